@@ -1,0 +1,260 @@
+"""Convex losses l(z; y), y = -1 or +1, z the classifier's real output.
+
+A loss knows four things, each elementwise on NumPy or JAX arrays alike:
+
+    value(z, y)      l
+    slope(z, y)      l'  = dl/dz
+    curvature(z, y)  l'' = d^2 l/dz^2
+    prox(h, step, y) the r with  r + step * l'(r; y) = h,  step >= 0 (up to 1e8 and beyond)
+
+A loss of one's own subclasses `Loss` and gives the first three; its prox then comes from a safeguarded Newton method.
+Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+NEWTON_STEPS_LOGISTIC = 9
+NEWTON_STEPS_GENERIC = 200
+
+
+def namespace(*arrays: Any):
+    """jax.numpy when any argument is a JAX array, else numpy (JAX is not imported for NumPy callers)."""
+    jax = sys.modules.get("jax")
+    if jax is not None and any(isinstance(a, jax.Array) for a in arrays):
+        return jax.numpy
+    return np
+
+
+def softplus(x):
+    """log(1 + exp(x)) without overflow."""
+    xp = namespace(x)
+    return xp.maximum(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def sigmoid(x):
+    """1/(1 + exp(-x)) without overflow."""
+    xp = namespace(x)
+    e = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1.0, e) / (1.0 + e)
+
+
+class Loss:
+    """Base class of losses. Subclasses give `value`, `slope` and `curvature`; `prox` is then generic."""
+
+    name: str = "custom"
+
+    def value(self, z, y):
+        raise NotImplementedError
+
+    def slope(self, z, y):
+        raise NotImplementedError
+
+    def curvature(self, z, y):
+        raise NotImplementedError
+
+    def prox(self, h, step, y):
+        """r with r + step l'(r; y) = h, by Newton's method kept inside a shrinking bracket.
+
+        l' is increasing, so the root lies between h and h - step l'(h); a Newton point outside the bracket, or one that
+        shrinks it too slowly, is replaced by the bracket's middle.
+        """
+        xp = namespace(h, step, y)
+        h, step, y = xp.broadcast_arrays(xp.asarray(h), xp.asarray(step), xp.asarray(y))
+        other = h - step * self.slope(h, y)
+        low, high = xp.minimum(h, other), xp.maximum(h, other)
+        if xp is np:
+            return _bracketed_newton_numpy(self, h, step, y, low, high)
+        return _bracketed_newton_jax(self, h, step, y, low, high)
+
+
+def _newton_candidate(loss, r, h, step, y, low, high, xp):
+    """One safeguarded step of the prox equation g(r) = r + step l'(r) - h = 0: new point, new bracket, |g| scale."""
+    g = r + step * loss.slope(r, y) - h
+    low, high = xp.where(g < 0, r, low), xp.where(g > 0, r, high)
+    newton = r - g / (1.0 + step * loss.curvature(r, y))
+    middle = 0.5 * (low + high)
+    inside = (newton > low) & (newton < high)
+    return xp.where(g == 0, r, xp.where(inside, newton, middle)), low, high
+
+
+def _settled(r, r_new, low, high, xp):
+    tolerance = 4 * np.finfo(np.float64).eps * (1.0 + xp.abs(r_new))
+    return (xp.abs(r_new - r) <= tolerance) | (high - low <= tolerance)
+
+
+def _bracketed_newton_numpy(loss, h, step, y, low, high):
+    r = 0.5 * (low + high)
+    width = high - low
+    for i in range(NEWTON_STEPS_GENERIC):
+        r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, np)
+        if i % 3 == 2:  # Newton that creeps along one side of the bracket: halve it instead
+            slow = high - low > 0.5 * width
+            r_new = np.where(slow & ~_settled(r, r_new, low, high, np), 0.5 * (low + high), r_new)
+            width = high - low
+        done = bool(np.all(_settled(r, r_new, low, high, np)))
+        r = r_new
+        if done:
+            break
+    return r
+
+
+def _bracketed_newton_jax(loss, h, step, y, low, high):
+    import jax
+    import jax.numpy as jnp
+
+    def body(state):
+        i, r, low, high, width, _ = state
+        r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, jnp)
+        check = i % 3 == 2
+        slow = check & (high - low > 0.5 * width) & ~_settled(r, r_new, low, high, jnp)
+        r_new = jnp.where(slow, 0.5 * (low + high), r_new)
+        width = jnp.where(check, high - low, width)
+        return i + 1, r_new, low, high, width, jnp.all(_settled(r, r_new, low, high, jnp))
+
+    def unfinished(state):
+        return (state[0] < NEWTON_STEPS_GENERIC) & ~state[5]
+
+    start = (0, 0.5 * (low + high), low, high, high - low, jnp.asarray(False))
+    return jax.lax.while_loop(unfinished, body, start)[1]
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """l = log(1 + exp(-y z))."""
+
+    name = "logistic"
+
+    def value(self, z, y):
+        return softplus(-y * z)
+
+    def slope(self, z, y):
+        return -y * sigmoid(-y * z)
+
+    def curvature(self, z, y):
+        s = sigmoid(-y * z)
+        return s * (1.0 - s)
+
+    def prox(self, h, step, y):
+        """In the margin m = y r, a = y h:  m - a = step sigmoid(-m).
+
+        With p = log(m - a) this reads  p + softplus(a + e^p) = log(step), an increasing convex function of p with slope
+        at least 1, so Newton's method converges from every start, monotonically after its first step. The start is
+        the smaller of two upper bounds of the root, which makes nine steps enough at any step size.
+        """
+        xp = namespace(h, step, y)
+        h, step = xp.asarray(h), xp.asarray(step)
+        a = y * h
+        log_step = xp.log(xp.maximum(step, 1e-300))
+        p = xp.minimum(log_step - softplus(a), xp.maximum(0.0, xp.log(xp.maximum(log_step - a, 1e-300))))
+        for _ in range(NEWTON_STEPS_LOGISTIC):
+            gap = xp.exp(p)
+            e = xp.exp(-xp.abs(a + gap))
+            soft = xp.maximum(a + gap, 0.0) + xp.log1p(e)
+            sig = xp.where(a + gap >= 0, 1.0, e) / (1.0 + e)
+            p = p - (p + soft - log_step) / (1.0 + sig * gap)
+        return h + y * xp.exp(p)
+
+
+@dataclass(frozen=True)
+class Square(Loss):
+    """l = (z - y)^2 / 2."""
+
+    name = "square"
+
+    def value(self, z, y):
+        return 0.5 * (z - y) ** 2
+
+    def slope(self, z, y):
+        return z - y
+
+    def curvature(self, z, y):
+        xp = namespace(z, y)
+        return xp.ones_like(z + 0.0 * y)
+
+    def prox(self, h, step, y):
+        return (h + step * y) / (1.0 + step)
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """In the margin m = y z: 0 for m >= 1, (1 - m)^2/2 for 0 <= m <= 1, 1/2 - m for m <= 0."""
+
+    name = "smoothed_hinge"
+
+    def value(self, z, y):
+        xp = namespace(z, y)
+        m = y * z
+        c = xp.clip(1.0 - m, 0.0, 1.0)
+        return c * (1.0 - m) - 0.5 * c * c
+
+    def slope(self, z, y):
+        xp = namespace(z, y)
+        return -y * xp.clip(1.0 - y * z, 0.0, 1.0)
+
+    def curvature(self, z, y):
+        xp = namespace(z, y)
+        m = y * z
+        return xp.where((m > 0.0) & (m < 1.0), 1.0, 0.0)
+
+    def prox(self, h, step, y):
+        xp = namespace(h, step, y)
+        a = y * h
+        m = xp.where(a >= 1.0, a, xp.where(a + step <= 0.0, a + step, (a + step) / (1.0 + step)))
+        return y * m
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), SmoothedHinge())}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """The loss of that name, or the loss itself."""
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a Loss object, got {loss!r}")
+        return LOSSES[loss]
+    if isinstance(loss, type) or not all(callable(getattr(loss, m, None)) for m in ("value", "slope", "curvature")):
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)} or an object with value, slope and curvature, got {loss!r}"
+        )
+    if not isinstance(loss, Loss):
+        return _Adapted(loss)
+    return loss
+
+
+def loss_name(loss: str | Loss) -> str:
+    """The registered name of a loss; a loss of one's own has none, and says so."""
+    name = loss if isinstance(loss, str) else loss.name
+    if name not in LOSSES or (not isinstance(loss, str) and LOSSES[name] != loss):
+        raise ValueError(f"loss {name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
+    return name
+
+
+@dataclass(frozen=True)
+class _Adapted(Loss):
+    """A duck-typed loss (value, slope, curvature, maybe prox) behind the `Loss` interface."""
+
+    inner: Any
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return getattr(self.inner, "name", type(self.inner).__name__)
+
+    def value(self, z, y):
+        return self.inner.value(z, y)
+
+    def slope(self, z, y):
+        return self.inner.slope(z, y)
+
+    def curvature(self, z, y):
+        return self.inner.curvature(z, y)
+
+    def prox(self, h, step, y):
+        if callable(getattr(self.inner, "prox", None)):
+            return self.inner.prox(h, step, y)
+        return super().prox(h, step, y)
