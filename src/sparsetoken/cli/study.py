@@ -1,0 +1,220 @@
+"""`reproduce`, `studies`, `run`, `results`: the executable paper and users' own studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from . import app
+
+if TYPE_CHECKING:
+    from ..study.report import StudyOutcome
+    from ..study.specification import Study
+
+_STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
+_REPORT = typer.Option(None, "--report", help="Folder for report, figures and tables [beside the store].")
+_WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
+_EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
+_SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+
+
+@app.command()
+def reproduce(
+    names: list[str] = typer.Argument(None, help="Studies to run [all]; `sparsetoken studies` lists them."),
+    full: bool = typer.Option(False, "--full", help="The published sizes instead of the quick ones."),
+    store: Path = _STORE,
+    report: Path = _REPORT,
+    workers: int = _WORKERS,
+    executor: str = _EXECUTOR,
+    scheduler: str = _SCHEDULER,
+) -> int:
+    """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
+
+    The exit code is 1 where a claim's verdict differs from the recorded one.
+    """
+    from ..study.catalogue import get_studies
+
+    title = "Sparse-token classification with single-layer attention: every figure, every claim"
+    return _run(
+        get_studies(names or None), "full" if full else "quick", title, store, report, workers, executor, scheduler
+    )
+
+
+@app.command()
+def run(
+    file: Path = typer.Argument(..., help="A study in TOML or YAML (data only) or Python (your own code, executed)."),
+    store: Path = _STORE,
+    report: Path = _REPORT,
+    workers: int = _WORKERS,
+    executor: str = _EXECUTOR,
+    scheduler: str = _SCHEDULER,
+) -> int:
+    """Run a study of your own: trials, tables, figures, claims and report."""
+    from ..study.files import load_studies
+
+    studies = load_studies(file)
+    title = studies[0].title if len(studies) == 1 else file.stem
+    return _run(studies, "quick", title, store, report, workers, executor, scheduler)
+
+
+@app.command()
+def studies(json_output: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+    """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
+    from ..study.catalogue import get_studies
+
+    rows = []
+    for study in get_studies():
+        row: dict[str, object] = {"study": study.name, "title": study.title, "claims": len(study.claims)}
+        for size in ("quick", "full"):
+            row[f"{size} trials"] = len({t.key for part in study.trials(size).values() for t in part})
+            row[f"{size} CPU s"] = study.cost.get(size)
+        rows.append(row)
+    if json_output:
+        import json
+
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("study", "what it shows", "claims", "quick", "full")
+    for row in rows:
+        sizes = [f"{row[f'{size} trials']} trials, {_duration(row[f'{size} CPU s'])}" for size in ("quick", "full")]
+        table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
+    Console().print(table)
+
+
+@app.command()
+def results(
+    study: str = typer.Option(None, "--study", help="Only this study's trials."),
+    kind: str = typer.Option(None, "--kind", help="Only this kind of trial."),
+    failed: bool = typer.Option(False, "--failed", help="The failed trials and their tracebacks instead."),
+    out: Path = typer.Option(None, "--out", "-o", help="Write all columns to a .csv, .parquet or .json file."),
+    limit: int = typer.Option(20, "--limit", min=1, help="Rows to print."),
+    store: Path = _STORE,
+) -> None:
+    """Look into the store: a summary, a table of some trials, or an export of them."""
+    from ..study.store import DEFAULT_STORE, Store
+    from ..study.tables import tidy, write_table
+
+    with Store(store or DEFAULT_STORE, create=False) as opened:
+        known = opened.studies()
+        if study is not None and study not in known:
+            raise ValueError(f"store {opened.path} has no study {study!r}; it has {', '.join(known) or 'none'}")
+        rows = opened.rows(study=study, kind=kind, status="failed" if failed else None)
+    if failed:
+        for row in rows:
+            arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
+            typer.echo(f"{row.kind}({arguments})\n{row.traceback}\n")
+        typer.echo(f"{len(rows)} failed trials")
+        return
+    done = [row for row in rows if row.status == "done"]
+    if out is not None:
+        write_table(tidy(done), out)
+        typer.echo(f"{len(done)} trials written to {out}")
+    elif study is None and kind is None:
+        _print_summary(rows, known)
+    else:
+        _print_rows(tidy(done), limit)
+
+
+def _run(
+    chosen: list[Study],
+    size: str,
+    title: str,
+    store: Path | None,
+    report: Path | None,
+    workers: int | None,
+    executor: str,
+    scheduler: str | None,
+) -> int:
+    from ..study.executor import open_executor
+    from ..study.reproduce import reproduce as run_and_report
+    from ..study.store import DEFAULT_STORE, Store
+
+    path = store or DEFAULT_STORE
+    for study in chosen:  # a misspelt name anywhere stops the run before it starts
+        study.trials(size)
+    with Store(path) as opened, open_executor(executor, workers, scheduler) as pool:
+        outcomes, page = run_and_report(chosen, opened, pool, report or path.parent, size, title)
+    return _conclude(outcomes, page, path)
+
+
+def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path) -> int:
+    """Print the ledger, the failures and where the report is; the exit code."""
+    rows = [row for outcome in outcomes for row in outcome.ledger]
+    if rows:
+        _print_ledger(rows)
+    total, reused = (sum(getattr(o.summary, name) for o in outcomes) for name in ("total", "reused"))
+    failed = [trial for o in outcomes for trial in o.summary.failed]
+    seconds = sum(o.summary.cpu_seconds for o in outcomes)
+    typer.echo(f"{total} trials, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
+    if failed:
+        again = f"sparsetoken results --failed --store {store}"
+        typer.echo(f"{len(failed)} trials failed; tracebacks: {again}", err=True)
+    typer.echo(f"report: {page}")
+    odd = [row for row in rows if not row.as_recorded]
+    for row in odd:
+        typer.echo(f"claim {row.claim.id}: {row.judgement.verdict}, recorded as {row.claim.expected}", err=True)
+    return 1 if odd else 0
+
+
+def _print_ledger(rows: list) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    colours = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
+    table = Table("claim", "predicted", "measured", "verdict", title="Claims", show_lines=False)
+    for row in rows:
+        verdict = row.judgement.verdict
+        mark = f"[{colours[verdict]}]{verdict}[/]" + ("" if row.as_recorded else f" (recorded: {row.claim.expected})")
+        table.add_row(row.claim.statement, row.judgement.predicted, row.judgement.measured, mark)
+    Console().print(table)
+
+
+def _print_summary(rows: list, known: dict[str, int]) -> None:
+    from collections import Counter
+
+    from rich.console import Console
+    from rich.table import Table
+
+    by_kind = Counter((row.kind, row.status) for row in rows)
+    table = Table("kind", "done", "failed", "CPU s")
+    for kind in sorted({row.kind for row in rows}):
+        seconds = sum(row.cpu_seconds or 0.0 for row in rows if row.kind == kind)
+        table.add_row(kind, str(by_kind[kind, "done"]), str(by_kind[kind, "failed"]), f"{seconds:.1f}")
+    console = Console()
+    console.print(table)
+    if known:
+        console.print("studies: " + ", ".join(f"{name} ({count})" for name, count in known.items()))
+
+
+def _print_rows(table, limit: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not len(table):
+        typer.echo("no trials")
+        return
+    varying = [column for column in table if table[column].astype(str).nunique() > 1] or list(table)[:8]
+    shown = Table(*varying)
+    for values in table[varying].head(limit).itertuples(index=False):
+        shown.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
+    Console().print(shown)
+    typer.echo(
+        f"{min(limit, len(table))} of {len(table)} rows; columns that do not vary are left out (--out has them all)"
+    )
+
+
+def _duration(seconds: object) -> str:
+    if not isinstance(seconds, int | float):
+        return "not timed"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )

@@ -1,0 +1,184 @@
+"""Criteria that many claims share: agreement with a prediction, a slope, an order. Study files name them as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .claims import Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
+from .specification import Tables
+from .tables import extrapolate, summarise
+
+
+def compare(
+    simulated: pd.DataFrame, predicted: pd.DataFrame, value: str, on: Sequence[str], predicted_error: str | None = None
+) -> pd.DataFrame:
+    """Simulation against prediction, point by point.
+
+    With two sizes in the simulated table the comparison is at d -> infinity (see `extrapolate`); with one, at that
+    size. Columns: on, measured, error, degrees, predicted, difference, bias.
+    """
+    on = list(on)
+    if "d" in simulated and simulated["d"].nunique() >= 2:
+        measured = extrapolate(simulated, on, value).rename(columns={"limit": "measured"})
+    else:
+        measured = summarise(simulated, on, value).rename(columns={"mean": "measured"})
+        measured["degrees"] = measured["count"] - 1
+        measured["bias"] = np.nan
+    columns = [*on, value] + ([predicted_error] if predicted_error else [])
+    theory = predicted[columns].rename(columns={value: "predicted", predicted_error or "": "predicted_error"})
+    joined = measured.merge(theory, on=on, how="inner")
+    if len(joined) < len(measured) or not len(joined):
+        raise NotJudgeable(f"{value}: predictions for {len(joined)} of {len(measured)} measured points")
+    if predicted_error:
+        joined["error"] = np.hypot(joined["error"], joined["predicted_error"].fillna(0.0))
+    joined["difference"] = joined["measured"] - joined["predicted"]
+    return joined
+
+
+def judge_agreement(
+    simulated: pd.DataFrame,
+    predicted: pd.DataFrame,
+    value: str,
+    on: Sequence[str],
+    resolution: float,
+    predicted_error: str | None = None,
+    relative: bool = False,
+) -> Judgement:
+    """Do simulation and prediction agree at every point?
+
+    resolution  the difference that matters: absolute, or as a share of the prediction when `relative`
+    """
+    points = compare(simulated, predicted, value, on, predicted_error)
+    scale = points["predicted"].abs() if relative else pd.Series(1.0, index=points.index)
+    margin = quantile(len(points), points["degrees"].to_numpy(float)) * points["error"]
+    verdicts = [equal_verdict(d, m, resolution * s) for d, m, s in zip(points["difference"], margin, scale)]
+    at = (points["difference"].abs() / margin).idxmax()
+    row = points.loc[at]
+    where = ", ".join(f"{name}={row[name]:g}" if not isinstance(row[name], str) else row[name] for name in on)
+    note = (
+        f"{len(points)} points; margins at most {(margin / scale).max():.2g}{' of the value' if relative else ''}; "
+        f"furthest at {where}: {abs(row['difference']) / row['error']:.1f} standard errors"
+    )
+    return Judgement(worst(verdicts), format_value(row["predicted"]), format_value(row["measured"], row["error"]), note)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A straight line fitted by weighted least squares, with errors of slope and intercept."""
+
+    slope: float
+    slope_error: float
+    intercept: float
+    intercept_error: float
+    chi_square: float
+    degrees: int
+
+
+def fit_line(x: Any, y: Any, error: Any = None) -> Fit:
+    """Weighted least squares of y = intercept + slope x; without errors they come from the scatter about the line."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    known = error is not None
+    weight = 1.0 / np.asarray(error, float) if known else np.ones_like(x)
+    design = np.stack([x, np.ones_like(x)], axis=1) * weight[:, None]
+    solution, *_ = np.linalg.lstsq(design, y * weight, rcond=None)
+    chi_square = float(np.sum((design @ solution - y * weight) ** 2))
+    degrees = len(x) - 2
+    covariance = np.linalg.inv(design.T @ design)
+    if not known:
+        covariance *= chi_square / degrees if degrees > 0 else np.nan
+    slope_error, intercept_error = np.sqrt(np.diag(covariance))
+    return Fit(float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error), chi_square, degrees)
+
+
+def judge_value(measured: float, error: float, predicted: float, resolution: float, points: int = 1) -> Judgement:
+    """Is one number, with its standard error, the predicted one?"""
+    verdict = equal_verdict(measured - predicted, float(quantile(points)) * error, resolution)
+    return Judgement(verdict, format_value(predicted), format_value(measured, error))
+
+
+def named_criterion(parameters: Mapping[str, Any]) -> Callable[[Tables], Judgement]:
+    """A criterion written as data (study files): agreement, slope or below; see docs/studies.md."""
+    given = dict(parameters)
+    kind = given.pop("kind", None)
+    makers: dict[str, Callable[..., Callable[[Tables], Judgement]]] = {
+        "agreement": agreement_criterion,
+        "slope": slope_criterion,
+        "below": below_criterion,
+    }
+    if kind not in makers:
+        raise ValueError(f"criterion kind must be one of {', '.join(makers)}, got {kind!r}")
+    try:
+        return makers[kind](**given)
+    except TypeError as error:
+        raise ValueError(f"criterion {kind!r}: {str(error).split('() ')[-1]}") from error
+
+
+def agreement_criterion(
+    *, table: str, theory: str, value: str, on: Sequence[str], resolution: float, relative: bool = False
+) -> Callable[[Tables], Judgement]:
+    """Table `table` agrees with table `theory` in `value` at every combination of `on`."""
+
+    def criterion(tables: Tables) -> Judgement:
+        simulated, predicted = need(tables, table, [*on, value]), need(tables, theory, [*on, value])
+        return judge_agreement(simulated, predicted, value, on, resolution, relative=relative)
+
+    return criterion
+
+
+def slope_criterion(
+    *, table: str, x: str, value: str, slope: float, resolution: float, where: Mapping[str, Any] | None = None
+) -> Callable[[Tables], Judgement]:
+    """log(value) against log(x) has that slope."""
+
+    def criterion(tables: Tables) -> Judgement:
+        means = summarise(select(need(tables, table, [x, value]), where or {}), x, value)
+        if len(means) < 2 or (means["mean"] <= 0).any():
+            raise NotJudgeable(f"{value} must be positive at two points or more for a slope")
+        errors = means["error"] / means["mean"]
+        known = bool(np.isfinite(errors).all() and (errors > 0).all())
+        fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if known else None)
+        return judge_value(fit.slope, fit.slope_error, slope, resolution)
+
+    return criterion
+
+
+def below_criterion(
+    *, table: str, value: str, column: str, low: Any, high: Any, on: Sequence[str] = ()
+) -> Callable[[Tables], Judgement]:
+    """The mean of `value` where column == low lies below that where column == high, at every combination of `on`."""
+
+    def criterion(tables: Tables) -> Judgement:
+        means = summarise(need(tables, table, [*on, column, value]), [*on, column], value)
+        low_rows, high_rows = (select(means, {column: side}).drop(columns=column) for side in (low, high))
+        if on:
+            both = low_rows.merge(high_rows, on=list(on), suffixes=("_low", "_high"))
+        else:
+            both = low_rows.merge(high_rows, how="cross", suffixes=("_low", "_high"))
+        if not len(both):
+            raise NotJudgeable(f"no rows with {column} = {low} and {high}")
+        degrees = np.minimum(both["count_low"], both["count_high"]) - 1
+        difference = both["mean_high"] - both["mean_low"]
+        margin = quantile(len(both), np.asarray(degrees, float)) * np.hypot(both["error_low"], both["error_high"])
+        at = (difference / margin).idxmin()
+        return Judgement(
+            worst(greater_verdict(d, m) for d, m in zip(difference, margin)),
+            f"{value} of {low} < {high}",
+            f"{format_value(both['mean_low'][at], both['error_low'][at])} < "
+            f"{format_value(both['mean_high'][at], both['error_high'][at])} (closest)",
+        )
+
+    return criterion
+
+
+def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """Rows whose columns have the given values."""
+    for column, value in where.items():
+        if column not in table:
+            raise NotJudgeable(f"no column {column!r}")
+        table = table[table[column] == value]
+    return table

@@ -1,0 +1,122 @@
+"""Run what is not in the store yet, record every outcome as it comes, and hand back tidy tables."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from .executor import ExecutorError, TrialExecutor
+from .specification import Study, Trial
+from .store import Store
+from .tables import StudyTables, build_tables
+from .worker import run_trial
+
+SOLO_DEATHS = 2  # a trial that kills its worker this often, running alone, is recorded as failed
+
+
+@dataclass
+class RunSummary:
+    """How a run went."""
+
+    total: int = 0
+    reused: int = 0
+    done: int = 0
+    failed: list[Trial] = field(default_factory=list)
+    worker_deaths: int = 0
+    cpu_seconds: float = 0.0
+
+
+def run_trials(
+    trials: Iterable[Trial],
+    store: Store,
+    executor: TrialExecutor,
+    advance: Callable[[int], None] = lambda count: None,
+) -> RunSummary:
+    """Run every distinct trial that the store does not hold as done; earlier failures are tried again.
+
+    advance  called with a number of newly settled trials (for a progress bar)
+    """
+    distinct = list({trial.key: trial for trial in trials}.values())
+    finished = store.finished()
+    waiting = deque(trial for trial in distinct if trial.key not in finished)
+    summary = RunSummary(total=len(distinct), reused=len(distinct) - len(waiting))
+    advance(summary.reused)
+    flying: dict[Future, Trial] = {}
+    suspects: deque[Trial] = deque()  # in flight when a worker died: repeated one at a time, which finds the culprit
+    solo_deaths: Counter[str] = Counter()
+
+    def settle(trial: Trial, outcome: dict[str, Any]) -> None:
+        store.record(trial, outcome)
+        summary.cpu_seconds += outcome.get("cpu_seconds") or 0.0
+        if outcome["traceback"] is None:
+            summary.done += 1
+        else:
+            summary.failed.append(trial)
+        advance(1)
+
+    def collect(future: Future, trial: Trial) -> bool:
+        """Record a future's outcome; False when its worker process died."""
+        try:
+            outcome = future.result()
+        except BrokenExecutor:
+            return False
+        except CancelledError as error:
+            raise ExecutorError("the executor dropped its trials; finished ones are in the store, run again") from error
+        except Exception as error:  # the trial never ran or its result could not travel: a failure of this trial
+            outcome = {"result": None, "traceback": f"{type(error).__name__}: {error}"}
+        settle(trial, outcome)
+        return True
+
+    def submit(trial: Trial) -> bool:
+        try:
+            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), trial.source)] = trial
+        except BrokenExecutor:
+            suspects.append(trial)
+            return False
+        return True
+
+    while waiting or suspects or flying:
+        healthy, alone = True, False
+        if suspects:
+            if not flying:
+                healthy, alone = submit(suspects.popleft()), True
+        else:
+            while healthy and waiting and len(flying) < executor.slots:
+                healthy = submit(waiting.popleft())
+        if flying:
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                trial = flying.pop(future)
+                if not collect(future, trial):
+                    healthy = False
+                    suspects.append(trial)
+                    if alone:
+                        solo_deaths[trial.key] += 1
+        if healthy:
+            continue
+        summary.worker_deaths += 1
+        for future in wait(flying).done:  # a broken pool settles all its futures at once
+            trial = flying.pop(future)
+            if not collect(future, trial):
+                suspects.append(trial)
+        for trial in [t for t in suspects if solo_deaths[t.key] >= SOLO_DEATHS]:
+            suspects.remove(trial)
+            settle(trial, {"result": None, "traceback": f"the worker process died {SOLO_DEATHS} times in this trial"})
+        executor.restart()
+    return summary
+
+
+def run_study(
+    study: Study,
+    store: Store,
+    executor: TrialExecutor,
+    size: str = "quick",
+    advance: Callable[[int], None] = lambda count: None,
+) -> tuple[StudyTables, RunSummary]:
+    """Run a study's missing trials and build its tables."""
+    tables = study.trials(size)
+    store.enrol(study.name, tables)
+    summary = run_trials((trial for trials in tables.values() for trial in trials), store, executor, advance)
+    return build_tables(tables, store), summary
