@@ -68,6 +68,11 @@ class TrialKind:
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The full flat specification: defaults filled in, values validated and made plain."""
         given = {name: plain(value, name, finite=True) for name, value in arguments.items()}
+        unknown = [name for name in given if name not in self.names()]
+        if unknown:
+            raise ValueError(
+                f"trial kind {self.name!r} has no parameter {unknown[0]!r}; it has {', '.join(self.names())}"
+            )
         full: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
             if name in _DESCRIPTIONS:
@@ -83,18 +88,16 @@ class TrialKind:
                 raise ValueError(f"trial kind {self.name!r} needs {name!r}")
             else:
                 full[name] = plain(parameter.default, name)
-        if given:
-            raise ValueError(f"trial kind {self.name!r} has no parameter {next(iter(given))!r}; it has {self.names()}")
         if self.random:
             full["seed"] = whole_number("seed", full["seed"], 0)
         return full
 
-    def names(self) -> str:
-        """All flat parameter names, for messages."""
+    def names(self) -> list[str]:
+        """All flat parameter names."""
         names: list[str] = []
         for name in self.parameters:
             names += [f.name for f in fields(_DESCRIPTIONS[name])] if name in _DESCRIPTIONS else [name]
-        return ", ".join(names)
+        return names
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """Run the trial on a complete flat specification; the result is a flat dictionary or a list of them."""

@@ -65,6 +65,8 @@ class Grid:
 
     def trials(self) -> list[Trial]:
         whole_number("repeats", self.repeats, 1)
+        if any("seed" in part for part in (self.fixed, self.axes, *self.points)):
+            raise ValueError(f"grid {self.name!r}: seed is set by repeats and the first seed, not by a grid")
         return list(self._trials())
 
     def _trials(self) -> Iterator[Trial]:

@@ -1,0 +1,188 @@
+"""Verdicts on synthetic tables: each verdict is reachable, and the stated error rates hold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.study.claims import (
+    LEVEL,
+    Claim,
+    Judgement,
+    NotJudgeable,
+    equal_verdict,
+    format_value,
+    greater_verdict,
+    ledger,
+    ledger_table,
+    need,
+    quantile,
+    worst,
+)
+from sparsetoken.study.criteria import fit_line, judge_agreement, judge_value, named_criterion
+
+
+def simulated(offset=0.0, noise=0.01, repeats=20, sizes=(100, 200), seed=0, bias=2.0):
+    rng = np.random.default_rng(seed)
+    rows = [
+        {"x": x, "d": d, "value": x + offset + bias / d + noise * rng.standard_normal()}
+        for x in (1.0, 2.0, 3.0)
+        for d in sizes
+        for _ in range(repeats)
+    ]
+    return pd.DataFrame(rows)
+
+
+THEORY = pd.DataFrame({"x": [1.0, 2.0, 3.0], "value": [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize(
+    ("table", "verdict"),
+    [
+        (simulated(), "confirmed"),
+        (simulated(offset=0.2), "refuted"),
+        (simulated(noise=1.0), "undecided"),
+        (simulated(offset=50.0, noise=1.0), "refuted"),  # noisy, but far beyond the noise
+        (simulated(sizes=(200,), bias=20.0), "refuted"),  # one size: the bias of finite d counts as disagreement
+        (simulated(sizes=(200,), bias=0.0), "confirmed"),
+    ],
+)
+def test_agreement_reaches_every_verdict(table, verdict):
+    assert judge_agreement(table, THEORY, "value", ["x"], resolution=0.1).verdict == verdict
+
+
+def test_agreement_relative_to_the_value():
+    table = simulated(noise=0.02)
+    assert judge_agreement(table, THEORY, "value", ["x"], resolution=0.2, relative=True).verdict == "confirmed"
+    assert judge_agreement(table, THEORY, "value", ["x"], resolution=0.001, relative=True).verdict == "undecided"
+
+
+def test_a_missing_prediction_is_not_passed_over():
+    with pytest.raises(NotJudgeable, match="2 of 3"):
+        judge_agreement(simulated(), THEORY.head(2), "value", ["x"], resolution=0.1)
+
+
+def test_the_rate_of_false_refutations_is_the_stated_one(monkeypatch):
+    """At a level of 0.2 and exact agreement, refutations stay near or below 20 % (five standard errors: 1e-6)."""
+    monkeypatch.setattr("sparsetoken.study.claims.LEVEL", 0.2)
+    runs = 400
+    verdicts = [
+        judge_agreement(simulated(repeats=4, seed=s), THEORY, "value", ["x"], resolution=9.0).verdict
+        for s in range(runs)
+    ]
+    share = verdicts.count("refuted") / runs
+    assert share < 0.2 + 5 * np.sqrt(0.2 * 0.8 / runs)
+    assert share > 0.05  # and the test has teeth: it is not passed by never refuting
+
+
+def test_elementary_verdicts():
+    assert equal_verdict(0.5, 1.0, 2.0) == "confirmed"
+    assert equal_verdict(-1.5, 1.0, 2.0) == "refuted"
+    assert equal_verdict(0.5, 3.0, 2.0) == "undecided"
+    assert equal_verdict(np.nan, 1.0, 2.0) == equal_verdict(0.0, np.nan, 2.0) == "undecided"
+    assert greater_verdict(2.0, 1.0) == "confirmed"
+    assert greater_verdict(-2.0, 1.0) == "refuted"
+    assert greater_verdict(0.5, 1.0) == greater_verdict(1.0, np.nan) == "undecided"
+    assert worst(["confirmed", "undecided", "refuted"]) == "refuted"
+    assert worst(["confirmed", "undecided"]) == "undecided"
+    assert worst(["confirmed"]) == "confirmed"
+    assert worst([]) == "undecided"
+
+
+def test_quantile_widens_with_points_and_with_few_trials():
+    assert quantile() == pytest.approx(3.2905, abs=1e-3)  # two-sided normal at 0.1 %
+    assert LEVEL == 1e-3
+    assert quantile(10) > quantile() and quantile(1, 3.0) > quantile(1, 30.0) > quantile()
+
+
+def test_line_fit_and_its_errors():
+    x = np.array([0.0, 1.0, 2.0, 3.0])
+    fit = fit_line(x, 1.0 + 2.0 * x, np.full(4, 0.1))
+    assert (fit.slope, fit.intercept) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert fit.slope_error == pytest.approx(0.1 / np.sqrt(5.0))  # sigma / sqrt(sum (x - mean)^2)
+    slopes = [fit_line(x, 2.0 * x + 0.1 * np.random.default_rng(s).standard_normal(4)).slope for s in range(300)]
+    assert np.std(slopes) == pytest.approx(0.1 / np.sqrt(5.0), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "verdict"),
+    [(0.51, 0.005, "confirmed"), (0.6, 0.005, "refuted"), (0.5, 0.05, "undecided")],
+)
+def test_one_number(measured, error, verdict):
+    assert judge_value(measured, error, 0.5, resolution=0.02).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("exponent", "noise", "verdict"), [(-1.0, 0.01, "confirmed"), (-0.5, 0.01, "refuted"), (-1.0, 1.0, "undecided")]
+)
+def test_slope_criterion(exponent, noise, verdict):
+    rng = np.random.default_rng(1)
+    x = np.repeat([1.0, 2.0, 4.0, 8.0], 20)
+    table = pd.DataFrame({"x": x, "value": x**exponent * np.exp(noise * rng.standard_normal(len(x)))})
+    criterion = named_criterion(
+        {"kind": "slope", "table": "t", "x": "x", "value": "value", "slope": -1, "resolution": 0.1}
+    )
+    assert criterion({"t": table}).verdict == verdict
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(1.0, "confirmed"), (-1.0, "refuted"), (0.0, "undecided")])
+def test_below_criterion(gap, verdict):
+    rng = np.random.default_rng(2)
+    rows = [
+        {"model": model, "x": x, "value": shift + 0.1 * rng.standard_normal()}
+        for model, shift in (("a", 0.0), ("b", gap))
+        for x in (1, 2)
+        for _ in range(10)
+    ]
+    parameters = {
+        "kind": "below",
+        "table": "t",
+        "value": "value",
+        "column": "model",
+        "low": "a",
+        "high": "b",
+        "on": ["x"],
+    }
+    assert named_criterion(parameters)({"t": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kind": "magic"}, "criterion kind must be one of"),
+        ({}, "criterion kind must be one of"),
+        ({"kind": "slope", "table": "t"}, "missing"),
+        ({"kind": "slope", "table": "t", "x": "x", "value": "v", "slope": 1, "resolution": 1, "bogus": 2}, "bogus"),
+    ],
+)
+def test_bad_criteria(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        named_criterion(parameters)
+
+
+def test_missing_tables_leave_a_claim_undecided_and_say_why():
+    claim = Claim("c", "s", "here", "r", lambda tables: need(tables, "absent") and Judgement("confirmed", "", ""))
+    (row,) = ledger("study", [claim], {})
+    assert row.judgement.verdict == "undecided"
+    assert "table 'absent' is empty" in row.judgement.note
+    assert not row.as_recorded
+    assert ledger_table([row])["verdict"].tolist() == ["undecided"]
+
+
+def test_a_broken_criterion_is_a_bug_and_is_seen():
+    claim = Claim("c", "s", "here", "r", lambda tables: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        claim.judge({})
+
+
+def test_verdicts_are_checked():
+    with pytest.raises(ValueError, match="verdict must be one of"):
+        Judgement("maybe", "", "")
+    with pytest.raises(ValueError, match="expected verdict of c"):
+        Claim("c", "s", "here", "r", lambda tables: Judgement("confirmed", "", ""), expected="true")
+
+
+def test_numbers_are_printed_with_their_errors():
+    assert format_value(0.04132, 0.00121) == "0.0413 ± 0.0012"
+    assert format_value(12.3, 4.0) == "12.3 ± 4.0"
+    assert format_value(1234.5, 30.0) == "1234 ± 30"
+    assert format_value(0.5) == format_value(0.5, float("nan")) == "0.5"
