@@ -1,6 +1,7 @@
 """One BLAS thread for the duration of a block of work.
 
-Several spinning BLAS pools on few cores were measured 3-10 times slower than single-threaded BLAS in parallel processes.
+Several spinning BLAS pools on few cores were measured 3-10 times slower than one
+thread a process.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ rewritten in n coordinates, an orthogonal change of basis of the samples' span.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,14 @@ import scipy.linalg
 from ..losses import Loss, get_loss
 from ..task import real_number, whole_number
 from ..threads import single_blas_thread
+from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradients, reduced
 
 # One factorisation costs about as much as  (features / CHOLESKY_PRICE)  Hessian-vector products (measured, one thread).
-CHOLESKY_PRICE = 45.0
-# Rows converted to double precision at a time when the features come in single precision.
-BLOCK_ROWS = 512
+CHOLESKY_PRICE = 24.0
+# The change of coordinates for n < d costs about as much as  (samples / REDUCTION_PRICE)  products.
+REDUCTION_PRICE = 25.0
+# Largest relative residual left in a Newton system.
+FORCING = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def fit_erm(
     fit_bias: bool = True,
     max_iterations: int = 200,
 ) -> ERMResult:
-    """Minimise  F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,  p_i = sample_weight_i / sum (1/n without).
+    """Minimise  F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,  p_i = sample_weight_i / sum, or 1/n.
 
     features       (n, d) array, double or single precision (single is kept as it is; sums are still made in double)
     labels         n labels, -1 or +1
@@ -83,9 +86,12 @@ def fit_erm(
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
     max_iterations = whole_number("max_iterations", max_iterations, 1)
+    loss = get_loss(loss)
     with single_blas_thread():
-        problem = _Problem(_Features(x), y, p, ridge, get_loss(loss), bool(fit_bias))
+        problem = Problem(Features(x), y, p, ridge, loss, bool(fit_bias))
         w, b = _start(start, x.shape[1], bool(fit_bias))
+        if not _strictly_convex(loss) and ridge > 0.0:
+            w, b = _approach(problem, w, b, max_iterations)
         return _newton(problem, w, b, tolerance, max_iterations)
 
 
@@ -122,138 +128,42 @@ def _start(start: ERMResult | tuple[Any, float] | None, d: int, fit_bias: bool) 
     return w, float(b) if fit_bias else 0.0
 
 
-class _Features:
-    """X with products in double precision whatever X is stored in, and quick ones at X's own precision."""
-
-    def __init__(self, x: np.ndarray):
-        self.x = x
-        self.shape = x.shape
-        self.single = x.dtype == np.float32
-
-    def times(self, v: np.ndarray) -> np.ndarray:
-        if not self.single:
-            return self.x @ v
-        blocks = range(0, self.shape[0], BLOCK_ROWS)
-        return np.concatenate([self.x[i : i + BLOCK_ROWS].astype(np.float64) @ v for i in blocks])
-
-    def transposed_times(self, r: np.ndarray) -> np.ndarray:
-        if not self.single:
-            return self.x.T @ r
-        total = np.zeros(self.shape[1])
-        for i in range(0, self.shape[0], BLOCK_ROWS):
-            total += self.x[i : i + BLOCK_ROWS].astype(np.float64).T @ r[i : i + BLOCK_ROWS]
-        return total
-
-    def quick_times(self, v: np.ndarray) -> np.ndarray:
-        return self.x @ v.astype(self.x.dtype)
-
-    def quick_transposed_times(self, r: np.ndarray) -> np.ndarray:
-        return self.x.T @ r.astype(self.x.dtype)
-
-    def mean_square(self) -> float:
-        rows = self.x[: min(self.shape[0], BLOCK_ROWS)]
-        return float(np.mean(np.square(rows, dtype=np.float64)))
-
-    def row_norms(self) -> np.ndarray:
-        return np.sqrt(np.einsum("ij,ij->i", self.x, self.x, dtype=np.float64))
+def _strictly_convex(loss: Loss) -> bool:
+    z = np.linspace(-20.0, 20.0, 81)
+    return bool(np.all(loss.curvature(z, np.ones(81)) > 0.0) and np.all(loss.curvature(z, -np.ones(81)) > 0.0))
 
 
-@dataclass
-class _Problem:
-    features: _Features
-    y: np.ndarray
-    p: np.ndarray
-    ridge: float
-    loss: Loss
-    fit_bias: bool
+def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) -> tuple[np.ndarray, float]:
+    """A start for losses with flat or straight parts: follow the minimiser from a large ridge down, ten times a step.
 
-    def value(self, z: np.ndarray, w: np.ndarray) -> float:
-        return float(self.p @ self.loss.value(z, self.y)) + 0.5 * self.ridge * float(w @ w)
-
-    def gradient(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """(dF/dw, dF/db) from r_i = p_i l'_i; the last entry stays 0 when the bias is not fitted."""
-        g = np.empty(len(w) + 1)
-        g[:-1] = self.features.transposed_times(r) + self.ridge * w
-        g[-1] = r.sum() if self.fit_bias else 0.0
-        return g
-
-    def hessian_times(self, curvature: np.ndarray, v: np.ndarray) -> np.ndarray:
-        t = curvature * (self.features.quick_times(v[:-1]) + v[-1])
-        out = np.empty_like(v)
-        out[:-1] = self.features.quick_transposed_times(t) + self.ridge * v[:-1]
-        out[-1] = t.sum() if self.fit_bias else v[-1]
-        return out
+    There Newton's method from afar meets a Hessian that says nothing about most samples.
+    """
+    ridge = problem.features.mean_square()
+    while ridge > problem.ridge:
+        stage = replace(problem, ridge=ridge)
+        found = _newton(stage, w, b, 0.1, max_iterations)
+        w, b, ridge = found.coef, found.bias, ridge / 10.0
+    return w, b
 
 
-class _Cholesky:
-    """Inverse of the Hessian at given curvatures, as a preconditioner, in single or double precision."""
-
-    def __init__(self, problem: _Problem, curvature: np.ndarray, dtype: type):
-        n, d = problem.features.shape
-        scale = curvature.max()
-        root = np.sqrt(curvature / scale).astype(dtype)
-        b = np.empty((n, d + 1), dtype=dtype)
-        np.multiply(problem.features.x, root[:, None], out=b[:, :d], casting="same_kind")
-        b[:, d] = root if problem.fit_bias else 0.0
-        h = b.T @ b
-        del b
-        diagonal = h.reshape(-1)[:: d + 2]
-        diagonal[:d] += problem.ridge / scale
-        # The bias has no ridge of its own, and X may span the constant: keep the factor defined.
-        diagonal[d] += np.finfo(dtype).eps * diagonal[d] if problem.fit_bias else 1.0
-        self.factor = scipy.linalg.cho_factor(h, lower=True, overwrite_a=True, check_finite=False)
-        self.dtype = dtype
-
-    def solve(self, r: np.ndarray) -> np.ndarray:
-        size = np.abs(r).max()
-        if size == 0.0:
-            return r
-        solved = scipy.linalg.cho_solve(self.factor, (r / size).astype(self.dtype), check_finite=False)
-        return solved.astype(np.float64) * size
+def _mean_curvature(loss: Loss, z: np.ndarray, y: np.ndarray, width: float) -> np.ndarray:
+    """l'' averaged over [z - width, z + width]: the curvature a step of that size meets when l'' jumps."""
+    if width > 0.0:
+        return (loss.slope(z + width, y) - loss.slope(z - width, y)) / (2.0 * width)
+    return np.maximum(loss.curvature(z, y), 0.0)
 
 
-class _Scaling:
-    """Preconditioner before the first factorisation: the bias counts like a feature of typical size."""
+def _line_search(problem: Problem, z: np.ndarray, dz: np.ndarray, w: np.ndarray, dw: np.ndarray) -> float:
+    """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
 
-    def __init__(self, problem: _Problem):
-        self.bias_gain = problem.features.mean_square() or 1.0
-
-    def solve(self, r: np.ndarray) -> np.ndarray:
-        out = r.copy()
-        out[-1] *= self.bias_gain
-        return out
-
-
-def _conjugate_gradients(problem, curvature, preconditioner, g, relative, limit):
-    """v with ||H v + g|| <= relative ||g||, or the best after `limit` products (any iterate is a descent direction)."""
-    v, r = np.zeros_like(g), -g
-    s = preconditioner.solve(r)
-    direction, rs = s, float(r @ s)
-    goal = relative * np.linalg.norm(g)
-    for k in range(1, limit + 1):
-        h = problem.hessian_times(curvature, direction)
-        bend = float(direction @ h)
-        if not bend > 0.0:  # rounding: the direction carries no curvature that can be resolved
-            return (v if k > 1 else s), k, False
-        step = rs / bend
-        v = v + step * direction
-        r = r - step * h
-        if np.linalg.norm(r) <= goal:
-            return v, k, True
-        s = preconditioner.solve(r)
-        rs, rs_old = float(r @ s), rs
-        direction = s + (rs / rs_old) * direction
-    return v, limit, False
-
-
-def _line_search(problem, z, dz, w, dw):
-    """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction: Newton's method kept inside a bracket."""
+    Newton's method on phi', kept inside a bracket.
+    """
     loss, p, y, ridge = problem.loss, problem.p, problem.y, problem.ridge
     linear, quadratic = ridge * float(w @ dw), ridge * float(dw @ dw)
     pdz = p * dz
     slope0 = float(pdz @ loss.slope(z, y)) + linear
     if not slope0 < 0.0:
-        return 0.0, slope0
+        return 0.0
     low, high, t = 0.0, math.inf, 1.0
     for _ in range(40):
         zt = z + t * dz
@@ -267,118 +177,74 @@ def _line_search(problem, z, dz, w, dw):
             t = min(max(newton, 1.5 * t), 4.0 * t)
         else:
             t = newton if low < newton < high else 0.5 * (low + high)
-    return t, slope0
+    return t
 
 
-def _reduced(problem: _Problem, w: np.ndarray):
-    """The same problem in n < d coordinates: X = C E with E's rows orthonormal; also w's coordinates and the way back.
-
-    C is the Cholesky factor of the Gram matrix X X^T when that is well conditioned, else it comes from a QR
-    factorisation of X^T (three times the work).
-    """
-    x = problem.features.x.astype(np.float64, copy=False)
-    gram = x @ x.T
-    try:
-        c = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-        diagonal = np.diag(c)
-        well = diagonal.min() > 1e-5 * diagonal.max()
-    except scipy.linalg.LinAlgError:
-        well = False
-    if well:
-
-        def forward(w):
-            return scipy.linalg.solve_triangular(c, x @ w, lower=True, check_finite=False)
-
-        def back(v):
-            return x.T @ scipy.linalg.solve_triangular(c, v, lower=True, trans="T", check_finite=False)
-
-    else:
-        e, upper = scipy.linalg.qr(x.T, mode="economic", check_finite=False)
-        c = np.ascontiguousarray(upper.T)
-
-        def forward(w):
-            return e.T @ w
-
-        def back(v):
-            return e @ v
-
-    small = _Problem(
-        _Features(np.ascontiguousarray(c)), problem.y, problem.p, problem.ridge, problem.loss, problem.fit_bias
-    )
-    return small, forward(w), back
-
-
-def _newton(problem: _Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int) -> ERMResult:
+def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int) -> ERMResult:
+    original, back = problem, None
     n, d = problem.features.shape
     loss, y, p, ridge = problem.loss, problem.y, problem.p, problem.ridge
-    row_norms = problem.features.row_norms()
-    preconditioner: _Scaling | _Cholesky = _Scaling(problem)
-    original, back = problem, None
-    dtype: type = np.float32
-    price = d / CHOLESKY_PRICE if n >= d else n / 25.0 + n / CHOLESKY_PRICE
-    spent, products, factorisations = 0.0, 0, 0
-    damping = 0.0
-    previous = math.inf
+    row_norm = math.sqrt(d * problem.features.mean_square())
+    preconditioner: Scaling | Cholesky = Scaling(problem)
+    # Prices in products; with n < d the first factorisation also pays for the change of coordinates.
+    price = d / CHOLESKY_PRICE if n >= d else n / REDUCTION_PRICE + n / CHOLESKY_PRICE
+    spent, products, factorisations, iteration = 0, 0, 0, 0
+    width = 0.0
     stopped = "iterations"
     z = problem.features.times(w) + b
-    iteration = 0
     while True:
-        slope = loss.slope(z, y)
-        r = p * slope
+        r = p * loss.slope(z, y)
         g = problem.gradient(r, w)
         size = float(np.linalg.norm(g))
-        noise = float(np.abs(r) @ row_norms)
+        noise = float(np.abs(r).sum()) * row_norm
         scale = ridge * float(np.linalg.norm(w)) if ridge > 0.0 else noise
-        if size <= tolerance * scale or size == 0.0:
-            stopped = "gradient"
-        elif size <= 2 * np.finfo(np.float64).eps * (noise + scale):
-            stopped = "precision"
+        small = size <= tolerance * scale
+        rounded = size <= 2 * np.finfo(np.float64).eps * (noise + scale)
+        if small or rounded:
+            stopped = "gradient" if small else "precision"
         if stopped != "iterations" or iteration == max_iterations:
             break
-        curvature = p * (np.maximum(loss.curvature(z, y), 0.0) + damping)
+        iteration += 1
+        curvature = p * _mean_curvature(loss, z, y, width)
         if not curvature.max() > 0.0:
-            damping = 1.0
-            curvature = p * damping
+            width = max(width, 1.0)
+            curvature = p * _mean_curvature(loss, z, y, width)
         fresh = spent >= price
         if fresh:
-            if back is None and n < d:
-                problem, w, back = _reduced(problem, w)
-                d = n
-                price = d / CHOLESKY_PRICE
+            if n < d and back is None:
+                problem, w, back = reduced(problem, w)
                 g = problem.gradient(r, w)
+                price = n / CHOLESKY_PRICE
             try:
-                preconditioner = _Cholesky(problem, curvature, dtype)
+                preconditioner = Cholesky(problem, curvature)
             except scipy.linalg.LinAlgError:
-                dtype = np.float64
-                preconditioner = _Cholesky(problem, curvature, dtype)
+                problem.features.be_exact()
+                preconditioner = Cholesky(problem, curvature)
             factorisations += 1
-            spent = 0.0
-        relative = min(0.1, math.sqrt(size / scale) if scale > 0 else 0.1)
-        relative = max(relative, 0.3 * tolerance * scale / size)
+            spent = 0
+        # Solve no more exactly than the distance to the minimum, or to the tolerance, is worth.
+        forcing = max(min(FORCING, math.sqrt(size / scale)), 0.3 * tolerance * scale / size) if scale > 0 else FORCING
         limit = 200 if fresh else max(3, math.ceil(price - spent))
-        v, used, solved = _conjugate_gradients(problem, curvature, preconditioner, g, relative, limit)
-        products += used
-        spent = spent + used
-        if fresh and used > 15 and dtype is np.float32:
-            dtype = np.float64
-        dw, db = v[:-1], float(v[-1])
-        dz = problem.features.times(dw) + db
-        t, slope0 = _line_search(problem, z, dz, w, dw)
-        if t == 0.0:
-            if fresh:
-                stopped = "precision"
-                break
-            spent = math.inf
-            iteration += 1
+        v, dz, used = conjugate_gradients(problem, curvature, preconditioner, g, forcing, limit)
+        products, spent = products + used, spent + used
+        if (fresh and used > 15) or iteration > 30:  # single precision does not carry here
+            problem.features.be_exact()
+        t = _line_search(problem, z, dz, w, v[:-1])
+        if t == 0.0 and fresh and problem.features.exact:
+            stopped = "precision"
+            break
+        if t == 0.0:  # rounding spoilt the direction: once more, with a fresh factor
+            problem.features.be_exact()
+            spent = math.ceil(price)
             continue
-        w, b = w + t * dw, b + t * db
+        w, b = w + t * v[:-1], b + t * float(v[-1])
         z = problem.features.times(w) + b
-        damping = max(4.0 * damping, 1e-3) if t < 0.1 else (damping / 10.0 if damping > 1e-6 else 0.0)
-        iteration += 1
+        width = t * float(np.abs(dz).max()) if t < 0.5 else (0.3 * width if width > 1e-3 else 0.0)
     if back is not None:
         w = back(w)
-        z = original.features.times(w) + b
-        g = original.gradient(p * loss.slope(z, y), w)
-        size = float(np.linalg.norm(g))
-    value = original.value(z, w)
-    return ERMResult(w, b, value, size / scale if scale > 0 else 0.0, iteration, stopped, products, factorisations)
+    z = original.features.times(w) + b
+    size = float(np.linalg.norm(original.gradient(p * loss.slope(z, y), w)))
+    relative = size / scale if scale > 0.0 else 0.0
+    if stopped == "gradient" and relative > tolerance:  # met in the n coordinates, lost on the way back
+        stopped = "precision"
+    return ERMResult(w, b, original.value(z, w), relative, iteration, stopped, products, factorisations)

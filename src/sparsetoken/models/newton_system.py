@@ -1,0 +1,192 @@
+"""The linear algebra of one Newton step: products with the Hessian, preconditioners, conjugate gradients.
+
+    H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0),   D_i = p_i l''(z_i; y_i)
+
+Vectors have d + 1 entries, the bias last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from ..losses import Loss
+
+# Rows converted to double precision at a time when the features come in single precision.
+BLOCK_ROWS = 512
+
+
+class Features:
+    """X with products summed in double precision, and with quick ones in single precision.
+
+    Gradients and outputs need the former; Newton directions may be inexact and take the latter, until `exact` is set.
+    """
+
+    def __init__(self, x: np.ndarray):
+        self.x = x
+        self.shape = x.shape
+        self.single = x.dtype == np.float32
+        self.exact = not np.abs(x).max() < 1e15  # squares must fit
+        self.quick = x if self.exact else x.astype(np.float32, copy=False)
+
+    def be_exact(self) -> None:
+        self.exact, self.quick = True, self.x
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        if not self.single:
+            return self.x @ v
+        blocks = range(0, self.shape[0], BLOCK_ROWS)
+        return np.concatenate([self.x[i : i + BLOCK_ROWS].astype(np.float64) @ v for i in blocks])
+
+    def transposed_times(self, r: np.ndarray) -> np.ndarray:
+        if not self.single:
+            return self.x.T @ r
+        total = np.zeros(self.shape[1])
+        for i in range(0, self.shape[0], BLOCK_ROWS):
+            total += self.x[i : i + BLOCK_ROWS].astype(np.float64).T @ r[i : i + BLOCK_ROWS]
+        return total
+
+    def quick_times(self, v: np.ndarray) -> np.ndarray:
+        return self.quick @ v.astype(self.quick.dtype)
+
+    def quick_transposed_times(self, r: np.ndarray) -> np.ndarray:
+        return self.quick.T @ r.astype(self.quick.dtype)
+
+    def mean_square(self) -> float:
+        """Mean of x_ij^2, from the first rows: it only sets scales."""
+        return float(np.mean(np.square(self.x[:BLOCK_ROWS], dtype=np.float64)))
+
+
+@dataclass
+class Problem:
+    features: Features
+    y: np.ndarray
+    p: np.ndarray
+    ridge: float
+    loss: Loss
+    fit_bias: bool
+
+    def value(self, z: np.ndarray, w: np.ndarray) -> float:
+        return float(self.p @ self.loss.value(z, self.y)) + 0.5 * self.ridge * float(w @ w)
+
+    def gradient(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """(dF/dw, dF/db) from r_i = p_i l'_i; the last entry stays 0 when the bias is not fitted."""
+        g = np.empty(len(w) + 1)
+        g[:-1] = self.features.transposed_times(r) + self.ridge * w
+        g[-1] = r.sum() if self.fit_bias else 0.0
+        return g
+
+    def hessian_times(self, curvature: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(H v, X v): the second is the change of the outputs z along v."""
+        dz = self.features.quick_times(v[:-1]) + v[-1]
+        t = curvature * dz
+        out = np.empty_like(v)
+        out[:-1] = self.features.quick_transposed_times(t) + self.ridge * v[:-1]
+        out[-1] = t.sum() if self.fit_bias else v[-1]
+        return out, dz
+
+
+class Cholesky:
+    """Inverse of the Hessian at given curvatures, as a preconditioner."""
+
+    def __init__(self, problem: Problem, curvature: np.ndarray):
+        n, d = problem.features.shape
+        dtype = np.float64 if problem.features.exact else np.float32
+        scale = curvature.max()
+        root = np.sqrt(curvature / scale).astype(dtype)
+        b = np.empty((n, d + 1), dtype=dtype)
+        np.multiply(problem.features.quick, root[:, None], out=b[:, :d], casting="same_kind")
+        b[:, d] = root if problem.fit_bias else 0.0
+        h = b.T @ b
+        del b
+        diagonal = h.reshape(-1)[:: d + 2]
+        diagonal[:d] += problem.ridge / scale
+        # The bias has no ridge of its own, and X may span the constant: keep the factor defined.
+        diagonal[d] += np.finfo(dtype).eps * diagonal[d] if problem.fit_bias else 1.0
+        self.factor = scipy.linalg.cho_factor(h, lower=True, overwrite_a=True, check_finite=False)
+        self.dtype = dtype
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        size = np.abs(r).max()
+        if size == 0.0:
+            return r
+        solved = scipy.linalg.cho_solve(self.factor, (r / size).astype(self.dtype), check_finite=False)
+        return solved.astype(np.float64) * size
+
+
+class Scaling:
+    """Preconditioner before the first factorisation: the bias counts like a feature of typical size."""
+
+    def __init__(self, problem: Problem):
+        self.bias_gain = problem.features.mean_square() or 1.0
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        out = r.copy()
+        out[-1] *= self.bias_gain
+        return out
+
+
+def conjugate_gradients(problem, curvature, preconditioner, g, relative, limit):
+    """v with ||H v + g|| <= relative ||g||, or the best after `limit` products (any iterate is a descent direction).
+
+    Returns v, the change X v of the outputs, and the number of products.
+    """
+    v, dz, r = np.zeros_like(g), np.zeros(problem.features.shape[0]), -g
+    s = preconditioner.solve(r)
+    direction, rs = s, float(r @ s)
+    goal = relative * np.linalg.norm(g)
+    for k in range(1, limit + 1):
+        h, direction_z = problem.hessian_times(curvature, direction)
+        bend = float(direction @ h)
+        if not bend > 0.0:  # rounding: no curvature can be resolved along this direction
+            return v, dz, k
+        step = rs / bend
+        v += step * direction
+        dz += step * direction_z
+        r -= step * h
+        if np.linalg.norm(r) <= goal:
+            break
+        s = preconditioner.solve(r)
+        rs, rs_old = float(r @ s), rs
+        direction = s + (rs / rs_old) * direction
+    return v, dz, k
+
+
+def reduced(problem: Problem, w: np.ndarray):
+    """The same problem in n < d coordinates: X = C E with E's rows orthonormal; also w's coordinates and the way back.
+
+    C is the Cholesky factor of the Gram matrix X X^T when that is well conditioned, else it comes from a QR
+    factorisation of X^T (three times the work).
+    """
+    x = problem.features.x.astype(np.float64, copy=False)
+    gram = x @ x.T
+    try:
+        c = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+        diagonal = np.diag(c)
+        well = diagonal.min() > 1e-5 * diagonal.max()
+    except scipy.linalg.LinAlgError:
+        well = False
+    if well:
+
+        def forward(w):
+            return scipy.linalg.solve_triangular(c, x @ w, lower=True, check_finite=False)
+
+        def back(v):
+            return x.T @ scipy.linalg.solve_triangular(c, v, lower=True, trans="T", check_finite=False)
+
+    else:
+        e, upper = scipy.linalg.qr(x.T, mode="economic", check_finite=False)
+        c = np.ascontiguousarray(upper.T)
+
+        def forward(w):
+            return e.T @ w
+
+        def back(v):
+            return e @ v
+
+    small = Problem(
+        Features(np.ascontiguousarray(c)), problem.y, problem.p, problem.ridge, problem.loss, problem.fit_bias
+    )
+    return small, forward(w), back
