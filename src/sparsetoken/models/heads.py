@@ -1,0 +1,111 @@
+"""Attention heads trained jointly: query, readout and bias together, from the two-step start.
+
+A head maps a bag of token features x_l to one number z (the log odds of y = +1):
+
+    free    z = sum_l p_l <w, x_l> + b,                p = softmax(<q, x_l>)        query and readout apart
+    tied    z = log((1/L) sum_l exp(<w, x_l>)) + b                                  query = readout
+
+The tied head is attention with q = w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform) + b: the
+smooth maximum whose gradient in the token scores is exactly the attention weights p. Both minimise
+
+    sum_i p_i log(1 + exp(-y_i z_i)) + (ridge/2) (||w||^2 + ||q||^2)      (tied: ||w||^2 alone; the bias is free)
+
+with p_i the normalised sample weights, by L-BFGS. The objective is not convex; the two-step query is where it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from ..threads import single_blas_thread
+from .segments import bag_softmax, bag_sum, lengths_of
+
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Head:
+    """kind "free" or "tied"; for a tied head query and readout are the same array."""
+
+    kind: str
+    query: np.ndarray
+    readout: np.ndarray
+    bias: float
+
+    def scores(self, tokens: np.ndarray) -> np.ndarray:
+        """<q, x_l>, in double precision."""
+        return (tokens @ self.query.astype(tokens.dtype)).astype(np.float64)
+
+    def decide(self, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """z of each bag."""
+        attention, smooth_maximum = bag_softmax(self.scores(tokens), starts)
+        if self.kind == "tied":
+            return smooth_maximum + self.bias
+        values = (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
+        return bag_sum(attention * values, starts) + self.bias
+
+
+def fit_head(
+    kind: str,
+    tokens: np.ndarray,
+    starts: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    ridge: float,
+    start: Head,
+    iterations: int = ITERATIONS,
+) -> Head:
+    """Minimise the head's objective (see the module's head) from `start`."""
+    p = weights / weights.sum()
+    d = tokens.shape[1]
+    objective = _tied_objective if kind == "tied" else _free_objective
+    first = np.append(start.readout, start.bias)
+    if kind == "free":
+        first = np.concatenate([start.query, first])
+    with single_blas_thread():
+        found = minimize(
+            objective,
+            first,
+            args=(tokens, starts, lengths_of(starts, len(tokens)), signs, p, ridge),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations},
+        ).x
+    if kind == "tied":
+        return Head(kind, found[:d], found[:d], float(found[d]))
+    return Head(kind, found[:d], found[d : 2 * d], float(found[2 * d]))
+
+
+def _tied_objective(parameters, tokens, starts, lengths, signs, p, ridge):
+    w, b = parameters[:-1], parameters[-1]
+    scores = (tokens @ w.astype(tokens.dtype)).astype(np.float64)
+    attention, smooth_maximum = bag_softmax(scores, starts)
+    margin = signs * (smooth_maximum + b)
+    value = p @ np.logaddexp(0.0, -margin) + 0.5 * ridge * (w @ w)
+    slope = -p * signs * expit(-margin)
+    pull = np.repeat(slope, lengths) * attention
+    return value, np.append(_back(pull, tokens) + ridge * w, slope.sum())
+
+
+def _free_objective(parameters, tokens, starts, lengths, signs, p, ridge):
+    d = tokens.shape[1]
+    q, w, b = parameters[:d], parameters[d:-1], parameters[-1]
+    both = (tokens @ np.stack([q, w], axis=1).astype(tokens.dtype)).astype(np.float64)
+    attention, _ = bag_softmax(both[:, 0], starts)
+    values = both[:, 1]
+    mean_value = bag_sum(attention * values, starts)
+    margin = signs * (mean_value + b)
+    value = p @ np.logaddexp(0.0, -margin) + 0.5 * ridge * (q @ q + w @ w)
+    slope = -p * signs * expit(-margin)
+    pull = np.repeat(slope, lengths) * attention
+    pulls = np.stack([pull * (values - np.repeat(mean_value, lengths)), pull], axis=1)
+    back = _back(pulls, tokens)
+    return value, np.concatenate([back[:, 0] + ridge * q, back[:, 1] + ridge * w, [slope.sum()]])
+
+
+def _back(pull: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    return (tokens.T @ pull.astype(tokens.dtype)).astype(np.float64)
