@@ -184,7 +184,8 @@ class Training(_Description):
     alpha1    n1/d, samples for the convex readout (default 2)
     eta_w     learning rate of the readout's one step (default 1)
     eta_b     learning rate of the bias's one step (default 1)
-    eta_q     learning rate of the query's one step (default 8: with unit rates ||q2|| is about 0.2, hardly more than pooling)
+    eta_q     learning rate of the query's one step (default 25: at the default task k = beta ||q2|| = 1.75;
+              unit rates give 0.07, hardly more than pooling)
     beta      inverse temperature of the softmax (default 1)
     ridge     lambda of (1/n1) sum l + (lambda/2) ||w||^2, bias unpenalised (default 1e-3)
     schedule  "staged": D0 and D1 disjoint; "reuse": D0 serves again as D1 (n1 = n0, alpha1 unused);
@@ -196,7 +197,7 @@ class Training(_Description):
     alpha1: float = 2.0
     eta_w: float = 1.0
     eta_b: float = 1.0
-    eta_q: float = 8.0
+    eta_q: float = 25.0
     beta: float = 1.0
     ridge: float = 1e-3
     schedule: str = "staged"

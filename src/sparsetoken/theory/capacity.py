@@ -1,0 +1,122 @@
+"""Separability threshold: D1 is linearly separable (with a bias) below alpha*, with probability tending to 1, and not above.
+
+    1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
+
+The objective is smooth and convex; its G-average is closed, s^2 [(1 + x^2) Phi(-x) - x phi(x)] with s the deviation of the
+bracket and x its scaled mean. alpha counts samples a dimension d (a vectorized law knows its factor L).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from .errors import ConvergenceError
+from ..task import real_number
+from .laws import MAXIMUM_POINTS, Law
+from .nodes import Population
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """alpha* and its standard error; the minimiser (m_q, m_u, bias) and the size of the scaled gradient there."""
+
+    alpha: float
+    standard_error: float
+    m_q: float
+    m_u: float
+    bias: float
+    residual: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _objective(p: np.ndarray, population: Population):
+    """Value for each replicate, pooled gradient and Hessian in p = (m_q, m_u, b).
+
+    With c = (T, S, 1) y/kappa, the bracket is Gaussian of mean -c.p and variance v = 1 + m_u^2 + m_q^2 tau^2/kappa^2.
+    """
+    m_q, m_u, _ = p
+    value = np.zeros(population.replicates)
+    gradient, hessian = np.zeros(3), np.zeros((3, 3))
+    for label, probability, columns in population.classes():
+        ratio2 = (columns.tau / columns.kappa) ** 2
+        shape = np.broadcast_shapes(columns.T.shape, ratio2.shape)
+        c = np.stack([np.broadcast_to(label * v / columns.kappa, shape) for v in (columns.T, columns.S, 1.0)])
+        v = np.broadcast_to(1 + m_u**2 + m_q**2 * ratio2, shape)
+        s = np.sqrt(v)
+        a = np.tensordot(p, c, axes=1)
+        x = a / s
+        tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+        weight = probability * np.broadcast_to(columns.weight, shape)
+        value += (weight * v * ((1 + x * x) * tail - x * density)).sum(1)
+        # In terms of the mean a and the variance v: f = (v + a^2) Phi(-a/s) - a s phi(a/s), so
+        # f_a = 2 (a Phi - s phi), f_v = Phi, f_aa = 2 Phi, f_av = -phi/s, f_vv = phi a/(2 s^3)
+        f_a, f_v = 2 * (a * tail - s * density), tail
+        f_aa, f_av, f_vv = 2 * tail, -density / s, density * a / (2 * v * s)
+        dv = np.stack([2 * m_q * np.broadcast_to(ratio2, shape), np.full(shape, 2 * m_u), np.zeros(shape)])
+        w = weight / len(value)
+        gradient += ((w * f_a) * c).sum((1, 2)) + ((w * f_v) * dv).sum((1, 2))
+        flat = lambda z: z.reshape(3, -1)  # noqa: E731
+        cross = flat(c * (w * f_av)) @ flat(dv).T
+        hessian += flat(c * (w * f_aa)) @ flat(c).T + cross + cross.T + flat(dv * (w * f_vv)) @ flat(dv).T
+        hessian += np.diag([(w * f_v * 2 * ratio2).sum(), (w * f_v * 2).sum(), 0.0])
+    return value, gradient, hessian
+
+
+def _minimise(population: Population, p: np.ndarray):
+    """Newton's method with step halving on the convex objective, from p: minimiser, values, scaled gradient."""
+    value, gradient, hessian = _objective(p, population)
+    for _ in range(200):
+        # The Hessian is singular where S vanishes (m_u then stays zero); the tiny ridge picks that solution.
+        step = -np.linalg.solve(hessian + 1e-12 * np.trace(hessian) * np.eye(3), gradient)
+        scale, slope = 1.0, gradient @ step
+        if -slope <= 1e-22 * value.mean():
+            break
+        while True:
+            trial = _objective(p + scale * step, population)
+            if trial[0].mean() <= value.mean() + 1e-4 * scale * slope or scale < 1e-10:
+                break
+            scale *= 0.5
+        p = p + scale * step
+        value, gradient, hessian = trial
+        if value.mean() < 1e-13:
+            raise ConvergenceError("capacity is infinite: the two classes' features can be separated at any sample size")
+    residual = float(np.abs(gradient).max() / value.mean())
+    if not residual <= 1e-6:
+        raise ConvergenceError(f"capacity: gradient {residual:.1e} of the value after 200 Newton steps at {p}")
+    return p, value, residual
+
+
+def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
+    """The separability threshold alpha* = n/d of a law (see the module's text).
+
+    `accuracy` is the relative standard error wanted; the law is refined until it is met or cannot be refined further, and
+    the standard error reached is in the result.
+    """
+    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+    points, p = law.first_points, np.zeros(3)
+    while True:
+        population, _ = law.at(points)
+        p, value, residual = _minimise(population, p)
+        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error.
+        relative = float(np.std(value, ddof=1) / np.sqrt(len(value)) / value.mean()) if len(value) > 1 else 0.0
+        if relative <= accuracy or not law.refinable or points >= MAXIMUM_POINTS:
+            break
+        points = min(4 * points, MAXIMUM_POINTS)
+    alpha = float(law.dimension_factor / value.mean())
+    return Capacity(alpha, relative * alpha, *map(float, p), residual=residual)
+
+
+def require_above_capacity(law: Law, alpha: float) -> None:
+    """Without a ridge the minimiser exists only above capacity: say so otherwise."""
+    threshold = capacity(law)
+    if alpha <= threshold.alpha:
+        raise ValueError(
+            f"ridge must be positive below capacity (alpha {alpha:g} <= {threshold.alpha:.4g}): the data are separable and "
+            "the minimiser is at infinity; a small ridge gives the maximum-margin limit"
+        )

@@ -1,0 +1,11 @@
+"""Failures of the theory engine that a caller may want to catch."""
+
+from __future__ import annotations
+
+
+class ConvergenceError(ArithmeticError):
+    """No fixed point within tolerance: the message says where and what was tried."""
+
+
+class AccuracyError(ArithmeticError):
+    """The accuracy asked for is not reached at the finest sampling of the law."""

@@ -1,0 +1,248 @@
+"""The fixed point of ridge-regularised convex ERM on a law of (T, S, kappa), and Newton's method for it.
+
+Objective at finite size: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, alpha = n/dimension.
+Unknowns x = (m_q, m_u, log nu, b, log V): overlaps of w with qhat and u, norm of the rest, bias, and the step V of the prox.
+With h = m_q T + m_u S + b + kappa sqrt(m_u^2 + nu^2) G and r the prox of h, r + V kappa^2 l'(r; y) = h:
+
+    F1 = (ridge m_q + E[T l'(r)]) / D            D = sqrt(E[kappa^2 l'(r)^2])
+    F2 = (m_u/(alpha V) + E[S l'(r)]) / D
+    F3 = E[l'(r)] / D
+    F4 = alpha V (ridge + E[kappa^2 l''/(1 + V kappa^2 l'')]) - 1
+    F5 = log nu^2 - log(alpha V^2 E[kappa^2 l'(r)^2])
+
+Inside a node h is Gaussian with mean m and deviation s, so by Stein's lemma the curvature average of F4 is E[zeta l'(r)]/s
+with zeta the standardised h: only l' is needed, which keeps losses with kinks accurate. The Jacobian is exact, from
+averages of g = l''/(1 + V kappa^2 l'') at the same points.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+
+from ..losses import Loss
+from .nodes import Nodes
+
+TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
+_AIM = 1e-11
+_HALF_RANGE = 6.5
+_EVALUATIONS = 1 << 17
+FEW_STRATA, MANY_STRATA, COARSE_GRID, FINE_GRID = 5, 12, 27, 1601
+UNKNOWNS = ("m_q", "m_u", "log_nu", "bias", "log_V")
+
+
+class HostLoss(Loss):
+    """A loss that only knows NumPy, made callable from compiled JAX code."""
+
+    def __init__(self, inner: Loss):
+        self.inner, self.name = inner, inner.name
+
+    def __hash__(self):
+        return hash(("host", self.inner))
+
+    def __eq__(self, other):
+        return isinstance(other, HostLoss) and other.inner == self.inner
+
+    def _call(self, method: str, *arrays):
+        arrays = jnp.broadcast_arrays(*[jnp.asarray(a) for a in arrays])
+        function = getattr(self.inner, method)
+        shape = jax.ShapeDtypeStruct(arrays[0].shape, arrays[0].dtype)
+        host = lambda *a: np.asarray(function(*(np.asarray(x) for x in a)), dtype=np.float64)  # noqa: E731
+        return jax.pure_callback(host, shape, *arrays, vmap_method="broadcast_all")
+
+    def value(self, z, y):
+        return self._call("value", z, y)
+
+    def slope(self, z, y):
+        return self._call("slope", z, y)
+
+    def curvature(self, z, y):
+        return self._call("curvature", z, y)
+
+    def prox(self, h, step, y):
+        return self._call("prox", h, step, y)
+
+
+def traceable(loss: Loss) -> Loss:
+    """The loss itself if JAX can trace it, else the loss behind a callback to NumPy."""
+    probe = jax.ShapeDtypeStruct((2,), np.float64)
+    try:
+        for method in ("value", "slope", "curvature"):
+            jax.eval_shape(getattr(loss, method), probe, probe)
+        jax.eval_shape(loss.prox, probe, probe, probe)
+    except (jax.errors.JAXTypeError, TypeError):
+        return HostLoss(loss)
+    return loss
+
+
+def grid_size(nodes: Nodes) -> int:
+    """Quadrature points over the readout noise at each node.
+
+    Nodes of one replicate are a quadrature rule themselves and get a trapezoidal one, finer the fewer they are. Drawn nodes
+    (several replicates) get few equally likely strata, shifted by a random offset at each node: unbiased, and averaged out
+    over the nodes; their scatter is part of the standard error.
+    """
+    replicates, count = nodes.T.shape[-2:]
+    if replicates > 1:
+        return FEW_STRATA if count > 1024 else MANY_STRATA
+    return int(np.clip(_EVALUATIONS // count, COARSE_GRID, FINE_GRID))
+
+
+def _grid(offset, size: int):
+    """Standard normal nodes zeta and weights (..., size), shifted by `offset` (in steps): strata or trapezoidal rule."""
+    if size <= MANY_STRATA:
+        return ndtri((jnp.arange(size) + offset[..., None]) / size), 1.0 / size
+    step = 2 * _HALF_RANGE / size
+    zeta = -_HALF_RANGE + step * (jnp.arange(size) + offset[..., None])
+    w = jnp.exp(-0.5 * zeta**2)
+    return zeta, w / w.sum(-1, keepdims=True)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def prox_averages(loss: Loss, size: int, mean, deviation, step, y, offset):
+    """E[l'(r)], E[zeta l'(r)], E[l'(r)^2], E[l(r)] at each node: h = mean + deviation zeta, r its prox with `step`."""
+    zeta, w = _grid(offset, size)
+    slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
+    return _averages(w, zeta, slope, loss.value(r, y))
+
+
+def _prox_on_grid(loss, mean, deviation, step, y, zeta):
+    y = jnp.broadcast_to(y[..., None], zeta.shape)
+    r = loss.prox(mean[..., None] + deviation[..., None] * zeta, step[..., None], y)
+    # The barrier makes XLA compute each prox once; fused into every sum that uses it, it would be repeated a dozen times.
+    slope, r = jax.lax.optimization_barrier((loss.slope(r, y), r))
+    return slope, r, y
+
+
+def _averages(w, zeta, slope, value):
+    return tuple((w * v).sum(-1) for v in (slope, zeta * slope, slope * slope, value))
+
+
+@prox_averages.defjvp
+def _prox_averages_jvp(loss, size, primals, tangents):
+    mean, deviation, step, y, offset = primals
+    d_mean, d_deviation, d_step = tangents[:3]
+    zeta, w = _grid(offset, size)
+    slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
+    curvature = loss.curvature(r, y)
+    # dr = (dh - l' dstep)/(1 + step l''), hence dl' = g (dh - l' dstep) with g = l''/(1 + step l'')
+    shrink = w / (1.0 + step[..., None] * curvature)
+    g, q = jax.lax.optimization_barrier((shrink * curvature, shrink * slope))
+
+    def tangent(p):
+        """Tangent of an average whose integrand has derivative p (weight included) in h."""
+        return p.sum(-1) * d_mean + (p * zeta).sum(-1) * d_deviation - (p * slope).sum(-1) * d_step
+
+    out = _averages(w, zeta, slope, loss.value(r, y))
+    return out, (tangent(g), tangent(g * zeta), tangent(2.0 * g * slope), tangent(q))
+
+
+def field_of_nodes(x, nodes: Nodes):
+    """Mean and deviation of h at each node, and the prox step V kappa^2."""
+    m_q, m_u, log_nu, b, log_V = x
+    mean = m_q * nodes.T + m_u * nodes.S + b
+    deviation = jnp.sqrt(m_q**2 * nodes.tau**2 + nodes.kappa**2 * (m_u**2 + jnp.exp(2 * log_nu)))
+    return mean, deviation, jnp.exp(log_V) * nodes.kappa**2
+
+
+def moments(loss: Loss, size: int, x, nodes: Nodes):
+    """Averages for each replicate, (replicates, 6):
+    E[T l'], E[S l'], E[l'], E[kappa^2 l''/(1 + V kappa^2 l'')], E[kappa^2 l'^2] of the equations, and E[l(r)]."""
+    mean, deviation, step = field_of_nodes(x, nodes)
+    first, second, third, value = prox_averages(loss, size, mean, deviation, step, nodes.y, nodes.offset)
+    stein = second / deviation
+    per_node = (
+        nodes.T * first + x[0] * nodes.tau**2 * stein,
+        nodes.S * first,
+        first,
+        nodes.kappa**2 * stein,
+        nodes.kappa**2 * third,
+        value,
+    )
+    return jnp.stack([(nodes.weight * v).sum(-1) for v in per_node], axis=-1)
+
+
+def residual_of_moments(x, averages, alpha, ridge):
+    """The scaled residual F of the module's text, from averages (..., 5)."""
+    m_q, m_u, log_nu, _, log_V = x
+    V = jnp.exp(log_V)
+    D = jnp.sqrt(averages[..., 4])
+    return jnp.stack(
+        [
+            (ridge * m_q + averages[..., 0]) / D,
+            (m_u / (alpha * V) + averages[..., 1]) / D,
+            averages[..., 2] / D,
+            alpha * V * (ridge + averages[..., 3]) - 1.0,
+            2.0 * log_nu - jnp.log(alpha * averages[..., 4]) - 2.0 * log_V,
+        ],
+        axis=-1,
+    )
+
+
+class Solution(NamedTuple):
+    """Where Newton's method ended: x, the residual F there, its Jacobian, and what error bars need."""
+
+    x: Any
+    F: Any  # (5,) scaled residual at x
+    J: Any  # (6, 5) derivatives of F and, in the last row, of the training loss
+    replicate_F: Any  # (replicates, 5) residual of each replicate by itself at x
+    replicate_loss: Any  # (replicates,) training loss E[l(r)] of each replicate at x
+    iterations: Any
+
+
+def evaluate(loss: Loss, size: int, x, alpha, ridge, nodes: Nodes):
+    """F, J and the replicates' own residuals and training losses at x (see `Solution`)."""
+
+    def function(x):
+        averages = moments(loss, size, x, nodes)
+        pooled = averages.mean(0)
+        F = residual_of_moments(x, pooled, alpha, ridge)
+        each = residual_of_moments(x, averages, alpha, ridge)
+        return jnp.append(F, pooled[5]), (F, each, averages[:, 5])
+
+    J, (F, each, values) = jax.jacfwd(function, has_aux=True)(x)
+    return Solution(x, F, J, each, values, 0)
+
+
+_LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns
+
+
+def _direction(F, J):
+    d = jnp.linalg.solve(J[:5], -F)
+    return d / jnp.maximum(1.0, jnp.max(jnp.abs(d) / _LONGEST))
+
+
+def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, max_iterations: int = 60) -> Solution:
+    """Newton's method with step reduction on ||F||. Traceable and batchable; one evaluation of (F, J) an iteration."""
+    replicates = nodes.T.shape[-2]
+
+    def norm(F):
+        return jnp.sqrt((F**2).sum())
+
+    def unfinished(state):
+        best, _, step = state
+        return (jnp.abs(best.F).max() > _AIM) & (best.iterations < max_iterations) & (step > 1e-5)
+
+    def body(state):
+        best, direction, step = state
+        trial = evaluate(loss, size, best.x + step * direction, alpha, ridge, nodes)
+        sound = jnp.isfinite(trial.F).all() & jnp.isfinite(trial.J).all()
+        better = sound & (norm(trial.F) < (1 - 1e-4 * step) * norm(best.F))
+        chosen = Solution(*(jnp.where(better, new, old) for new, old in zip(trial, best)))
+        chosen = chosen._replace(iterations=best.iterations + 1)
+        direction = jnp.where(better, _direction(trial.F, trial.J), direction)
+        return chosen, direction, jnp.where(better, jnp.minimum(1.0, 4.0 * step), 0.25 * step)
+
+    # The first pass evaluates x0 itself (direction zero against an infinite residual), so that the loop's body is the
+    # only copy of the evaluation that is compiled.
+    far = jnp.full(5, 1e150)
+    nothing = Solution(x0, far, jnp.eye(6, 5), jnp.zeros((replicates, 5)), jnp.zeros(replicates), jnp.asarray(0))
+    return jax.lax.while_loop(unfinished, body, (nothing, jnp.zeros(5), jnp.asarray(1.0)))[0]
+
+
+newton_compiled = jax.jit(newton, static_argnums=(0, 1), static_argnames=("max_iterations",))
