@@ -26,8 +26,8 @@ from .task import Task
 # Independent randomisations of the point set: their spread gives the standard error.
 REPLICATES = 8
 # Points a replicate: as many as these numbers allow, at L numbers a point.
-POINT_NUMBERS = 2**17
-LEAST_POINTS, MOST_POINTS = 2**9, 2**13
+POINT_NUMBERS = 2**16
+LEAST_POINTS, MOST_POINTS = 2**9, 2**12
 # Draws of the signal tokens' places when there are too many subsets to list.
 PLACE_DRAWS = 2**12
 

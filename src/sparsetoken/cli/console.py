@@ -1,0 +1,103 @@
+"""What commands share: tables on the terminal, and JSON and CSV files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+
+def with_error(mean: float, error: float) -> str:
+    """`0.0373 ± 0.0011`: the mean to the digits its error supports; a dash where there is no number."""
+    if math.isnan(mean):
+        return "-"
+    if math.isnan(error) or error <= 0.0:
+        return f"{mean:.4g}"
+    digits = min(8, max(0, 1 - math.floor(math.log10(error))))
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A title and a table on standard output; piped output keeps one line a row and no trailing spaces."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if console.is_terminal:
+        console.print(title, highlight=False, markup=False)
+        console.print(table)
+        return
+    wide = Console(width=10_000, file=StringIO())
+    wide.print(table)
+    lines = [line.rstrip() for line in wide.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    print("\n".join([title, *(line for line in lines if line)]))
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: NaN and infinities become null."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    _write(path, json.dumps(plain(value), indent=1) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """One line a row; nested dictionaries become columns `name.key`, missing values are empty."""
+    flat = [_flatten(row) for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row))
+    text = StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: "" if value is None else value for name, value in plain(row).items()} for row in flat)
+    _write(path, text.getvalue())
+
+
+def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": item for key, item in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def check_writable(path: Path | None) -> None:
+    """ValueError unless a file could be written there: said before the work, not after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write beside the target and move into place: an interrupted run leaves no half file."""
+    check_writable(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

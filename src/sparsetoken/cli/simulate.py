@@ -1,0 +1,165 @@
+"""`simulate`: repeated trials, over a grid where values are given as lists or ranges."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from . import app
+
+_TASK = ("length", "sparsity", "strength", "prevalence")
+_TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge")
+# Column of the table: result field and heading.
+_COLUMNS = (
+    ("test_error", "test error"),
+    ("auc", "AUC"),
+    ("train_loss", "train loss"),
+    ("train_error", "train error"),
+    ("cos_q", "cos(q2, ξ)"),
+    ("cos_readout", "cos(w, ξ)"),
+    ("norm_w", "‖w‖"),
+    ("bias", "b"),
+)
+
+
+def _many(default: str, words: str) -> Any:
+    return typer.Option(default, help=words)
+
+
+@app.command()
+def simulate(
+    length: str = _many("10", "L, tokens a bag."),
+    sparsity: str = _many("1", "R, signal tokens in a positive bag."),
+    strength: str = _many("5", "θ, the signal's size."),
+    prevalence: str = _many("0.5", "π = P(y = +1)."),
+    positions: str = typer.Option(
+        "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
+    ),
+    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    alpha0: str = _many("2", "n0/d, samples of the two gradient steps."),
+    alpha1: str = _many("2", "n1/d, samples of the readout."),
+    eta_w: str = _many("1", "Rate of the readout's step."),
+    eta_b: str = _many("1", "Rate of the bias's step."),
+    eta_q: str = typer.Option(None, help="Rate of the query's step [the library's default]."),
+    beta: str = _many("1", "Inverse temperature of the softmax."),
+    ridge: str = _many("1e-3", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
+    schedule: str = typer.Option("staged", help="staged, reuse or joint (the last two: sampler tensor)."),
+    d: str = typer.Option("1000", "--dimension", "-d", help="d, dimension of a token."),
+    model: list[str] = typer.Option(
+        ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise or all; repeatable."
+    ),
+    sampler: str = typer.Option("reduced", help="reduced (exact in law, fast) or tensor (every token)."),
+    activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
+    equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case."),
+    seed: int = typer.Option(0, "--seed", help="One integer all trials' randomness comes from."),
+    workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
+    json_file: Path = typer.Option(None, "--json", help="Write every trial, means and standard errors here."),
+    csv_file: Path = typer.Option(None, "--csv", help="Write one line a trial here."),
+) -> None:
+    """Train classifiers on simulated data and print mean and standard error over trials.
+
+    Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
+    """
+    from ..simulate import MODELS
+    from ..task import Positions, Task, Training, whole_number
+    from ..trials import parse_values, trial_seeds
+    from .console import check_writable, print_table, write_csv, write_json
+
+    given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
+    given |= {"alpha0": alpha0, "alpha1": alpha1, "eta_w": eta_w, "eta_b": eta_b, "beta": beta, "ridge": ridge}
+    given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
+    grid = {name: parse_values(name, text) for name, text in given.items()}
+    models = list(MODELS) if "all" in model else list(dict.fromkeys(model))
+    where = _positions(positions, Positions)
+    for file in (json_file, csv_file):
+        check_writable(file)
+    seeds = trial_seeds(seed, trials)
+    cases = []
+    for values in product(*grid.values()):
+        case: dict[str, Any] = dict(zip(grid, values, strict=True))
+        task = Task(**{name: case[name] for name in _TASK}, positions=where)
+        training = Training(loss, schedule=schedule, **{name: case[name] for name in _TRAINING})
+        dimension = whole_number("d", case["d"], 2)
+        cases += [(task, training, dimension, name) for name in models]
+    options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}
+    results = _run(cases, seeds, options, workers)
+
+    swept = [name for name, values in grid.items() if len(values) > 1]
+    rows, records, lines = [], [], []
+    for (task, training, dimension, name), found in zip(cases, results, strict=True):
+        about = {"model": name, "d": dimension} | task.to_dict() | training.to_dict()
+        summary = _summary(found)
+        rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
+        records.append({"case": about, "options": options, **summary, "trials": [one.to_dict() for one in found]})
+        lines += [about | {"trial": k} | one.to_dict() for k, one in enumerate(found)]
+    first = cases[0]
+    fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in grid.items() if not more)
+    title = f"{fixed}, {first[1].schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
+    print_table(title, ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"], rows)
+    if json_file is not None:
+        write_json(json_file, {"seed": seed, "cases": records})
+    if csv_file is not None:
+        write_csv(csv_file, lines)
+
+
+def _positions(text: str, kind: Any) -> Any:
+    """`uniform`, `block`, `fixed`, `fixed:0,3` or `weighted:1,2,1`."""
+    name, _, numbers = text.partition(":")
+    if not numbers:
+        return kind.of(name)
+    try:
+        listed = tuple(float(number) for number in numbers.split(","))
+    except ValueError:
+        raise ValueError(f"positions must be a kind, or a kind:a,b,c with numbers, got {text!r}") from None
+    return kind(name, weights=listed) if name == "weighted" else kind(name, places=listed)
+
+
+def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
+    from ..simulate import simulate as one_trial
+    from ..study.executor import open_executor
+    from ..study.progress import progress
+
+    jobs = [(task, training, d, seed, name) for task, training, d, name in cases for seed in seeds]
+    found: list = []
+    with open_executor(workers=workers) as executor, progress() as bars:
+        advance = bars("trials", len(jobs))
+        if workers == 1:
+            for job in jobs:
+                found.append(one_trial(*job, **options))
+                advance(1)
+        else:
+            futures = [executor.submit(_trial, job, options) for job in jobs]
+            for future in futures:
+                found.append(future.result())
+                advance(1)
+    return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
+
+
+def _trial(job: tuple, options: dict[str, Any]) -> Any:
+    from ..simulate import simulate as one_trial
+
+    return one_trial(*job, **options)
+
+
+def _summary(found: list) -> dict[str, dict[str, float]]:
+    from ..trials import mean_and_error
+
+    plain = [one.to_dict() for one in found]
+    numbers = [name for name, value in plain[0].items() if isinstance(value, float)]
+    pairs = {name: mean_and_error(row[name] for row in plain) for name in numbers}
+    pairs["seconds"] = mean_and_error(sum(row["seconds"].values()) for row in plain)
+    return {
+        "mean": {name: pair[0] for name, pair in pairs.items()},
+        "standard_error": {name: pair[1] for name, pair in pairs.items()},
+    }
+
+
+def _cells(summary: dict[str, dict[str, float]]) -> list[str]:
+    from .console import with_error
+
+    mean, error = summary["mean"], summary["standard_error"]
+    return [*(with_error(mean[name], error[name]) for name, _ in _COLUMNS), f"{mean['seconds']:.2f}"]
