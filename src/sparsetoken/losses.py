@@ -86,7 +86,7 @@ def _newton_candidate(loss, r, h, step, y, low, high, xp):
 
 
 def _settled(r, r_new, low, high, xp):
-    tolerance = 4 * np.finfo(np.float64).eps * (1.0 + xp.abs(r_new))
+    tolerance = 4 * np.finfo(r_new.dtype).eps * (1.0 + xp.abs(r_new))
     return (xp.abs(r_new - r) <= tolerance) | (high - low <= tolerance)
 
 
@@ -234,7 +234,7 @@ def get_loss(loss: str | Loss) -> Loss:
 
 def loss_name(loss: str | Loss) -> str:
     """The registered name of a loss; a loss of one's own has none, and says so."""
-    name = loss if isinstance(loss, str) else loss.name
+    name = loss if isinstance(loss, str) else get_loss(loss).name
     if name not in LOSSES or (not isinstance(loss, str) and LOSSES[name] != loss):
         raise ValueError(f"loss {name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
     return name

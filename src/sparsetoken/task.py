@@ -7,12 +7,12 @@ theory, simulation, studies and the command line.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
-from .losses import Loss, get_loss, loss_name
+from .losses import LOSSES, Loss, get_loss, loss_name
 
 SCHEDULES = ("staged", "reuse", "joint")
 POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
@@ -29,9 +29,10 @@ def whole_number(name: str, value: Any, minimum: int) -> int:
         raise _reject(name, value, allowed)
     if not isinstance(value, Integral) and not float(value).is_integer():
         raise _reject(name, value, allowed)
-    if int(value) < minimum:
+    number = int(float(value)) if not isinstance(value, Integral) else int(value)
+    if number < minimum:
         raise _reject(name, value, allowed)
-    return int(value)
+    return number
 
 
 def real_number(name: str, value: Any, low: float, high: float = math.inf, *, open_low=False, open_high=False) -> float:
@@ -53,7 +54,7 @@ class Positions:
     - ``uniform``: R places drawn without replacement, all alike (the default);
     - ``block``: R neighbouring places, cyclically, with a random start;
     - ``fixed``: always the same `places` (the first R when none are given);
-    - ``weighted``: R places drawn one after the other without replacement, with probabilities proportional to `weights`.
+    - ``weighted``: R places drawn one after the other without replacement, with chances proportional to `weights`.
     """
 
     kind: str = "uniform"
@@ -66,6 +67,8 @@ class Positions:
         if self.places is not None:
             if self.kind != "fixed":
                 raise ValueError(f"places belong to positions 'fixed', not to {self.kind!r}")
+            if isinstance(self.places, str) or not isinstance(self.places, Iterable):
+                raise _reject("places", self.places, "a list of token indices")
             places = tuple(whole_number("places", p, 0) for p in self.places)
             if len(set(places)) != len(places):
                 raise _reject("places", self.places, "distinct token indices")
@@ -73,6 +76,8 @@ class Positions:
         if (self.weights is not None) != (self.kind == "weighted"):
             raise ValueError("positions 'weighted' needs weights, and only it takes them")
         if self.weights is not None:
+            if isinstance(self.weights, str) or not isinstance(self.weights, Iterable):
+                raise _reject("weights", self.weights, "a list of numbers")
             weights = tuple(real_number("weights", w, 0.0) for w in self.weights)
             object.__setattr__(self, "weights", weights)
 
@@ -100,7 +105,7 @@ class Positions:
             unknown = set(value) - {"kind", "places", "weights"}
             if unknown:
                 raise ValueError(f"positions has no field {sorted(unknown)[0]!r}; it has kind, places, weights")
-            given = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
             return cls(**given)
         raise _reject("positions", value, f"one of {', '.join(POSITION_KINDS)} or a Positions")
 
@@ -124,7 +129,7 @@ class _Description:
             value = getattr(self, f.name)
             if isinstance(value, Positions):
                 value = value.to_plain()
-            elif isinstance(value, Loss):
+            elif f.name == "loss":
                 value = loss_name(value)
             plain[f.name] = value
         return plain
@@ -132,6 +137,8 @@ class _Description:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]):
         known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        if not isinstance(plain, Mapping):
+            raise ValueError(f"{cls.__name__} is read from a mapping of its fields, got {plain!r}")
         for name in plain:
             if name not in known:
                 raise ValueError(f"{cls.__name__} has no field {name!r}; it has {', '.join(known)}")
@@ -204,7 +211,9 @@ class Training(_Description):
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        get_loss(self.loss)
+        loss = get_loss(self.loss)
+        if LOSSES.get(loss.name) == loss:  # one spelling a loss, so that equal trainings compare equal
+            put("loss", loss.name)
         put("alpha0", real_number("alpha0", self.alpha0, 0.0, open_low=True))
         put("alpha1", real_number("alpha1", self.alpha1, 0.0, open_low=True))
         for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge"):

@@ -1,7 +1,7 @@
 """The command line: thin commands that parse, call the library and print.
 
-Each module of this package registers its commands on `app`; heavy imports stay inside the commands. Bad input ends in one
-line on standard error and exit code 2, never in a traceback (set SPARSETOKEN_DEBUG=1 to see one).
+Each module of this package registers its commands on `app`; heavy imports stay inside the commands. Bad input ends in
+one line on standard error and exit code 2, never in a traceback (set SPARSETOKEN_DEBUG=1 to see one).
 """
 
 from __future__ import annotations

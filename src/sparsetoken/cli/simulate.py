@@ -43,7 +43,7 @@ def simulate(
     alpha1: str = _many("2", "n1/d, samples of the readout."),
     eta_w: str = _many("1", "Rate of the readout's step."),
     eta_b: str = _many("1", "Rate of the bias's step."),
-    eta_q: str = typer.Option(None, help="Rate of the query's step [the library's default]."),
+    eta_q: str = typer.Option(None, help="Rate of the query's step (default: as in the library)."),
     beta: str = _many("1", "Inverse temperature of the softmax."),
     ridge: str = _many("1e-3", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
     schedule: str = typer.Option("staged", help="staged, reuse or joint (the last two: sampler tensor)."),
