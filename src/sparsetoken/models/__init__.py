@@ -1,9 +1,31 @@
-"""scikit-learn estimators for bags of tokens, and the convex solver they share."""
+"""scikit-learn estimators for bags of tokens, and the convex solver they share.
 
-from .bags import Bags
-from .message_passing import MessagePassingClassifier
-from .pooled import PooledClassifier
-from .scaler import BagScaler
-from .vectorized import VectorizedClassifier
+Names are resolved on first use, so that the solver (`models.erm`) can be had without importing scikit-learn.
+"""
 
-__all__ = ["BagScaler", "Bags", "MessagePassingClassifier", "PooledClassifier", "VectorizedClassifier"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "Bags": "bags",
+    "BagScaler": "scaler",
+    "MessagePassingClassifier": "message_passing",
+    "PooledClassifier": "pooled",
+    "VectorizedClassifier": "vectorized",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
