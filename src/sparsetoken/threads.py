@@ -1,23 +1,22 @@
 """One BLAS thread for the duration of a block of work.
 
-Several spinning BLAS pools on few cores were measured 3-10 times slower than one
-thread a process.
+Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread a process.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-
-from threadpoolctl import ThreadpoolController
+from typing import Any
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
     import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
+    from threadpoolctl import ThreadpoolController  # sets an environment variable when imported: not before it is needed
 
     return ThreadpoolController()
 
 
-def single_blas_thread():
+def single_blas_thread() -> Any:
     """A context manager: every BLAS loaded so far runs on one thread inside it, and as before afterwards."""
     return _controller().limit(limits=1, user_api="blas")
