@@ -118,8 +118,8 @@ def plotly_figure(panels: Sequence[Panel]) -> Any:
         for layer in panel.layers:
             _draw_plotly(figure, layer, row, column, shown)
         axes = {"row": row, "col": column}
-        figure.update_xaxes(title_text=panel.xlabel, type="log" if panel.logx else "linear", **axes)
-        figure.update_yaxes(title_text=panel.ylabel, type="log" if panel.logy else "linear", **axes)
+        figure.update_xaxes(title_text=panel.xlabel, **_scale(panel, "x"), **axes)
+        figure.update_yaxes(title_text=panel.ylabel, **_scale(panel, "y"), **axes)
         if panel.xlim:
             figure.update_xaxes(range=_range(panel.xlim, panel.logx), **axes)
         if panel.ylim:
@@ -130,6 +130,16 @@ def plotly_figure(panels: Sequence[Panel]) -> Any:
         font={"family": "system-ui, sans-serif", "size": 13},
     )  # fmt: skip
     return figure
+
+
+def _scale(panel: Panel, axis: str) -> dict[str, Any]:
+    """Linear, or logarithmic with labels at powers of ten where these are at least two."""
+    if not getattr(panel, f"log{axis}"):
+        return {"type": "linear"}
+    values = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
+    positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in values] or [np.ones(1)])
+    wide = np.log10(positive.max() / positive.min()) >= 1.3
+    return {"type": "log", "exponentformat": "power", **({"dtick": 1} if wide else {})}
 
 
 def _range(limits: tuple[float, float], log: bool) -> list[float]:

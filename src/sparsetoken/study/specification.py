@@ -107,5 +107,8 @@ class Study:
         return self.grids[size] if size in self.grids else next(iter(self.grids.values()))
 
     def trials(self, size: str = "quick") -> dict[str, list[Trial]]:
-        """Table name -> its trials, in order."""
-        return {grid.name: grid.trials() for grid in self.grids_of(size)}
+        """Table name -> its trials, in order; grids of the same name make one table."""
+        tables: dict[str, list[Trial]] = {}
+        for grid in self.grids_of(size):
+            tables.setdefault(grid.name, []).extend(grid.trials())
+        return tables

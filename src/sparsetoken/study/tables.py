@@ -24,14 +24,18 @@ def _cell(value: Any) -> Any:
 
 
 def tidy(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows of the store as one table. Results that carry an argument's name give way to a suffix `_result`."""
+    """Rows of the store as one table. A result with an argument's name gets the suffix `_result`.
+
+    A trial that takes a list (of alpha, say) and returns a row for each entry names it again in its rows.
+    """
     records = []
     for row in rows:
         if row.status != "done":
             continue
         arguments = {name: _cell(value) for name, value in row.arguments.items()}
         for result in row.result if isinstance(row.result, list) else [row.result]:
-            renamed = {(f"{k}_result" if k in arguments else k): _cell(v) for k, v in result.items()}
+            own = {k for k in result if isinstance(row.arguments.get(k), list)}  # a list argument, taken apart
+            renamed = {(f"{k}_result" if k in arguments and k not in own else k): _cell(v) for k, v in result.items()}
             records.append({**arguments, **renamed})
     return pd.DataFrame.from_records(records)
 

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from ..specification import Study
 
-NAMES: tuple[str, ...] = ()
+NAMES: tuple[str, ...] = ("alignment",)
 
 
 def get_studies(names: Sequence[str] | None = None) -> list[Study]:

@@ -1,0 +1,31 @@
+"""What the studies share: sources of claims, symbols on axes, the same task in several figures."""
+
+from __future__ import annotations
+
+PAPER = "Barnfield, Cui, Lu 2025 (arXiv 2509.25153)"
+HERE = "docs/theory.md"
+FOLKLORE = "commonly stated"
+
+AXES = {
+    "alpha0": "samples of the two steps a dimension, α₀ = n₀/d",
+    "alpha1": "samples of the readout a dimension, α₁ = n₁/d",
+    "alpha": "samples a dimension, α = n/d",
+    "test_error": "test error",
+    "train_loss": "training loss",
+    "cos_q": "cos(q₂, ξ)",
+    "cos_w": "cos(w₁, ξ)",
+    "length": "tokens a bag, L",
+    "strength": "signal strength θ",
+    "prevalence": "prevalence π",
+    "cosine": "cosine of query and signal, γ",
+    "sharpness": "inverse temperature k = β‖q‖",
+    "beta": "inverse temperature of the softmax, β",
+    "ridge": "ridge λ",
+    "eta_w": "learning rate η_w",
+    "eta_b": "learning rate η_b",
+    "eta_q": "learning rate η_q",
+}
+
+# The task of most figures: one signal token in ten, balanced classes.
+TEN_TOKENS = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
+MODELS = ("attention", "pooled", "vectorized")

@@ -1,0 +1,136 @@
+"""Kinds of trial that compute predictions; stored like simulations, so a second run costs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..task import Task, Training
+from .registry import trial_kind
+from .simulation_kinds import with_sharpness
+
+ERM_FIELDS = (
+    "test_error",
+    "train_loss",
+    "train_error",
+    "norm_w",
+    "bias",
+    "auc",
+    "sensitivity",
+    "specificity",
+    "balanced_error",
+    "standard_error",
+)
+
+
+@trial_kind("alignment", version=1)
+def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
+    """Limits after the two gradient steps."""
+    from ..theory import alignment
+
+    return alignment(task, training).to_dict()
+
+
+@trial_kind("forecast", version=1)
+def forecast_trial(
+    task: Task,
+    training: Training,
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+    sharpness: float | None = None,
+) -> dict[str, Any]:
+    """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k."""
+    from ..theory import forecast
+
+    options: dict[str, Any] = {"activation": activation} if model == "elementwise" else {}
+    if equal_samples:
+        options["equal_samples"] = True
+    chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
+    found = forecast(task, chosen, model, **options)
+    names = (*ERM_FIELDS, "cos_w", "cos_q", "norm_q", "sharpness", "capacity")
+    out = {name: getattr(found, name) for name in names if getattr(found, name, None) is not None}
+    return {**out, "eta_q_used": chosen.eta_q}
+
+
+def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
+    """The law of (T, S, kappa) of a classifier whose query has a given cosine with the signal."""
+    from .. import theory
+
+    if model == "pooled":
+        return theory.pooled_law(task)
+    if model == "vectorized":
+        return theory.vectorized_law(task)
+    if model == "attention":
+        return theory.attention_law(task, cosine, sharpness)
+    if model == "elementwise":
+        return theory.elementwise_law(task, cosine, sharpness, activation)
+    raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
+
+
+@trial_kind("readout_theory", version=1)
+def readout_theory_trial(
+    task: Task,
+    alpha: list[float],
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+    activation: str = "sigmoid",
+) -> list[dict[str, float]]:
+    """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
+    from ..theory import erm
+
+    law = make_law(task, model, cosine, sharpness, activation)
+    rows = []
+    for value in alpha:
+        found = erm(law, value, ridge, loss)
+        rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
+    return rows
+
+
+@trial_kind("capacity", version=1)
+def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float = 1.0) -> dict[str, float]:
+    """The largest alpha at which data are separable."""
+    from ..theory import capacity
+
+    found = capacity(make_law(task, model, cosine, sharpness))
+    return {"alpha_star": found.alpha, "standard_error": found.standard_error}
+
+
+@trial_kind("margins_theory", version=1)
+def margins_theory_trial(
+    task: Task,
+    alpha: float,
+    low: float,
+    high: float,
+    bins: int,
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+) -> list[dict[str, float]]:
+    """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
+    import numpy as np
+
+    from ..theory import erm
+
+    found = erm(make_law(task, model, cosine, sharpness), alpha, ridge, loss)
+    edges = np.linspace(low, high, bins + 1)
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    at = (0.5 * (edges[:-1] + edges[1:])[:, None] + 0.5 * np.diff(edges)[:, None] * nodes).ravel()
+    densities = found.margin_densities(at)
+    rows = []
+    shares = {
+        name: (densities[name].reshape(bins, -1) * weights).sum(axis=1) * 0.5 * np.diff(edges)
+        for name in ("train", "test")
+    }
+    step = 0.02
+    for name, share in shares.items():  # what lies below the first edge; what lies above the last is the remainder
+        below = np.arange(edges[0] - 40.0, edges[0], step) + 0.5 * step
+        share[0] += found.margin_densities(below)[name].sum() * step
+        share[-1] += 1.0 - share.sum()
+    for i in range(bins):
+        rows.append({"bin": i, **{f"{name}_share": share[i] for name, share in shares.items()}})
+    return rows
