@@ -12,7 +12,7 @@ from typing import Any
 @lru_cache(maxsize=1)
 def _controller() -> Any:
     import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
-    from threadpoolctl import ThreadpoolController  # sets an environment variable when imported: not before it is needed
+    from threadpoolctl import ThreadpoolController  # importing it sets an environment variable: not before it is needed
 
     return ThreadpoolController()
 

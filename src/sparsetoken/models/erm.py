@@ -29,6 +29,8 @@ from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradi
 CHOLESKY_PRICE = 24.0
 # The change of coordinates for n < d costs about as much as  (samples / REDUCTION_PRICE)  products.
 REDUCTION_PRICE = 25.0
+# Larger features than this are kept out of single precision, where their squares would overflow.
+LARGEST_SINGLE = 1e15
 # Largest relative residual left in a Newton system.
 FORCING = 0.1
 
@@ -40,7 +42,8 @@ class ERMResult:
     coef           w
     bias           b (0 when it is not fitted)
     value          F(w, b)
-    gradient_norm  ||grad F|| / (ridge ||w||); with ridge = 0, ||grad F|| / (mean of |l'| ||x||)
+    gradient_norm  ||grad F|| / (ridge ||w||); with ridge = 0, ||grad F|| / (mean of |l'| ||x||). Features far from the
+                   origin are centred first, and the gradient is that of the centred problem
     iterations     Newton iterations
     stopped        "gradient": gradient_norm reached the tolerance; "precision": rounding errors allow no further
                    decrease; "iterations": the iteration limit was hit first
@@ -88,11 +91,16 @@ def fit_erm(
     max_iterations = whole_number("max_iterations", max_iterations, 1)
     loss = get_loss(loss)
     with single_blas_thread():
-        problem = Problem(Features(x), y, p, ridge, loss, bool(fit_bias))
         w, b = _start(start, x.shape[1], bool(fit_bias))
+        x, centre = _centred(x, p) if fit_bias else (x, None)
+        if centre is not None:
+            b += float(centre @ w)
+        features = Features(x, exact=not float(max(x.max(), -x.min())) < LARGEST_SINGLE)
+        problem = Problem(features, y, p, ridge, loss, bool(fit_bias))
         if not _strictly_convex(loss) and ridge > 0.0:
             w, b = _approach(problem, w, b, max_iterations)
-        return _newton(problem, w, b, tolerance, max_iterations)
+        found = _newton(problem, w, b, tolerance, max_iterations)
+    return found if centre is None else replace(found, bias=found.bias - float(centre @ found.coef))
 
 
 def _checked(features: Any, labels: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -103,6 +111,8 @@ def _checked(features: Any, labels: Any, sample_weight: Any) -> tuple[np.ndarray
         raise ValueError(f"features must be a non-empty (samples, features) array, got shape {x.shape}")
     if not (x.flags.c_contiguous or x.flags.f_contiguous):
         x = np.ascontiguousarray(x)
+    if not math.isfinite(x.max()) or not math.isfinite(x.min()):
+        raise ValueError("features must be finite, got NaN or infinity")
     y = np.asarray(labels, dtype=np.float64)
     if y.shape != (x.shape[0],):
         raise ValueError(f"labels must hold one label a sample ({x.shape[0]}), got shape {y.shape}")
@@ -116,6 +126,15 @@ def _checked(features: Any, labels: Any, sample_weight: Any) -> tuple[np.ndarray
             raise ValueError("sample_weight must hold one finite number >= 0 a sample, not all zero")
         p = p / p.sum()
     return x, y, p
+
+
+def _centred(x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Features far from the origin, moved to it: the free bias makes this a change of coordinates, and a better one."""
+    mean = Features(x, exact=True).transposed_times(p)
+    square = float(mean @ mean)
+    if square <= 0.9 * x.shape[1] * Features(x, exact=True).mean_square():
+        return x, None
+    return x - mean, mean
 
 
 def _start(start: ERMResult | tuple[Any, float] | None, d: int, fit_bias: bool) -> tuple[np.ndarray, float]:

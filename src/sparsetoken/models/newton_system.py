@@ -21,17 +21,18 @@ BLOCK_ROWS = 512
 class Features:
     """X with products summed in double precision, and with quick ones in single precision.
 
-    Gradients and outputs need the former; Newton directions may be inexact and take the latter, until `exact` is set.
+    Gradients and outputs need the former; Newton directions may be inexact and take the latter, until told otherwise.
     """
 
-    def __init__(self, x: np.ndarray):
+    def __init__(self, x: np.ndarray, exact: bool = False):
         self.x = x
         self.shape = x.shape
         self.single = x.dtype == np.float32
-        self.exact = not np.abs(x).max() < 1e15  # squares must fit
-        self.quick = x if self.exact else x.astype(np.float32, copy=False)
+        self.exact = exact
+        self.quick = x if exact else x.astype(np.float32, copy=False)
 
     def be_exact(self) -> None:
+        """From now on the quick products are exact ones."""
         self.exact, self.quick = True, self.x
 
     def times(self, v: np.ndarray) -> np.ndarray:
@@ -49,10 +50,10 @@ class Features:
         return total
 
     def quick_times(self, v: np.ndarray) -> np.ndarray:
-        return self.quick @ v.astype(self.quick.dtype)
+        return self.times(v) if self.exact else self.quick @ v.astype(np.float32)
 
     def quick_transposed_times(self, r: np.ndarray) -> np.ndarray:
-        return self.quick.T @ r.astype(self.quick.dtype)
+        return self.transposed_times(r) if self.exact else self.quick.T @ r.astype(np.float32)
 
     def mean_square(self) -> float:
         """Mean of x_ij^2, from the first rows: it only sets scales."""
