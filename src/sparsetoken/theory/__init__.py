@@ -1,1 +1,46 @@
+"""Exact asymptotics: the infinite twin of `simulate` (d, n -> infinity with n/d fixed)."""
 
+from .alignment import Alignment, alignment
+from .bayes import BayesLimit, bayes_limit
+from .capacity import Capacity, capacity
+from .erm import ErmResult, erm
+from .errors import AccuracyError, ConvergenceError
+from .forecast import Forecast, forecast, forecast_grid
+from .laws import (
+    Law,
+    attention_law,
+    elementwise_law,
+    law_from_nodes,
+    law_from_samples,
+    pooled_law,
+    vectorized_law,
+)
+from .limits import Oracle, oracle, strength_needed
+from .margins import margin_densities
+
+__all__ = [
+    "AccuracyError",
+    "Alignment",
+    "BayesLimit",
+    "Capacity",
+    "ConvergenceError",
+    "ErmResult",
+    "Forecast",
+    "Law",
+    "Oracle",
+    "alignment",
+    "attention_law",
+    "bayes_limit",
+    "capacity",
+    "elementwise_law",
+    "erm",
+    "forecast",
+    "forecast_grid",
+    "law_from_nodes",
+    "law_from_samples",
+    "margin_densities",
+    "oracle",
+    "pooled_law",
+    "strength_needed",
+    "vectorized_law",
+]

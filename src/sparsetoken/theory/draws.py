@@ -67,10 +67,13 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 
 
 @lru_cache(maxsize=16)
-def token_draws(length: int, sparsity: int, points: int) -> TokenDraws:
-    """Draws for bags of `length` tokens; the same arguments always give the same numbers."""
+def token_draws(length: int, sparsity: int, points: int, every_token: bool = False) -> TokenDraws:
+    """Draws for bags of `length` tokens; the same arguments always give the same numbers.
+
+    `every_token`: draw all noise tokens one by one, however many.
+    """
     others = length - sparsity
-    explicit = others <= EXPLICIT_TOKENS
+    explicit = every_token or others <= EXPLICIT_TOKENS
     tail_probability = 1.0 if explicit else TAIL_TOKENS / others
     width = others if explicit else int(TAIL_TOKENS + 6 * np.sqrt(TAIL_TOKENS))
     ceiling = np.inf if explicit else float(-ndtri(tail_probability))
@@ -93,7 +96,8 @@ def token_draws(length: int, sparsity: int, points: int) -> TokenDraws:
     return TokenDraws(*stacked, ceiling=ceiling)
 
 
-def truncated_normal_rule(ceiling: float, nodes: int = 400) -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=64)
+def truncated_normal_rule(ceiling: float, nodes: int = 160) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     low = -9.0

@@ -22,7 +22,7 @@ from .measures import MEASURES, measures
 from .nodes import Nodes, Population
 from .precision import in_double_precision
 
-DEFAULT_ACCURACY = 1e-4
+DEFAULT_ACCURACY = 2e-4
 _SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
 _LARGE_RIDGE = 1e3
 
@@ -212,8 +212,8 @@ def erm(
 
         require_above_capacity(law, alpha)
     x, spent, points = start, 0, law.first_points
-    if law.refinable and start is None:
-        coarse = solve_nodes(function, alpha_law, ridge, law.at(COARSE_POINTS)[1], None, tried)
+    if law.refinable:
+        coarse = solve_nodes(function, alpha_law, ridge, law.at(COARSE_POINTS)[1], start, tried)
         x, spent = np.asarray(coarse.x), int(coarse.iterations)
     while True:
         population, nodes = law.at(points)

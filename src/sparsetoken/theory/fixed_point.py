@@ -29,7 +29,7 @@ from ..losses import Loss
 from .nodes import Nodes
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
-_AIM = 1e-11
+_AIM = 1e-10
 _HALF_RANGE = 6.5
 _EVALUATIONS = 1 << 17
 FEW_STRATA, MANY_STRATA, COARSE_GRID, FINE_GRID = 5, 12, 27, 1601

@@ -41,7 +41,7 @@ def softmax_population(draws: TokenDraws, pi, theta, gamma, k) -> Population:
         if draws.has_bulk:
             t, weights = truncated_normal_rule(draws.ceiling)
             e = xp.exp(k * (t - draws.ceiling))
-            sums = _bulk_sums(xp.stack([e, t * e, e * e]), weights, draws, xp)
+            sums = bulk_sums(xp.stack([e, t * e, e * e]), weights, draws, xp)
             drop = xp.exp(k * (draws.ceiling - top))
             A0 = A0 + drop * xp.maximum(sums[..., 0], 0.0)
             A1 = A1 + drop * sums[..., 1]
@@ -62,7 +62,7 @@ def elementwise_population(activation, length: int, draws: TokenDraws, pi, theta
     if draws.has_bulk:
         t, weights = truncated_normal_rule(draws.ceiling)
         p = activation(k * xp.asarray(t))
-        sums = _bulk_sums(xp.stack([p * t, p * p]), weights, draws, xp)
+        sums = bulk_sums(xp.stack([p * t, p * p]), weights, draws, xp)
         N1, N2 = N1 + sums[..., 0], N2 + xp.maximum(sums[..., 1], 0.0)
     columns = []
     for y, shift in ((1.0, gamma * theta), (-1.0, 0.0)):
@@ -76,7 +76,7 @@ def elementwise_population(activation, length: int, draws: TokenDraws, pi, theta
     return Population(*columns, prevalence=pi)
 
 
-def _bulk_sums(values, weights, draws: TokenDraws, xp):
+def bulk_sums(values, weights, draws: TokenDraws, xp):
     """Sums of m statistics over each draw's bulk tokens, (B, P, m): Gaussian with their exact mean and covariance."""
     mean = values @ weights
     centred = values - mean[:, None]
