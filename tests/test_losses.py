@@ -115,6 +115,19 @@ def test_jax_and_numpy_agree(loss):
         np.testing.assert_allclose(found, loss.prox(h, step, 1.0), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
+def test_automatic_derivatives_of_the_value(loss):
+    """Also at 0, where training starts."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        z = jnp.array([-300.0, -2.0, -0.5, 0.0, 0.5, 2.0, 300.0])
+        for y in (-1.0, 1.0):
+            found = jax.vmap(jax.grad(lambda x: loss.value(x, y)))(z)  # noqa: B023
+            np.testing.assert_allclose(found, loss.slope(z, y), rtol=1e-12)
+
+
 def test_get_loss():
     assert get_loss("square") == Square()
     assert get_loss(Logistic()) is not None

@@ -34,9 +34,8 @@ def namespace(*arrays: Any):
 
 
 def softplus(x):
-    """log(1 + exp(x)) without overflow."""
-    xp = namespace(x)
-    return xp.maximum(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
+    """log(1 + exp(x)) without overflow (`logaddexp` also differentiates rightly at 0 under JAX)."""
+    return namespace(x).logaddexp(x, 0.0)
 
 
 def sigmoid(x):
