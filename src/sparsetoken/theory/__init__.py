@@ -6,6 +6,7 @@ from .capacity import Capacity, capacity
 from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast, forecast_grid
+from .gradient import Gradient, gradient
 from .laws import (
     Law,
     attention_law,
@@ -26,6 +27,7 @@ __all__ = [
     "ConvergenceError",
     "ErmResult",
     "Forecast",
+    "Gradient",
     "Law",
     "Oracle",
     "alignment",
@@ -36,6 +38,7 @@ __all__ = [
     "erm",
     "forecast",
     "forecast_grid",
+    "gradient",
     "law_from_nodes",
     "law_from_samples",
     "margin_densities",

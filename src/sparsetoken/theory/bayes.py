@@ -142,7 +142,8 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     hard = best - reachable > HARD_GAP
     if not hard:
         best = reachable
-    values, errors = {}, {}
+    values: dict[str, float] = {}
+    errors: dict[str, float] = {}
     for prefix, m in (("", best), ("reachable_", reachable)):
         if prefix and not hard:
             values[f"{prefix}overlap"], values[f"{prefix}test_error"] = values["overlap"], values["test_error"]
@@ -151,9 +152,9 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
         error, sampling = bayes_error(task, theta * m**0.5)
         m_error = _overlap_error(task, alpha, table, theta, m)
         h = 0.02 * m
-        drift = (bayes_error(task, theta * min(1.0, m + h) ** 0.5)[0] - bayes_error(task, theta * (m - h) ** 0.5)[0]) / (
-            min(1.0, m + h) - (m - h)
-        )
+        drift = (
+            bayes_error(task, theta * min(1.0, m + h) ** 0.5)[0] - bayes_error(task, theta * (m - h) ** 0.5)[0]
+        ) / (min(1.0, m + h) - (m - h))
         values[f"{prefix}overlap"], errors[f"{prefix}overlap"] = m, m_error
         values[f"{prefix}test_error"] = error
         errors[f"{prefix}test_error"] = float(np.hypot(sampling, drift * m_error))

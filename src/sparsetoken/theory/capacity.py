@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from .errors import ConvergenceError
 from ..task import real_number
+from .errors import ConvergenceError
 from .laws import MAXIMUM_POINTS, Law
 from .nodes import Population
 
@@ -85,7 +85,9 @@ def _minimise(population: Population, p: np.ndarray):
         p = p + scale * step
         value, gradient, hessian = trial
         if value.mean() < 1e-13:
-            raise ConvergenceError("capacity is infinite: the two classes' features can be separated at any sample size")
+            raise ConvergenceError(
+                "capacity is infinite: the two classes' features can be separated at any sample size"
+            )
     residual = float(np.abs(gradient).max() / value.mean())
     if not residual <= 1e-6:
         raise ConvergenceError(f"capacity: gradient {residual:.1e} of the value after 200 Newton steps at {p}")
@@ -109,7 +111,8 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
             break
         points = min(4 * points, MAXIMUM_POINTS)
     alpha = float(law.dimension_factor / value.mean())
-    return Capacity(alpha, relative * alpha, *map(float, p), residual=residual)
+    m_q, m_u, bias = map(float, p)
+    return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)
 
 
 def require_above_capacity(law: Law, alpha: float) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, qmc
@@ -33,16 +35,23 @@ class TokenDraws:
     offset   (B, P): uniform shift of the quadrature over the readout noise
     """
 
-    signal: np.ndarray
-    noise: np.ndarray
-    bulk: np.ndarray
-    normals: np.ndarray
-    offset: np.ndarray
+    signal: Any
+    noise: Any
+    bulk: Any
+    normals: Any
+    offset: Any
     ceiling: float
 
     @property
     def has_bulk(self) -> bool:
         return bool(np.isfinite(self.ceiling))
+
+
+jax.tree_util.register_pytree_node(
+    TokenDraws,
+    lambda d: ((d.signal, d.noise, d.bulk, d.normals, d.offset), d.ceiling),
+    lambda ceiling, leaves: TokenDraws(*leaves, ceiling=ceiling),
+)
 
 
 def _uniforms(rng: np.random.Generator, points: int, dimension: int) -> np.ndarray:
@@ -92,8 +101,8 @@ def token_draws(length: int, sparsity: int, points: int, every_token: bool = Fal
         normals, signal = ndtri(u[:, 2:5]), ndtri(u[:, 5 : 5 + sparsity])
         noise = _largest_first(u[:, 5 + sparsity :], count, tail_probability)
         parts.append((signal, noise, (others - count).astype(float), normals, u[:, 0]))
-    stacked = [np.stack(arrays) for arrays in zip(*parts)]
-    return TokenDraws(*stacked, ceiling=ceiling)
+    signal, noise, bulk, normals, offset = (np.stack(arrays) for arrays in zip(*parts))
+    return TokenDraws(signal, noise, bulk, normals, offset, ceiling)
 
 
 @lru_cache(maxsize=64)

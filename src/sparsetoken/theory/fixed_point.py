@@ -49,11 +49,11 @@ class HostLoss(Loss):
         return isinstance(other, HostLoss) and other.inner == self.inner
 
     def _call(self, method: str, *arrays):
-        arrays = jnp.broadcast_arrays(*[jnp.asarray(a) for a in arrays])
+        inputs = jnp.broadcast_arrays(*[jnp.asarray(a) for a in arrays])
         function = getattr(self.inner, method)
-        shape = jax.ShapeDtypeStruct(arrays[0].shape, arrays[0].dtype)
+        shape = jax.ShapeDtypeStruct(inputs[0].shape, inputs[0].dtype)
         host = lambda *a: np.asarray(function(*(np.asarray(x) for x in a)), dtype=np.float64)  # noqa: E731
-        return jax.pure_callback(host, shape, *arrays, vmap_method="broadcast_all")
+        return jax.pure_callback(host, shape, *inputs, vmap_method="broadcast_all")
 
     def value(self, z, y):
         return self._call("value", z, y)

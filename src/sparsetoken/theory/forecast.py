@@ -184,7 +184,6 @@ def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], 
     except (ValueError, ArithmeticError) as error:
         return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
     plain = found.to_dict()
-    plain.pop("errors")
     next_start = None
     if found.result is not None and np.isfinite(found.result.start).all():
         next_start = found.result.start

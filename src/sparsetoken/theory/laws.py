@@ -86,7 +86,7 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     for rows, label in zip(classes, ("positive", "negative")):
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
-    population = Population(*(_dealt(rows, groups) for rows in classes), prevalence=pi)
+    population = Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi)
     return Law(lambda _: population, pi, name=name, dimension_factor=dimension_factor)
 
 
@@ -100,10 +100,13 @@ def _dealt(rows: np.ndarray, groups: int) -> ClassColumns:
         table[b, : len(part)] = part
         weight[b, : len(part)] = 1.0 / len(part)
     offset = np.random.default_rng(len(rows)).random(weight.shape)
-    return ClassColumns(*np.moveaxis(table, -1, 0), np.zeros((1, 1)), weight, offset)
+    T, S, kappa = np.moveaxis(table, -1, 0)
+    return ClassColumns(T, S, kappa, np.zeros((1, 1)), weight, offset)
 
 
-def law_from_nodes(positive, negative, prevalence: float, *, weights=None, dimension_factor: int = 1, name="nodes") -> Law:
+def law_from_nodes(
+    positive, negative, prevalence: float, *, weights=None, dimension_factor: int = 1, name="nodes"
+) -> Law:
     """A law from quadrature nodes, rows (T, S, kappa) for each class; `weights` = (positive, negative), each normalised.
 
     The nodes are taken as exact: standard errors are zero.
@@ -118,8 +121,9 @@ def law_from_nodes(positive, negative, prevalence: float, *, weights=None, dimen
         if w.shape != (len(r),) or (w < 0).any() or not np.isfinite(w).all() or w.sum() <= 0:
             raise ValueError("weights must be non-negative, one a node, with a positive sum in each class")
         offset = (0.5 + 0.6180339887498949 * np.arange(len(r))) % 1.0
-        columns.append(ClassColumns(*(c[None] for c in r.T), np.zeros((1, 1)), (w / w.sum())[None], offset[None]))
-    population = Population(*columns, prevalence=pi)
+        T, S, kappa = r.T[:, None]
+        columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), (w / w.sum())[None], offset[None]))
+    population = Population(columns[0], columns[1], pi)
     return Law(lambda _: population, pi, name=name, dimension_factor=dimension_factor)
 
 

@@ -82,7 +82,9 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
     """
     pi = prevalence
     both = np.concatenate([positive.ravel(), negative.ravel()])
-    jump = np.concatenate([np.full(positive.size, pi / positive.size), np.full(negative.size, -(1 - pi) / negative.size)])
+    jump = np.concatenate(
+        [np.full(positive.size, pi / positive.size), np.full(negative.size, -(1 - pi) / negative.size)]
+    )
     order = np.argsort(both)
     curve = (1 - pi) + np.cumsum(jump[order])  # error of "positive above" as the threshold passes each draw
     at = int(np.argmin(curve))
@@ -104,10 +106,13 @@ def known_signal_error(
     task: Task, mechanism: str, sharpness: float, activation: Any = "sigmoid", points: int = POINTS
 ) -> tuple[float, float]:
     """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
-    if sharpness == 0 or task.length == 1:
-        if mechanism == "attention" or task.length == 1:
-            return pooled_error(task), 0.0
-    law = attention_law(task, 1.0, sharpness) if mechanism == "attention" else elementwise_law(task, 1.0, sharpness, activation)
+    if mechanism == "attention" and (sharpness == 0 or task.length == 1):
+        return pooled_error(task), 0.0
+    law = (
+        attention_law(task, 1.0, sharpness)
+        if mechanism == "attention"
+        else elementwise_law(task, 1.0, sharpness, activation)
+    )
     return _law_error(law, points)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import jax
+import jax.experimental
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -16,9 +17,7 @@ def double_precision():
     """Context in which JAX computes in float64."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # JAX before 0.8
-
-    return enable_x64()
+    return jax.experimental.enable_x64()  # type: ignore[attr-defined]  # JAX before 0.8
 
 
 def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:

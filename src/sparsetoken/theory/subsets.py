@@ -37,8 +37,8 @@ def log_means_up_to(log_x: np.ndarray, size: int) -> np.ndarray:
         x = np.exp(np.ascontiguousarray(np.moveaxis(relative, -1, 0)))
         for l in range(1, n + 1):
             last = min(l, size)
-            r = np.arange(1, last + 1).reshape(-1, *[1] * (log_x.ndim - 1)) / l
-            e[1 : last + 1] += r * (x[l - 1] * e[:last] - e[1 : last + 1])
+            share = np.arange(1, last + 1).reshape(-1, *[1] * (log_x.ndim - 1)) / l
+            e[1 : last + 1] += share * (x[l - 1] * e[:last] - e[1 : last + 1])
         with np.errstate(divide="ignore"):
             return np.moveaxis(np.log(e), 0, -1) + top * np.arange(size + 1)
     e = np.full((size + 1, *log_x.shape[:-1]), -np.inf)

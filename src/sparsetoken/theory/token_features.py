@@ -22,8 +22,8 @@ KAPPA_FLOOR = 1e-6
 def softmax_population(draws: TokenDraws, pi, theta, gamma, k) -> Population:
     """p = softmax(k t). Weights are computed relative to the bag's largest token, so that no exponential overflows."""
     xp = namespace(pi, theta, gamma, k)
-    noise = np.where(np.isfinite(draws.noise), draws.noise, 0.0)
-    absent = np.where(np.isfinite(draws.noise), 0.0, -np.inf)
+    noise = xp.where(xp.isfinite(draws.noise), draws.noise, 0.0)
+    absent = xp.where(xp.isfinite(draws.noise), 0.0, -np.inf)
     out_of_line = xp.sqrt(xp.maximum(1.0 - gamma**2, 0.0))
     columns = []
     for y, shift in ((1.0, gamma * theta), (-1.0, 0.0)):
@@ -48,14 +48,14 @@ def softmax_population(draws: TokenDraws, pi, theta, gamma, k) -> Population:
             A2 = A2 + drop**2 * xp.maximum(sums[..., 2], 0.0)
         S = theta * out_of_line * e_signal.sum(-1) / A0 if y > 0 else xp.zeros_like(A0)
         columns.append(_drawn(draws, A1 / A0, S, xp.sqrt(A2) / A0))
-    return Population(*columns, prevalence=pi)
+    return Population(columns[0], columns[1], pi)
 
 
 def elementwise_population(activation, length: int, draws: TokenDraws, pi, theta, gamma, k) -> Population:
     """p_l = sigma(k t_l)/L."""
     xp = namespace(pi, theta, gamma, k)
-    present = np.isfinite(draws.noise)
-    noise = xp.asarray(np.where(present, draws.noise, 0.0))
+    present = xp.isfinite(draws.noise)
+    noise = xp.where(present, draws.noise, 0.0)
     out_of_line = xp.sqrt(xp.maximum(1.0 - gamma**2, 0.0))
     p_noise = xp.where(present, activation(k * noise), 0.0)
     N1, N2 = (p_noise * noise).sum(-1), (p_noise**2).sum(-1)
@@ -73,7 +73,7 @@ def elementwise_population(activation, length: int, draws: TokenDraws, pi, theta
         # A bag whose activations all vanish has the feature zero; a floor on kappa keeps it a valid node.
         kappa = xp.sqrt(xp.maximum(N2 + (p_signal**2).sum(-1), KAPPA_FLOOR**2)) / length
         columns.append(_drawn(draws, T, S, kappa))
-    return Population(*columns, prevalence=pi)
+    return Population(columns[0], columns[1], pi)
 
 
 def bulk_sums(values, weights, draws: TokenDraws, xp):
@@ -86,7 +86,7 @@ def bulk_sums(values, weights, draws: TokenDraws, xp):
     m = len(mean)
     factor = xp.linalg.cholesky(covariance / size[:, None] / size[None, :] + 1e-12 * np.eye(m))
     count = draws.bulk[..., None]
-    return count * mean + np.sqrt(count) * (draws.normals[..., :m] @ factor.T) * size
+    return count * mean + xp.sqrt(count) * (draws.normals[..., :m] @ factor.T) * size
 
 
 def _drawn(draws: TokenDraws, T, S, kappa) -> ClassColumns:

@@ -1,0 +1,199 @@
+"""`forecast`: the theory's numbers, for one point or over ranges."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from . import app
+
+_NUMBERS = (
+    "length",
+    "sparsity",
+    "strength",
+    "prevalence",
+    "alpha0",
+    "alpha1",
+    "eta_w",
+    "eta_b",
+    "eta_q",
+    "beta",
+    "ridge",
+)
+_COLUMNS = (
+    ("test_error", "test error"),
+    ("auc", "AUC"),
+    ("balanced_error", "balanced error"),
+    ("train_loss", "train loss"),
+    ("train_error", "train error"),
+    ("cos_q", "cos(q2, ξ)"),
+    ("sharpness", "k = β‖q2‖"),
+    ("cos_readout", "cos(w, ξ)"),
+    ("norm_w", "‖w‖"),
+    ("bias", "b"),
+    ("capacity", "capacity α*"),
+)
+
+_IN_SWEEPS = ("test_error", "auc", "train_loss", "cos_q", "sharpness", "capacity")
+
+
+def _many(name: str, words: str) -> Any:
+    return typer.Option(None, f"--{name.replace('_', '-')}", help=words)
+
+
+@app.command()
+def forecast(
+    length: str = _many("length", "L, tokens a bag."),
+    sparsity: str = _many("sparsity", "R, signal tokens in a positive bag."),
+    strength: str = _many("strength", "θ, the signal's size."),
+    prevalence: str = _many("prevalence", "π = P(y = +1)."),
+    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    alpha0: str = _many("alpha0", "n0/d, samples of the two gradient steps."),
+    alpha1: str = _many("alpha1", "n1/d, samples of the readout."),
+    eta_w: str = _many("eta_w", "Rate of the readout's step."),
+    eta_b: str = _many("eta_b", "Rate of the bias's step."),
+    eta_q: str = _many("eta_q", "Rate of the query's step."),
+    beta: str = _many("beta", "Inverse temperature of the softmax."),
+    ridge: str = _many("ridge", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
+    model: list[str] = typer.Option(
+        ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise, bayes or all; repeatable."
+    ),
+    activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
+    equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
+    json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
+    csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
+    plot_file: Path = typer.Option(None, "--plot", help="Plot the test error over the range (PNG, PDF or SVG)."),
+) -> None:
+    """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
+
+    Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
+    """
+    from ..task import Task, Training
+    from ..theory.forecast import MODELS, forecast_grid
+    from ..trials import parse_values
+    from .console import check_writable, print_table, with_error, write_csv, write_json
+
+    given = dict(
+        zip(_NUMBERS, (length, sparsity, strength, prevalence, alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge))
+    )
+    grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
+    for file in (json_file, csv_file, plot_file):
+        check_writable(file)
+    models = list(MODELS) if "all" in model else list(dict.fromkeys(model))
+    unknown = [name for name in models if name not in MODELS]
+    if unknown:
+        raise ValueError(f"model must be one of {', '.join(MODELS)} or all, got {unknown[0]!r}")
+    swept = [name for name, values in grid.items() if len(values) > 1]
+    if plot_file is not None and len(swept) != 1:
+        raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
+    first = {name: values[0] for name, values in grid.items()}
+    task = Task.from_dict({k: v for k, v in first.items() if k in Task.__dataclass_fields__})
+    training = Training.from_dict(
+        {"loss": loss} | {k: v for k, v in first.items() if k in Training.__dataclass_fields__}
+    )
+    options: dict[str, Any] = {"accuracy": accuracy, "activation": activation, "equal_samples": equal_samples}
+    rows = _compute(task, training, models, {name: grid[name] for name in swept}, options, forecast_grid)
+
+    about = {**task.to_dict(), **training.to_dict()}
+    fixed = ", ".join(
+        f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in about.items() if k not in swept
+    )
+    headings, cells = (_across if swept else _down)(rows, swept, with_error)
+    print_table(f"theory: {fixed}", headings, cells)
+    _remarks(rows)
+    records = [{**about, **row} for row in rows]
+    if json_file is not None:
+        write_json(json_file, records)
+    if csv_file is not None:
+        write_csv(csv_file, records)
+    if plot_file is not None:
+        _plot(rows, swept[0], plot_file)
+    if all(row["failure"] for row in rows):
+        raise ValueError(rows[0]["failure"])
+
+
+def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
+    errors = row.get("errors", {}) | {"test_error": row.get("standard_error", 0.0)}
+    value = row.get(name, math.nan)
+    error = errors.get(name, 0.0)
+    return with_error(value, error if error > 1e-12 else 0.0)
+
+
+def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
+    """One point: a column a model, a line a quantity."""
+    lines = []
+    for name, heading in _COLUMNS:
+        cells = [_cell(row, name, with_error) for row in rows]
+        if any(cell != "-" for cell in cells):
+            lines.append([heading, *cells])
+    for row in rows:
+        if row["failure"]:
+            lines.append([f"{row['model']} failed", row["failure"]])
+    return ["", *(row["model"] for row in rows)], lines
+
+
+def _across(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
+    """A sweep: a line a point, the main quantities as columns (files have them all)."""
+    shown = [c for c in _COLUMNS if c[0] in _IN_SWEEPS and any(_cell(r, c[0], with_error) != "-" for r in rows)]
+    lines = []
+    for row in rows:
+        numbers = [_cell(row, name, with_error) for name, _ in shown]
+        if row["failure"]:
+            numbers = [f"failed: {row['failure']}", *[""] * (len(shown) - 1)]
+        lines.append([row["model"], *(f"{row[name]:g}" for name in swept), *numbers])
+    return ["model", *swept, *(heading for _, heading in shown)], lines
+
+
+def _compute(task: Any, training: Any, models: list[str], over: dict, options: dict[str, Any], grid: Any) -> list:
+    from ..study.progress import progress
+
+    total = len(models) * math.prod(len(v) for v in over.values())
+    if total < 4:
+        return grid(task, training, models, over=over, **options)
+    with progress() as bars:
+        advance = bars("points", total)
+        return grid(task, training, models, over=over, progress=lambda done, all_: advance(1), **options)
+
+
+def _remarks(rows: list[dict[str, Any]]) -> None:
+    """What a reader of the table should be told in words."""
+    if any(row.get("hard") for row in rows):
+        reached = [f"{row['reachable_test_error']:.4g}" for row in rows if row.get("hard")]
+        typer.echo(
+            f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}"
+        )
+    anti = [row for row in rows if not row["failure"] and row.get("cos_q", math.nan) < 0]
+    if anti:
+        typer.echo("the query is anti-aligned with the signal (cos(q2, ξ) < 0): try another eta_b")
+
+
+def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for model in dict.fromkeys(row["model"] for row in rows):
+        mine = [row for row in rows if row["model"] == model]
+        axes.plot([r[name] for r in mine], [r["test_error"] for r in mine], marker="o", markersize=3, label=model)
+    values = [row[name] for row in rows]
+    if min(values) > 0 and max(values) / min(values) > 50:
+        axes.set_xscale("log")
+    symbols = {
+        "alpha0": "α₀ = n₀/d",
+        "alpha1": "α₁ = n₁/d",
+        "strength": "strength θ",
+        "length": "length L",
+        "ridge": "ridge λ",
+    }
+    axes.set_xlabel(symbols.get(name, name))
+    axes.set_ylabel("test error")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=150)
