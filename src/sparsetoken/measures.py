@@ -55,7 +55,8 @@ class Measures:
 
 def above_zero(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """P(mean + scale G > 0), with ties split evenly when the scale vanishes."""
-    return ndtr(np.divide(mean, scale, out=np.where(mean == 0, 0.0, np.inf * np.sign(mean)), where=scale > 0))
+    certain = np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0))
+    return ndtr(np.divide(mean, scale, out=certain, where=scale > 0))
 
 
 def measures(positive: OutputLaw, negative: OutputLaw, prevalence: float) -> Measures:

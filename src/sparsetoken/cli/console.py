@@ -27,11 +27,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """A title and a table on standard output; piped output keeps one line a row and no trailing spaces."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console = Console()
     if console.is_terminal:
         console.print(title, highlight=False, markup=False)
