@@ -108,7 +108,7 @@ def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
     )
 
 
-def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> Any:
     """A table with the given columns, or NotJudgeable."""
     if name not in tables or len(tables[name]) == 0:
         raise NotJudgeable(f"table {name!r} is empty")

@@ -14,9 +14,7 @@ from .specification import Tables
 from .tables import extrapolate, summarise
 
 
-def compare(
-    simulated: pd.DataFrame, predicted: pd.DataFrame, value: str, on: Sequence[str], predicted_error: str | None = None
-) -> pd.DataFrame:
+def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predicted_error: str | None = None) -> Any:
     """Simulation against prediction, point by point.
 
     With two sizes in the simulated table the comparison is at d -> infinity (see `extrapolate`); with one, at that
@@ -41,8 +39,8 @@ def compare(
 
 
 def judge_agreement(
-    simulated: pd.DataFrame,
-    predicted: pd.DataFrame,
+    simulated: Any,
+    predicted: Any,
     value: str,
     on: Sequence[str],
     resolution: float,
@@ -57,12 +55,13 @@ def judge_agreement(
     scale = points["predicted"].abs() if relative else pd.Series(1.0, index=points.index)
     margin = quantile(len(points), points["degrees"].to_numpy(float)) * points["error"]
     verdicts = [equal_verdict(d, m, resolution * s) for d, m, s in zip(points["difference"], margin, scale)]
-    at = (points["difference"].abs() / margin).idxmax()
+    at = (points["difference"].abs() / margin.where(margin > 0)).fillna(np.inf).idxmax()
     row = points.loc[at]
+    distance = abs(row["difference"]) / row["error"] if row["error"] > 0 else np.inf
     where = ", ".join(f"{name}={row[name]:g}" if not isinstance(row[name], str) else row[name] for name in on)
     note = (
         f"{len(points)} points; margins at most {(margin / scale).max():.2g}{' of the value' if relative else ''}; "
-        f"furthest at {where}: {abs(row['difference']) / row['error']:.1f} standard errors"
+        f"furthest at {where}: {distance:.1f} standard errors"
     )
     return Judgement(worst(verdicts), format_value(row["predicted"]), format_value(row["measured"], row["error"]), note)
 
@@ -175,7 +174,7 @@ def below_criterion(
     return criterion
 
 
-def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+def select(table: Any, where: Mapping[str, Any]) -> Any:
     """Rows whose columns have the given values."""
     for column, value in where.items():
         if column not in table:

@@ -43,9 +43,8 @@ def simulate_trial(
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
     from ..simulate import simulate
 
-    options = {"activation": activation} if model == "elementwise" else {}
     chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
-    result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, **options)
+    result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)
     names = (
         "test_error",
         "train_loss",

@@ -13,12 +13,10 @@ from ..task import whole_number
 from .registry import canonical_json, get_kind
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .claims import Claim
     from .panels import Panel
 
-Tables = Mapping[str, "pd.DataFrame"]
+Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 SIZES = ("quick", "full")
 
 

@@ -24,18 +24,19 @@ def _cell(value: Any) -> Any:
 
 
 def tidy(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows of the store as one table. A result with an argument's name gets the suffix `_result`.
+    """Rows of the store as one table.
 
-    A trial that takes a list (of alpha, say) and returns a row for each entry names it again in its rows.
+    A result with an argument's name gets the suffix `_result`. A trial that returns several rows (for a list of alpha, say)
+    may name an argument in them: its rows then carry their own value.
     """
     records = []
     for row in rows:
         if row.status != "done":
             continue
         arguments = {name: _cell(value) for name, value in row.arguments.items()}
-        for result in row.result if isinstance(row.result, list) else [row.result]:
-            own = {k for k in result if isinstance(row.arguments.get(k), list)}  # a list argument, taken apart
-            renamed = {(f"{k}_result" if k in arguments and k not in own else k): _cell(v) for k, v in result.items()}
+        several = isinstance(row.result, list)
+        for result in row.result if several else [row.result]:
+            renamed = {(f"{k}_result" if k in arguments and not several else k): _cell(v) for k, v in result.items()}
             records.append({**arguments, **renamed})
     return pd.DataFrame.from_records(records)
 
@@ -46,7 +47,7 @@ def build_tables(trials: Mapping[str, Sequence[Trial]], store: Store) -> StudyTa
     return {name: tidy(found[t.key] for t in part if t.key in found) for name, part in trials.items()}
 
 
-def summarise(table: pd.DataFrame, by: str | Sequence[str], value: str) -> pd.DataFrame:
+def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:
     """Mean, standard error and count of a column, by groups in order of appearance; missing values left out."""
     by = [by] if isinstance(by, str) else list(by)
     groups = table.dropna(subset=[value]).groupby(by, sort=False, dropna=False)[value]
@@ -55,7 +56,7 @@ def summarise(table: pd.DataFrame, by: str | Sequence[str], value: str) -> pd.Da
     return out.drop(columns="std")
 
 
-def extrapolate(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
     """The value at d -> infinity from the two largest sizes, under mean(d) = limit + c/d.
 
     Columns: by, limit, error (of the limit), degrees (of freedom of that error), bias (c/d at the larger size),

@@ -8,6 +8,8 @@ from ..task import Task, Training
 from .registry import trial_kind
 from .simulation_kinds import with_sharpness
 
+ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
+
 ERM_FIELDS = (
     "test_error",
     "train_loss",
@@ -30,6 +32,9 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     return alignment(task, training).to_dict()
 
 
+FORECAST_FIELDS = (*ERM_FIELDS, "cos_readout", "cos_w", "cos_q", "norm_q")
+
+
 @trial_kind("forecast", version=1)
 def forecast_trial(
     task: Task,
@@ -39,17 +44,54 @@ def forecast_trial(
     activation: str = "sigmoid",
     sharpness: float | None = None,
 ) -> dict[str, Any]:
-    """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k."""
+    """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
     from ..theory import forecast
 
-    options: dict[str, Any] = {"activation": activation} if model == "elementwise" else {}
-    if equal_samples:
-        options["equal_samples"] = True
     chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
-    found = forecast(task, chosen, model, **options)
-    names = (*ERM_FIELDS, "cos_w", "cos_q", "norm_q", "sharpness", "capacity")
-    out = {name: getattr(found, name) for name in names if getattr(found, name, None) is not None}
-    return {**out, "eta_q_used": chosen.eta_q}
+    found = forecast(
+        task, chosen, model, activation=activation, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False
+    )
+    return {
+        **{name: getattr(found, name) for name in FORECAST_FIELDS},
+        "k": found.sharpness,
+        "eta_q_used": chosen.eta_q,
+    }
+
+
+@trial_kind("forecast_curve", version=1)
+def forecast_curve_trial(
+    task: Task,
+    training: Training,
+    over: str,
+    values: list[float],
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+    sharpness: float | None = None,
+) -> list[dict[str, Any]]:
+    """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
+    from ..theory import forecast
+
+    rows, start = [], None
+    for value in values:
+        part = {over: value}
+        t = task.but(**part) if over in task.to_dict() else task
+        r = training.but(**part) if over in training.to_dict() else training
+        chosen = with_sharpness(t, r, sharpness) if model in ("attention", "elementwise") else r
+        found = forecast(
+            t,
+            chosen,
+            model,
+            activation=activation,
+            equal_samples=equal_samples,
+            accuracy=ACCURACY,
+            with_capacity=False,
+            start=start,
+        )
+        start = found.result.start if found.result is not None else None
+        row = {name: getattr(found, name) for name in FORECAST_FIELDS}
+        rows.append({**part, **row, "k": found.sharpness, "eta_q_used": chosen.eta_q})
+    return rows
 
 
 def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
@@ -82,9 +124,10 @@ def readout_theory_trial(
     from ..theory import erm
 
     law = make_law(task, model, cosine, sharpness, activation)
-    rows = []
+    rows, start = [], None
     for value in alpha:
-        found = erm(law, value, ridge, loss)
+        found = erm(law, value, ridge, loss, accuracy=ACCURACY, start=start if ridge > 0 else None)
+        start = found.start
         rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
     return rows
 
@@ -98,7 +141,7 @@ def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float
     return {"alpha_star": found.alpha, "standard_error": found.standard_error}
 
 
-@trial_kind("margins_theory", version=1)
+@trial_kind("margins_theory", version=2)
 def margins_theory_trial(
     task: Task,
     alpha: float,
@@ -116,7 +159,7 @@ def margins_theory_trial(
 
     from ..theory import erm
 
-    found = erm(make_law(task, model, cosine, sharpness), alpha, ridge, loss)
+    found = erm(make_law(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=ACCURACY)
     edges = np.linspace(low, high, bins + 1)
     nodes, weights = np.polynomial.legendre.leggauss(6)
     at = (0.5 * (edges[:-1] + edges[1:])[:, None] + 0.5 * np.diff(edges)[:, None] * nodes).ravel()
@@ -126,9 +169,9 @@ def margins_theory_trial(
         name: (densities[name].reshape(bins, -1) * weights).sum(axis=1) * 0.5 * np.diff(edges)
         for name in ("train", "test")
     }
-    step = 0.02
+    step = 0.1
     for name, share in shares.items():  # what lies below the first edge; what lies above the last is the remainder
-        below = np.arange(edges[0] - 40.0, edges[0], step) + 0.5 * step
+        below = np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step
         share[0] += found.margin_densities(below)[name].sum() * step
         share[-1] += 1.0 - share.sum()
     for i in range(bins):

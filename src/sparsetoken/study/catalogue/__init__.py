@@ -7,7 +7,16 @@ from importlib import import_module
 
 from ..specification import Study
 
-NAMES: tuple[str, ...] = ("alignment",)
+NAMES: tuple[str, ...] = (
+    "fig1",
+    "alignment",
+    "anti-alignment",
+    "misalignment",
+    "capacity",
+    "rates",
+    "interpolation",
+    "positions",
+)
 
 
 def get_studies(names: Sequence[str] | None = None) -> list[Study]:

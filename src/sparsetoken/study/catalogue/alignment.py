@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import pandas as pd
 
 from ..claims import Claim, Judgement, greater_verdict, need, quantile, worst
 from ..criteria import fit_line, judge_agreement, judge_value
@@ -68,7 +69,7 @@ def align(tables: Tables) -> Judgement:
     )
 
 
-def _gap(tables: Tables) -> pd.DataFrame:
+def _gap(tables: Tables) -> Any:
     simulated = need(tables, "simulated", ["cos_q"])
     far = simulated[simulated["alpha0"] >= RATE_FROM].assign(gap=lambda t: 1 - t["cos_q"])
     return extrapolate(far, ["alpha0"], "gap")

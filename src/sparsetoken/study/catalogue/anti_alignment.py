@@ -137,7 +137,7 @@ study = Study(
     question="With rare positives and a badly set bias step the query can point away from the signal. Where exactly, "
     "over the bias's "
     "learning rate η_b and the prevalence π, and what does it cost? (L = 40, R = 2, θ = 2, α₀ = 3, η_w = 1, logistic.)",
-    grids={"quick": grids([4000, 8000], 12, [150, 300], 12), "full": grids([16000, 32000], 16, [500, 1000], 10)},
+    grids={"quick": grids([8000, 16000], 30, [150, 300], 12), "full": grids([32000, 64000], 40, [500, 1000], 10)},
     draw=draw,
     findings=findings,
     claims=(

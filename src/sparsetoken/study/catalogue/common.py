@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 PAPER = "Barnfield, Cui, Lu 2025 (arXiv 2509.25153)"
 HERE = "docs/theory.md"
 FOLKLORE = "commonly stated"
@@ -27,5 +29,5 @@ AXES = {
 }
 
 # The task of most figures: one signal token in ten, balanced classes.
-TEN_TOKENS = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
+TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
 MODELS = ("attention", "pooled", "vectorized")

@@ -19,14 +19,16 @@ SPOTS = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
 LINE = sorted({*(float(a) for a in np.linspace(0.1, 3.0, 30)), *JUDGED, 0.95, 0.98, 1.02, 1.05} - {1.0})
 MODELS = ("attention", "pooled")
 MARGINS = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha": 4.0, "model": "attention", **QUERY}
-BINS = {"low": -4.0, "high": 7.0, "bins": 22}
+LEAST_SHARE = 0.005  # of margins in a bin, for its scatter to be judged by Student's t
+BINS = {"low": -2.0, "high": 8.0, "bins": 20}
 
 
-def grids(sizes: list[int], repeats: int, margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
+def grids(sizes: list[int], repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
     laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
-    spots = [{**law, "d": d, "alpha": a} for law in laws for d in sizes for a in SPOTS]
+    square = {**FIXED, "ridge": RIDGE}
+    axes = {"d": sizes, "alpha": SPOTS}
     return [
-        Grid("simulated", "readout", {**FIXED, "ridge": RIDGE}, points=spots, repeats=repeats),
+        *(Grid("simulated", "readout", {**square, **law}, axes, repeats=repeats[str(law["model"])]) for law in laws),
         Grid("predicted", "readout_theory", {**FIXED, "ridge": 0.0, "alpha": LINE}, points=laws),
         Grid("margins", "margins", {**MARGINS, **BINS}, {"d": margin_sizes}, repeats=margin_repeats),
         Grid("margins_predicted", "margins_theory", {**MARGINS, **BINS}),
@@ -36,7 +38,7 @@ def grids(sizes: list[int], repeats: int, margin_sizes: list[int], margin_repeat
 def exact(tables: Tables) -> Judgement:
     simulated = need(tables, "simulated", ["test_error"])
     judged = simulated[simulated["alpha"].isin(JUDGED)]
-    return judge_agreement(judged, need(tables, "predicted"), "test_error", ["model", "alpha"], 0.04, "standard_error")
+    return judge_agreement(judged, need(tables, "predicted"), "test_error", ["model", "alpha"], 0.06, "standard_error")
 
 
 def peak(tables: Tables) -> Judgement:
@@ -60,7 +62,11 @@ def peak(tables: Tables) -> Judgement:
 
 def margins(tables: Tables) -> Judgement:
     simulated, predicted = need(tables, "margins", ["train_share"]), need(tables, "margins_predicted", ["train_share"])
-    parts = {name: judge_agreement(simulated, predicted, f"{name}_share", ["bin"], 0.03) for name in ("train", "test")}
+    parts = {}
+    for name in ("train", "test"):
+        common = predicted[predicted[f"{name}_share"] >= LEAST_SHARE]
+        drawn = simulated[simulated["bin"].isin(common["bin"])]
+        parts[name] = judge_agreement(drawn, common, f"{name}_share", ["bin"], 0.03)
     note = "; ".join(f"{name}: {part.note}" for name, part in parts.items())
     first = parts["train"]
     return Judgement(
@@ -125,7 +131,10 @@ study = Study(
     "not only averages but the whole distribution of training and test margins? (L = 10, R = 1, π = 0.5, θ = 5; "
     "cosine 0.9, k = 2.)",
     notes=f"Simulations use λ = {RIDGE:g} in place of zero.",
-    grids={"quick": grids([100, 200], 16, [200, 400], 30), "full": grids([500, 1000], 10, [1000, 2000], 20)},
+    grids={
+        "quick": grids([150, 300], {"attention": 24, "pooled": 60}, [200, 400], 30),
+        "full": grids([500, 1000], {"attention": 16, "pooled": 32}, [1000, 2000], 20),
+    },
     draw=draw,
     findings=findings,
     claims=(
@@ -148,7 +157,8 @@ study = Study(
             "margin-laws",
             "Training and test margins follow the predicted laws",
             HERE,
-            "share of margins in each of 22 bins, d → ∞, within the margin at level 0.1 %; resolution 0.03",
+            "share of margins in every bin of width 0.5 with more than 0.5 %, d → ∞, within the margin; resolution "
+            "0.03",
             margins,
         ),
     ),

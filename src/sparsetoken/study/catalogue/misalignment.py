@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import pandas as pd
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
@@ -17,22 +18,24 @@ FEW, MANY = 2.0, 40.0  # alpha; the second stands for "as many samples as one li
 INFINITE = 1e4
 FIXED = {**TEN_TOKENS, "ridge": 1e-3, "loss": "logistic"}
 COSINES = [-0.9, -0.5, 0.0, 0.3, 0.6, 0.9]
-FINE = [float(c) for c in np.linspace(-1.0, 1.0, 21)]
+FINE = [float(c) for c in np.linspace(-1.0, 1.0, 9)]
 
 
-def grids(sizes: list[int], repeats: int) -> list[Grid]:
+def grids(few_sizes: list[int], many_sizes: list[int], repeats: int) -> list[Grid]:
     attention = {**FIXED, "model": "attention", "sharpness": SHARPNESS}
     pooled = {**FIXED, "model": "pooled"}
+    simulations = []
+    for alpha, sizes, times in ((FEW, few_sizes, 2 * repeats), (MANY, many_sizes, repeats)):
+        axes = {"d": sizes, "cosine": COSINES}
+        simulations += [
+            Grid("simulated", "readout", {**attention, "alpha": alpha}, axes, repeats=times),
+            Grid("pooled", "readout", {**pooled, "alpha": alpha}, {"d": sizes}, repeats=2 * times),
+        ]
+    values = [FEW, MANY, INFINITE]
     return [
-        Grid("simulated", "readout", attention, {"d": sizes, "alpha": [FEW, MANY], "cosine": COSINES}, repeats=repeats),
-        Grid("pooled", "readout", pooled, {"d": sizes, "alpha": [FEW, MANY]}, repeats=repeats),
-        Grid(
-            "predicted",
-            "readout_theory",
-            {**attention, "alpha": [FEW, MANY, INFINITE]},
-            {"cosine": sorted({*FINE, *COSINES})},
-        ),
-        Grid("pooled_predicted", "readout_theory", {**pooled, "alpha": [FEW, MANY, INFINITE]}),
+        *simulations,
+        Grid("predicted", "readout_theory", {**attention, "alpha": values}, {"cosine": sorted({*FINE, *COSINES})}),
+        Grid("pooled_predicted", "readout_theory", {**pooled, "alpha": values}),
     ]
 
 
@@ -95,7 +98,7 @@ def draw(tables: Tables) -> list[Panel]:
     return panels
 
 
-def _points(table: pd.DataFrame, label: str, model: str) -> Points:
+def _points(table: Any, label: str, model: str) -> Points:
     means = summarise(table[table["d"] == table["d"].max()], "cosine", "test_error")
     return Points(means["cosine"], means["mean"], means["error"], label, colour(model))
 
@@ -118,7 +121,7 @@ study = Study(
     "the test error, with few "
     "and with unlimited samples, and where is pooling better? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, logistic, k = "
     "2.)",
-    grids={"quick": grids([150, 300], 12), "full": grids([500, 1000], 10)},
+    grids={"quick": grids([150, 300], [60, 120], 10), "full": grids([500, 1000], [250, 500], 10)},
     draw=draw,
     findings=findings,
     claims=(

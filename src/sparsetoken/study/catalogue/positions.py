@@ -23,9 +23,10 @@ FIXED_STRENGTH = float(TEN_TOKENS["strength"] * np.sqrt(TEN_TOKENS["length"] / T
 def grids(sizes: list[int], repeats: int) -> list[Grid]:
     axes = {"d": sizes, "positions": list(KINDS), "model": ["attention", "vectorized"], "alpha1": SPOTS}
     lines = [{"model": "attention"}, {"model": "vectorized"}, {"model": "vectorized", "strength": FIXED_STRENGTH}]
+    curve = {**FIXED, "over": "alpha1", "values": sorted({*SPOTS, *LINE})}
     return [
         Grid("simulated", "simulate", FIXED, axes, repeats=repeats),
-        Grid("predicted", "forecast", FIXED, {"alpha1": sorted({*SPOTS, *LINE})}, points=lines),
+        Grid("predicted", "forecast_curve", curve, points=lines),
     ]
 
 
@@ -114,7 +115,7 @@ study = Study(
     question="If the signal always sits at the same tokens, does attention's advantage over the vectorized classifier "
     "vanish? (L = 10, R = 1, "
     "π = 0.5, θ = 5, λ = 10⁻³, logistic, α₀ = 2, k = 1.96.)",
-    grids={"quick": grids([60, 120], 12), "full": grids([250, 500], 10)},
+    grids={"quick": grids([60, 120], 16), "full": grids([250, 500], 10)},
     draw=draw,
     findings=findings,
     claims=(

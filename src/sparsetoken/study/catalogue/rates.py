@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import pandas as pd
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, need, quantile
 from ..criteria import Fit, fit_line, select
@@ -33,7 +34,7 @@ def grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
     ]
 
 
-def excess_predicted(tables: Tables, model: str) -> pd.DataFrame:
+def excess_predicted(tables: Tables, model: str) -> Any:
     """Predicted error above its limit, with alpha a weight (n over the number of weights)."""
     line = select(need(tables, "predicted", ["test_error"]), {"model": model}).sort_values("alpha")
     if line["alpha"].max() < INFINITE:
@@ -43,7 +44,7 @@ def excess_predicted(tables: Tables, model: str) -> pd.DataFrame:
     return line.assign(per_weight=line["alpha"] / FACTOR[model], excess=line["test_error"] - limit, limit_error=limit)
 
 
-def excess_measured(tables: Tables, model: str) -> pd.DataFrame:
+def excess_measured(tables: Tables, model: str) -> Any:
     """Simulated error at d -> infinity above the predicted limit."""
     simulated = select(need(tables, "simulated", ["test_error"]), {"model": model})
     found = extrapolate(simulated, ["alpha"], "test_error")
@@ -117,7 +118,7 @@ study = Study(
     "samples? (L = 10, R = 1, π = 0.5, θ = 5; attention with cosine 0.9 and k = 2.)",
     notes=f"Simulations use λ = {RIDGE:g} in place of zero. The limit that is subtracted is the theory's.",
     grids={
-        "quick": grids({"attention": [60, 120], "pooled": [60, 120], "vectorized": [8, 16]}, 24),
+        "quick": grids({"attention": [100, 200], "pooled": [60, 120], "vectorized": [8, 16]}, 30),
         "full": grids({"attention": [200, 400], "pooled": [200, 400], "vectorized": [20, 40]}, 40),
     },
     draw=draw,
