@@ -26,9 +26,9 @@ from ..threads import single_blas_thread
 from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradients, reduced
 
 # One factorisation costs about as much as  (features / CHOLESKY_PRICE)  Hessian-vector products (measured, one thread).
-CHOLESKY_PRICE = 24.0
+CHOLESKY_PRICE = 12.0
 # The change of coordinates for n < d costs about as much as  (samples / REDUCTION_PRICE)  products.
-REDUCTION_PRICE = 25.0
+REDUCTION_PRICE = 10.0
 # Larger features than this are kept out of single precision, where their squares would overflow.
 LARGEST_SINGLE = 1e15
 # Largest relative residual left in a Newton system.
