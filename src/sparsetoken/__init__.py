@@ -21,7 +21,7 @@ _HOME = {
     "simulate": "simulate",
     "forecast": "theory",
     "forecast_grid": "theory",
-    "plan": "plan",
+    "plan": "planning",
     "Bags": "models",
     "BagScaler": "models",
     "AttentionClassifier": "models",

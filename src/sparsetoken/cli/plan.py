@@ -1,0 +1,85 @@
+"""`plan`: settings and expectations for given data, or for the bags of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from . import app
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+@app.command()
+def plan(
+    length: int = typer.Option(10, help="L, tokens a bag."),
+    sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
+    strength: float = typer.Option(5.0, help="θ, the signal's size."),
+    prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
+    n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand."),
+    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
+    criterion: str = typer.Option(
+        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
+    ),
+    target: float = typer.Option(
+        None, "--target", "--target-error", help="Value of the criterion that the inverse questions aim at."
+    ),
+    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    ask: list[str] = typer.Option(
+        ["all"], "--ask", help="samples, strength, length, crossing, all or none; repeatable. Each takes seconds."
+    ),
+    curve: bool = typer.Option(False, "--curve", help="Predict the learning curves too (implied by --plot)."),
+    json_file: Path = typer.Option(None, "--json", help="Write the whole plan here."),
+    plot: Path = typer.Option(None, "--plot", help="Draw the predicted learning curves here (png, svg or pdf)."),
+) -> None:
+    """Say what to do with n bags of d-dimensional tokens, and what to expect."""
+    from ..planning import advice
+    from ..planning import plan as make_plan
+    from ..task import Task
+    from .console import check_writable, write_json
+
+    for file in (json_file, plot):
+        check_writable(file)
+    if plot is not None and plot.suffix not in PICTURES:
+        raise ValueError(f"the plot's file must end in one of {', '.join(PICTURES)}, got {plot.name!r}")
+    if n is None or d is None:
+        raise ValueError("give the number of bags with -n and the tokens' dimension with -d")
+    task = Task(length, sparsity, strength, prevalence)
+    questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
+    with _stages() as say:
+        made = make_plan(
+            task, n, d, criterion=criterion, target=target, loss=loss, questions=questions,
+            curve=curve or plot is not None, progress=say,
+        )  # fmt: skip
+    typer.echo(str(made))
+    if json_file is not None:
+        write_json(json_file, made.to_dict())
+    if plot is not None:
+        _write_figure(plot, made.figure())
+
+
+@contextmanager
+def _stages() -> Iterator[Callable[[str], None]]:
+    """Yields say(words): the stage at work, on a terminal; nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda words: None
+        return
+    with console.status("starting") as status:
+        yield status.update
+
+
+def _write_figure(path: Path, figure: Any) -> None:
+    import io
+
+    from ..study.tables import write_bytes
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:], dpi=150)
+    write_bytes(path, buffer.getvalue())

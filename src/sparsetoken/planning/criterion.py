@@ -1,0 +1,177 @@
+"""What a plan is judged by: test error, as trained or at the best threshold, balanced error, AUC, or sensitivity.
+
+Every criterion has a `loss` form, which is least when all is well (the error itself, 1 - AUC, 1 - sensitivity), so that
+optimisers and root finders need only one direction. `error` is that of the classifier as it was trained, bias included.
+`threshold_error` and `balanced_error` are those at the best threshold on the score, and sensitivity that at the threshold
+which gives the specificity asked for: with rare positives the trained bias aims at the plain error and says "negative" to all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ndtr
+
+from ..task import Task, real_number
+from ..theory import ErmResult
+from ..theory.limits import bayes_error, log_likelihood_ratios, threshold_error
+from ..theory.measures import score_law
+
+KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
+_LABELS = {
+    "error": "test error",
+    "threshold_error": "test error at the best threshold",
+    "balanced_error": "balanced error",
+    "auc": "AUC",
+    "sensitivity": "sensitivity at specificity",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A criterion's loss and its standard error."""
+
+    loss: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One of `KINDS`; sensitivity comes with the specificity it is read at."""
+
+    kind: str = "error"
+    specificity: float | None = None
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"criterion must be one of {', '.join(KINDS)} (sensitivity@0.95), got {self.kind!r}")
+        if (self.specificity is not None) != (self.kind == "sensitivity"):
+            raise ValueError("criterion sensitivity, and only it, is read at a specificity: sensitivity@0.95")
+        if self.specificity is not None:
+            real_number("specificity", self.specificity, 0.0, 1.0, open_low=True, open_high=True)
+
+    @classmethod
+    def of(cls, value: Criterion | str) -> Criterion:
+        """A Criterion, or its name: error, threshold_error, balanced_error, auc, sensitivity@0.95."""
+        if isinstance(value, Criterion):
+            return value
+        kind, separator, level = str(value).partition("@")
+        if not separator:
+            return cls(kind)
+        try:
+            specificity = float(level)
+        except ValueError:
+            raise ValueError(f"criterion {value!r}: the specificity after @ must be a number in (0, 1)") from None
+        return cls(kind, specificity)
+
+    def __str__(self) -> str:
+        return self.kind if self.specificity is None else f"{self.kind}@{self.specificity:g}"
+
+    @property
+    def label(self) -> str:
+        """The criterion in words, as on an axis."""
+        return _LABELS[self.kind] + ("" if self.specificity is None else f" {self.specificity:g}")
+
+    @property
+    def larger_is_better(self) -> bool:
+        return self.kind in ("auc", "sensitivity")
+
+    @property
+    def weighs_prevalence(self) -> bool:
+        """Whether a positive counts by how often it occurs."""
+        return self.kind in ("error", "threshold_error")
+
+    def shown(self, loss: float) -> float:
+        """The criterion's own value for a loss (and back: it is its own inverse)."""
+        return 1.0 - loss if self.larger_is_better else loss
+
+    def chance(self, task: Task) -> float:
+        """Loss of a classifier that knows nothing."""
+        if self.weighs_prevalence:
+            return min(task.prevalence, 1 - task.prevalence)
+        return 0.5 if self.specificity is None else self.specificity
+
+    def target_loss(self, target: float | None, task: Task) -> float:
+        """Loss form of a target; halfway between chance and perfection where none is given."""
+        chance = self.chance(task)
+        if target is None:
+            return chance / 2
+        low, high = sorted((self.shown(0.0), self.shown(chance)))
+        value = real_number(f"target {self.label}", target, low, high, open_low=True, open_high=True)
+        return self.shown(value)
+
+    # -- measurements ------------------------------------------------------------------------------------------------
+
+    def of_readout(self, result: ErmResult) -> Measured:
+        """Of a trained readout's limit."""
+        if self.kind == "error":
+            return Measured(result.test_error, result.standard_error)
+        if self.kind == "auc":
+            return Measured(1.0 - result.auc, result.errors["auc"])
+        population, _ = result.law.at(result.points)
+        scores = [(*score_law(result.start, c), c.weight) for c in (population.positive, population.negative)]
+        each = self._of_mixtures(scores[0], scores[1], population.prevalence)
+        scatter = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0
+        # The scatter is that at the common fixed point; the fixed point's own error is taken from the trained threshold.
+        return Measured(float(each.mean()), float(np.hypot(scatter, result.errors["balanced_error"])))
+
+    def _of_mixtures(self, positive, negative, prevalence: float) -> np.ndarray:
+        """Loss for each replicate; classes are Gaussian mixtures (means, deviations, weights), one row a replicate."""
+
+        def above(scores, threshold):
+            mean, deviation, weight = scores
+            return (weight * ndtr((mean - threshold) / deviation)).sum(1)
+
+        low = min(float((m - 8 * s).min()) for m, s, _ in (positive, negative))
+        high = max(float((m + 8 * s).max()) for m, s, _ in (positive, negative))
+        if self.kind == "sensitivity":
+            assert self.specificity is not None
+            wanted = 1.0 - self.specificity
+            cut = brentq(lambda c: above(negative, c).mean() - wanted, low, high, xtol=1e-12 * (high - low))
+            return 1.0 - above(positive, cut)
+        pi = prevalence if self.weighs_prevalence else 0.5
+        both = lambda c: pi * (1.0 - above(positive, c)) + (1 - pi) * above(negative, c)  # noqa: E731
+        grid = np.linspace(low, high, 60)
+        at = int(np.argmin([both(c).mean() for c in grid]))
+        bounds = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
+        best = minimize_scalar(
+            lambda c: both(c).mean(), bounds=bounds, method="bounded", options={"xatol": 1e-6 * (high - low)}
+        )
+        return both(float(best.x))
+
+    def of_scores(self, positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measured:
+        """Of drawn scores, (replicates, draws) for each class."""
+        if not self.larger_is_better:
+            return Measured(*threshold_error(positive, negative, prevalence if self.weighs_prevalence else 0.5))
+        if self.kind == "sensitivity":
+            assert self.specificity is not None
+            each = (positive <= np.quantile(negative, self.specificity)).mean(1)
+        else:
+            each = np.array([_share_below(p, n) for p, n in zip(positive, negative)])
+        return Measured(float(each.mean()), float(np.std(each, ddof=1) / np.sqrt(len(each))))
+
+    def of_likelihood_ratio(self, task: Task, strength: float) -> Measured:
+        """Of the likelihood ratio at a known direction and an effective strength theta sqrt(m)."""
+        if strength == 0:
+            return Measured(self.chance(task), 0.0)
+        if not self.larger_is_better:
+            return Measured(*bayes_error(task if self.weighs_prevalence else task.but(prevalence=0.5), strength))
+        return self.of_scores(*log_likelihood_ratios(task, strength), task.prevalence)
+
+    def of_gap(self, gap: float, task: Task) -> float:
+        """Of two normals of unit variance `gap` apart: pooling with a known direction."""
+        rows = [(np.array([[m]]), np.ones((1, 1)), np.ones((1, 1))) for m in (gap, 0.0)]
+        if gap == 0:
+            return self.chance(task)
+        if self.kind == "auc":
+            return float(ndtr(-gap / 2**0.5))
+        return float(self._of_mixtures(rows[0], rows[1], task.prevalence)[0])
+
+
+def _share_below(positive: np.ndarray, negative: np.ndarray) -> float:
+    """P(positive draw < negative draw), ties counted half."""
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
+    return float(1.0 - below.mean() / (2 * len(ordered)))

@@ -1,0 +1,93 @@
+"""What each learner reaches at alpha = n/d samples, at its best settings, and with samples without end.
+
+attention         staged training, tuned (see `tuning`)
+pooled            ridge-regularised linear readout of the mean token, best ridge, all samples
+vectorized        the same of all tokens' coordinates
+message_passing   the best known fast method
+optimal           what no method beats, fast or not
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..losses import Loss
+from ..task import Task
+from ..theory import BayesLimit, attention_law, bayes_limit
+from .criterion import Criterion, Measured
+from .tuning import ACCURACY, Settings, tune_attention, tune_linear
+
+LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")
+NAMES = {
+    "attention": "attention",
+    "pooled": "pooled",
+    "vectorized": "vectorized",
+    "message_passing": "message passing",
+    "optimal": "Bayes limit",
+}
+_NEAR = np.log(2.5)  # settings of a problem at most this far away (in logs) are a good enough start
+_LIMIT_SHARPNESSES = np.geomspace(0.25, 60.0, 14)
+_LIMIT_POINTS = 1024
+
+
+@dataclass
+class Outlook:
+    """Losses of all learners under one criterion; remembers attention's settings as starts for neighbouring problems."""
+
+    criterion: Criterion = field(default_factory=Criterion)
+    loss: str | Loss = "logistic"
+    _known: list[tuple[np.ndarray, Settings]] = field(default_factory=list, repr=False)
+    _limits: dict[tuple[Task, float], BayesLimit] = field(default_factory=dict, repr=False)
+
+    def attention(self, task: Task, alpha: float, accuracy: float | None = None, starts: int = 1) -> Settings:
+        """Tuned attention, from the nearest problem solved before where there is one."""
+        here = np.log([task.length, task.sparsity, task.strength, task.prevalence, alpha])
+        distances = [float(np.abs(here - there).max()) for there, _ in self._known]
+        near = self._known[int(np.argmin(distances))][1] if distances and min(distances) < _NEAR else None
+        found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts)
+        self._known.append((here, found))
+        return found
+
+    def bayes(self, task: Task, alpha: float) -> BayesLimit:
+        key = (task, float(alpha))
+        if key not in self._limits:
+            self._limits[key] = bayes_limit(task, alpha)
+        return self._limits[key]
+
+    def measured(self, learner: str, task: Task, alpha: float, accuracy: float | None = None) -> Measured:
+        """The criterion's loss of a learner at its best settings."""
+        if task.strength == 0:
+            return Measured(self.criterion.chance(task), 0.0)
+        if learner == "attention":
+            return self.attention(task, alpha, accuracy).measured
+        if learner in ("pooled", "vectorized"):
+            return tune_linear(learner, task, alpha, self.criterion, self.loss).measured
+        if learner not in LEARNERS:
+            raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}")
+        limit = self.bayes(task, alpha)
+        prefix = "reachable_" if learner == "message_passing" else ""
+        if self.criterion.weighs_prevalence:
+            name = f"{prefix}test_error"
+            return Measured(getattr(limit, name), limit.errors[name])
+        overlap = getattr(limit, f"{prefix}overlap")
+        return self.criterion.of_likelihood_ratio(task, task.strength * overlap**0.5)
+
+    def limit(self, learner: str, task: Task) -> float:
+        """Loss with samples without end: the direction is known then, the representation is what remains."""
+        if task.strength == 0:
+            return self.criterion.chance(task)
+        if learner in ("pooled", "vectorized"):
+            return self.criterion.of_gap(task.strength * task.sparsity / task.length**0.5, task)
+        if learner == "attention":
+            losses = []
+            for k in _LIMIT_SHARPNESSES:
+                population = attention_law(task, 1.0, float(k)).make_population(_LIMIT_POINTS)
+                scores = population.positive.T, population.negative.T
+                losses.append(self.criterion.of_scores(*scores, task.prevalence).loss)
+            return min(losses)
+        return self.criterion.of_likelihood_ratio(task, task.strength).loss
+
+
+__all__ = ["ACCURACY", "LEARNERS", "NAMES", "Outlook"]

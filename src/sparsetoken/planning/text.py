@@ -1,0 +1,40 @@
+"""A plan as plain text."""
+
+from __future__ import annotations
+
+from .advice import Plan
+from .learners import NAMES
+
+
+def _number(value: float, error: float) -> str:
+    digits = 4 if not error > 0 else min(6, max(3, 1 - int(f"{error:e}".split("e")[1])))
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error > 0 else "")
+
+
+def as_text(plan: Plan) -> str:
+    """Settings, expectations, sensitivities and answers, a section each."""
+    t, s, training = plan.task, plan.settings, plan.settings.training
+    lines = [
+        f"{plan.n:,} bags of {t.length} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}): "
+        f"R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}",
+        "",
+        "Best settings of staged attention",
+        f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
+        f"  rates          η_w {training.eta_w:.3g}, η_b {training.eta_b:.3g}, η_q {training.eta_q:.4g}, β {training.beta:g}",
+        f"  sharpness k    {s.sharpness:.3g}; cosine of the query with the signal {s.cos_q:.3f}",
+        f"  ridge λ        {training.ridge:.3g}",
+        "",
+        f"Expected {plan.criterion.label}",
+    ]
+    for row in plan.expected:
+        ridge = "" if row.ridge is None else f"   (ridge {row.ridge:.2g})"
+        lines.append(f"  {NAMES[row.learner]:<16} {_number(row.value, row.standard_error)}{ridge}")
+    lines += ["", f"What moves attention's {plan.criterion.label} (change for 10 % more)"]
+    sign = -1.0 if plan.criterion.larger_is_better else 1.0
+    lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in plan.slopes]
+    if plan.answers:
+        lines += ["", f"Questions (target {plan.criterion.label} {plan.target:.3g})"]
+        lines += [f"  - {answer.words}" for answer in plan.answers]
+    if plan.notes:
+        lines += ["", "Notes", *(f"  - {note}" for note in plan.notes)]
+    return "\n".join(lines)

@@ -1,0 +1,282 @@
+"""The planner: criteria, tuning, inverse questions, the plan as a whole."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sparsetoken import Task, forecast, plan, theory
+from sparsetoken.cli import main
+from sparsetoken.planning import Criterion, Outlook, tune_linear
+from sparsetoken.planning.questions import (
+    ALPHAS,
+    all_samples_needed,
+    attention_over_pooling,
+    falling_root,
+    longest_length,
+    samples_needed,
+)
+from sparsetoken.theory import erm, pooled_law
+
+TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
+HARD = Task(length=1000, sparsity=1, strength=5.0, prevalence=0.5)
+
+
+@pytest.fixture(scope="module")
+def small_plan():
+    return plan(TASK, 400, 200, questions=("samples",), target=0.1)
+
+
+# -- criteria ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["error", "threshold_error", "balanced_error", "auc", "sensitivity@0.9"])
+def test_criteria_read_back(text):
+    assert str(Criterion.of(text)) == text
+    assert Criterion.of(Criterion.of(text)) == Criterion.of(text)
+
+
+@pytest.mark.parametrize("text", ["accuracy", "auc@0.9", "sensitivity", "sensitivity@x", "sensitivity@1.5"])
+def test_criteria_refuse(text):
+    with pytest.raises(ValueError, match=r"criterion|specificity"):
+        Criterion.of(text)
+
+
+def test_targets_must_lie_between_chance_and_perfection():
+    rare = Task(prevalence=0.1)
+    assert Criterion.of("auc").target_loss(0.9, rare) == pytest.approx(0.1)
+    assert Criterion.of("error").target_loss(None, rare) == pytest.approx(0.05)
+    for criterion, target in (("error", 0.2), ("error", 0.0), ("auc", 0.4), ("sensitivity@0.9", 0.05)):
+        with pytest.raises(ValueError, match="target"):
+            Criterion.of(criterion).target_loss(target, rare)
+
+
+def test_criteria_of_two_normals_are_the_closed_forms():
+    gap, task = 1.3, Task(prevalence=0.2)
+    cut = gap / 2 + math.log(0.8 / 0.2) / gap
+    error = 0.2 * norm.cdf(cut - gap) + 0.8 * norm.cdf(-cut)
+    expected = {
+        "error": error,
+        "threshold_error": error,
+        "balanced_error": norm.cdf(-gap / 2),
+        "auc": norm.cdf(-gap / math.sqrt(2)),
+        "sensitivity@0.9": norm.cdf(norm.ppf(0.9) - gap),
+    }
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(gap, size=(16, 20_000)), rng.normal(size=(16, 20_000))
+    for name, value in expected.items():
+        criterion = Criterion.of(name)
+        assert criterion.of_gap(gap, task) == pytest.approx(value, abs=1e-8)
+        measured = criterion.of_scores(*drawn, 0.2)
+        # 5 standard errors: a false alarm once in a million; the threshold chosen on the draws lowers errors slightly
+        assert abs(measured.loss - value) < 5 * measured.standard_error + 2e-4
+        assert measured.standard_error < 2e-3
+
+
+def test_criteria_of_a_trained_readout_follow_its_score_law():
+    """The pooled readout's score is Gaussian in each class: every criterion is a function of one gap."""
+    task = Task(prevalence=0.2)
+    result = erm(pooled_law(task), 3.0, 0.05)
+    spread = result.norm_w / math.sqrt(task.length)
+    gap = result.m_q * task.strength * task.sparsity / task.length / spread
+    for name in ("threshold_error", "balanced_error", "auc", "sensitivity@0.8"):
+        criterion = Criterion.of(name)
+        assert criterion.of_readout(result).loss == pytest.approx(criterion.of_gap(gap, task), abs=1e-6)
+    assert Criterion.of("threshold_error").of_readout(result).loss <= result.test_error
+
+
+# -- root finding ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0.05, 3.0, 900.0])
+def test_falling_root_finds_a_root_and_a_jump(first):
+    status, x = falling_root(lambda x: math.log(7.0 / x), first, *ALPHAS)
+    assert status == "found" and x == pytest.approx(7.0, rel=0.01)
+    status, x = falling_root(lambda x: 1.0 if x < 7.0 else -1.0, first, *ALPHAS)
+    assert status == "found" and x == pytest.approx(7.0, rel=0.02)
+
+
+def test_falling_root_says_when_there_is_none():
+    assert falling_root(lambda x: 1.0, 3.0, *ALPHAS) == ("beyond", ALPHAS[1])
+    assert falling_root(lambda x: -1.0, 3.0, *ALPHAS) == ("always", ALPHAS[0])
+
+
+class KnownLosses(Outlook):
+    """Losses by formula, so that the questions' answers are known."""
+
+    def measured(self, learner, task, alpha, accuracy=None):
+        from sparsetoken.planning.criterion import Measured
+
+        scale = {"attention": 1.0, "pooled": 30.0, "vectorized": 60.0, "message_passing": 0.5, "optimal": 0.2}[learner]
+        return Measured(self.limit(learner, task) + scale * task.length / task.strength**2 / alpha, 0.0)
+
+    def limit(self, learner, task):
+        return 0.2 if learner in ("pooled", "vectorized") else 0.01
+
+
+def test_questions_on_known_losses():
+    outlook = KnownLosses()
+    task = Task(length=20, strength=4.0)  # attention: 0.01 + 1.25/alpha
+    answers = {a.learner: a for a in all_samples_needed(outlook, task, 100, 0.06, 2.0)}
+    assert answers["attention"].status == "found"
+    assert answers["attention"].value == pytest.approx(2500, rel=0.02)
+    assert answers["message_passing"].value == pytest.approx(1250, rel=0.02)
+    assert answers["optimal"].status == "hard" and answers["optimal"].value == pytest.approx(500, rel=0.02)
+    assert "no known fast method" in answers["optimal"].words
+    assert answers["pooled"].status == "impossible" and "impossible for pooled" in answers["pooled"].words
+    lower = samples_needed(outlook, task, 100, 0.005, 2.0, "attention")
+    assert lower.status == "impossible" and lower.value is None and "even with the signal known" in lower.words
+    length = longest_length(outlook, task, 40.0, 0.0605)  # 0.01 + L/640 <= 0.0605 up to L = 32
+    assert length.status == "found" and length.value == 32
+    crossing = attention_over_pooling(outlook, task, 100, 2.0)
+    alpha = crossing.value / 100
+    ratio = outlook.measured("attention", task, alpha).loss / outlook.measured("pooled", task, alpha).loss
+    assert crossing.status == "always" or ratio == pytest.approx(0.95, abs=0.01)
+
+
+# -- tuning against the theory -----------------------------------------------------------------------------------------
+
+
+def test_plan_settings_are_what_the_forecast_says(small_plan):
+    settings = small_plan.settings
+    again = forecast(TASK, settings.training, with_capacity=False, accuracy=5e-4)
+    assert again.test_error == pytest.approx(settings.loss, abs=1e-3)
+    assert again.sharpness == pytest.approx(settings.sharpness, rel=1e-6)
+    assert again.cos_q == pytest.approx(settings.cos_q, rel=1e-6)
+    assert settings.training.alpha0 + settings.training.alpha1 == pytest.approx(2.0)
+    assert small_plan.n0 + small_plan.n1 == 400
+
+
+def test_no_neighbouring_setting_is_better(small_plan):
+    """Every setting moved by a third, either way, gives no lower test error (common draws; 1e-4 for their number)."""
+    training = small_plan.settings.training
+    best = forecast(TASK, training, with_capacity=False, accuracy=5e-3).test_error
+    for name in ("eta_q", "ridge", "alpha0", "eta_w"):
+        for factor in (0.75, 1.33):
+            change = {name: getattr(training, name) * factor}
+            if name == "alpha0":
+                change["alpha1"] = 2.0 - change["alpha0"]
+            moved = forecast(TASK, training.but(**change), with_capacity=False, accuracy=5e-3).test_error
+            assert moved > best - 2e-4, (name, factor)
+
+
+def test_expected_errors_are_in_the_order_of_the_theory(small_plan):
+    value = small_plan.value
+    assert value("optimal") <= value("message_passing") < value("attention") < value("pooled") < value("vectorized")
+    assert value("attention") < 0.0355  # rates, sharpness and ridge of one size fits all give 0.0363
+    limit = theory.bayes_limit(TASK, 2.0)
+    assert value("optimal") == limit.test_error
+    with pytest.raises(ValueError, match="learner"):
+        value("forest")
+
+
+def test_best_ridge_of_pooling_beats_others():
+    task = Task(prevalence=0.3)
+    tuned = tune_linear("pooled", task, 3.0, Criterion())
+    for ridge in (1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0):
+        assert tuned.loss <= erm(pooled_law(task), 3.0, ridge).test_error + 1e-5
+
+
+def test_samples_needed_lead_to_the_target(small_plan):
+    answers = {a.learner: a for a in small_plan.answers}
+    assert answers["pooled"].status == "impossible"  # known direction: 0.2146
+    n = answers["message_passing"].value
+    assert theory.bayes_limit(TASK, n / 200).test_error == pytest.approx(0.1, rel=0.05)
+    n = answers["attention"].value
+    outlook = Outlook()
+    assert outlook.measured("attention", TASK, n / 200).loss == pytest.approx(0.1, rel=0.05)
+
+
+def test_hard_phase_is_seen():
+    """L = 1000, R = 1, theta = 5, alpha = 1: message passing is nearly blind, the optimum is not."""
+    outlook = Outlook()
+    assert outlook.bayes(HARD, 1.0).hard
+    target = 0.25
+    assert outlook.measured("optimal", HARD, 1.0).loss < target < outlook.measured("message_passing", HARD, 1.0).loss
+
+
+def test_sensitivities_are_slopes_of_the_best_loss(small_plan):
+    """At the best settings, slopes at fixed settings equal those of settings tuned anew (10 %: the search's coarse draws)."""
+    slopes = {s.parameter: s for s in small_plan.slopes}
+    outlook = Outlook()
+    outlook.attention(TASK, 2.0)
+    step = 0.1
+    up, down = (outlook.measured("attention", TASK.but(strength=5.0 * math.exp(s)), 2.0).loss for s in (step, -step))
+    assert slopes["strength"].slope == pytest.approx((up - down) / (2 * step), rel=0.1)
+    up, down = (outlook.measured("attention", TASK, 2.0 * math.exp(s)).loss for s in (step, -step))
+    assert slopes["samples"].slope == pytest.approx((up - down) / (2 * step), rel=0.1)
+    assert slopes["length"].slope > 0  # more noise tokens never help
+    assert small_plan.slopes[0].parameter == "strength"
+
+
+# -- the whole ---------------------------------------------------------------------------------------------------------
+
+
+def test_rare_positives_have_criteria_that_mean_something():
+    rare, outlook = Task(prevalence=0.03), Outlook(Criterion.of("auc"))
+    pooled, attention, optimal = (outlook.measured(name, rare, 5.0).loss for name in ("pooled", "attention", "optimal"))
+    assert 0.5 > pooled > 1.1 * attention > 1.1 * optimal > 0
+    assert outlook.limit("optimal", rare) < optimal
+
+
+def test_plan_as_text_and_dictionary(small_plan):
+    text = str(small_plan)
+    for words in ("Best settings", "Expected test error", "message passing", "impossible for pooled", "strength"):
+        assert words in text
+    plain = json.loads(json.dumps(small_plan.to_dict()))
+    assert plain["settings"]["n0"] + plain["settings"]["n1"] == 400
+    assert Task.from_dict(plain["task"]) == TASK
+    with pytest.raises(ValueError, match="curve=True"):
+        small_plan.figure()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ((TASK, 1, 100), {}, "n must be"),
+        ((TASK, 100, 0), {}, "d must be"),
+        ((Task(strength=0.0), 100, 100), {}, "strength"),
+        ((Task(positions="block"), 100, 100), {}, "uniform"),
+        ((TASK, 100, 100), {"questions": ["weather"]}, "questions"),
+        ((TASK, 100, 100), {"target": 0.7}, "target"),
+        ((TASK, 100, 100), {"loss": "hinge"}, "loss"),
+    ],
+)
+def test_plan_refuses(arguments, options, words):
+    with pytest.raises(ValueError, match=words):
+        plan(*arguments, **options)
+
+
+def test_plan_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sparsetoken.planning.advice.CURVE_FACTORS", (0.5, 1.0, 2.0))
+    files = ["--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.svg")]
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "-n", "400", "-d", "200", "--ask", "none", *files])
+    assert ended.value.code == 0
+    assert "Expected test error" in capsys.readouterr().out
+    made = json.loads((tmp_path / "plan.json").read_text())
+    errors = {(row["learner"], row["n"]): row["value"] for row in made["curve"]}
+    assert errors["attention", 800] < errors["attention", 400] < errors["attention", 200]
+    assert errors["optimal", 400] == pytest.approx(theory.bayes_limit(TASK, 2.0).test_error)
+    assert "<svg" in (tmp_path / "plan.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-n", "400"], "-d"),
+        (["-n", "400", "-d", "200", "--sparsity", "11"], "sparsity"),
+        (["-n", "400", "-d", "200", "--plot", "x.txt"], ".png"),
+        (["-n", "400", "-d", "200", "--criterion", "luck"], "criterion"),
+    ],
+)
+def test_plan_command_refuses(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", *arguments])
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error:") and words in message and message.count("\n") == 1
