@@ -49,11 +49,20 @@ class HostLoss(Loss):
         return isinstance(other, HostLoss) and other.inner == self.inner
 
     def _call(self, method: str, *arrays):
-        inputs = jnp.broadcast_arrays(*[jnp.asarray(a) for a in arrays])
+        inputs = jnp.broadcast_arrays(*[jnp.asarray(a, dtype=float) for a in arrays])
         function = getattr(self.inner, method)
-        shape = jax.ShapeDtypeStruct(inputs[0].shape, inputs[0].dtype)
-        host = lambda *a: np.asarray(function(*(np.asarray(x) for x in a)), dtype=np.float64)  # noqa: E731
-        return jax.pure_callback(host, shape, *inputs, vmap_method="broadcast_all")
+
+        def host(*words):
+            doubles = (np.ascontiguousarray(w).view(np.float64)[..., 0] for w in words)
+            out = np.ascontiguousarray(function(*doubles), dtype=np.float64)
+            return out.view(np.uint32).reshape(*out.shape, 2)
+
+        # The callback runs in a thread where double precision is not switched on, and JAX would round its numbers to single;
+        # as pairs of 32-bit words they pass unharmed.
+        words = [jax.lax.bitcast_convert_type(a, jnp.uint32) for a in inputs]
+        shape = jax.ShapeDtypeStruct((*inputs[0].shape, 2), jnp.uint32)
+        out = jax.pure_callback(host, shape, *words, vmap_method="broadcast_all")
+        return jax.lax.bitcast_convert_type(out, jnp.float64)
 
     def value(self, z, y):
         return self._call("value", z, y)
@@ -113,9 +122,14 @@ def prox_averages(loss: Loss, size: int, mean, deviation, step, y, offset):
 
 def _prox_on_grid(loss, mean, deviation, step, y, zeta):
     y = jnp.broadcast_to(y[..., None], zeta.shape)
-    r = loss.prox(mean[..., None] + deviation[..., None] * zeta, step[..., None], y)
+    h, step = mean[..., None] + deviation[..., None] * zeta, step[..., None]
+    r = loss.prox(h, step, y)
+    # l'(r) = (h - r)/step by definition; that form keeps its digits where l' is tiny because the step is huge, the loss's
+    # own slope where h - r is tiny.
+    moved = jnp.abs(h - r) > 1e-3 * (jnp.abs(h) + jnp.abs(r))
+    slope = jnp.where(moved, (h - r) / step, loss.slope(r, y))
     # The barrier makes XLA compute each prox once; fused into every sum that uses it, it would be repeated a dozen times.
-    slope, r = jax.lax.optimization_barrier((loss.slope(r, y), r))
+    slope, r = jax.lax.optimization_barrier((slope, r))
     return slope, r, y
 
 
