@@ -1,0 +1,1 @@
+"""Measurements of speed and memory. `python -m benchmarks [name ...]` runs all of them or some."""
