@@ -77,23 +77,30 @@ def draw_two_steps(
     return w1, b1, (-training.eta_q * training.beta / (n0 * length)) * total
 
 
-def draw_bulk(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int = 0) -> np.ndarray:
     """`count` standard Gaussian rows in R^dimension, up to a rotation of R^dimension common to all of them.
 
-    With fewer rows than dimensions the rotation makes them lower triangular (Bartlett): count x count numbers.
+    With fewer rows than dimensions the rotation makes them lower triangular (Bartlett): count^2/2 numbers. Room for
+    `leading` more columns is left in front, as zeros.
     """
     if count >= dimension:
-        return rng.standard_normal((count, dimension))
-    rows = np.tril(rng.standard_normal((count, count)), -1)
-    rows[np.diag_indices(count)] = np.sqrt(rng.chisquare(dimension - np.arange(count)))
+        rows = np.zeros((count, leading + dimension))
+        rows[:, leading:] = rng.standard_normal((count, dimension))
+        return rows
+    rows = np.zeros((count, leading + count))
+    for i in range(1, count):
+        rng.standard_normal(out=rows[i, leading : leading + i])
+    rows[np.arange(count), leading + np.arange(count)] = np.sqrt(rng.chisquare(dimension - np.arange(count)))
     return rows
 
 
 def draw_pooled(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray:
     """Pooled features xbar; the first coordinate is <xbar, xi>."""
     rng = stream(seed, "features")
-    first = rng.standard_normal((len(labels), 1))
-    features = np.hstack([first, draw_bulk(rng, len(labels), d - 1)]) / math.sqrt(task.length)
+    first = rng.standard_normal(len(labels))
+    features = draw_bulk(rng, len(labels), d - 1, leading=1)
+    features[:, 0] = first
+    features /= math.sqrt(task.length)
     features[labels > 0, 0] += task.strength * task.sparsity / task.length
     return features
 
@@ -102,10 +109,12 @@ def draw_flattened(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndar
     """Flattened bags; the first L coordinates are <x_l, xi>."""
     rng = stream(seed, "features")
     first = rng.standard_normal((len(labels), task.length))
+    features = draw_bulk(rng, len(labels), task.length * (d - 1), leading=task.length)
     places = draw_places(stream(seed, "places1"), task, len(labels))
     bags = np.flatnonzero(labels > 0)
-    first[bags[:, None], places[bags]] += task.strength
-    return np.hstack([first, draw_bulk(rng, len(labels), task.length * (d - 1))])
+    features[:, : task.length] = first
+    features[bags[:, None], places[bags]] += task.strength
+    return features
 
 
 def token_coordinates(rng: np.random.Generator, task: Task, labels: np.ndarray, cosine: float) -> np.ndarray:
@@ -143,17 +152,13 @@ def draw_attended(
     """
     rng = stream(seed, "features")
     n = len(labels)
-    features = np.empty((n, min(n, d - 2) + 2) if d > 1 else (n, 1))
-    scale = np.empty(n)
-    across = np.empty(n)
+    along, across, scale = np.empty(n), np.empty(n), np.empty(n)
     for first in range(0, n, BLOCK_SAMPLES):
         which = slice(first, min(first + BLOCK_SAMPLES, n))
         t = token_coordinates(rng, task, labels[which], cosine)
-        features[which, 0], across[which], scale[which] = mixture(
-            task, t, labels[which] > 0, cosine, sharpness, activation
-        )
-    if d > 1:
-        features[:, 1] = across + scale * rng.standard_normal(n)
-    if d > 2:
-        np.multiply(draw_bulk(rng, n, d - 2), scale[:, None], out=features[:, 2:])
+        along[which], across[which], scale[which] = mixture(task, t, labels[which] > 0, cosine, sharpness, activation)
+    across += scale * rng.standard_normal(n)
+    features = draw_bulk(rng, n, d - 2, leading=2)
+    features *= scale[:, None]
+    features[:, 0], features[:, 1] = along, across
     return features
