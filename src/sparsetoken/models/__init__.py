@@ -1,6 +1,7 @@
 """scikit-learn estimators for bags of tokens, and the convex solver they share.
 
-Names are resolved on first use, so that the solver (`models.erm`) can be had without importing scikit-learn.
+Names are resolved on first use, so that the solver (`models.erm`, used by `simulate`) does not import scikit-learn: a
+test checks that.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "AttentionClassifier": "attention",
     "Bags": "bags",
     "BagScaler": "scaler",
+    "ElementwiseAttentionClassifier": "elementwise",
     "MessagePassingClassifier": "message_passing",
     "PooledClassifier": "pooled",
     "VectorizedClassifier": "vectorized",
