@@ -144,6 +144,15 @@ def test_tables_keep_one_line_a_row(capsys):
     assert lines[0] == "title" and len(lines) == 5 and lines[-1].split() == ["[bold]z", "w"]
 
 
+def test_narrow_terminals_get_several_tables():
+    from sparsetoken.cli.console import _fitting
+
+    columns, rows = ["model", "alpha", "b", "c", "d"], [["x" * 10, "1", "y" * 20, "z" * 20, "w" * 60]]
+    assert _fitting(columns, rows, 2, 200) == [[0, 1, 2, 3, 4]]
+    assert _fitting(columns, rows, 2, 80) == [[0, 1, 2, 3], [0, 1, 4]]
+    assert _fitting(columns, rows, 2, 10) == [[0, 1, 2], [0, 1, 3], [0, 1, 4]]
+
+
 def test_files_appear_whole_or_not_at_all(tmp_path):
     target = tmp_path / "x.json"
     target.write_text("old")

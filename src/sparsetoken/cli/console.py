@@ -23,25 +23,51 @@ def with_error(mean: float, error: float) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}"
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A title and a table on standard output; piped output keeps one line a row and no trailing spaces."""
-    from rich import box
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
+    """A title and a table on standard output, one line a row.
+
+    A terminal too narrow for all columns gets them in several tables, each with the first `keys` columns again. Piped
+    output is never split and has no trailing spaces.
+    """
     from rich.console import Console
+
+    console = Console()
+    listed = [list(row) for row in rows]
+    if console.is_terminal:
+        console.print(title, highlight=False, markup=False)
+        for part in _fitting(columns, listed, keys, console.width):
+            console.print(_table(columns, listed, part))
+        return
+    wide = Console(width=10_000, file=StringIO())
+    wide.print(_table(columns, listed, range(len(columns))))
+    lines = [line.rstrip() for line in wide.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    print("\n".join([title, *(line for line in lines if line)]))
+
+
+def _table(columns: Sequence[str], rows: list[list[str]], part: Iterable[int]) -> Any:
+    from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    part = list(part)
+    table = Table(*(escape(columns[k]) for k in part), box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*map(escape, row))
-    console = Console()
-    if console.is_terminal:
-        console.print(title, highlight=False, markup=False)
-        console.print(table)
-        return
-    wide = Console(width=10_000, file=StringIO())
-    wide.print(table)
-    lines = [line.rstrip() for line in wide.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    print("\n".join([title, *(line for line in lines if line)]))
+        table.add_row(*(escape(row[k]) for k in part))
+    return table
+
+
+def _fitting(columns: Sequence[str], rows: list[list[str]], keys: int, width: int) -> list[list[int]]:
+    """Groups of column indices, each beginning with the keys, that fit `width` (a lone column may still not)."""
+    from rich.cells import cell_len
+
+    widths = [3 + max(cell_len(text) for text in (columns[k], *(row[k] for row in rows))) for k in range(len(columns))]
+    first = list(range(keys))
+    groups: list[list[int]] = [first.copy()]
+    for k in range(keys, len(columns)):
+        if len(groups[-1]) > keys and sum(widths[j] for j in groups[-1]) + widths[k] > width:
+            groups.append(first.copy())
+        groups[-1].append(k)
+    return groups
 
 
 def plain(value: Any) -> Any:

@@ -97,7 +97,7 @@ def fit_erm(
             b += float(centre @ w)
         features = Features(x, exact=not float(max(x.max(), -x.min())) < LARGEST_SINGLE)
         problem = Problem(features, y, p, ridge, loss, bool(fit_bias))
-        if not _strictly_convex(loss) and ridge > 0.0:
+        if start is None and ridge > 0.0 and not _strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
         found = _newton(problem, w, b, tolerance, max_iterations)
     return found if centre is None else replace(found, bias=found.bias - float(centre @ found.coef))
