@@ -96,9 +96,10 @@ def simulate(
         rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
         records.append({"case": about, "options": options, **summary, "trials": [one.to_dict() for one in found]})
         lines += [about | {"trial": k} | one.to_dict() for k, one in enumerate(found)]
-    first = cases[0]
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in grid.items() if not more)
-    title = f"{fixed}, {loss} loss, {first[1].schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
+    title = (
+        f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
+    )
     print_table(title, ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"], rows, 1 + len(swept))
     if json_file is not None:
         write_json(json_file, {"seed": seed, "cases": records})
