@@ -56,31 +56,40 @@ def fit_readout(
     ridge: float | str,
     loss: Loss,
     rng: np.random.Generator,
+    hold_out: bool = False,
 ) -> Readout:
-    """The readout at the given ridge, or ("auto") at the one whose held-out scores, calibrated, have the least loss."""
-    if isinstance(ridge, Real):
-        found = fit_erm(features, signs, float(ridge), loss, weights)
-        return Readout(found.coef, found.bias, float(ridge), Calibration(), None, found.converged)
-    best: tuple[float, Calibration, np.ndarray | None] = (FALLBACK_RIDGE, Calibration(), None)
-    folds = stratified_folds(signs, rng)
+    """The readout at the given ridge, or ("auto") at the one whose held-out scores, calibrated, have the least loss.
+
+    hold_out  hold bags out, and calibrate by them, also where the ridge is given
+    """
+    given = isinstance(ridge, Real)
+    ridges = (float(ridge),) if given else RIDGES
+    best: tuple[float, Calibration, np.ndarray | None]
+    best = (float(ridge) if given else FALLBACK_RIDGE, Calibration(), None)
+    folds = stratified_folds(signs, rng) if hold_out or not given else []
     if folds:
-        scores = held_out_scores(features, signs, weights, loss, folds)
+        scores = held_out_scores(features, signs, weights, loss, ridges, folds)
         fits = [fit_calibration(s, signs, weights) for s in scores]
         chosen = int(np.argmin([c.loss for c in fits]))
-        best = (RIDGES[chosen], fits[chosen], scores[chosen])
+        best = (ridges[chosen], fits[chosen], scores[chosen])
     found = fit_erm(features, signs, best[0], loss, weights)
     return Readout(found.coef, found.bias, best[0], best[1], best[2], found.converged)
 
 
 def held_out_scores(
-    features: np.ndarray, signs: np.ndarray, weights: np.ndarray, loss: Loss, folds: list[np.ndarray]
+    features: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    ridges: tuple[float, ...],
+    folds: list[np.ndarray],
 ) -> np.ndarray:
-    """Scores of each bag by readouts that never saw its fold, one row a ridge of `RIDGES`."""
-    scores = np.empty((len(RIDGES), len(signs)))
+    """Scores of each bag by readouts that never saw its fold, one row a ridge (largest first: each starts the next)."""
+    scores = np.empty((len(ridges), len(signs)))
     for held in folds:
         rest = np.setdiff1d(np.arange(len(signs)), held)
         start = None
-        for k, ridge in enumerate(RIDGES):
+        for k, ridge in enumerate(ridges):
             start = fit_erm(features[rest], signs[rest], ridge, loss, weights[rest], start=start, tolerance=1e-4)
             scores[k, held] = features[held] @ start.coef + start.bias
     return scores

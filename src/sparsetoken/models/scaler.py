@@ -11,15 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from .bags import Bags
 from .checks import checked_bags, holds_bags
 
-# asinh(COMPRESSION z): linear within a third of a standard deviation, logarithmic beyond. Rare features (word counts)
-# have standard deviations set by a handful of outliers; without this a single token can own the whole fit.
-COMPRESSION = 3.0
-
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardise every feature over all tokens of all bags: z = (x - mean) / standard deviation.
 
-    compress   afterwards z <- asinh(3 z), standardised again: heavy tails are drawn in, signs and order stay
+    compress   afterwards z <- asinh(z), standardised again: linear within a standard deviation, logarithmic beyond.
+               Rare features (word counts) owe their standard deviation to a handful of outliers; drawn in, no single
+               token can own a fit.
 
     A feature that is constant over the training tokens (up to rounding) is centred and left at scale 1.
     Bags come back as Bags, a plain table comes back as a table.
@@ -49,7 +47,6 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _squeezed(self, tokens: np.ndarray) -> np.ndarray:
         z = _standardised(tokens, self.mean_, self.scale_)
-        z *= COMPRESSION
         return np.arcsinh(z, out=z)
 
 
