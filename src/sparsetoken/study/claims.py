@@ -118,6 +118,16 @@ def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> Any:
     return tables[name]
 
 
+def made_from(maker: Callable[[Tables], Any] | None, tables: Tables) -> Any:
+    """What a drawing or summarising function makes of the tables; None where trials that it needs are missing."""
+    if maker is None or not all(len(table) for table in tables.values()):
+        return None
+    try:
+        return maker(tables)
+    except NotJudgeable:
+        return None
+
+
 def quantile(points: int = 1, degrees: float | np.ndarray = np.inf) -> Any:
     """Two-sided multiple of the standard error at LEVEL, shared by `points` comparisons (Student's t)."""
     return stats.t.isf(LEVEL / (2 * points), degrees)

@@ -55,10 +55,19 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         elif isinstance(layer, Points):
             star = layer.marker == "star"
             axes.errorbar(
-                layer.x, layer.y, yerr=layer.error, fmt=_MARKERS[layer.marker], color=layer.colour, label=label,
-                markersize=14 if star else 5, capsize=2, linewidth=1.2, zorder=3,
-                markeredgecolor="white", markeredgewidth=0.6,
-            )  # fmt: skip
+                layer.x,
+                layer.y,
+                yerr=layer.error,
+                fmt=_MARKERS[layer.marker],
+                color=layer.colour,
+                label=label,
+                markersize=14 if star else 5,
+                capsize=2,
+                linewidth=1.2,
+                zorder=3,
+                markeredgecolor="white",
+                markeredgewidth=0.6,
+            )
         elif isinstance(layer, Histogram):
             axes.stairs(layer.density, layer.edges, fill=True, color=layer.colour, alpha=0.35, label=label)
         elif isinstance(layer, Heat):
@@ -109,9 +118,12 @@ def plotly_figure(panels: Sequence[Panel]) -> Any:
 
     rows, columns = layout(len(panels))
     figure = make_subplots(
-        rows=rows, cols=columns, subplot_titles=[panel.title for panel in panels],
-        horizontal_spacing=0.22 / columns, vertical_spacing=0.32 / rows,
-    )  # fmt: skip
+        rows=rows,
+        cols=columns,
+        subplot_titles=[panel.title for panel in panels],
+        horizontal_spacing=0.22 / columns,
+        vertical_spacing=0.32 / rows,
+    )
     shown: set[str] = set()
     for place, panel in enumerate(panels):
         row, column = place // columns + 1, place % columns + 1
@@ -125,10 +137,13 @@ def plotly_figure(panels: Sequence[Panel]) -> Any:
         if panel.ylim:
             figure.update_yaxes(range=_range(panel.ylim, panel.logy), **axes)
     figure.update_layout(
-        template="plotly_white", height=430 * rows + 90, margin={"l": 70, "r": 20, "t": 50, "b": 40},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.16 / rows - 0.02, "x": 0}, hovermode="closest",
+        template="plotly_white",
+        height=430 * rows + 90,
+        margin={"l": 70, "r": 20, "t": 50, "b": 40},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.16 / rows - 0.02, "x": 0},
+        hovermode="closest",
         font={"family": "system-ui, sans-serif", "size": 13},
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -170,10 +185,17 @@ def _draw_plotly(figure: Any, layer: Any, row: int, column: int, shown: set[str]
     elif isinstance(layer, Histogram):
         edges, density = np.repeat(layer.edges, 2)[1:-1], np.repeat(layer.density, 2)
         figure.add_trace(
-            go.Scatter(x=_list(edges), y=_list(density), fill="tozeroy", mode="none", fillcolor=layer.colour,
-                       opacity=0.5, **group),
+            go.Scatter(
+                x=_list(edges),
+                y=_list(density),
+                fill="tozeroy",
+                mode="none",
+                fillcolor=layer.colour,
+                opacity=0.5,
+                **group,
+            ),
             **place,
-        )  # fmt: skip
+        )
     elif isinstance(layer, Heat):
         low, high = _limits(layer)
         axis = figure.get_subplot(row, column)

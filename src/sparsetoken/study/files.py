@@ -25,8 +25,11 @@ def load_studies(path: str | Path) -> list[Study]:
     """The studies in a file: one in TOML or YAML; in Python, those bound to the names `study` or `studies`."""
     path = Path(path)
     readers: dict[str, Callable[[Path], list[Study]]] = {
-        ".toml": _from_toml, ".yaml": _from_yaml, ".yml": _from_yaml, ".py": _from_python,
-    }  # fmt: skip
+        ".toml": _from_toml,
+        ".yaml": _from_yaml,
+        ".yml": _from_yaml,
+        ".py": _from_python,
+    }
     if path.suffix not in readers:
         raise ValueError(f"study file {path} must end in {', '.join(readers)}")
     if not path.is_file():
@@ -149,9 +152,13 @@ def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables]
             layers += curves(part(tables, "theory"), x, y, by or "", suffix=", theory")
         layers += measured(part(tables, "table"), x, y, by or "")
         return Panel(
-            given.get("title", ""), given.get("xlabel", x), given.get("ylabel", y), layers,
-            logx=bool(given.get("logx", False)), logy=bool(given.get("logy", False)),
-        )  # fmt: skip
+            given.get("title", ""),
+            given.get("xlabel", x),
+            given.get("ylabel", y),
+            layers,
+            logx=bool(given.get("logx", False)),
+            logy=bool(given.get("logy", False)),
+        )
 
     return make
 
@@ -164,9 +171,13 @@ def _claim(place: int, content: Any) -> Claim:
         criterion = named_criterion(parameters)
         words = ", ".join(f"{k} = {v}" for k, v in parameters.items())
         return Claim(
-            _text("id", given["id"]), _text("statement", given["statement"]), _text("source", given.get("source", "")),
-            words, criterion, given.get("expected", "confirmed"),
-        )  # fmt: skip
+            _text("id", given["id"]),
+            _text("statement", given["statement"]),
+            _text("source", given.get("source", "")),
+            words,
+            criterion,
+            given.get("expected", "confirmed"),
+        )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

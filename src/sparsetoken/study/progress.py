@@ -26,9 +26,13 @@ def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advan
         yield lambda title, total: lambda count: None
         return
     columns = (
-        TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description:<16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console) as bars:
 
         def add(title: str, total: int) -> Advance:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import __version__
-from .claims import LedgerRow, ledger_table
+from .claims import LedgerRow, ledger_table, made_from
 from .draw import plotly_figure, save_figure
 from .panels import Panel
 from .runner import RunSummary
@@ -130,8 +130,11 @@ def _study_html(outcome: StudyOutcome, size: str) -> str:
         parts.append(
             figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
         )
-    if study.findings is not None and all(len(table) for table in outcome.tables.values()):
-        parts.append(f"<p class='found'>{escape(study.findings(outcome.tables))}</p>")
+    found = made_from(study.findings, outcome.tables)
+    if found is not None:
+        parts.append(f"<p class='found'>{escape(found)}</p>")
+    elif study.findings is not None:
+        parts.append("<p class='found'>Too few trials succeeded to say what was found.</p>")
     if study.notes:
         parts.append(f"<p class='small'>{escape(study.notes)}</p>")
     parts.append(_parameters_html(study, size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .claims import ledger
+from .claims import ledger, made_from
 from .executor import TrialExecutor
 from .progress import progress
 from .report import StudyOutcome, write_report
@@ -26,8 +26,7 @@ def run_studies(
         for study in studies:
             distinct = {trial.key for trials in study.trials(size).values() for trial in trials}
             tables, summary = run_study(study, store, executor, size, add(study.name, len(distinct)))
-            complete = all(len(table) for table in tables.values())
-            panels = study.draw(tables) if study.draw is not None and complete else []
+            panels = made_from(study.draw, tables) or []
             outcomes.append(StudyOutcome(study, tables, panels, ledger(study.name, study.claims, tables), summary))
     return outcomes
 

@@ -58,7 +58,7 @@ def forecast_trial(
     }
 
 
-@trial_kind("forecast_curve", version=1)
+@trial_kind("forecast_curve", version=2)
 def forecast_curve_trial(
     task: Task,
     training: Training,
@@ -70,27 +70,27 @@ def forecast_curve_trial(
     sharpness: float | None = None,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ..theory import forecast
+    from ..theory import erm
+    from ..theory.forecast import law_of, readout_alpha
 
-    rows, start = [], None
+    rows, start, law, steps, last = [], None, None, None, None
     for value in values:
         part = {over: value}
         t = task.but(**part) if over in task.to_dict() else task
         r = training.but(**part) if over in training.to_dict() else training
         chosen = with_sharpness(t, r, sharpness) if model in ("attention", "elementwise") else r
-        found = forecast(
-            t,
-            chosen,
-            model,
-            activation=activation,
-            equal_samples=equal_samples,
-            accuracy=ACCURACY,
-            with_capacity=False,
-            start=start,
+        setting = (t, chosen.but(alpha1=1.0, ridge=1.0))  # what a law depends on, and more
+        if setting != last:
+            law, steps = law_of(t, chosen, model, activation)
+            last = setting
+        found = erm(
+            law, readout_alpha(chosen, model, equal_samples), chosen.ridge, chosen.loss, accuracy=ACCURACY, start=start
         )
-        start = found.result.start if found.result is not None else None
-        row = {name: getattr(found, name) for name in FORECAST_FIELDS}
-        rows.append({**part, **row, "k": found.sharpness, "eta_q_used": chosen.eta_q})
+        start = found.start
+        row = {name: getattr(found, name) for name in ERM_FIELDS}
+        if steps is not None:
+            row |= {"cos_w": steps.cos_w, "cos_q": steps.cos_q, "norm_q": steps.norm_q, "k": steps.sharpness}
+        rows.append({**part, **row, "eta_q_used": chosen.eta_q})
     return rows
 
 
@@ -177,3 +177,84 @@ def margins_theory_trial(
     for i in range(bins):
         rows.append({"bin": i, **{f"{name}_share": share[i] for name, share in shares.items()}})
     return rows
+
+
+@trial_kind("bayes_limit", version=1)
+def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
+    """What no learner can beat with alpha d samples, and what message passing reaches."""
+    from ..theory import bayes_limit
+
+    found = bayes_limit(task, alpha)
+    names = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
+    out: dict[str, Any] = {name: getattr(found, name) for name in names}
+    return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in names}}
+
+
+def _crossing(error: Any, target: float, guess: float) -> float:
+    """The strength at which a falling error meets the target, to one part in a thousand."""
+    import numpy as np
+    from scipy.optimize import brentq
+
+    gap = lambda log_strength: error(float(np.exp(log_strength))) - target  # noqa: E731
+    low = high = float(np.log(guess))
+    value = gap(low)
+    step = 0.2 if value > 0 else -0.2
+    while True:
+        high = low + step
+        other = gap(high)
+        if other * value <= 0:
+            break
+        low, value, step = high, other, 1.5 * step
+        if abs(high) > 15:
+            raise ValueError(f"no strength up to {np.exp(abs(high)):.0f} has an error of {target:g}")
+    return float(np.exp(brentq(gap, min(low, high), max(low, high), xtol=1e-3, rtol=1e-12)))
+
+
+@trial_kind("known_strength", version=2)
+def known_strength_trial(
+    length: int,
+    mechanism: str,
+    target: float = 0.1,
+    sharpness: float = 1.0,
+    activation: str = "sigmoid",
+    sparsity: int = 1,
+    prevalence: float = 0.5,
+    guess: float = 4.0,
+    points: int = 512,
+) -> dict[str, float]:
+    """The strength a mechanism needs for the target error when the signal's direction is known."""
+    from ..theory import limits
+
+    def error(strength: float) -> float:
+        task = Task(length, sparsity, strength, prevalence)
+        if mechanism == "pooled":
+            return limits.pooled_error(task)
+        if mechanism == "hardmax":
+            return limits.hardmax_error(task)
+        if mechanism == "bayes":
+            return limits.bayes_error(task, points=points)[0]
+        return limits.known_signal_error(task, mechanism, sharpness, activation, points)[0]
+
+    return {"strength_needed": _crossing(error, target, guess)}
+
+
+@trial_kind("trained_strength", version=2)
+def trained_strength_trial(
+    task: Task,
+    training: Training,
+    model: str,
+    target: float = 0.1,
+    sharpness: float | None = None,
+    equal_samples: bool = True,
+    guess: float = 5.0,
+) -> dict[str, float]:
+    """The strength a trained classifier needs for the target error (`strength` itself is not used)."""
+    from ..theory import forecast
+
+    def found(strength: float) -> Any:
+        t = task.but(strength=strength)
+        chosen = with_sharpness(t, training, sharpness) if model == "attention" else training
+        return forecast(t, chosen, model, equal_samples=equal_samples, accuracy=1e-3, with_capacity=False)
+
+    needed = _crossing(lambda strength: found(strength).test_error, target, guess)
+    return {"strength_needed": needed, "cos_q": found(needed).cos_q}

@@ -11,11 +11,14 @@ NAMES: tuple[str, ...] = (
     "fig1",
     "alignment",
     "anti-alignment",
+    "scaling",
     "misalignment",
     "capacity",
     "rates",
+    "hyperparameters",
     "interpolation",
     "positions",
+    "limits",
 )
 
 

@@ -132,7 +132,7 @@ study = Study(
     "cosine 0.9, k = 2.)",
     notes=f"Simulations use λ = {RIDGE:g} in place of zero.",
     grids={
-        "quick": grids([150, 300], {"attention": 24, "pooled": 60}, [200, 400], 30),
+        "quick": grids([150, 300], {"attention": 24, "pooled": 40}, [200, 400], 30),
         "full": grids([500, 1000], {"attention": 16, "pooled": 32}, [1000, 2000], 20),
     },
     draw=draw,
@@ -143,7 +143,7 @@ study = Study(
             "The closed form gives the ridgeless test error on both sides of the interpolation threshold",
             HERE,
             "attention and pooled at six α away from the peak, d → ∞, within the margin at level 0.1 %; resolution "
-            "0.04",
+            "0.06",
             exact,
         ),
         Claim(
