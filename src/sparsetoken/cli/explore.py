@@ -1,0 +1,38 @@
+"""`explore`: the explorer's web page, on this machine only."""
+
+from __future__ import annotations
+
+import typer
+
+from . import app
+
+
+@app.command()
+def explore(
+    port: int = typer.Option(8050, "--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 takes any free one."),
+    browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in a browser."),
+) -> None:
+    """Open a web page to explore the theory. It is served on 127.0.0.1 and ends with Ctrl-C."""
+    import threading
+    import webbrowser
+
+    try:
+        from ..explorer import make_server, warm_up
+    except ImportError as error:
+        raise ImportError(f"the explorer needs the extra sparsetoken[explorer]: {error}") from error
+
+    try:
+        server = make_server(port)
+    except (OSError, SystemExit) as error:
+        raise ValueError(f"port {port} on 127.0.0.1 is taken: give another with --port") from error
+    address = f"http://127.0.0.1:{server.server_port}/"
+    typer.echo(f"explorer at {address} (Ctrl-C ends it)")
+    threading.Thread(target=warm_up, daemon=True, name="warm-up").start()
+    if browser:
+        webbrowser.open(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        typer.echo("ended")
+    finally:
+        server.server_close()

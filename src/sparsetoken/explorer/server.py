@@ -1,0 +1,241 @@
+"""The web application: callbacks between the page and the library."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
+from flask import abort, request
+
+from . import views
+from .layout import MESSAGES, page
+from .points import Superseded
+from .simulation import Simulations
+from .state import DEFAULTS, FIELDS, NAMES, check, from_query
+from .state import State as PageState
+
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+_MOST_PAGES = 1000
+
+
+class _Latest:
+    """Which parameters each page asked for last: work for older ones stops."""
+
+    def __init__(self) -> None:
+        self._lock, self._keys = threading.Lock(), OrderedDict[str, str]()
+
+    def ask(self, page: str, key: str) -> None:
+        with self._lock:
+            self._keys[page] = key
+            self._keys.move_to_end(page)
+            while len(self._keys) > _MOST_PAGES:
+                self._keys.popitem(last=False)
+
+    def alive(self, page: str, key: str) -> None:
+        with self._lock:
+            if self._keys.get(page, key) != key:
+                raise Superseded
+
+
+def answer_for(state: PageState, key: str, stage: str, alive: Any) -> dict[str, Any]:
+    """What the page shows for a state."""
+    figure = views.figure_of(state, stage, alive)
+    alive()
+    return {
+        "key": key,
+        "stage": stage,
+        "view": state.view,
+        "figure": {"data": figure["data"], "layout": figure["layout"]},
+        "failures": figure["failures"],
+        "rows": views.numbers(state, stage),
+        "code": views.code_of(state),
+    }
+
+
+def create_app() -> Dash:
+    """The Dash application; everything it serves is local."""
+    app = Dash(
+        "sparsetoken.explorer",
+        title="sparsetoken explorer",
+        update_title="",
+        serve_locally=True,
+        assets_folder="assets",
+        suppress_callback_exceptions=False,
+    )
+    app.layout = page
+    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
+    latest, simulations, exact = _Latest(), Simulations(), _Exact()
+
+    @app.server.before_request
+    def _local_only() -> None:
+        # A page elsewhere must not reach this server through a name that it resolves to 127.0.0.1.
+        if request.host.rsplit(":", 1)[0] not in LOCAL_HOSTS:
+            abort(403)
+
+    @app.callback(
+        *(Output(f"in-{name}", "value") for name in NAMES), Output("remarks", "children"), Input("url", "search")
+    )
+    def load(search: str | None) -> tuple:
+        values, remarks = from_query(search or "")
+        return (*values.values(), "; ".join(remarks))
+
+    for field in FIELDS:
+        slide, number = f"slide-{field.name}", f"in-{field.name}"
+        app.clientside_callback(
+            ClientsideFunction("explorer", _sync_name(field.logarithmic, field.whole)),
+            Output(slide, "value"),
+            Output(number, "value", allow_duplicate=True),
+            Input(slide, "value"),
+            Input(number, "value"),
+            prevent_initial_call=True,
+        )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "collect"),
+        Output("raw", "data"),
+        *(Input(f"in-{name}", "value") for name in DEFAULTS),
+    )
+
+    @app.callback(
+        Output("answer", "data"),
+        *(Output(f"message-{name}", "children") for name in MESSAGES),
+        Input("raw", "data"),
+        State("page", "data"),
+    )
+    def answer(raw: dict[str, Any] | None, page_id: str) -> tuple:
+        if raw is None:
+            return (no_update,) * (1 + len(MESSAGES))
+        key, values = raw["key"], raw["values"]
+        latest.ask(page_id, key)
+        state, messages = check(values)
+        beside = [messages.get(name, "") for name in MESSAGES]
+        if state is None:
+            return ({"key": key, "stage": "invalid"}, *beside)
+        known = exact.get(key)
+        try:
+            found = known or answer_for(state, key, "quick", lambda: latest.alive(page_id, key))
+        except Superseded:
+            return (no_update,) * (1 + len(MESSAGES))
+        return (found, *beside)
+
+    def following(shown: dict[str, Any] | None, raw: dict[str, Any] | None, page_id: str) -> Any:
+        """The next stage after what is shown, if that is still what the page asks for."""
+        if not shown or not raw or shown["key"] != raw["key"] or shown["stage"] not in views.STAGES[:-1]:
+            return no_update
+        state, _ = check(raw["values"])
+        if state is None:
+            return no_update
+        key, stage = raw["key"], views.STAGES[views.STAGES.index(shown["stage"]) + 1]
+        try:
+            found = answer_for(state, key, stage, lambda: latest.alive(page_id, key))
+        except Superseded:
+            return no_update
+        if stage == views.STAGES[-1]:
+            exact.put(key, found)
+        return found
+
+    for before, after in (("answer", "refined"), ("refined", "completed")):
+        app.callback(
+            Output(after, "data"), Input(before, "data"), State("raw", "data"), State("page", "data"),
+            prevent_initial_call=True,
+        )(following)  # fmt: skip
+
+    @app.callback(
+        Output("simulated", "data"),
+        Output("poll", "disabled"),
+        Input("simulate", "n_clicks"),
+        Input("cancel", "n_clicks"),
+        Input("poll", "n_intervals"),
+        State("raw", "data"),
+        State("page", "data"),
+        prevent_initial_call=True,
+    )
+    def simulation(_start: Any, _cancel: Any, _tick: Any, raw: dict[str, Any] | None, page_id: str) -> tuple:
+        if ctx.triggered_id == "simulate" and raw is not None:
+            state, _ = check(raw["values"])
+            if state is None:
+                return no_update, no_update
+            job = simulations.start(page_id, state, raw["key"])
+            return job.snapshot(), False
+        if ctx.triggered_id == "cancel":
+            simulations.cancel(page_id)
+        found = simulations.get(page_id)
+        if found is None:
+            return no_update, True
+        return found.snapshot(), found.finished
+
+    app.clientside_callback(ClientsideFunction("explorer", "theme"), Output("themed", "data"), Input("theme", "value"))
+    app.clientside_callback(
+        ClientsideFunction("explorer", "show"),
+        Output("graph", "figure"),
+        Output("status", "children"),
+        Output("numbers", "children"),
+        Output("code", "children"),
+        Input("answer", "data"),
+        Input("refined", "data"),
+        Input("completed", "data"),
+        Input("simulated", "data"),
+        Input("themed", "data"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "simulation"),
+        Output("progress", "children"),
+        Output("bar", "value"),
+        Output("bar", "max"),
+        Output("simulate", "disabled"),
+        Output("cancel", "disabled"),
+        Input("simulated", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "save"),
+        Output("saved", "data"),
+        Input("save-png", "n_clicks"),
+        Input("save-svg", "n_clicks"),
+        prevent_initial_call=True,
+    )
+    return app
+
+
+def _sync_name(logarithmic: bool, whole: bool) -> str:
+    return "sync" + ("Log" if logarithmic else "Linear") + ("Whole" if whole else "")
+
+
+class _Exact:
+    """Finished exact answers, ready to be shown at once when a page comes back to them."""
+
+    def __init__(self, kept: int = 200) -> None:
+        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[str, dict[str, Any]]()
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        with self._lock:
+            return self._answers.get(key)
+
+    def put(self, key: str, answer: dict[str, Any]) -> None:
+        with self._lock:
+            self._answers[key] = answer
+            while len(self._answers) > self._kept:
+                self._answers.popitem(last=False)
+
+
+def make_server(port: int = 8050):
+    """A threaded server on 127.0.0.1 (port 0: any free one); `serve_forever()` runs it."""
+    from werkzeug.serving import WSGIRequestHandler
+    from werkzeug.serving import make_server as make
+
+    class Quiet(WSGIRequestHandler):
+        """Requests are not logged, errors are."""
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            pass
+
+    return make("127.0.0.1", port, create_app().server, threaded=True, request_handler=Quiet)
+
+
+def warm_up() -> None:
+    """Compile what the first page needs."""
+    state, _ = check(DEFAULTS)
+    assert state is not None
+    for stage in views.STAGES:
+        views.figure_of(state, stage)

@@ -1,0 +1,180 @@
+"""The explorer's state: every field of the page, its checks, and its form in the URL.
+
+The page's whole state is a flat dictionary of strings and numbers; the URL's query holds it, and any page opened with that
+URL shows the same view.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from ..losses import LOSSES
+from ..task import Task, Training, real_number, whole_number
+
+VIEWS = {
+    "curves": "Learning curves",
+    "alignment": "Alignment",
+    "capacity": "Capacity",
+    "phase": "Phase diagram",
+    "bag": "One bag",
+}
+COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
+LONGEST, LARGEST_D, MOST_TRIALS = 5_000, 5_000, 200
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number on the page: its label, symbol and slider (`logarithmic`, or linear with `step`)."""
+
+    name: str
+    label: str
+    symbol: str
+    low: float
+    high: float
+    logarithmic: bool = False
+    step: float = 0.01
+    whole: bool = False
+    group: str = "task"
+
+    @property
+    def default(self) -> float:
+        if self.name in _EXTRA:
+            return _EXTRA[self.name]
+        return float(getattr(Task() if self.group == "task" else Training(), self.name))
+
+
+_EXTRA = {"d": 500.0, "trials": 8.0, "seed": 0.0}
+FIELDS = (
+    Field("length", "Length", "L", 2, 1000, logarithmic=True, whole=True),
+    Field("sparsity", "Sparsity", "R", 1, 20, step=1, whole=True),
+    Field("strength", "Strength", "θ", 0, 12, step=0.1),
+    Field("prevalence", "Prevalence", "π", 0.01, 0.99),
+    Field("alpha0", "Samples, steps", "α₀ = n₀/d", 0.1, 100, logarithmic=True, group="training"),
+    Field("alpha1", "Samples, readout", "α₁ = n₁/d", 0.1, 100, logarithmic=True, group="training"),
+    Field("beta", "Inverse temperature", "β", 0.1, 10, logarithmic=True, group="training"),
+    Field("eta_w", "Readout rate", "η_w", 0.01, 100, logarithmic=True, group="training"),
+    Field("eta_b", "Bias rate", "η_b", 0.01, 100, logarithmic=True, group="training"),
+    Field("eta_q", "Query rate", "η_q", 0.1, 10_000, logarithmic=True, group="training"),
+    Field("ridge", "Ridge", "λ", 1e-6, 10, logarithmic=True, group="training"),
+)
+NUMBERS = {field.name: field for field in FIELDS}
+AXES = ("strength", "length", "sparsity", "prevalence", "alpha0", "alpha1", "beta", "eta_q", "ridge")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "loss": tuple(LOSSES),
+    "view": tuple(VIEWS),
+    "equal": ("yes", "no"),
+    "x": AXES,
+    "y": AXES,
+    "colour": tuple(COLOURS),
+}
+WHOLE = {"d": (2, LARGEST_D), "trials": (2, MOST_TRIALS), "seed": (0, 2**31 - 1)}
+DEFAULTS: dict[str, Any] = {
+    **{field.name: field.default for field in FIELDS},
+    "loss": "logistic",
+    "view": "curves",
+    "equal": "yes",
+    "x": "strength",
+    "y": "alpha0",
+    "colour": "error",
+    "d": 500,
+    "trials": 8,
+    "seed": 0,
+}
+NAMES = tuple(DEFAULTS)
+
+
+def tidy(value: float) -> float | int:
+    """Whole numbers without a decimal point, as people write them."""
+    return int(value) if float(value).is_integer() else value
+
+
+DEFAULTS = {name: tidy(value) if isinstance(value, float) else value for name, value in DEFAULTS.items()}
+
+
+@dataclass(frozen=True)
+class State:
+    """A valid state."""
+
+    task: Task
+    training: Training
+    view: str
+    equal_samples: bool
+    x: str
+    y: str
+    colour: str
+    d: int
+    trials: int
+    seed: int
+
+
+def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
+    """The state in a URL's query (missing names take their defaults), and remarks on what could not be read."""
+    values, remarks = dict(DEFAULTS), []
+    for name, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
+        if name not in DEFAULTS:
+            remarks.append(f"the address names {name[:40]!r}, which this page does not know")
+        elif name in CHOICES:
+            if text in CHOICES[name]:
+                values[name] = text
+            else:
+                remarks.append(f"the address asks for {name} {text[:40]!r}; it can be {', '.join(CHOICES[name])}")
+        else:
+            try:
+                values[name] = tidy(float(text)) if math.isfinite(float(text)) else DEFAULTS[name]
+            except ValueError:
+                remarks.append(f"the address gives {name} as {text[:40]!r}, which is not a number")
+    return values, remarks
+
+
+def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
+    """The state behind the page's fields, or None and a message beside each field that is wrong."""
+    messages: dict[str, str] = {}
+    task_fields = [f.name for f in FIELDS if f.group == "task"]
+    training_fields = [f.name for f in FIELDS if f.group == "training"]
+    for names, kind in ((task_fields, Task), (training_fields, Training)):
+        for name in names:
+            try:
+                if raw.get(name) is None:
+                    raise ValueError(f"{name} must be a number")
+                if name != "sparsity":
+                    kind(**{name: raw[name]})
+                else:
+                    whole_number(name, raw[name], 1)
+            except ValueError as error:
+                messages[name] = str(error)
+    if "length" not in messages and raw["length"] > LONGEST:
+        messages["length"] = f"length must be at most {LONGEST:,} on this page; the library takes longer bags"
+    if "alpha0" not in messages and not 1e-3 <= raw["alpha0"] <= 1e4:
+        messages["alpha0"] = "alpha0 must be between 0.001 and 10,000 on this page"
+    if "alpha1" not in messages and not 1e-3 <= raw["alpha1"] <= 1e4:
+        messages["alpha1"] = "alpha1 must be between 0.001 and 10,000 on this page"
+    if "ridge" not in messages and raw["ridge"] < 1e-9:
+        messages["ridge"] = "ridge must be at least 1e-9 on this page"
+    for name, (low, high) in WHOLE.items():
+        try:
+            if whole_number(name, raw.get(name), low) > high:
+                raise ValueError(f"{name} must be at most {high:,}")
+        except ValueError as error:
+            messages[name] = str(error)
+    for name, allowed in CHOICES.items():
+        if raw.get(name) not in allowed:
+            messages[name] = f"{name} must be one of {', '.join(allowed)}"
+    if raw.get("view") == "phase" and raw.get("x") == raw.get("y"):
+        messages["y"] = "the two axes must differ"
+    if messages:
+        return None, messages
+    try:
+        task = Task(**{name: raw[name] for name in task_fields})
+    except ValueError as error:
+        return None, {str(error).split()[0]: str(error)}
+    rates: dict[str, Any] = {name: real_number(name, raw[name], 0.0) for name in training_fields}
+    training = Training(loss=raw["loss"], **rates)
+    state = State(
+        task, training, raw["view"], raw["equal"] == "yes", raw["x"], raw["y"], raw["colour"],
+        int(raw["d"]), int(raw["trials"]), int(raw["seed"]),
+    )  # fmt: skip
+    return state, {}

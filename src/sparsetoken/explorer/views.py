@@ -1,0 +1,359 @@
+"""The page's figures, as plain Plotly dictionaries, in three stages.
+
+quick    few points on few draws, about 1 % off
+models   the library's own forecasts
+exact    with the Bayes limit, which can take longer than all the rest
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..steps import two_steps
+from ..task import Training
+from ..theory import alignment
+from .points import Alive, Point, always, point, threshold
+from .state import COLOURS, NUMBERS, State, tidy
+
+MODELS = ("attention", "pooled", "vectorized")
+STYLES = {
+    "attention": {"color": "#3b82f6", "symbol": "circle"},
+    "pooled": {"color": "#f59e0b", "symbol": "square"},
+    "vectorized": {"color": "#10b981", "symbol": "triangle-up"},
+    "bayes": {"color": "#8b5cf6", "symbol": "diamond"},
+}
+LABELS = {"attention": "attention", "pooled": "pooled", "vectorized": "vectorized", "bayes": "Bayes limit"}
+STAGES = ("quick", "models", "exact")
+BAG_DIMENSION = 400
+SHOWN_COORDINATES = 24
+_GRID = "rgba(128,128,128,0.25)"
+
+
+def _axis(title: str, **more: Any) -> dict[str, Any]:
+    if more.get("type") == "log":
+        more |= {"dtick": "D2", "exponentformat": "power"}
+    return {"title": {"text": title}, "gridcolor": _GRID, "zerolinecolor": _GRID, "automargin": True, **more}
+
+
+def _layout(title: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "title": {"text": title, "font": {"size": 14}, "x": 0.02, "xanchor": "left"},
+        "xaxis": x,
+        "yaxis": y,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 60, "r": 20, "t": 60, "b": 50},
+        "legend": {"orientation": "h", "y": -0.22},
+        **more,
+    }
+
+
+def describe(state: State) -> str:
+    """The parameters in a line, so that a figure always says what it shows."""
+    t, tr = state.task, state.training
+    return (
+        f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; α₀ = {tr.alpha0:g}, "
+        f"α₁ = {tr.alpha1:g}, λ = {tr.ridge:g}, η_q = {tr.eta_q:g}, {tr.loss}"
+    )
+
+
+def figure_of(state: State, stage: str, alive: Alive = always) -> dict[str, Any]:
+    """The figure of the state's view; `alive` is asked between points and may raise to stop the work."""
+    makers = {"curves": curves, "alignment": alignment_view, "capacity": capacity_view, "phase": phase, "bag": bag}
+    return makers[state.view](state, stage, alive)
+
+
+def at_total(training: Training, total: float) -> Training:
+    """The training with alpha0 + alpha1 = total and the same share of D0."""
+    factor = total / (training.alpha0 + training.alpha1)
+    return training.but(alpha0=training.alpha0 * factor, alpha1=training.alpha1 * factor)
+
+
+def curve_totals(state: State, count: int) -> list[float]:
+    """alpha0 + alpha1 along the curves, the state's own value in the middle (exactly)."""
+    total = state.training.alpha0 + state.training.alpha1
+    steps = np.linspace(-3.0, 3.0, count)
+    return [total if step == 0 else float(f"{total * 2.0**step:.6g}") for step in steps]
+
+
+def curves(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """Test error against the total number of samples, the share of D0 kept."""
+    quick = stage == "quick"
+    totals = curve_totals(state, 5 if quick else 9)
+    total = state.training.alpha0 + state.training.alpha1
+    traces, failures = [], []
+    for model in models_at(stage):
+        near: Point | None = None
+        found = []
+        shown = totals if model != "bayes" else curve_totals(state, 7)
+        for x in shown:
+            alive()
+            training = state.training if x == total else at_total(state.training, x)
+            near = point(
+                state.task,
+                training,
+                model,
+                equal_samples=state.equal_samples,
+                quick=quick and model != "bayes",
+                near=near,
+            )
+            found.append(near)
+        failures += [f.failure for f in found if f.failure][:1]
+        style = STYLES[model]
+        traces.append({
+            "type": "scatter", "mode": "lines+markers", "name": LABELS[model], "x": shown,
+            "y": [_finite(f.test_error) for f in found], "line": {"color": style["color"]},
+            "marker": {"color": style["color"], "symbol": style["symbol"], "size": 5},
+            "error_y": {"type": "data", "array": [_finite(f.standard_error) for f in found], "width": 0, "thickness": 1},
+            "meta": model,
+        })  # fmt: skip
+        if model == "bayes" and any(f.hard for f in found):
+            traces.append({
+                "type": "scatter", "mode": "lines", "name": "message passing", "x": shown,
+                "y": [_finite(f.reachable) for f in found], "line": {"color": style["color"], "dash": "dash"},
+                "meta": "reachable",
+            })  # fmt: skip
+    layout = _layout(
+        f"Test error against samples<br><sup>{describe(state)}</sup>",
+        _axis("samples α₀ + α₁ = n/d", type="log"),
+        _axis("test error", rangemode="tozero"),
+        shapes=[{"type": "line", "x0": total, "x1": total, "y0": 0, "y1": 1, "yref": "paper",
+                 "line": {"color": "grey", "dash": "dot", "width": 1}}],
+    )  # fmt: skip
+    return {"data": traces, "layout": layout, "failures": failures}
+
+
+def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """The query's cosine with the signal against alpha0, its first-order approach to one, and the sharpness."""
+    here = state.training.alpha0
+    alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
+    found = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
+    rate = found[0].rate
+    sign = -1.0 if found[-1].cos_q < 0 else 1.0
+    line = lambda name, y, **more: {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}  # noqa: E731
+    traces = [line("cos(q₂, ξ)", [f.cos_q for f in found], line={"color": "#3b82f6", "width": 3}, meta="cos_q")]
+    traces.append(line("cos(w₁, ξ)", [f.cos_w for f in found], line={"color": "#10b981"}, meta="cos_w"))
+    if np.isfinite(rate):
+        first = [sign * (1 - rate / a) if rate / a < 1 else None for a in alphas]
+        traces.append(line("±(1 − K/α₀)", first, line={"color": "grey", "dash": "dash"}, meta="rate"))
+    sharpness = [f.sharpness for f in found]
+    traces.append(
+        line("sharpness k = β‖q₂‖", sharpness, line={"color": "#f59e0b", "dash": "dot"}, yaxis="y2", meta="k")
+    )
+    note = "  (anti-aligned here: the query points away from the signal)" if found[alphas.index(here)].cos_q < 0 else ""
+    layout = _layout(
+        f"Alignment after the two steps{note}<br><sup>{describe(state)}</sup>",
+        _axis("samples of the steps α₀ = n₀/d", type="log"),
+        _axis("cosine with the signal", range=[-1.05, 1.05]),
+        yaxis2=_axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
+        shapes=[{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper",
+                 "line": {"color": "grey", "dash": "dot", "width": 1}}],
+    )  # fmt: skip
+    return {"data": traces, "layout": layout, "failures": []}
+
+
+def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """The separability threshold alpha* against the strength, and the readout's alpha1."""
+    here, quick = state.task.strength, stage == "quick"
+    strengths = np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist()
+    strengths = sorted({*strengths, here})
+    traces, failures = [], []
+    for model in MODELS:
+        values: list[float | None] = []
+        errors: list[float | None] = []
+        for strength in strengths:
+            alive()
+            try:
+                found = threshold(state.task.but(strength=strength), state.training, model, quick)
+                values.append(found.alpha)
+                errors.append(found.standard_error)
+            except (ValueError, ArithmeticError) as error:
+                failures.append(str(error))
+                values.append(None)
+                errors.append(None)
+        style = STYLES[model]
+        traces.append({
+            "type": "scatter", "mode": "lines+markers", "name": LABELS[model], "x": strengths, "y": values,
+            "line": {"color": style["color"]}, "marker": {"symbol": style["symbol"], "size": 5}, "meta": model,
+            "error_y": {"type": "data", "array": errors, "width": 0, "thickness": 1},
+        })  # fmt: skip
+    alpha1 = state.training.alpha1
+    traces.append({
+        "type": "scatter", "mode": "lines", "name": "α₁", "x": [strengths[0], strengths[-1]], "y": [alpha1, alpha1],
+        "line": {"color": "grey", "dash": "dash"}, "meta": "alpha1",
+    })  # fmt: skip
+    layout = _layout(
+        f"Capacity: D₁ is separable below the line, not above<br><sup>{describe(state)}</sup>",
+        _axis("strength θ"),
+        _axis("capacity α* = n₁/d", type="log"),
+    )
+    return {"data": traces, "layout": layout, "failures": failures[:1]}
+
+
+def axis_values(name: str, here: float, count: int) -> list[float]:
+    """Values of a phase diagram's axis: the field's slider range, around the state's value where that is wide."""
+    field = NUMBERS[name]
+    if not field.logarithmic:
+        values = np.linspace(max(field.low, 0.0), field.high, count)
+    elif name == "length":
+        values = np.geomspace(max(2.0, here / 8), here * 8, count)
+    else:
+        values = np.geomspace(here / 30, here * 30, count)
+    if field.whole:
+        return [float(v) for v in dict.fromkeys(round(v) for v in values)]
+    return [float(f"{v:.4g}") for v in values]
+
+
+def phase(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """Attention's test error, or attention minus pooling, over two parameters."""
+    quick = stage == "quick"
+    count = 5 if quick else 9
+    values = {axis: axis_values(axis, float(_value(state, axis)), count) for axis in (state.x, state.y)}
+    models = ("attention",) if state.colour == "error" else ("attention", "pooled")
+    z: list[list[float | None]] = []
+    failures = []
+    for y in values[state.y]:
+        row: list[float | None] = []
+        near: dict[str, Point | None] = dict.fromkeys(models)
+        for x in values[state.x]:
+            alive()
+            try:
+                task, training = _with(state, {state.x: x, state.y: y})
+            except ValueError:  # a combination that does not exist, such as R > L: a gap in the picture
+                row.append(None)
+                continue
+            for model in models:
+                near[model] = point(
+                    task, training, model, equal_samples=state.equal_samples, quick=quick, near=near[model]
+                )
+            points = [near[model] for model in models]
+            failures += [p.failure for p in points if p is not None and p.failure][:1]
+            errors = [p.test_error for p in points if p is not None]
+            row.append(_finite(errors[0] if len(errors) == 1 else errors[0] - errors[1]))
+        z.append(row)
+    scale = {"colorscale": "Viridis"} if state.colour == "error" else {"colorscale": "RdBu", "zmid": 0.0}
+    trace = {
+        "type": "heatmap", "x": values[state.x], "y": values[state.y], "z": z, "zsmooth": False, **scale,
+        "colorbar": {"title": {"text": COLOURS[state.colour], "side": "right"}}, "meta": "phase",
+        "hovertemplate": f"{state.x} %{{x}}<br>{state.y} %{{y}}<br>%{{z:.4f}}<extra></extra>",
+    }  # fmt: skip
+    here = {
+        "type": "scatter", "mode": "markers", "x": [_value(state, state.x)], "y": [_value(state, state.y)],
+        "marker": {"symbol": "x", "size": 12, "color": "white", "line": {"color": "black", "width": 1}},
+        "name": "here", "showlegend": False, "meta": "here",
+    }  # fmt: skip
+    layout = _layout(
+        f"{COLOURS[state.colour].capitalize()}<br><sup>{describe(state)}</sup>",
+        _axis(_title(state.x), type=_scale(state.x)),
+        _axis(_title(state.y), type=_scale(state.y)),
+    )
+    return {"data": [trace, here], "layout": layout, "failures": failures[:1]}
+
+
+def _title(name: str) -> str:
+    return f"{NUMBERS[name].label.lower()} {NUMBERS[name].symbol}"
+
+
+def _scale(name: str) -> str:
+    return "log" if NUMBERS[name].logarithmic else "linear"
+
+
+def _value(state: State, name: str) -> float:
+    return tidy(float(getattr(state.task if NUMBERS[name].group == "task" else state.training, name)))
+
+
+def _with(state: State, changes: dict[str, float]):
+    task = {k: v for k, v in changes.items() if NUMBERS[k].group == "task"}
+    training = {k: v for k, v in changes.items() if NUMBERS[k].group == "training"}
+    return state.task.but(**task), state.training.but(**training)
+
+
+def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """One positive bag as a heat map, and each token's attention before and after the two steps.
+
+    Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags, d = 400.
+    """
+    task, training, d = state.task, state.training, BAG_DIMENSION
+    rng = np.random.default_rng([state.seed, 1])
+    steps = two_steps(task, training, d, state.seed)
+    tokens = rng.standard_normal((task.length, d))
+    places = np.sort(rng.choice(task.length, task.sparsity, replace=False))
+    tokens[places, 0] += task.strength
+    scores = training.beta * tokens @ steps.query
+    after = np.exp(scores - scores.max())
+    after /= after.sum()
+    before = np.full(task.length, 1.0 / task.length)
+    index = list(range(1, task.length + 1))
+    heat = {
+        "type": "heatmap", "x": [f"{i}" for i in range(1, SHOWN_COORDINATES + 1)], "y": index,
+        "z": np.round(tokens[:, :SHOWN_COORDINATES], 3).tolist(), "colorscale": "RdBu", "zmid": 0.0, "reversescale": True,
+        "colorbar": {"title": {"text": "coordinate", "side": "right"}, "x": -0.18}, "meta": "tokens",
+    }  # fmt: skip
+    bars = [
+        {"type": "scatter", "mode": "lines", "name": "weight before (1/L)", "x": before.tolist(), "y": index,
+         "line": {"color": "grey", "dash": "dash"}, "xaxis": "x2", "meta": "before"},
+        {"type": "bar", "orientation": "h", "name": "weight after", "x": after.tolist(), "y": index, "xaxis": "x2",
+         "marker": {"color": ["#ef4444" if i in set(places.tolist()) else "#3b82f6" for i in range(task.length)]},
+         "meta": "after"},
+    ]  # fmt: skip
+    share = float(after[places].sum())
+    layout = _layout(
+        f"A positive bag, signal tokens red: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f}<br>"
+        f"<sup>{describe(state)}; cos(q₂, ξ) = {steps.cos_q:.2f} at d = {d}</sup>",
+        _axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),
+        _axis("token", autorange="reversed"),
+        xaxis2=_axis("attention weight", domain=[0.66, 1.0], rangemode="tozero"),
+        margin={"l": 130, "r": 20, "t": 60, "b": 50},
+    )
+    return {"data": [heat, *bars], "layout": layout, "failures": []}
+
+
+def models_at(stage: str) -> tuple[str, ...]:
+    """What a stage computes."""
+    return (*MODELS, "bayes") if stage == "exact" else MODELS
+
+
+def numbers(state: State, stage: str) -> list[dict[str, Any]]:
+    """The forecasts at the state itself, a row a model."""
+    rows: list[dict[str, Any]] = []
+    for model in models_at(stage):
+        found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=stage == "quick")
+        rows.append({"model": model, "test_error": _finite(found.test_error), "standard_error": found.standard_error,
+                     "failure": found.failure})  # fmt: skip
+    return rows
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def code_of(state: State) -> str:
+    """Python that makes the numbers of the page."""
+    t, tr = state.task, state.training
+    task = ", ".join(f"{name}={getattr(t, name)!r}" for name in ("length", "sparsity", "strength", "prevalence"))
+    fields = ("loss", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge")
+    training = ", ".join(f"{name}={getattr(tr, name)!r}" for name in fields)
+    lines = [
+        "from sparsetoken import Task, Training, forecast, forecast_grid, theory",
+        "",
+        f"task = Task({task})",
+        f"training = Training({training})",
+    ]
+    if state.view == "phase":
+        grid = {a: axis_values(a, float(_value(state, a)), 9) for a in (state.x, state.y)}
+        lines += [
+            f"grid = {grid!r}",
+            f"rows = forecast_grid(task, training, ['attention', 'pooled'], over=grid, equal_samples={state.equal_samples},",
+            "                     accuracy=1e-3, with_capacity=False)",
+        ]
+    elif state.view == "alignment":
+        lines += ["print(theory.alignment(task, training))"]
+    else:
+        lines += [
+            "for model in ('attention', 'pooled', 'vectorized', 'bayes'):",
+            f"    found = forecast(task, training, model, equal_samples={state.equal_samples}, accuracy=1e-3)",
+            "    print(model, found.test_error, found.standard_error, found.capacity)",
+        ]
+    return "\n".join(lines) + "\n"
