@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..task import real_number
+from .erm import refined
 from .errors import ConvergenceError
 from .laws import MAXIMUM_POINTS, Law
 from .nodes import Population
@@ -109,7 +110,7 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         relative = float(np.std(value, ddof=1) / np.sqrt(len(value)) / value.mean()) if len(value) > 1 else 0.0
         if relative <= accuracy or not law.refinable or points >= MAXIMUM_POINTS:
             break
-        points = min(4 * points, MAXIMUM_POINTS)
+        points = refined(points, relative / accuracy, law)
     alpha = float(law.dimension_factor / value.mean())
     m_q, m_u, bias = map(float, p)
     return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)

@@ -17,7 +17,7 @@ averages of g = l''/(1 + V kappa^2 l'') at the same points.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -29,10 +29,10 @@ from ..losses import Loss
 from .nodes import Nodes
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
-_AIM = 1e-10
+AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
 _HALF_RANGE = 6.5
 _EVALUATIONS = 1 << 17
-FEW_STRATA, MANY_STRATA, COARSE_GRID, FINE_GRID = 5, 12, 27, 1601
+STRATA, COARSE_GRID, FINE_GRID = 5, 27, 1601
 UNKNOWNS = ("m_q", "m_u", "log_nu", "bias", "log_V")
 
 
@@ -77,6 +77,7 @@ class HostLoss(Loss):
         return self._call("prox", h, step, y)
 
 
+@lru_cache(maxsize=64)  # tracing a loss takes longer than a warm solve
 def traceable(loss: Loss) -> Loss:
     """The loss itself if JAX can trace it, else the loss behind a callback to NumPy."""
     probe = jax.ShapeDtypeStruct((2,), np.float64)
@@ -98,62 +99,84 @@ def grid_size(nodes: Nodes) -> int:
     """
     replicates, count = nodes.T.shape[-2:]
     if replicates > 1:
-        return FEW_STRATA if count > 1024 else MANY_STRATA
+        return STRATA
     return int(np.clip(_EVALUATIONS // count, COARSE_GRID, FINE_GRID))
 
 
-def _grid(offset, size: int):
-    """Standard normal nodes zeta and weights (..., size), shifted by `offset` (in steps): strata or trapezoidal rule."""
-    if size <= MANY_STRATA:
-        return ndtri((jnp.arange(size) + offset[..., None]) / size), 1.0 / size
+def quadrature(nodes: Nodes, size: int):
+    """Standard normal points zeta and weights (size, replicates, nodes), shifted by the nodes' offsets.
+
+    The quadrature comes first in the shape, so that sums over it add long rows.
+    """
+    offset = nodes.offset
+    place = jnp.arange(size).reshape(size, *[1] * offset.ndim)
+    if size <= STRATA:
+        zeta = ndtri((place + offset) / size)
+        return zeta, jnp.full(zeta.shape, 1.0 / size)
     step = 2 * _HALF_RANGE / size
-    zeta = -_HALF_RANGE + step * (jnp.arange(size) + offset[..., None])
+    zeta = -_HALF_RANGE + step * (place + offset)
     w = jnp.exp(-0.5 * zeta**2)
-    return zeta, w / w.sum(-1, keepdims=True)
+    return zeta, w / w.sum(0)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def prox_averages(loss: Loss, size: int, mean, deviation, step, y, offset):
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def prox_averages(loss: Loss, mean, deviation, step, y, zeta, w):
     """E[l'(r)], E[zeta l'(r)], E[l'(r)^2], E[l(r)] at each node: h = mean + deviation zeta, r its prox with `step`."""
-    zeta, w = _grid(offset, size)
     slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
     return _averages(w, zeta, slope, loss.value(r, y))
 
 
 def _prox_on_grid(loss, mean, deviation, step, y, zeta):
-    y = jnp.broadcast_to(y[..., None], zeta.shape)
-    h, step = mean[..., None] + deviation[..., None] * zeta, step[..., None]
+    y = jnp.broadcast_to(y, zeta.shape)
+    h = mean + deviation * zeta
     r = loss.prox(h, step, y)
     # l'(r) = (h - r)/step by definition; that form keeps its digits where l' is tiny because the step is huge, the loss's
     # own slope where h - r is tiny.
     moved = jnp.abs(h - r) > 1e-3 * (jnp.abs(h) + jnp.abs(r))
     slope = jnp.where(moved, (h - r) / step, loss.slope(r, y))
-    # The barrier makes XLA compute each prox once; fused into every sum that uses it, it would be repeated a dozen times.
-    slope, r = jax.lax.optimization_barrier((slope, r))
     return slope, r, y
 
 
 def _averages(w, zeta, slope, value):
-    return tuple((w * v).sum(-1) for v in (slope, zeta * slope, slope * slope, value))
+    return tuple(_over_grid(w * v) for v in (slope, zeta * slope, slope * slope, value))
 
 
-@prox_averages.defjvp
-def _prox_averages_jvp(loss, size, primals, tangents):
-    mean, deviation, step, y, offset = primals
-    d_mean, d_deviation, d_step = tangents[:3]
-    zeta, w = _grid(offset, size)
+def _over_grid(values):
+    """Sum over the quadrature. A short sum is written out: XLA does not vectorise what it fuses into a reduction."""
+    if values.shape[0] > STRATA:
+        return values.sum(0)
+    return sum(values[1:], start=values[0])
+
+
+def _computed_once(*arrays):
+    """The arrays themselves, behind a loop that never runs: XLA would otherwise compute them anew in every sum that uses
+    them (its own barrier is dropped before fusion on the CPU). Measured: four times faster evaluations."""
+
+    def never(state):
+        done, first, *_ = state
+        return ~done & jnp.isnan(first.ravel()[0])
+
+    return jax.lax.while_loop(never, lambda state: (jnp.asarray(True), *state[1:]), (jnp.asarray(False), *arrays))[1:]
+
+
+def averages_with_slopes(loss: Loss, mean, deviation, step, y, zeta, w):
+    """The four averages of `prox_averages` at each node, and their derivatives in (mean, deviation, step), four triples."""
     slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
     curvature = loss.curvature(r, y)
     # dr = (dh - l' dstep)/(1 + step l''), hence dl' = g (dh - l' dstep) with g = l''/(1 + step l'')
-    shrink = w / (1.0 + step[..., None] * curvature)
-    g, q = jax.lax.optimization_barrier((shrink * curvature, shrink * slope))
+    shrink = w / (1.0 + step * curvature)
+    slope, g, q, value = _computed_once(slope, shrink * curvature, shrink * slope, loss.value(r, y))
+    slopes = [
+        (_over_grid(p), _over_grid(p * zeta), -_over_grid(p * slope))
+        for p in (g, g * zeta, 2.0 * g * slope, q)  # derivative in h, weight included, of each average's integrand
+    ]
+    return _averages(w, zeta, slope, value), slopes
 
-    def tangent(p):
-        """Tangent of an average whose integrand has derivative p (weight included) in h."""
-        return p.sum(-1) * d_mean + (p * zeta).sum(-1) * d_deviation - (p * slope).sum(-1) * d_step
 
-    out = _averages(w, zeta, slope, loss.value(r, y))
-    return out, (tangent(g), tangent(g * zeta), tangent(2.0 * g * slope), tangent(q))
+@prox_averages.defjvp
+def _prox_averages_jvp(loss, primals, tangents):
+    out, slopes = averages_with_slopes(loss, *primals)
+    return out, tuple(sum(s * d for s, d in zip(triple, tangents[:3])) for triple in slopes)
 
 
 def field_of_nodes(x, nodes: Nodes):
@@ -164,21 +187,77 @@ def field_of_nodes(x, nodes: Nodes):
     return mean, deviation, jnp.exp(log_V) * nodes.kappa**2
 
 
-def moments(loss: Loss, size: int, x, nodes: Nodes):
+def moments(loss: Loss, x, nodes: Nodes, grid):
     """Averages for each replicate, (replicates, 6):
     E[T l'], E[S l'], E[l'], E[kappa^2 l''/(1 + V kappa^2 l'')], E[kappa^2 l'^2] of the equations, and E[l(r)]."""
     mean, deviation, step = field_of_nodes(x, nodes)
-    first, second, third, value = prox_averages(loss, size, mean, deviation, step, nodes.y, nodes.offset)
+    averages = prox_averages(loss, mean, deviation, step, nodes.y, *grid)
+    return _weighted(_moments_at_nodes(averages, x[0], deviation, nodes), nodes)
+
+
+def _weighted(per_node, nodes: Nodes):
+    return jnp.stack([(nodes.weight * v).sum(-1) for v in per_node], axis=-1)
+
+
+def _moments_at_nodes(averages, m_q, deviation, nodes: Nodes):
+    first, second, third, value = averages
     stein = second / deviation
-    per_node = (
-        nodes.T * first + x[0] * nodes.tau**2 * stein,
+    return (
+        nodes.T * first + m_q * nodes.tau**2 * stein,
         nodes.S * first,
         first,
         nodes.kappa**2 * stein,
         nodes.kappa**2 * third,
         value,
     )
-    return jnp.stack([(nodes.weight * v).sum(-1) for v in per_node], axis=-1)
+
+
+def moments_with_jacobian(loss: Loss, x, nodes: Nodes, grid):
+    """`moments` and the Jacobian (6, 5) of their mean over replicates.
+
+    By the chain rule through (mean, deviation, step) of h; written as three matrix products, which is several times
+    faster than letting JAX push five tangents through.
+    """
+    m_q, m_u, log_nu, _, _ = x
+    mean, deviation, step = field_of_nodes(x, nodes)
+    averages, slopes = averages_with_slopes(loss, mean, deviation, step, nodes.y, *grid)
+    T, S, kappa2, tau2 = nodes.T, nodes.S, nodes.kappa**2, nodes.tau**2
+    weight = nodes.weight / nodes.T.shape[-2]
+    first, second, third, value = slopes
+
+    def chain(i, correction=0.0):
+        """Weighted derivatives of the six moments in the i-th of (mean, deviation, step), as rows."""
+        stein = second[i] / deviation + correction
+        rows = (
+            T * first[i] + m_q * tau2 * stein,
+            S * first[i],
+            first[i],
+            kappa2 * stein,
+            kappa2 * third[i],
+            value[i],
+        )
+        return jnp.stack([weight * v for v in rows]).reshape(6, -1)
+
+    columns = lambda *arrays: jnp.stack([jnp.broadcast_to(a, T.shape) for a in arrays]).reshape(len(arrays), -1).T  # noqa: E731
+    by_mean = chain(0) @ columns(T, S, 1.0)
+    # E[zeta l']/deviation depends on the deviation explicitly as well
+    by_deviation = chain(1, -averages[1] / deviation**2) @ columns(
+        m_q * tau2 / deviation, kappa2 * m_u / deviation, kappa2 * jnp.exp(2 * log_nu) / deviation
+    )
+    by_step = chain(2) @ columns(step)
+    J = jnp.stack(
+        [
+            by_mean[:, 0] + by_deviation[:, 0],
+            by_mean[:, 1] + by_deviation[:, 1],
+            by_deviation[:, 2],
+            by_mean[:, 2],
+            by_step[:, 0],
+        ],
+        axis=1,
+    )
+    J = J.at[0, 0].add((weight * tau2 * averages[1] / deviation).sum())
+    per_node = _computed_once(*_moments_at_nodes(averages, m_q, deviation, nodes))
+    return _weighted(per_node, nodes), J
 
 
 def residual_of_moments(x, averages, alpha, ridge):
@@ -209,18 +288,19 @@ class Solution(NamedTuple):
     iterations: Any
 
 
-def evaluate(loss: Loss, size: int, x, alpha, ridge, nodes: Nodes):
+def evaluate(loss: Loss, x, alpha, ridge, nodes: Nodes, grid):
     """F, J and the replicates' own residuals and training losses at x (see `Solution`)."""
 
-    def function(x):
-        averages = moments(loss, size, x, nodes)
-        pooled = averages.mean(0)
-        F = residual_of_moments(x, pooled, alpha, ridge)
-        each = residual_of_moments(x, averages, alpha, ridge)
-        return jnp.append(F, pooled[5]), (F, each, averages[:, 5])
+    averages, slopes = moments_with_jacobian(loss, x, nodes, grid)
+    pooled = averages.mean(0)
 
-    J, (F, each, values) = jax.jacfwd(function, has_aux=True)(x)
-    return Solution(x, F, J, each, values, 0)
+    def equations(x, pooled):
+        return jnp.append(residual_of_moments(x, pooled, alpha, ridge), pooled[5])
+
+    F = equations(x, pooled)[:5]
+    explicit, through = jax.jacfwd(equations, argnums=(0, 1))(x, pooled)
+    each = residual_of_moments(x, averages, alpha, ridge)
+    return Solution(x, F, explicit + through @ slopes, each, averages[:, 5], 0)
 
 
 _LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns
@@ -231,20 +311,24 @@ def _direction(F, J):
     return d / jnp.maximum(1.0, jnp.max(jnp.abs(d) / _LONGEST))
 
 
-def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, max_iterations: int = 60) -> Solution:
-    """Newton's method with step reduction on ||F||. Traceable and batchable; one evaluation of (F, J) an iteration."""
+def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, aim=AIM, max_iterations: int = 60) -> Solution:
+    """Newton's method with step reduction on ||F||, until the largest entry of F is below `aim`.
+
+    Traceable and batchable; one evaluation of (F, J) an iteration.
+    """
     replicates = nodes.T.shape[-2]
+    grid = quadrature(nodes, size)
 
     def norm(F):
         return jnp.sqrt((F**2).sum())
 
     def unfinished(state):
         best, _, step = state
-        return (jnp.abs(best.F).max() > _AIM) & (best.iterations < max_iterations) & (step > 1e-5)
+        return (jnp.abs(best.F).max() > aim) & (best.iterations < max_iterations) & (step > 1e-5)
 
     def body(state):
         best, direction, step = state
-        trial = evaluate(loss, size, best.x + step * direction, alpha, ridge, nodes)
+        trial = evaluate(loss, best.x + step * direction, alpha, ridge, nodes, grid)
         sound = jnp.isfinite(trial.F).all() & jnp.isfinite(trial.J).all()
         better = sound & (norm(trial.F) < (1 - 1e-4 * step) * norm(best.F))
         chosen = Solution(*(jnp.where(better, new, old) for new, old in zip(trial, best)))

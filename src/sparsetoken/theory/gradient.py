@@ -25,7 +25,16 @@ from .alignment import alignment_formulas
 from .draws import TokenDraws, token_draws
 from .erm import solve_nodes
 from .errors import ConvergenceError
-from .fixed_point import TOLERANCE, field_of_nodes, grid_size, moments, newton, residual_of_moments, traceable
+from .fixed_point import (
+    TOLERANCE,
+    field_of_nodes,
+    grid_size,
+    moments,
+    newton,
+    quadrature,
+    residual_of_moments,
+    traceable,
+)
 from .forecast import WITH_QUERY, law_of, readout_alpha
 from .nodes import Nodes, Population, gaussian_population, nodes_of
 from .precision import in_double_precision
@@ -85,7 +94,8 @@ def _differentiate(x0, p, draws, model, L, R, loss, activation, equal, size):
     adjoint = jnp.linalg.solve(solution.J[:5].T, jax.grad(error_at)(x, p))
 
     def lagrangian(p):
-        averages = moments(loss, size, x, nodes_at(p)).mean(0)
+        nodes = nodes_at(p)
+        averages = moments(loss, x, nodes, quadrature(nodes, size)).mean(0)
         F = residual_of_moments(x, averages, alpha_of(p), p["ridge"])
         return error_at(x, p) - adjoint @ F
 

@@ -20,9 +20,9 @@ from .draws import REPLICATES, token_draws
 from .nodes import ClassColumns, Nodes, Population, gaussian_population, nodes_of
 from .token_features import elementwise_population, softmax_population
 
-COARSE_POINTS = 64  # draws a replicate and class for the solver's continuation
-FIRST_POINTS = 2048  # and for the first level of refinement
+FIRST_POINTS = 256  # draws a replicate and class at the first level of refinement
 MAXIMUM_POINTS = 1 << 15
+_KEPT_POINTS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class Law:
         """The population at a level of refinement, and its nodes; made once."""
         if points not in self._made:
             population = self.make_population(points)
-            for old in [p for p in self._made if p > COARSE_POINTS]:
-                del self._made[old]  # keep the finest only: a level can be a hundred megabytes
+            for old in [p for p in self._made if p > _KEPT_POINTS]:
+                del self._made[old]  # such a level can be a hundred megabytes: keep one
             self._made[points] = (population, nodes_of(population))
         return self._made[points]
 

@@ -11,11 +11,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..losses import Loss
-from .erm import ErmResult, _fields
+from .erm import _SAFETY, ErmResult, _fields, refined
 from .laws import MAXIMUM_POINTS, Law
 from .nodes import Nodes
 
-_SAFETY = 2.5
 _TINY_DISTANCE = 1e-9  # |alpha - 1| below which the interpolation peak itself is meant
 
 
@@ -90,9 +89,10 @@ def ridgeless_square(law: Law, alpha: float, loss: Loss, accuracy: float) -> Erm
                 values["train_error"] = 0.0
                 scattered |= {"train_error": np.zeros(B), "V": np.zeros(B)}
             errors = {name: float(np.std(v, ddof=1) / np.sqrt(B)) if B > 1 else 0.0 for name, v in scattered.items()}
-        if errors["test_error"] * _SAFETY <= accuracy or not law.refinable or points >= MAXIMUM_POINTS:
+        shortfall = errors["test_error"] * _SAFETY / accuracy
+        if shortfall <= 1 or not law.refinable or points >= MAXIMUM_POINTS:
             break
-        points *= 4
+        points = refined(points, shortfall, law)
     return ErmResult(
         **values,
         residual=0.0,
