@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMAND_MODULES = ("simulate", "forecast", "study", "plan", "explore")
+COMMAND_MODULES = ("simulate", "forecast", "study", "plan", "explore", "bags")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,300 @@
+"""`fit`, `predict`, `evaluate`, `explain`: the learners on one's own files of bags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from . import app
+
+_FILE = typer.Argument(..., help="Bags, one row a token: .csv, .csv.gz, .parquet or .npz.", show_default=False)
+_MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
+_BAG = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
+_LABEL = typer.Option("label", "--label", help="Column with the labels.")
+_LABELS = typer.Option(None, "--labels", help="Table with one row a bag (bag id, label), where labels are kept apart.")
+_IGNORE = typer.Option([], "--ignore", help="Column that is no feature; repeatable.")
+_TOKEN_LABEL = typer.Option(
+    "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
+)
+_CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts both classes alike.")
+
+
+@app.command()
+def fit(
+    file: Path = _FILE,
+    out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
+    bag: str = _BAG,
+    label: str = _LABEL,
+    labels: Path = _LABELS,
+    ignore: list[str] = _IGNORE,
+    token_label: str = _TOKEN_LABEL,
+    model: str = typer.Option(
+        "attention",
+        "--model",
+        "-m",
+        help="attention, attention-staged, message-passing, elementwise, pooled or vectorized.",
+    ),
+    class_weight: str = _CLASS_WEIGHT,
+    seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
+) -> None:
+    """Fit a classifier to a file of bags and write it to a model file."""
+    from ..bag_files import read_bags
+    from ..model_files import save_model
+    from .console import check_writable
+
+    check_writable(out)
+    read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
+    estimator = _learner(model, class_weight, seed)
+    with _waiting(f"fitting {model} to {len(read.bags)} bags"):
+        _fit_aloud(estimator, read.bags, read.labels)
+    save_model(out, estimator)
+    typer.echo(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
+    for name, value in estimator.diagnostics_.items():
+        shown = "; ".join(value) if isinstance(value, list) else f"{value:.4g}" if isinstance(value, float) else value
+        typer.echo(f"{name.replace('_', ' ')}: {shown}")
+    typer.echo(f"model written to {out}")
+
+
+@app.command()
+def predict(
+    model: Path = _MODEL,
+    file: Path = _FILE,
+    bag: str = _BAG,
+    out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
+) -> None:
+    """Predict the label and the probability of the second class for every bag of a file."""
+    import pandas as pd
+
+    from ..model_files import load_model
+    from .console import check_writable
+
+    check_writable(out)
+    estimator = load_model(model)
+    read = _read_for(estimator, file, bag)
+    with _waiting(f"predicting {len(read.bags)} bags"):
+        probability = estimator.predict_proba(read.bags)[:, 1]
+    second = estimator.classes_[1]
+    table = pd.DataFrame(
+        {
+            bag: read.bags.ids,
+            "prediction": estimator.classes_[(probability > 0.5).astype(int)],
+            f"probability_{second}": probability.round(6),
+        }
+    )
+    _emit(table, out)
+    if read.labels is not None and set(read.labels) <= set(estimator.classes_):
+        right = float((table["prediction"].to_numpy() == read.labels).mean())
+        typer.echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+
+
+@app.command()
+def evaluate(
+    file: Path = _FILE,
+    bag: str = _BAG,
+    label: str = _LABEL,
+    labels: Path = _LABELS,
+    ignore: list[str] = _IGNORE,
+    token_label: str = _TOKEN_LABEL,
+    model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
+    folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
+    repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
+    seed: int = typer.Option(0, "--seed", help="Seed of the folds."),
+    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .svg or .pdf)."),
+    csv: Path = typer.Option(None, "--csv", help="Table to write."),
+) -> None:
+    """Repeated stratified cross-validation of all learners and of simple baselines."""
+    from ..bag_files import read_bags
+    from ..evaluation import Evaluation, chosen_learners, stratified_splits
+    from ..evaluation import evaluate as cross_validate
+    from ..task import whole_number
+    from .console import check_writable, print_table, with_error, write_csv
+
+    check_writable(plot)
+    check_writable(csv)
+    read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
+    assert read.labels is not None
+    makers = chosen_learners(model, read.bags)
+    splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed)
+    found: list[Evaluation] = []
+    with _bar("cross-validating", len(makers) * folds * repeats) as advance:
+        for step in cross_validate(read.bags, read.labels, makers, splits, read.token_labels):
+            if step is None:
+                advance()
+            else:
+                found.append(step)
+    tokens = any(e.token_auc == e.token_auc for e in found)
+    columns = ["learner", "accuracy", "AUC", *(["token AUC"] if tokens else []), "s a fit"]
+    rows = [
+        [
+            e.learner,
+            with_error(e.accuracy, e.accuracy_error),
+            with_error(e.auc, e.auc_error),
+            *([f"{e.token_auc:.3f}" if e.token_auc == e.token_auc else "-"] if tokens else []),
+            f"{e.fit_seconds:.2g}",
+        ]
+        for e in found
+    ]
+    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    print_table(title, columns, rows)
+    if csv is not None:
+        numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
+        write_csv(csv, numbers)
+    if plot is not None:
+        _draw(found, title, plot)
+
+
+@app.command()
+def explain(
+    model: Path = _MODEL,
+    file: Path = _FILE,
+    bag: str = _BAG,
+    token_label: str = _TOKEN_LABEL,
+    top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
+    bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the second class first."),
+    out: Path = typer.Option(None, "--out", "-o", help="CSV file for the weights and scores of all tokens."),
+) -> None:
+    """Show which tokens carry the signal: attention weights and token scores."""
+    import numpy as np
+    import pandas as pd
+
+    from ..evaluation import area_under_curve
+    from ..model_files import load_model
+    from ..task import whole_number
+    from .console import check_writable, print_table
+
+    check_writable(out)
+    top = whole_number("top", top, 1)
+    estimator = load_model(model)
+    if not hasattr(estimator, "token_scores"):
+        raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
+    read = _read_for(estimator, file, bag, token_label)
+    probability = estimator.predict_proba(read.bags)[:, 1]
+    weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
+    lengths = read.bags.lengths
+    table = pd.DataFrame(
+        {
+            bag: np.repeat(read.bags.ids, lengths),
+            "token": np.concatenate([np.arange(n) for n in lengths]),
+            "weight": np.concatenate(weights).astype(float).round(6),
+            "score": np.concatenate(scores).astype(float).round(6),
+            "bag_probability": np.repeat(probability, lengths).astype(float).round(6),
+        }
+    )
+    if out is not None:
+        _emit(table, out)
+    rows = []
+    for i in np.argsort(-probability, kind="stable")[: max(bags, 0)]:
+        best = np.argsort(-scores[i], kind="stable")[:top]
+        said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
+        rows.append([str(read.bags.ids[i]), f"{probability[i]:.3f}", str(lengths[i]), said])
+    title = f"tokens that speak most for class {estimator.classes_[1]}, counted from 0 within their bag"
+    print_table(title, [bag, "probability", "tokens", "strongest tokens"], rows)
+    if read.token_labels is not None:
+        witness = read.token_labels == np.max(read.token_labels)
+        if witness.any() and not witness.all():
+            area = area_under_curve(np.concatenate(scores), witness)
+            typer.echo(f"token AUC against column {token_label!r}: {area:.4f}")
+
+
+def _learner(name: str, class_weight: str | None, seed: int) -> Any:
+    from ..evaluation import learners
+
+    known = {n: make for n, make in learners().items() if " " not in n}
+    if name not in known:
+        raise ValueError(f"--model must be one of {', '.join(known)}, got {name!r}")
+    estimator = known[name]()
+    wanted = {"class_weight": class_weight, "random_state": seed}
+    return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
+
+
+def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
+    """Fit, and say the training warnings as plain lines on standard error."""
+    import warnings
+
+    from ..models.base import TrainingWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TrainingWarning)
+        estimator.fit(bags, labels)
+    for warning in caught:
+        if issubclass(warning.category, TrainingWarning):
+            typer.echo(f"warning: {warning.message}", err=True)
+
+
+def _read_for(estimator: Any, file: Path, bag: str, token_label: str = "instance_label") -> Any:
+    from ..bag_files import read_bags
+
+    names = getattr(estimator, "feature_names_in_", None)
+    return read_bags(
+        file, bag, token_label=token_label, need_labels=False, features=None if names is None else list(names)
+    )
+
+
+def _emit(table: Any, out: Path | None) -> None:
+    from ..model_files import write_bytes
+
+    text = table.to_csv(index=False, lineterminator="\n")
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_bytes(out, text.encode())
+
+
+def _waiting(words: str) -> Any:
+    """A spinner on standard error while something runs, where that is a terminal."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(words) if console.is_terminal else nullcontext()
+
+
+def _bar(words: str, total: int) -> Any:
+    """A context that gives a function to call after every step; a bar on standard error where that is a terminal."""
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    @contextmanager
+    def shown():
+        with Progress(console=Console(stderr=True), disable=not Console(stderr=True).is_terminal) as progress:
+            task = progress.add_task(words, total=total)
+            yield lambda: progress.advance(task)
+
+    return shown()
+
+
+def _draw(found: list[Any], title: str, path: Path) -> None:
+    """Accuracy and AUC of every learner with their standard errors."""
+    from io import BytesIO
+
+    import matplotlib
+
+    from ..model_files import write_bytes
+
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ValueError(f"the picture must be a .png, .svg or .pdf file, got {path}")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 2, sharey=True)
+    places = list(range(len(found)))[::-1]
+    for axis, field, name in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC (area under the ROC curve)")):
+        values = [getattr(e, field) for e in found]
+        errors = [getattr(e, f"{field}_error") for e in found]
+        axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color="#1f5a99")
+        axis.set_xlabel(f"{name}, held out (mean ± s.e.)")
+        axis.grid(axis="x", alpha=0.3)
+    axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
+    figure.suptitle(title, fontsize=9, wrap=True)
+    buffer = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
+        figure.savefig(buffer, format=kind, dpi=150)
+    write_bytes(path, buffer.getvalue())
