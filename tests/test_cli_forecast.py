@@ -1,0 +1,85 @@
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sparsetoken import Task, Training, theory
+from sparsetoken.cli import main
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "sparsetoken.cli", "forecast", *arguments], capture_output=True, text=True, cwd=cwd
+    )
+
+
+def test_sweep_prints_and_writes_the_library_numbers(tmp_path):
+    done = run(
+        *("--model", "pooled", "--model", "vectorized", "--alpha1", "1,2", "--ridge", "0.01"),
+        *("--json", "rows.json", "--csv", "rows.csv", "--plot", "curve.png"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(r["model"], r["alpha1"]) for r in rows] == [
+        ("pooled", 1),
+        ("pooled", 2),
+        ("vectorized", 1),
+        ("vectorized", 2),
+    ]
+    expected = theory.forecast(Task(), Training(ridge=0.01, alpha1=2), "pooled")
+    assert rows[1]["test_error"] == pytest.approx(expected.test_error, abs=1e-9)
+    assert f"{expected.test_error:.4g}" in done.stdout
+    with open(tmp_path / "rows.csv") as file:
+        assert len(list(csv.DictReader(file))) == 4
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_point_compares_all_models():
+    done = run("--model", "all", "--accuracy", "0.002")
+    assert done.returncode == 0, done.stderr
+    for word in ("attention", "pooled", "vectorized", "elementwise", "bayes", "capacity", "test error"):
+        assert word in done.stdout
+    assert "failed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--prevalence", "2"], "prevalence must be"),
+        (["--sparsity", "20"], "sparsity must be at most length"),
+        (["--model", "bert"], "model must be one of"),
+        (["--loss", "hinge"], "loss must be one of"),
+        (["--alpha1", "1:2:x"], "alpha1"),
+        (["--plot", "x.png"], "plot needs exactly one field"),
+        (["--json", "no/such/folder/x.json"], "does not exist"),
+        (["--ridge", "0", "--model", "pooled", "--alpha1", "1"], "below capacity"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", *arguments])
+    printed = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert words in printed and printed.count("\n") == 1 and "Traceback" not in printed
+
+
+def test_anti_alignment_is_said():
+    done = run(
+        "--length",
+        "40",
+        "--sparsity",
+        "2",
+        "--strength",
+        "2",
+        "--prevalence",
+        "0.1",
+        "--eta-b",
+        "0",
+        "--accuracy",
+        "0.01",
+    )
+    assert done.returncode == 0 and "anti-aligned" in done.stdout
