@@ -73,7 +73,9 @@ def forecast_curve_trial(
     from ..theory import erm
     from ..theory.forecast import law_of, readout_alpha
 
-    rows, start, law, steps, last = [], None, None, None, None
+    rows: list[dict[str, Any]] = []
+    law: Any = None
+    start = steps = last = None
     for value in values:
         part = {over: value}
         t = task.but(**part) if over in task.to_dict() else task

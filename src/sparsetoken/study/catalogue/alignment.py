@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, greater_verdict, need, quantile, worst
 from ..criteria import fit_line, judge_agreement, judge_value
-from ..panels import Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, PAPER
@@ -91,7 +91,8 @@ def rate(tables: Tables) -> Judgement:
 def draw(tables: Tables) -> list[Panel]:
     lines, shown = tables["predicted"], tables["shown"]
     styles = {"cos_q": ("cos(q₂, ξ), query", colour("attention")), "cos_w": ("cos(w₁, ξ), readout", "#56B4E9")}
-    cosines, gaps = [], []
+    cosines: list[Layer] = []
+    gaps: list[Layer] = []
     for name, (label, shade) in styles.items():
         means = summarise(shown, "alpha0", name)
         cosines += [

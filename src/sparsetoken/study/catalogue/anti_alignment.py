@@ -6,7 +6,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement
-from ..panels import Heat, Line, Panel, Points, grid_of
+from ..panels import Heat, Layer, Line, Panel, Points, grid_of
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, FOLKLORE, HERE, PAPER
@@ -84,14 +84,17 @@ def draw(tables: Tables) -> list[Panel]:
     x, y, z = grid_of(tables["predicted"], "eta_b", "prevalence", "cos_q")
     zero = _zero_line(x, y, z)
     limits = summarise(tables["simulated"][lambda t: t["d"] == t["d"].max()], ["eta_b", "prevalence"], "cos_q")
-    layers: list = [Heat(x, y, z, "cos(q₂, ξ), theory", diverging=True), Line(*zero, "predicted boundary", "#000000")]
+    layers: list[Layer] = [
+        Heat(x, y, z, "cos(q₂, ξ), theory", diverging=True),
+        Line(*zero, "predicted boundary", "#000000"),
+    ]
     for sign, label, marker, shade in (
         (1, "simulated: aligned", "circle", "#67001f"),
         (-1, "simulated: anti-aligned", "square", "#053061"),
     ):
         part = limits[np.sign(limits["mean"]) == sign]
         layers.append(Points(part["eta_b"], part["prevalence"], None, label, shade, marker))
-    cuts = []
+    cuts: list[Layer] = []
     for place, eta_b in enumerate((0.0, 1.0, 3.0)):
         shade = ("#0072B2", "#5F6B7A", "#D55E00")[place]
         line = tables["predicted"].iloc[(tables["predicted"]["eta_b"] - eta_b).abs().argsort().iloc[: len(FINE_PI)]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
 from ..criteria import fit_line, select
-from ..panels import Line, Panel, Points, Rule, colour
+from ..panels import Layer, Line, Panel, Points, Rule, colour
 from ..specification import Grid, Study, Tables
 from ..tables import summarise
 from .common import AXES, HERE, MODELS, PAPER
@@ -31,7 +31,7 @@ def grids(sizes: dict[str, list[int]], repeats: int, loss_d: dict[str, int], los
         for m in MODELS
         for d in sizes[m]
     ]
-    laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
+    laws: list[dict[str, Any]] = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
     losses = [{**law, "d": loss_d[law["model"]], "alpha": a} for law in laws for a in LOSS_ALPHA[law["model"]]]
     shares = np.linspace(0.15, 1.05, 14)
     lines = [{**law, "alpha": [float(a) for a in shares * max(LOSS_ALPHA[law["model"]])]} for law in laws]
@@ -99,7 +99,7 @@ def ratio(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     draws, predicted = tables["draws"], tables["predicted"].set_index("model")["alpha_star"]
-    curves: list = []
+    curves: list[Layer] = []
     for model in MODELS:
         for (d, part), dash in zip(draws[draws["model"] == model].groupby("d"), ("dot", "dash", "solid")):
             values = np.sort(part["alpha_star"].to_numpy()) / predicted[model]
@@ -107,7 +107,7 @@ def draw(tables: Tables) -> list[Panel]:
             name = f"{model}, d = {int(d)}"
             curves.append(Line(np.repeat(values, 2)[1:], np.repeat(probability, 2)[:-1], name, colour(model), dash))
     curves.append(Rule("x", 1.0, "predicted capacity"))
-    crossings: list = []
+    crossings: list[Layer] = []
     found = medians(draws)
     for model in MODELS:
         part, scale = select(found, {"model": model}), predicted[model]
@@ -119,7 +119,7 @@ def draw(tables: Tables) -> list[Panel]:
         x = np.array([0.0, inverse.max()])
         crossings.append(Line(x, (fit.intercept + fit.slope * x) / scale, "", colour(model), "dash"))
     crossings.append(Rule("y", 1.0, "predicted capacity"))
-    losses: list = []
+    losses: list[Layer] = []
     for model in MODELS:
         line = select(tables["losses_predicted"], {"model": model}).sort_values("alpha")
         losses.append(Line(line["alpha"] / predicted[model], line["train_loss"], f"{model}: theory", colour(model)))

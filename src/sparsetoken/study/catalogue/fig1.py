@@ -6,7 +6,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, need
 from ..criteria import judge_agreement, select
-from ..panels import Panel, curves, measured
+from ..panels import Layer, Panel, curves, measured
 from ..specification import Grid, Study, Tables
 from ..tables import summarise
 from .common import AXES, MODELS, PAPER, TEN_TOKENS
@@ -58,8 +58,8 @@ def loss_exact(model: str):
     def criterion(tables: Tables) -> Judgement:
         simulated = select(need(tables, "simulated", ["train_loss"]), {"model": model})
         predicted = select(need(tables, "predicted", ["train_loss"]), {"model": model})
-        logs = [table.assign(log_loss=np.log(table["train_loss"])) for table in (simulated, predicted)]
-        return judge_agreement(*logs, "log_loss", ["alpha1"], 0.5)
+        simulated, predicted = (t.assign(log_loss=np.log(t["train_loss"])) for t in (simulated, predicted))
+        return judge_agreement(simulated, predicted, "log_loss", ["alpha1"], 0.5)
 
     return criterion
 
@@ -70,7 +70,7 @@ def draw(tables: Tables) -> list[Panel]:
     title = f"(d = {int(simulated['d'].max())})"
     panels = []
     for value, name in (("test_error", "Test error"), ("train_loss", "Training loss")):
-        layers = [
+        layers: list[Layer] = [
             *curves(tables["predicted"], "alpha1", value, "model", suffix=": theory"),
             *measured(largest, "alpha1", value, "model", suffix=": simulated"),
         ]
@@ -104,7 +104,7 @@ study = Study(
     "about 2; with "
     "η_q = 1 it would be 0.07, which is pooling.",
     grids={
-        "quick": grids([150, 300], {"attention": 24, "pooled": 48, "vectorized": 10}),
+        "quick": grids([150, 300], {"attention": 30, "pooled": 48, "vectorized": 14}),
         "full": grids([500, 1000], {"attention": 16, "pooled": 32, "vectorized": 8}),
     },
     draw=draw,

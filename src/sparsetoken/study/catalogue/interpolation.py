@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Histogram, Line, Panel, Points, Rule, colour
+from ..panels import Histogram, Layer, Line, Panel, Points, Rule, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, TEN_TOKENS
@@ -26,7 +28,7 @@ BINS = {"low": -2.0, "high": 8.0, "bins": 20}
 def grids(sizes: list[int], repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
     laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
     square = {**FIXED, "ridge": RIDGE}
-    axes = {"d": sizes, "alpha": SPOTS}
+    axes: dict[str, list[Any]] = {"d": sizes, "alpha": SPOTS}
     return [
         *(Grid("simulated", "readout", {**square, **law}, axes, repeats=repeats[str(law["model"])]) for law in laws),
         Grid("predicted", "readout_theory", {**FIXED, "ridge": 0.0, "alpha": LINE}, points=laws),
@@ -75,7 +77,8 @@ def margins(tables: Tables) -> Judgement:
 
 
 def draw(tables: Tables) -> list[Panel]:
-    simulated, layers = tables["simulated"], []
+    simulated = tables["simulated"]
+    layers: list[Layer] = []
     largest = simulated[simulated["d"] == simulated["d"].max()]
     for model in MODELS:
         line = select(tables["predicted"], {"model": model}).sort_values("alpha")

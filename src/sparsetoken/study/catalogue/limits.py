@@ -6,7 +6,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour
 from ..specification import Grid, Study, Tables
 from ..tables import summarise
 from .common import AXES, HERE, TEN_TOKENS
@@ -82,7 +82,7 @@ def hard(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     bayes = tables["bayes"].sort_values("alpha")
-    layers: list = [
+    layers: list[Layer] = [
         Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes")),
         Line(bayes["alpha"], bayes["reachable_test_error"], "message passing: theory", colour("reachable"), "dash"),
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Line, Panel, Points, Rule, colour
+from ..panels import Layer, Line, Panel, Points, Rule, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, PAPER, TEN_TOKENS
@@ -26,7 +26,7 @@ def grids(few_sizes: list[int], many_sizes: list[int], repeats: int) -> list[Gri
     pooled = {**FIXED, "model": "pooled"}
     simulations = []
     for alpha, sizes, times in ((FEW, few_sizes, 2 * repeats), (MANY, many_sizes, repeats)):
-        axes = {"d": sizes, "cosine": COSINES}
+        axes: dict[str, list[Any]] = {"d": sizes, "cosine": COSINES}
         simulations += [
             Grid("simulated", "readout", {**attention, "alpha": alpha}, axes, repeats=times),
             Grid("pooled", "readout", {**pooled, "alpha": alpha}, {"d": sizes}, repeats=2 * times),
@@ -82,7 +82,7 @@ def crossing(tables: Tables, alpha: float) -> float:
 def draw(tables: Tables) -> list[Panel]:
     panels = []
     for alpha, title in ((FEW, f"Few samples, α = {FEW:g}"), (MANY, f"Many samples, α = {MANY:g} and α → ∞")):
-        layers: list = []
+        layers: list[Layer] = []
         for value, dash in ((alpha, "solid"), (INFINITE, "dash"))[: 2 if alpha == MANY else 1]:
             line = select(tables["predicted"], {"alpha": value}).sort_values("cosine")
             name = "attention: theory" if dash == "solid" else "attention: theory, α → ∞"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, PAPER, TEN_TOKENS
@@ -21,8 +23,17 @@ FIXED_STRENGTH = float(TEN_TOKENS["strength"] * np.sqrt(TEN_TOKENS["length"] / T
 
 
 def grids(sizes: list[int], repeats: int) -> list[Grid]:
-    axes = {"d": sizes, "positions": list(KINDS), "model": ["attention", "vectorized"], "alpha1": SPOTS}
-    lines = [{"model": "attention"}, {"model": "vectorized"}, {"model": "vectorized", "strength": FIXED_STRENGTH}]
+    axes: dict[str, list[Any]] = {
+        "d": sizes,
+        "positions": list(KINDS),
+        "model": ["attention", "vectorized"],
+        "alpha1": SPOTS,
+    }
+    lines: list[dict[str, Any]] = [
+        {"model": "attention"},
+        {"model": "vectorized"},
+        {"model": "vectorized", "strength": FIXED_STRENGTH},
+    ]
     curve = {**FIXED, "over": "alpha1", "values": sorted({*SPOTS, *LINE})}
     return [
         Grid("simulated", "simulate", FIXED, axes, repeats=repeats),
@@ -74,7 +85,7 @@ def draw(tables: Tables) -> list[Panel]:
     simulated, theory, panels = tables["simulated"], predicted(tables), []
     largest = simulated[simulated["d"] == simulated["d"].max()]
     for kind, title in (("uniform", "Signal at random tokens"), ("fixed", "Signal always at the same token")):
-        layers: list = []
+        layers: list[Layer] = []
         for model in ("attention", "vectorized"):
             line = select(theory, {"positions": kind, "model": model}).sort_values("alpha1")
             layers.append(Line(line["alpha1"], line["test_error"], f"{model}: theory", colour(model)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, need, quantile
 from ..criteria import Fit, fit_line, select
-from ..panels import Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate
 from .common import MODELS, PAPER, TEN_TOKENS
@@ -23,7 +23,7 @@ RIDGE = 1e-9  # stands for none; the theory is at exactly zero
 
 
 def grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
-    laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
+    laws: list[dict[str, Any]] = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
     spots = [
         {**law, "d": d, "alpha": FACTOR[law["model"]] * a} for law in laws for d in sizes[law["model"]] for a in SPOTS
     ]
@@ -78,7 +78,7 @@ def slope(model: str):
 
 
 def draw(tables: Tables) -> list[Panel]:
-    layers: list = []
+    layers: list[Layer] = []
     for model in MODELS:
         line, measured = excess_predicted(tables, model), excess_measured(tables, model)
         layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model)))

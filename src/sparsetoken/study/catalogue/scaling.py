@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
 from ..criteria import Fit, fit_line, select
-from ..panels import COLOURS, Line, Panel, Points, colour
+from ..panels import COLOURS, Layer, Line, Panel, Points, colour
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate
 from .common import AXES, FOLKLORE, HERE, PAPER
@@ -249,7 +249,8 @@ def draw(tables: Tables) -> list[Panel]:
         "hardmax": ("hard max", colour("hardmax"), "dash"),
         "bayes": ("Bayes limit", COLOURS["bayes"], "dot"),
     }
-    all_layers, low_layers = [], []
+    all_layers: list[Layer] = []
+    low_layers: list[Layer] = []
     for name, (label, shade, dash) in names.items():
         part = known(tables, name)
         line = Line(part["length"], part["strength_needed"], label, shade, dash)
@@ -264,7 +265,7 @@ def draw(tables: Tables) -> list[Panel]:
     low_layers.append(
         Line(far, np.log(far) / (2 * FIXED_SHARPNESS) + FIXED_SHARPNESS, "log L/(2k) + k", "#BBBBBB", "dot")
     )
-    trained: list = []
+    trained: list[Layer] = []
     for model in MODELS:
         line = select(tables["trained"], {"model": model}).sort_values("length")
         found = crossings(tables, model)
@@ -274,11 +275,10 @@ def draw(tables: Tables) -> list[Panel]:
             Points(found["length"], measured, measured * found["error"], f"{model}, trained: simulated", colour(model))
         )
     label = f"strength θ for {TARGET:.0%} error"
-    both = {"logx": True, "logy": True}
     return [
-        Panel("Known signal", AXES["length"], label, all_layers, **both),
+        Panel("Known signal", AXES["length"], label, all_layers, logx=True, logy=True),
         Panel("Known signal, the logarithmic ones, far out", AXES["length"], label, low_layers, logx=True),
-        Panel("Trained, α₀ = α₁ = 4", AXES["length"], label, trained, **both),
+        Panel("Trained, α₀ = α₁ = 4", AXES["length"], label, trained, logx=True, logy=True),
     ]
 
 
