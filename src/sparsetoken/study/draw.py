@@ -39,7 +39,26 @@ def matplotlib_figure(panels: Sequence[Panel]) -> Any:
     return figure
 
 
+def _plain_ticks(axis: Any, many: bool) -> None:
+    """Labels such as 0.05 instead of powers, on logarithmic axes that span little."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0) if many else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _edges(centres: Any, log: bool) -> np.ndarray:
+    """Cell borders half way between the centres, on the axis's own scale."""
+    c = np.log(centres) if log else np.asarray(centres, float)
+    middle = 0.5 * (c[1:] + c[:-1])
+    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
+    return np.exp(edges) if log else edges
+
+
 def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
+    from matplotlib import colors as mpl_colors
+
     axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
     if panel.logx:
         axes.set_xscale("log")
@@ -73,11 +92,18 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         elif isinstance(layer, Heat):
             low, high = _limits(layer)
             colours = "RdBu_r" if layer.diverging else "viridis"
-            image = axes.pcolormesh(layer.x, layer.y, layer.z, cmap=colours, vmin=low, vmax=high, shading="nearest")
-            figure.colorbar(image, ax=axes, label=layer.label)
+            norm = mpl_colors.LogNorm(low, high) if layer.log else mpl_colors.Normalize(low, high)
+            x, y = _edges(layer.x, panel.logx), _edges(layer.y, panel.logy)
+            bar = figure.colorbar(axes.pcolormesh(x, y, layer.z, cmap=colours, norm=norm), ax=axes, label=layer.label)
+            if layer.log:
+                _plain_ticks(bar.ax.yaxis, many=high / low < 8)
         elif isinstance(layer, Rule):
             draw = axes.axvline if layer.axis == "x" else axes.axhline
             draw(layer.value, color=layer.colour, linestyle=":", linewidth=1.4, label=label)
+    for name in ("x", "y"):
+        low, high = getattr(axes, f"get_{name}lim")()
+        if getattr(panel, f"log{name}") and high / low < 100:
+            _plain_ticks(getattr(axes, f"{name}axis"), many=high / low < 8)
     if panel.xlim:
         axes.set_xlim(panel.xlim)
     if panel.ylim:
@@ -153,8 +179,8 @@ def _scale(panel: Panel, axis: str) -> dict[str, Any]:
         return {"type": "linear"}
     values = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
     positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in values] or [np.ones(1)])
-    wide = np.log10(positive.max() / positive.min()) >= 1.3
-    return {"type": "log", "exponentformat": "power", **({"dtick": 1} if wide else {})}
+    wide = np.log10(positive.max() / positive.min()) >= 2
+    return {"type": "log", "exponentformat": "power", "dtick": 1} if wide else {"type": "log", "dtick": "D2"}
 
 
 def _range(limits: tuple[float, float], log: bool) -> list[float]:
@@ -208,7 +234,13 @@ def _draw_plotly(figure: Any, layer: Any, row: int, column: int, shown: set[str]
             "y": (low_y + high_y) / 2,
         }
         colours = "RdBu_r" if layer.diverging else "Viridis"
-        z = [_list(line) for line in np.asarray(layer.z, float)]
+        matrix = np.asarray(layer.z, float)
+        if layer.log:  # the page shows logarithms in plain numbers
+            matrix, low, high = np.log10(matrix), float(np.log10(low)), float(np.log10(high))
+            ticks = [m * 10.0**e for e in range(-6, 4) for m in (1, 2, 3, 5, 7)]
+            ticks = [v for v in ticks if low <= np.log10(v) <= high]
+            bar |= {"tickvals": _list(np.log10(ticks)), "ticktext": [f"{v:g}" for v in ticks]}
+        z = [_list(line) for line in matrix]
         figure.add_trace(
             go.Heatmap(x=_list(layer.x), y=_list(layer.y), z=z, zmin=low, zmax=high, colorscale=colours, colorbar=bar),
             **place,

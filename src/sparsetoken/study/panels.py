@@ -26,6 +26,14 @@ OTHER_COLOURS = ("#56B4E9", "#8C564B", "#B8A100", "#5F6B7A", "#C02942", "#2E8B8B
 NAMES = {"bayes": "Bayes limit", "message_passing": "message passing", "hardmax": "hard max"}
 
 
+MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
+
+
+def marker(name: Any) -> str:
+    """The classifier's marker."""
+    return MARKERS.get(str(name), "diamond")
+
+
 def colour(name: Any, place: int = 0) -> str:
     """The classifier's colour, or one of the spare ones."""
     return COLOURS.get(str(name), OTHER_COLOURS[place % len(OTHER_COLOURS)])
@@ -73,6 +81,7 @@ class Heat:
     z: Any
     label: str = ""
     diverging: bool = False  # around zero, with symmetric limits
+    log: bool = False  # colours by the logarithm of z
     limits: tuple[float, float] | None = None
 
 
@@ -113,7 +122,7 @@ def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", da
     return lines
 
 
-def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", marker: str = "circle") -> list[Points]:
+def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Points]:
     """Means and standard errors over trials, for each value of `by`."""
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
@@ -126,7 +135,7 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", 
                 means["error"].to_numpy(float),
                 label,
                 colour(name, i),
-                marker,
+                marker(name),
             )
         )
     return layers

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
 from ..criteria import fit_line, select
-from ..panels import Layer, Line, Panel, Points, Rule, colour
+from ..panels import Layer, Line, Panel, Points, Rule, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import summarise
 from .common import AXES, HERE, MODELS, PAPER
@@ -18,9 +18,12 @@ QUERY = {"cosine": 0.8, "sharpness": 1.0}
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
 HIGH = {"pooled": 7.0, "attention": 14.0, "vectorized": 45.0}
 TINY_RIDGE = 1e-6
+# Where to compute the training loss: around the rough place of the capacity.
+NEAR = {"pooled": 2.3, "attention": 3.4, "vectorized": 23.0}
+SHARES = np.array([0.4, 0.6, 0.8, 0.9, 0.95, 1.0, 1.04, 1.08, 1.15, 1.25, 1.4, 1.6, 1.9, 2.3, 2.8])
 LOSS_ALPHA = {
     "pooled": [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0],
-    "attention": [1.5, 2.5, 3.5, 4.5, 6.0, 8.0, 10.0, 12.0],
+    "attention": [1.5, 2.5, 3.0, 3.5, 4.5, 6.0, 8.0, 9.5],
     "vectorized": [10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0],
 }
 
@@ -33,8 +36,7 @@ def grids(sizes: dict[str, list[int]], repeats: int, loss_d: dict[str, int], los
     ]
     laws: list[dict[str, Any]] = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
     losses = [{**law, "d": loss_d[law["model"]], "alpha": a} for law in laws for a in LOSS_ALPHA[law["model"]]]
-    shares = np.linspace(0.15, 1.05, 14)
-    lines = [{**law, "alpha": [float(a) for a in shares * max(LOSS_ALPHA[law["model"]])]} for law in laws]
+    lines = [{**law, "alpha": [round(float(a), 4) for a in SHARES * NEAR[law["model"]]]} for law in laws]
     return [
         Grid("draws", "separability", TASK, points=points, repeats=repeats),
         Grid("predicted", "capacity", TASK, points=laws),
@@ -113,7 +115,14 @@ def draw(tables: Tables) -> list[Panel]:
         part, scale = select(found, {"model": model}), predicted[model]
         inverse = 1.0 / part["d"]
         crossings.append(
-            Points(inverse, part["median"] / scale, part["error"] / scale, f"{model}: 50 % crossing", colour(model))
+            Points(
+                inverse,
+                part["median"] / scale,
+                part["error"] / scale,
+                f"{model}: 50 % crossing",
+                colour(model),
+                marker(model),
+            )
         )
         fit = fit_line(inverse, part["median"], part["error"])
         x = np.array([0.0, inverse.max()])
@@ -125,7 +134,7 @@ def draw(tables: Tables) -> list[Panel]:
         losses.append(Line(line["alpha"] / predicted[model], line["train_loss"], f"{model}: theory", colour(model)))
         means = summarise(select(tables["losses"], {"model": model}), "alpha", "train_loss")
         x = means["alpha"] / predicted[model]
-        losses.append(Points(x, means["mean"], means["error"], f"{model}: simulated", colour(model)))
+        losses.append(Points(x, means["mean"], means["error"], f"{model}: simulated", colour(model), marker(model)))
     losses.append(Rule("x", 1.0, "predicted capacity"))
     return [
         Panel(

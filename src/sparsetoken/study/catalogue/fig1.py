@@ -74,7 +74,7 @@ def draw(tables: Tables) -> list[Panel]:
             *curves(tables["predicted"], "alpha1", value, "model", suffix=": theory"),
             *measured(largest, "alpha1", value, "model", suffix=": simulated"),
         ]
-        panels.append(Panel(f"{name} {title}", AXES["alpha1"], AXES[value], layers))
+        panels.append(Panel(f"{name} {title}", AXES["alpha1"], AXES[value], layers, logy=value == "train_loss"))
     return panels
 
 

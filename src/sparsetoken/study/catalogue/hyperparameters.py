@@ -145,7 +145,7 @@ def draw(tables: Tables) -> list[Panel]:
         best = tables[table].loc[(tables[table][value] * (-1 if diverging else 1)).idxmin()]
         shown = "cos(q₂, ξ)" if diverging else "test error"
         layers: list[Layer] = [
-            Heat(*grid, shown, diverging=diverging),
+            Heat(*grid, shown, diverging=diverging, log=not diverging),
             Points([best[x]], [best[y]], None, "best point", "#FFFFFF" if not diverging else "#111111", "star"),
         ]
         return Panel(title, AXES[x], AXES[y], layers, logx=log[0], logy=log[1])

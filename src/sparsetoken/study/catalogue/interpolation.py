@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Histogram, Layer, Line, Panel, Points, Rule, colour
+from ..panels import Histogram, Layer, Line, Panel, Points, Rule, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, TEN_TOKENS
@@ -18,11 +18,11 @@ FIXED = {**TEN_TOKENS, "loss": "square"}
 RIDGE = 1e-9  # stands for none; the theory is at exactly zero
 JUDGED = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]  # away from the peak, where the correction is not of order 1/d
 SPOTS = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
-LINE = sorted({*(float(a) for a in np.linspace(0.1, 3.0, 30)), *JUDGED, 0.95, 0.98, 1.02, 1.05} - {1.0})
+LINE = sorted({*(float(a) for a in np.linspace(0.1, 3.0, 30)), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
 MODELS = ("attention", "pooled")
 MARGINS = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha": 4.0, "model": "attention", **QUERY}
 LEAST_SHARE = 0.005  # of margins in a bin, for its scatter to be judged by Student's t
-BINS = {"low": -2.0, "high": 8.0, "bins": 20}
+BINS = {"low": -3.0, "high": 12.0, "bins": 30}
 
 
 def grids(sizes: list[int], repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
@@ -84,7 +84,9 @@ def draw(tables: Tables) -> list[Panel]:
         line = select(tables["predicted"], {"model": model}).sort_values("alpha")
         layers.append(Line(line["alpha"], line["test_error"], f"{model}: theory", colour(model)))
         means = summarise(select(largest, {"model": model}), "alpha", "test_error")
-        layers.append(Points(means["alpha"], means["mean"], means["error"], f"{model}: simulated", colour(model)))
+        layers.append(
+            Points(means["alpha"], means["mean"], means["error"], f"{model}: simulated", colour(model), marker(model))
+        )
     layers.append(Rule("x", 1.0, "interpolation threshold"))
     title = f"Ridgeless square loss (d = {int(simulated['d'].max())})"
     panels = [Panel(title, AXES["alpha"], AXES["test_error"], layers)]

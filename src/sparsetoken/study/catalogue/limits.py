@@ -6,7 +6,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Layer, Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import summarise
 from .common import AXES, HERE, TEN_TOKENS
@@ -15,7 +15,7 @@ SPOTS = [1.0, 2.0, 4.0, 8.0]
 LINE = [float(a) for a in np.geomspace(0.5, 10.0, 10)]
 LEARNER = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2}
 HARD_TASK = {"length": 1000, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
-HARD_LINE = [float(a) for a in np.geomspace(0.25, 4.0, 9)] + [1.0]
+HARD_LINE = [float(a) for a in np.geomspace(0.25, 4.0, 9)] + [1.0, 1.1, 1.2, 1.3]
 SHARPNESS = 2.0
 
 
@@ -92,7 +92,9 @@ def draw(tables: Tables) -> list[Panel]:
         line = select(predicted, {"model": model}).sort_values("alpha")
         layers.append(Line(line["alpha"], line["test_error"], f"{name}: theory", colour(model)))
         means = summarise(select(simulated, {"model": model}), "alpha", "test_error")
-        layers.append(Points(means["alpha"], means["mean"], means["error"], f"{name}: simulated", colour(model)))
+        layers.append(
+            Points(means["alpha"], means["mean"], means["error"], f"{name}: simulated", colour(model), marker(model))
+        )
     passing = tables["passing"]
     means = summarise(passing[passing["d"] == passing["d"].max()], "alpha", "test_error")
     layers.append(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Layer, Line, Panel, Points, Rule, colour
+from ..panels import Layer, Line, Panel, Points, Rule, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, PAPER, TEN_TOKENS
@@ -18,7 +18,7 @@ FEW, MANY = 2.0, 40.0  # alpha; the second stands for "as many samples as one li
 INFINITE = 1e4
 FIXED = {**TEN_TOKENS, "ridge": 1e-3, "loss": "logistic"}
 COSINES = [-0.9, -0.5, 0.0, 0.3, 0.6, 0.9]
-FINE = [float(c) for c in np.linspace(-1.0, 1.0, 9)]
+FINE = [float(c) for c in np.linspace(-1.0, 1.0, 17)]
 
 
 def grids(few_sizes: list[int], many_sizes: list[int], repeats: int) -> list[Grid]:
@@ -100,7 +100,7 @@ def draw(tables: Tables) -> list[Panel]:
 
 def _points(table: Any, label: str, model: str) -> Points:
     means = summarise(table[table["d"] == table["d"].max()], "cosine", "test_error")
-    return Points(means["cosine"], means["mean"], means["error"], label, colour(model))
+    return Points(means["cosine"], means["mean"], means["error"], label, colour(model), marker(model))
 
 
 def findings(tables: Tables) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
 from ..criteria import judge_agreement, select
-from ..panels import Layer, Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate, summarise
 from .common import AXES, HERE, PAPER, TEN_TOKENS
@@ -90,7 +90,11 @@ def draw(tables: Tables) -> list[Panel]:
             line = select(theory, {"positions": kind, "model": model}).sort_values("alpha1")
             layers.append(Line(line["alpha1"], line["test_error"], f"{model}: theory", colour(model)))
             means = summarise(select(largest, {"positions": kind, "model": model}), "alpha1", "test_error")
-            layers.append(Points(means["alpha1"], means["mean"], means["error"], f"{model}: simulated", colour(model)))
+            layers.append(
+                Points(
+                    means["alpha1"], means["mean"], means["error"], f"{model}: simulated", colour(model), marker(model)
+                )
+            )
         panels.append(Panel(title, AXES["alpha1"], AXES["test_error"], layers, logx=True, logy=True))
     return panels
 

@@ -81,7 +81,8 @@ def draw(tables: Tables) -> list[Panel]:
     layers: list[Layer] = []
     for model in MODELS:
         line, measured = excess_predicted(tables, model), excess_measured(tables, model)
-        layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model)))
+        dash = "dash" if model == "vectorized" else "solid"  # it lies on top of the pooled one
+        layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model), dash))
         layers.append(
             Points(
                 measured["per_weight"],

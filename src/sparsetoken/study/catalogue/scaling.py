@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
 from ..criteria import Fit, fit_line, select
-from ..panels import COLOURS, Layer, Line, Panel, Points, colour
+from ..panels import COLOURS, Layer, Line, Panel, Points, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate
 from .common import AXES, FOLKLORE, HERE, PAPER
@@ -272,7 +272,14 @@ def draw(tables: Tables) -> list[Panel]:
         measured = np.exp(found["log_strength"])
         trained.append(Line(line["length"], line["strength_needed"], f"{model}, trained: theory", colour(model)))
         trained.append(
-            Points(found["length"], measured, measured * found["error"], f"{model}, trained: simulated", colour(model))
+            Points(
+                found["length"],
+                measured,
+                measured * found["error"],
+                f"{model}, trained: simulated",
+                colour(model),
+                marker(model),
+            )
         )
     label = f"strength θ for {TARGET:.0%} error"
     return [
