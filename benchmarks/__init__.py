@@ -1,1 +1,1 @@
-"""Measurements of speed and memory. `python -m benchmarks [name ...]` runs all of them or some."""
+"""Measurements of speed and memory, ours next to what people would use instead: `python -m benchmarks --help`."""

@@ -1,22 +1,67 @@
-"""Run benchmark modules: each is a module of this package with a `main()` that prints its table."""
+"""`python -m benchmarks`: run the cases, print ratios, write JSON when asked."""
 
 from __future__ import annotations
 
+import argparse
 import os
-import pkgutil
 import sys
 from importlib import import_module
-
-import benchmarks
+from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+    os.environ.setdefault(variable, "1")  # read when NumPy is first imported, below
 
-known = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
-known = [name for name in known if not name.startswith("_")]
-chosen = sys.argv[1:] or known
-for name in chosen:
-    if name not in known:
-        sys.exit(f"error: no benchmark {name!r}; there are {', '.join(known)}")
-for name in chosen:
-    import_module(f"benchmarks.{name}").main()
+MODULES = ("theory_speed", "readout", "samplers", "processes", "growth")
+RESULTS = Path(__file__).parent / "results"
+
+
+def load_cases() -> dict:
+    """All cases, by name."""
+    from .measure import CASES
+
+    for module in MODULES:
+        import_module(f".{module}", "benchmarks")
+    return CASES
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed against peers, in one run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the same, repeatable")
+    parser.add_argument("--quick", action="store_true", help="smallest sizes: does it run, not how fast is it")
+    parser.add_argument("--json", action="store_true", help=f"write each case to {RESULTS.name}/NAME.json")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    given = parser.parse_args(arguments)
+
+    from sparsetoken.cli.console import print_table, write_json
+
+    from .measure import HEADINGS, machine_facts, table_cells
+
+    cases = load_cases()
+    if given.list:
+        print_table("benchmarks", ["name", "what"], [[c.name, c.title] for c in cases.values()])
+        return 0
+    chosen = [*given.names, *given.only] or list(cases)
+    for name in chosen:
+        if name not in cases:
+            print(f"error: no benchmark {name!r}; there are {', '.join(cases)}", file=sys.stderr)
+            return 2
+    facts = machine_facts()
+    print(", ".join(f"{k} {v}" for k, v in facts.items() if k != "load_average"))
+    print("wall and CPU seconds, medians of the repeats; ratio: the peer's CPU seconds over ours\n")
+    for name in chosen:
+        rows = cases[name].run(given.quick)
+        print_table(f"{name}: {cases[name].title}", HEADINGS, [table_cells(row) for row in rows])
+        sys.stdout.flush()
+        if given.json:
+            RESULTS.mkdir(exist_ok=True)
+            facts = machine_facts()
+            write_json(
+                RESULTS / f"{name}.json",
+                {"case": name, "quick": given.quick, "machine": facts, "rows": [row.to_dict() for row in rows]},
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

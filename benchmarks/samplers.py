@@ -1,50 +1,61 @@
-"""The reduced sampler against the full tensor, stage by stage, and the two gradient steps at a million dimensions."""
+"""The reduced sampler against the full tensor, stage by stage, and the two gradient steps up to a million dimensions."""
 
 from __future__ import annotations
 
-import resource
+import statistics
 import time
 
-from sparsetoken.cli.console import print_table
-from sparsetoken.simulate import MODELS, simulate
+from sparsetoken.simulation import MODELS, simulate
 from sparsetoken.steps import two_steps
 from sparsetoken.task import Task, Training
 
+from .measure import Row, Timing, case, timed
 
-def main() -> None:
+DRAWING = ("sampling", "steps", "features")
+
+
+def _trials(length: int, model: str, sampler: str, d: int, repeats: int) -> tuple[Timing, Timing]:
+    """(sampling + steps + features, whole trial). Stages have wall times only: their CPU time is the trial's by share."""
+    drawing, whole = [], []
+    for seed in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        seconds = simulate(Task(length=length), Training(), d, seed, model=model, sampler=sampler).seconds
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        part = sum(seconds.get(stage, 0.0) for stage in DRAWING)
+        drawing.append((part, cpu * part / wall))
+        whole.append((wall, cpu))
+    first, second = ([statistics.median(column) for column in zip(*pairs)] for pairs in (drawing, whole))
+    return Timing(*first, repeats), Timing(*second, repeats)
+
+
+@case("samplers", "one trial (alpha0 = alpha1 = 2): the reduced sampler against the full tensor, exact in law both")
+def samplers(quick: bool) -> list[Row]:
+    d, repeats = (60, 1) if quick else (1000, 3)
     rows = []
-    for length in (10, 100):
+    for length in (10,) if quick else (10, 100):
         for model in MODELS:
             if length == 100 and model == "vectorized":
                 continue  # 100,000 weights: 1.6 GB of features
-            drawing, whole = {}, {}
-            for sampler in ("tensor", "reduced"):
-                runs = [
-                    simulate(Task(length=length), Training(), 1000, seed, model=model, sampler=sampler).seconds
-                    for seed in range(3)
-                ]
-                stages = ("sampling", "steps", "features")
-                drawing[sampler] = min(sum(run.get(stage, 0.0) for stage in stages) for run in runs)
-                whole[sampler] = min(sum(run.values()) for run in runs)
+            parts = {s: _trials(length, model, s, d, repeats) for s in ("reduced", "tensor")}
+            about = f"{model}, L = {length}, d = {d}"
+            ours, peer = parts["reduced"], parts["tensor"]
             rows.append(
-                [
-                    model,
-                    str(length),
-                    *(f"{drawing[s]:.3f}" for s in ("tensor", "reduced")),
-                    f"{drawing['tensor'] / drawing['reduced']:.0f}",
-                    *(f"{whole[s]:.3f}" for s in ("tensor", "reduced")),
-                    f"{whole['tensor'] / whole['reduced']:.1f}",
-                ]
+                Row(f"{about}: {' + '.join(DRAWING)}", ours[0], "full tensor", peer[0], "same law", goal=">= 10x")
             )
-    columns = ["model", "L", "tensor", "reduced", "ratio", "whole trial, tensor", "reduced", "ratio"]
-    print_table("sampling + steps + features at d = 1000, seconds (least of three)", columns, rows)
-    start = time.perf_counter()
-    two_steps(Task(length=10), Training(alpha0=4.0), 1_000_000, 0)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"two steps at d = 1,000,000, L = 10, alpha0 = 4: {time.perf_counter() - start:.1f} s; peak so far {peak:.1f} GB"
-    )
+            rows.append(Row(f"{about}: whole trial", ours[1], "full tensor", peer[1], "same law, same readout"))
+    return rows
 
 
-if __name__ == "__main__":
-    main()
+@case("alignment", "the two gradient steps at growing d (L = 10, alpha0 = 4)")
+def alignment(quick: bool) -> list[Row]:
+    training, rows = Training(alpha0=4.0), []
+    for d in (1000,) if quick else (1000, 10_000, 100_000, 1_000_000):
+        ours, found = timed(lambda: two_steps(Task(), training, d, 0), 1 if quick else 3)  # noqa: B023
+        note = f"cosine of the query {found.cos_q:.4f}"
+        if d == 1000:
+            peer, other = timed(lambda: two_steps(Task(), training, d, 0, "tensor"), 1 if quick else 3)  # noqa: B023
+            rows.append(Row(f"two steps, d = {d}", ours, "full tensor", peer, f"{note}; peer {other.cos_q:.4f}"))
+        else:
+            size = 8e-9 * training.alpha0 * 10 * d * d
+            rows.append(Row(f"two steps, d = {d}", ours, note=f"{note}; the tensor would hold {size:,.0f} GB"))
+    return rows

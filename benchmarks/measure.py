@@ -1,0 +1,160 @@
+"""What every benchmark shares: timings, rows of ours next to a peer, the registry of cases, facts about the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("sparsetoken", "numpy", "scipy", "jax", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians over the repeats. On a shared machine wall time depends on the others, CPU time hardly does."""
+
+    wall: float
+    cpu: float
+    repeats: int = 1
+
+    def times(self, factor: float) -> Timing:
+        """The same work `factor` times over."""
+        return Timing(self.wall * factor, self.cpu * factor, self.repeats)
+
+
+def timed(function: Callable[[], Any], repeats: int = 3) -> tuple[Timing, Any]:
+    """Median wall and CPU seconds of `function()`, and what its last call returned."""
+    walls, cpus, found = [], [], None
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = function()
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return Timing(statistics.median(walls), statistics.median(cpus), repeats), found
+
+
+def timed_command(command: list[str], environment: dict[str, str], repeats: int = 3) -> tuple[Timing, str]:
+    """Median wall and CPU seconds of a fresh process, and its last output. A failing command is an error."""
+    walls, cpus, output = [], [], ""
+    for _ in range(repeats):
+        wall, cpu = time.perf_counter(), children_seconds()
+        output = subprocess.run(
+            command, env={**os.environ, **environment}, check=True, capture_output=True, text=True
+        ).stdout
+        walls.append(time.perf_counter() - wall)
+        cpus.append(children_seconds() - cpu)
+    return Timing(statistics.median(walls), statistics.median(cpus), repeats), output
+
+
+def children_seconds() -> float:
+    """CPU seconds of all finished child processes."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: `what` was done by us, and by `peer` where there is one (`peer_timing` None: it failed).
+
+    note says at what accuracy, or why a peer has no time; goal is what was aimed at.
+    """
+
+    what: str
+    ours: Timing
+    peer: str = ""
+    peer_timing: Timing | None = None
+    note: str = ""
+    goal: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """CPU seconds of the peer over ours."""
+        if self.peer_timing is None or self.ours.cpu <= 0:
+            return None
+        return self.peer_timing.cpu / self.ours.cpu
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A named benchmark; `run(quick)` gives its rows."""
+
+    name: str
+    title: str
+    run: Callable[[bool], list[Row]] = field(repr=False)
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(name: str, title: str) -> Callable[[Callable[[bool], list[Row]]], Callable[[bool], list[Row]]]:
+    """Register a function quick -> rows as a benchmark. `quick` asks for the smallest sizes that still mean something."""
+
+    def register(run: Callable[[bool], list[Row]]) -> Callable[[bool], list[Row]]:
+        CASES[name] = Case(name, title, run)
+        return run
+
+    return register
+
+
+def table_cells(row: Row) -> list[str]:
+    """Columns of `HEADINGS`."""
+    peer = row.peer_timing
+    return [
+        row.what,
+        seconds(row.ours.wall),
+        seconds(row.ours.cpu),
+        row.peer,
+        seconds(peer.wall) if peer else "",
+        seconds(peer.cpu) if peer else "",
+        "" if row.ratio is None else f"{row.ratio:.3g}",
+        row.goal,
+        row.note,
+    ]
+
+
+HEADINGS = ["work", "wall s", "CPU s", "peer", "wall s", "CPU s", "ratio", "goal", "note"]
+
+
+def seconds(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def machine_facts() -> dict[str, Any]:
+    """Where and when the figures were taken."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
