@@ -84,7 +84,7 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
                 capsize=2,
                 linewidth=1.2,
                 zorder=3,
-                markeredgecolor="white",
+                markeredgecolor="#111111" if star else "white",
                 markeredgewidth=0.6,
             )
         elif isinstance(layer, Histogram):
@@ -143,11 +143,12 @@ def plotly_figure(panels: Sequence[Panel]) -> Any:
     from plotly.subplots import make_subplots
 
     rows, columns = layout(len(panels))
+    maps = any(isinstance(layer, Heat) for panel in panels for layer in panel.layers)  # colour bars need room
     figure = make_subplots(
         rows=rows,
         cols=columns,
         subplot_titles=[panel.title for panel in panels],
-        horizontal_spacing=0.22 / columns,
+        horizontal_spacing=(0.34 if maps else 0.22) / columns,
         vertical_spacing=0.32 / rows,
     )
     shown: set[str] = set()
@@ -202,8 +203,14 @@ def _draw_plotly(figure: Any, layer: Any, row: int, column: int, shown: set[str]
         error = (
             None if layer.error is None else {"array": _list(np.nan_to_num(layer.error)), "thickness": 1.2, "width": 3}
         )
-        size = 15 if layer.marker == "star" else 7
-        marker = {"color": layer.colour, "symbol": layer.marker, "size": size, "line": {"color": "white", "width": 0.7}}
+        star = layer.marker == "star"
+        size = 15 if star else 7
+        marker = {
+            "color": layer.colour,
+            "symbol": layer.marker,
+            "size": size,
+            "line": {"color": "#111111" if star else "white", "width": 0.7},
+        }
         figure.add_trace(
             go.Scatter(x=_list(layer.x), y=_list(layer.y), error_y=error, mode="markers", marker=marker, **group),
             **place,
@@ -227,9 +234,9 @@ def _draw_plotly(figure: Any, layer: Any, row: int, column: int, shown: set[str]
         axis = figure.get_subplot(row, column)
         low_y, high_y = axis.yaxis.domain
         bar = {
-            "title": {"text": layer.label, "side": "right"},
+            "title": {"text": layer.label, "side": "top", "font": {"size": 11}},
             "thickness": 12,
-            "len": high_y - low_y,
+            "len": (high_y - low_y) * 1.02,
             "x": axis.xaxis.domain[1] + 0.005,
             "y": (low_y + high_y) / 2,
         }

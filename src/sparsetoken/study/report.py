@@ -127,9 +127,10 @@ def _study_html(outcome: StudyOutcome, size: str) -> str:
     parts = [f"<section id='{escape(study.name)}'><h2>{escape(study.title)}</h2><p>{escape(study.question)}</p>"]
     if outcome.panels:
         figure = plotly_figure(outcome.panels)
-        parts.append(
-            figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True})
+        drawn = figure.to_html(
+            full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
         )
+        parts.append(f"<div style='max-width:{780 if len(outcome.panels) == 1 else 1280}px'>{drawn}</div>")
     found = made_from(study.findings, outcome.tables)
     if found is not None:
         parts.append(f"<p class='found'>{escape(found)}</p>")

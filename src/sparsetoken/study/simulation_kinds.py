@@ -41,7 +41,7 @@ def simulate_trial(
     sharpness: float | None = None,
 ) -> dict[str, Any]:
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
-    from ..simulate import simulate
+    from ..simulation import simulate
 
     chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
     result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)

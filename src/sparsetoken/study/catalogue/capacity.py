@@ -178,7 +178,7 @@ study = Study(
     "by dual "
     "weights that exclude one.",
     grids={
-        "quick": grids(SIZES, 40, {"pooled": 200, "attention": 200, "vectorized": 20}, 6),
+        "quick": grids(SIZES, 40, {"pooled": 200, "attention": 200, "vectorized": 20}, 12),
         "full": grids(FULL_SIZES, 200, {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10),
     },
     draw=draw,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..claims import Claim, Judgement, need
@@ -59,7 +61,8 @@ def loss_exact(model: str):
         simulated = select(need(tables, "simulated", ["train_loss"]), {"model": model})
         predicted = select(need(tables, "predicted", ["train_loss"]), {"model": model})
         simulated, predicted = (t.assign(log_loss=np.log(t["train_loss"])) for t in (simulated, predicted))
-        return judge_agreement(simulated, predicted, "log_loss", ["alpha1"], 0.5)
+        judged = judge_agreement(simulated, predicted, "log_loss", ["alpha1"], 0.5)
+        return replace(judged, predicted=f"log loss {judged.predicted}", measured=f"log loss {judged.measured}")
 
     return criterion
 

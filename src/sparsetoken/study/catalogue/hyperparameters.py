@@ -148,6 +148,10 @@ def draw(tables: Tables) -> list[Panel]:
             Heat(*grid, shown, diverging=diverging, log=not diverging),
             Points([best[x]], [best[y]], None, "best point", "#FFFFFF" if not diverging else "#111111", "star"),
         ]
+        rare = float(tables[table]["prevalence"].iloc[0])
+        checked = select(tables["spots_predicted"], {"prevalence": rare})
+        if table != "eta_q_beta" and not diverging:
+            layers.append(Points(checked[x], checked[y], None, "checked by simulation", "#D0D0D0", "x"))
         return Panel(title, AXES[x], AXES[y], layers, logx=log[0], logy=log[1])
 
     share, sharp = with_share(tables["share"]).sort_values("share"), tables["sharp"].sort_values("sharpness")

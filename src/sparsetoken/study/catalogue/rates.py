@@ -8,7 +8,7 @@ import numpy as np
 
 from ..claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, need, quantile
 from ..criteria import Fit, fit_line, select
-from ..panels import Layer, Line, Panel, Points, colour
+from ..panels import Layer, Line, Panel, Points, colour, marker
 from ..specification import Grid, Study, Tables
 from ..tables import extrapolate
 from .common import MODELS, PAPER, TEN_TOKENS
@@ -90,6 +90,7 @@ def draw(tables: Tables) -> list[Panel]:
                 measured["error"],
                 f"{model}: simulated, d → ∞",
                 colour(model),
+                marker(model),
             )
         )
     x = np.array([10.0, 1000.0])
