@@ -176,7 +176,7 @@ def test_importing_is_light_and_changes_nothing():
         f"assert before == {look}"
         "import scipy.stats, scipy.linalg, typer  # these set warning filters of their own\n"
         f"before = {look}"
-        "import sparsetoken.simulate, sparsetoken.cli\n"
+        "import sparsetoken.simulation, sparsetoken.cli\n"
         f"assert before == {look}"
         "assert not {'jax', 'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)\n"
     )

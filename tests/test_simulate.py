@@ -14,7 +14,7 @@ from sparsetoken.joint import descend
 from sparsetoken.losses import sigmoid, softplus
 from sparsetoken.measures import OutputLaw, attention_measures, measures, pooled_measures, vectorized_measures
 from sparsetoken.sampling import TensorData
-from sparsetoken.simulate import MODELS, SimulationResult
+from sparsetoken.simulation import MODELS, SimulationResult
 from sparsetoken.steps import two_steps
 from sparsetoken.trials import mean_and_error, parse_values, trial_seeds
 

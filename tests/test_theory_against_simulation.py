@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.simulate import simulate
+from sparsetoken.simulation import simulate
 
 TASK = Task(prevalence=0.4)
 CASES = [

@@ -18,7 +18,7 @@ _HOME = {
     "Logistic": "losses",
     "Square": "losses",
     "SmoothedHinge": "losses",
-    "simulate": "simulate",
+    "simulate": "simulation",
     "forecast": "theory",
     "forecast_grid": "theory",
     "plan": "planning",

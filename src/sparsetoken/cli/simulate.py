@@ -64,7 +64,7 @@ def simulate(
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
     """
-    from ..simulate import MODELS
+    from ..simulation import MODELS
     from ..task import Positions, Task, Training, whole_number
     from ..trials import parse_values, trial_seeds
     from .console import check_writable, print_table, write_csv, write_json
@@ -120,7 +120,7 @@ def _positions(text: str, kind: Any) -> Any:
 
 
 def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
-    from ..simulate import simulate as one_trial
+    from ..simulation import simulate as one_trial
     from ..study.executor import open_executor
     from ..study.progress import progress
 
@@ -141,7 +141,7 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
 
 
 def _trial(job: tuple, options: dict[str, Any]) -> Any:
-    from ..simulate import simulate as one_trial
+    from ..simulation import simulate as one_trial
 
     return one_trial(*job, **options)
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..simulate import simulate
+from ..simulation import simulate
 from ..task import Training
 from ..trials import mean_and_error, trial_seeds
 from .state import State

@@ -150,6 +150,22 @@ def draw_attended(
 
     qhat = q/||q||, u is xi's unit direction orthogonal to it, z standard Gaussian orthogonal to qhat.
     """
+    leading, scale, rng = draw_attended_leading(task, labels, seed, cosine, sharpness, activation)
+    features = draw_bulk(rng, len(labels), d - 2, leading=2)
+    features *= scale[:, None]
+    features[:, :2] = leading
+    return features
+
+
+def draw_attended_leading(
+    task: Task,
+    labels: np.ndarray,
+    seed: int,
+    cosine: float,
+    sharpness: float,
+    activation: Callable[[Any], Any] | None,
+) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    """The two leading coordinates (n, 2) of attended features, kappa (n,), and the generator for the rest."""
     rng = stream(seed, "features")
     n = len(labels)
     along, across, scale = np.empty(n), np.empty(n), np.empty(n)
@@ -158,7 +174,4 @@ def draw_attended(
         t = token_coordinates(rng, task, labels[which], cosine)
         along[which], across[which], scale[which] = mixture(task, t, labels[which] > 0, cosine, sharpness, activation)
     across += scale * rng.standard_normal(n)
-    features = draw_bulk(rng, n, d - 2, leading=2)
-    features *= scale[:, None]
-    features[:, 0], features[:, 1] = along, across
-    return features
+    return np.stack([along, across], axis=1), scale, rng

@@ -113,6 +113,7 @@ def simulate(
     equal_samples: bool = False,
     test_samples: int = 0,
     chunk: int | None = None,
+    device: str = "numpy",
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
@@ -125,6 +126,8 @@ def simulate(
     equal_samples  give pooled and vectorized n0 + n1 samples (models with a query have used D0 already)
     test_samples   also count errors on that many fresh bags (tensor sampler only)
     chunk          bags the tensor sampler draws at a time; changes memory use, never a result
+    device         "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX
+                   there. JAX draws other numbers of the same law. Reduced sampler; not for the vectorized model
     """
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
@@ -142,9 +145,25 @@ def simulate(
     n1 = n0 if schedule == "reuse" else sample_count("alpha1", training.alpha1, d)
     if equal_samples and model not in WITH_QUERY and schedule != "reuse":
         n1 += n0
-    trial = _TensorTrial if sampler == "tensor" else _ReducedTrial
+    trial = _device_trial(device, model, sampler) or (_TensorTrial if sampler == "tensor" else _ReducedTrial)
     with single_blas_thread():
         return trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+
+
+def _device_trial(device: str, model: str, sampler: str) -> type[_Trial] | None:
+    """The trial class for a JAX device, or None where NumPy is to be used."""
+    if device == "numpy":
+        return None
+    from .accelerated import wanted_device
+
+    found = wanted_device(device)
+    if found is None:
+        return None
+    if sampler != "reduced" or model == "vectorized":
+        if device == "auto":
+            return None
+        raise ValueError(f"device {device!r} serves the reduced sampler and models other than vectorized")
+    return type("_PlacedTrial", (_DeviceTrial,), {"device": found})
 
 
 class _Trial:
@@ -196,9 +215,7 @@ class _Trial:
             with self.clock.stage("features"):
                 x, y = self.features()
             with self.clock.stage("readout"):
-                fit = fit_erm(x, y, self.training.ridge, self.training.loss)
-            z = x @ fit.coef + fit.bias
-            readout = self.summary(fit.coef, fit.bias, z, y, fit.stopped, fit.gradient_norm)
+                readout = self.fit(x, y)
             del x
         with self.clock.stage("test_error"):
             overlaps = self.overlaps(readout.w)
@@ -232,6 +249,10 @@ class _Trial:
             overlaps=overlaps,
             seconds=self.clock.seconds,
         )
+
+    def fit(self, x: Any, y: np.ndarray) -> _Readout:
+        fit = fit_erm(x, y, self.training.ridge, self.training.loss)
+        return self.summary(fit.coef, fit.bias, x @ fit.coef + fit.bias, y, fit.stopped, fit.gradient_norm)
 
     def train_jointly(self) -> _Readout:
         raise NotImplementedError
@@ -293,6 +314,33 @@ class _ReducedTrial(_Trial):
     def overlaps(self, w: np.ndarray) -> dict[str, float]:
         special = {"pooled": 1, "vectorized": self.task.length}.get(self.model, 2)
         return _named_overlaps(self.model, w[:special], w)
+
+
+class _DeviceTrial(_ReducedTrial):
+    """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
+
+    device: Any = None
+
+    def features(self) -> tuple[Any, np.ndarray]:
+        from .accelerated import place_features
+
+        y = draw_labels(self.task, self.n1, self.seed, "1")
+        if self.model == "pooled":
+            rng = stream(self.seed, "features")
+            scale = np.full(self.n1, self.task.length**-0.5)
+            mean = self.task.strength * self.task.sparsity / self.task.length
+            leading = (scale * rng.standard_normal(self.n1) + mean * (y > 0))[:, None]
+        else:
+            leading, scale, _ = reduced.draw_attended_leading(
+                self.task, y, self.seed, self.cosine, self.sharpness, self.sigma
+            )
+        return place_features(leading, scale, self.d, self.seed, self.device), y
+
+    def fit(self, x: Any, y: np.ndarray) -> _Readout:
+        from .accelerated import fit_readout
+
+        fit = fit_readout(x, y, self.training.ridge, self.training.loss)
+        return self.summary(fit.coef, fit.bias, fit.outputs, y, fit.stopped, fit.gradient_norm)
 
 
 class _TensorTrial(_Trial):
