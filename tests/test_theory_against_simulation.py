@@ -1,8 +1,8 @@
 """Theory against simulation, for every model and loss.
 
 Finite dimension biases a mean by O(1/d): trials at d and 2d are extrapolated, 2 m(2d) - m(d), and compared with the limit at
-four standard errors of that combination, where the test error's own standard error at 2d is at most one per cent. Seeds are fixed;
-with 18 comparisons of independent means the chance of a false alarm would be about 1e-3 for a fresh seed.
+four standard errors of that combination, where the test error's own standard error at 2d is at most one per cent. Seeds are
+fixed; with 18 comparisons the chance of a false alarm would be about 1e-3 for a fresh seed.
 """
 
 import numpy as np

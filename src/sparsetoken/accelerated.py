@@ -114,7 +114,9 @@ def fit_readout(X: Any, labels: np.ndarray, ridge: float, loss: str | Loss, tole
         for iteration in range(1, 101):  # noqa: B007 (reported below)
             size = float(jnp.sqrt(gw @ gw + gb**2))
             forcing = min(0.1, size**0.5)
-            direction, k = _newton_direction(X, curvature, ridge, gw, gb, forcing)
+            # Losses with flat parts have no curvature there: a floor that vanishes with the gradient keeps steps sane.
+            lifted = jnp.maximum(curvature, min(0.1, size) / len(labels))
+            direction, k = _newton_direction(X, lifted, ridge, gw, gb, forcing)
             products += int(k)
             step, slope = 1.0, float(direction[:-1] @ gw + direction[-1] * gb)
             while True:

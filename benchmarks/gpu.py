@@ -1,0 +1,124 @@
+"""Theory sweeps and a large trial on an accelerator: `python -m benchmarks.gpu` (any JAX device; sizes shrink on a CPU).
+
+Prints, and with --json FILE writes: time, points a second, the floor set by memory bandwidth, and agreement with the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sparsetoken import Task, Training
+from sparsetoken.accelerated import fit_readout, place_features
+from sparsetoken.simulation import simulate
+from sparsetoken.theory import forecast
+from sparsetoken.theory.batch import erm_batch
+
+
+def copy_bandwidth() -> float:
+    """Bytes a second read and written by a large copy: the ceiling of everything memory-bound."""
+    size = 2**28 if jax.devices()[0].platform != "cpu" else 2**24
+    x = jnp.zeros(size, dtype=jnp.float32)
+    step = jax.jit(lambda x: x + 1)
+    step(x).block_until_ready()
+    start = time.perf_counter()
+    for _ in range(10):
+        x = step(x)
+    x.block_until_ready()
+    return 10 * 2 * x.nbytes / (time.perf_counter() - start)
+
+
+def theory_points(count: int) -> dict:
+    rng = np.random.default_rng(0)
+    grid = {
+        "strength": rng.uniform(1, 8, count),
+        "cosine": rng.uniform(0.2, 0.99, count),
+        "sharpness": rng.uniform(0.2, 4, count),
+        "alpha": np.exp(rng.uniform(np.log(0.3), np.log(10), count)),
+        "ridge": np.exp(rng.uniform(np.log(1e-5), np.log(1), count)),
+    }
+    erm_batch(Task(), **{k: v[:1024] for k, v in grid.items()})  # compile
+    start = time.perf_counter()
+    found = erm_batch(Task(), **grid)
+    seconds = time.perf_counter() - start
+    few = {k: v[:24] for k, v in grid.items()}
+    on_cpu = erm_batch(Task(), **few, device="cpu")
+    gap = max(float(np.max(np.abs(found[n][:24] / on_cpu[n] - 1))) for n in ("test_error", "norm_w", "V"))
+    return {
+        "points": count,
+        "seconds": seconds,
+        "points_per_second": count / seconds,
+        "largest_residual": float(found["residual"].max()),
+        "median_standard_error": float(np.median(found["standard_error"])),
+        "largest_relative_gap_to_cpu": gap,
+    }
+
+
+def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dict:
+    start = time.perf_counter()
+    device = "gpu" if jax.devices()[0].platform != "cpu" else "cpu"
+    found = simulate(task, training, d, 0, device=device)
+    cold = time.perf_counter() - start
+    start = time.perf_counter()
+    found = simulate(task, training, d, 1, device=device)
+    warm = time.perf_counter() - start
+    n = found.n1
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    X = place_features(rng.standard_normal((n, 2)), np.ones(n), d, 3, jax.devices()[0])
+    X.block_until_ready()
+    start = time.perf_counter()
+    fit = fit_readout(X, y, training.ridge, training.loss)
+    seconds = time.perf_counter() - start
+    passes = 2 * fit.products + 4 * fit.iterations
+    floor = passes * X.nbytes / bandwidth  # every pass reads all features once
+    expected = forecast(task, training, with_capacity=False)
+    return {
+        "d": d,
+        "length": task.length,
+        "n1": n,
+        "feature_gigabytes": X.nbytes / 1e9,
+        "cold_seconds": cold,
+        "warm_seconds": warm,
+        "stages": dict(found.seconds),
+        "stopped": found.stopped,
+        "gradient_norm": found.gradient_norm,
+        "test_error": found.test_error,
+        "theory": expected.test_error,
+        "readout_seconds": seconds,
+        "readout_passes": passes,
+        "readout_floor_seconds": floor,
+        "ratio_to_floor": seconds / floor,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    gpu = jax.devices()[0].platform != "cpu"
+    bandwidth = copy_bandwidth()
+    report: dict = {
+        "device": str(jax.devices()[0].device_kind),
+        "jax": jax.__version__,
+        "copy_bytes_per_second": bandwidth,
+    }
+    print(json.dumps(report), flush=True)
+    report["theory_points"] = theory_points(100_000 if gpu else 64)
+    print(json.dumps(report["theory_points"], indent=1), flush=True)
+    task = Task(length=100 if gpu else 20, strength=6.0)
+    training = Training(alpha0=2, alpha1=4, ridge=1e-3, eta_q=1000.0 if gpu else 100.0)
+    report["trial"] = large_trial(task, training, 20_000 if gpu else 400, bandwidth)
+    print(json.dumps(report["trial"], indent=1), flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
