@@ -52,7 +52,11 @@ def test_run_then_results(tmp_path, capsys):
     assert call("results", "--store", store) == 0
     assert "toy (15)" in capsys.readouterr().out
     assert call("results", "--store", store, "--study", "toy", "--limit", 3) == 0
-    assert "3 of 15 rows" in capsys.readouterr().out
+    assert "3 of 12 rows" in capsys.readouterr().out
+    assert call("results", "--store", store, "--kind", "line", "--columns", "x,value") == 0
+    assert "3 of 3 rows" in capsys.readouterr().out
+    assert call("results", "--store", store, "--kind", "line", "--columns", "weight") == 2
+    assert "line has no column 'weight'; it has x, value" in capsys.readouterr().err
     for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
         assert call("results", "--store", store, "--kind", "toy", "-o", tmp_path / f"t.{ending}") == 0
         assert len(read(tmp_path / f"t.{ending}")) == 12

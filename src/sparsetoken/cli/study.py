@@ -92,7 +92,8 @@ def results(
     kind: str = typer.Option(None, "--kind", help="Only this kind of trial."),
     failed: bool = typer.Option(False, "--failed", help="The failed trials and their tracebacks instead."),
     out: Path = typer.Option(None, "--out", "-o", help="Write all columns to a .csv, .parquet or .json file."),
-    limit: int = typer.Option(20, "--limit", min=1, help="Rows to print."),
+    limit: int = typer.Option(20, "--limit", min=1, help="Rows to print of each kind."),
+    columns: str = typer.Option(None, "--columns", help="Columns to print, such as alpha1,d,test_error."),
     store: Path = _STORE,
 ) -> None:
     """Look into the store: a summary, a table of some trials, or an export of them."""
@@ -117,7 +118,7 @@ def results(
     elif study is None and kind is None:
         _print_summary(rows, known)
     else:
-        _print_rows(tidy(done), limit)
+        _print_rows(done, limit, columns.split(",") if columns else None)
 
 
 def _run(
@@ -163,14 +164,20 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path) -> int:
 
 def _print_ledger(rows: list) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     colours = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
-    table = Table("claim", "predicted", "measured", "verdict", title="Claims", show_lines=False)
+    table = Table(
+        "claim, [dim]source, criterion[/]", "predicted", "measured", "verdict", title="Claims", show_lines=True
+    )
     for row in rows:
-        verdict = row.judgement.verdict
-        mark = f"[{colours[verdict]}]{verdict}[/]" + ("" if row.as_recorded else f" (recorded: {row.claim.expected})")
-        table.add_row(row.claim.statement, row.judgement.predicted, row.judgement.measured, mark)
+        claim, judged = row.claim, row.judgement
+        mark = f"[{colours[judged.verdict]}]{judged.verdict}[/]"
+        if not row.as_recorded:
+            mark += f"\n[bold]recorded: {claim.expected}[/]"
+        first = f"{escape(claim.statement)}\n[dim]{escape(claim.source)}; {escape(claim.rule)}[/]"
+        table.add_row(first, escape(judged.predicted), escape(judged.measured), mark)
     Console().print(table)
 
 
@@ -191,21 +198,30 @@ def _print_summary(rows: list, known: dict[str, int]) -> None:
         console.print("studies: " + ", ".join(f"{name} ({count})" for name, count in known.items()))
 
 
-def _print_rows(table, limit: int) -> None:
+def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
+    """A table a kind, with the columns asked for or as many varying ones as fit."""
     from rich.console import Console
     from rich.table import Table
 
-    if not len(table):
+    from ..study.tables import tidy
+
+    if not rows:
         typer.echo("no trials")
         return
-    varying = [column for column in table if table[column].astype(str).nunique() > 1] or list(table)[:8]
-    shown = Table(*varying)
-    for values in table[varying].head(limit).itertuples(index=False):
-        shown.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
-    Console().print(shown)
-    typer.echo(
-        f"{min(limit, len(table))} of {len(table)} rows; columns that do not vary are left out (--out has them all)"
-    )
+    console = Console()
+    for kind in dict.fromkeys(row.kind for row in rows):
+        table = tidy(row for row in rows if row.kind == kind)
+        for name in columns or ():
+            if name not in table:
+                raise ValueError(f"{kind} has no column {name!r}; it has {', '.join(table)}")
+        varying = [name for name in table if table[name].astype(str).nunique() > 1] or list(table)
+        shown = columns or varying[: max(2, console.width // 14)]
+        printed = Table(*shown, title=kind)
+        for values in table[shown].head(limit).itertuples(index=False):
+            printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
+        console.print(printed)
+        left = f"; not shown: {', '.join(n for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
+        typer.echo(f"{min(limit, len(table))} of {len(table)} rows{left}")
 
 
 def _duration(seconds: object) -> str:

@@ -180,8 +180,18 @@ def _scale(panel: Panel, axis: str) -> dict[str, Any]:
         return {"type": "linear"}
     values = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
     positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in values] or [np.ones(1)])
-    wide = np.log10(positive.max() / positive.min()) >= 2
-    return {"type": "log", "exponentformat": "power", "dtick": 1} if wide else {"type": "log", "dtick": "D2"}
+    low, high = float(positive.min()), float(positive.max())
+    if high / low >= 100:
+        return {"type": "log", "exponentformat": "power", "dtick": 1}
+    ticks = _round_numbers(low, high, many=high / low < 8)
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{v:g}" for v in ticks]}
+
+
+def _round_numbers(low: float, high: float, many: bool) -> list[float]:
+    """Round numbers from a little below `low` to a little above `high`, for logarithmic scales."""
+    steps = (1, 2, 3, 5, 7) if many else (1, 2, 5)
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    return [m * 10.0**e for e in decades for m in steps if 0.8 * low <= m * 10.0**e <= 1.25 * high]
 
 
 def _range(limits: tuple[float, float], log: bool) -> list[float]:
@@ -244,8 +254,7 @@ def _draw_plotly(figure: Any, layer: Any, row: int, column: int, shown: set[str]
         matrix = np.asarray(layer.z, float)
         if layer.log:  # the page shows logarithms in plain numbers
             matrix, low, high = np.log10(matrix), float(np.log10(low)), float(np.log10(high))
-            ticks = [m * 10.0**e for e in range(-6, 4) for m in (1, 2, 3, 5, 7)]
-            ticks = [v for v in ticks if low <= np.log10(v) <= high]
+            ticks = _round_numbers(10**low, 10**high, many=high - low < 0.9)
             bar |= {"tickvals": _list(np.log10(ticks)), "ticktext": [f"{v:g}" for v in ticks]}
         z = [_list(line) for line in matrix]
         figure.add_trace(

@@ -189,8 +189,9 @@ def findings(tables: Tables) -> str:
         f"optimum is flat, the "
         f"ends are not. (3) Use some ridge: the best on the map is λ = {ridge['ridge']:.2g}. (4) With rare positives "
         f"set η_b so that the bias "
-        f"step fits the base rate (best on the map: η_b = {rare['eta_b']:g}, η_w = {rare['eta_w']:.2g}); η_w matters "
-        "little over two orders of magnitude and harms only when it is so large that the first step saturates the loss."
+        f"step fits the base rate (best on the map: η_b = {rare['eta_b']:g}, η_w = {rare['eta_w']:.2g}). (5) η_w "
+        "hardly changes the direction of the query over two orders of magnitude, only its length, which belongs to (1); it harms "
+        "when it is so large that the first step saturates the loss."
     )
 
 
