@@ -168,9 +168,10 @@ def _print_ledger(rows: list) -> None:
     from rich.table import Table
 
     colours = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
-    table = Table(
-        "claim, [dim]source, criterion[/]", "predicted", "measured", "verdict", title="Claims", show_lines=True
-    )
+    table = Table(title="Claims", show_lines=True, expand=True)
+    for name, ratio in (("claim, [dim]source, criterion[/]", 6), ("predicted", 2), ("measured", 3)):
+        table.add_column(name, ratio=ratio)
+    table.add_column("verdict", min_width=9)
     for row in rows:
         claim, judged = row.claim, row.judgement
         mark = f"[{colours[judged.verdict]}]{judged.verdict}[/]"
@@ -213,14 +214,16 @@ def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
         table = tidy(row for row in rows if row.kind == kind)
         for name in columns or ():
             if name not in table:
-                raise ValueError(f"{kind} has no column {name!r}; it has {', '.join(table)}")
+                raise ValueError(f"{kind} has no column {name!r}; it has {', '.join(map(str, table))}")
         varying = [name for name in table if table[name].astype(str).nunique() > 1] or list(table)
         shown = columns or varying[: max(2, console.width // 14)]
         printed = Table(*shown, title=kind)
         for values in table[shown].head(limit).itertuples(index=False):
             printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
         console.print(printed)
-        left = f"; not shown: {', '.join(n for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
+        left = (
+            f"; not shown: {', '.join(str(n) for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
+        )
         typer.echo(f"{min(limit, len(table))} of {len(table)} rows{left}")
 
 

@@ -156,6 +156,7 @@ def draw(tables: Tables) -> list[Panel]:
 
     share, sharp = with_share(tables["share"]).sort_values("share"), tables["sharp"].sort_values("sharpness")
     lines: list[Layer] = [Line(share["share"], share["test_error"], "attention: theory", colour("attention"))]
+    lines.append(Line(share["share"], 1 - share["cos_q"], "1 − cos(q₂, ξ): theory", "#56B4E9", "dash"))
     lines.append(_spots(with_share(tables["share_spots"]), "share"))
     curve: list[Layer] = [Line(sharp["sharpness"], sharp["test_error"], "attention: theory", colour("attention"))]
     curve.append(_spots(tables["sharp_spots"], "sharpness"))
@@ -168,7 +169,9 @@ def draw(tables: Tables) -> list[Panel]:
         Panel("Sharpness of the trained softmax", AXES["sharpness"], AXES["test_error"], curve, logx=True),
         chart("eta_w_b", "eta_w", "eta_b", "cos_q", "Alignment, π = 0.2", (True, False), diverging=True),
         chart("eta_w_b", "eta_w", "eta_b", "test_error", "Test error, π = 0.2", (True, False)),
-        Panel(f"Splitting α₀ + α₁ = {TOTAL:g}", "share of the two steps, α₀/(α₀ + α₁)", AXES["test_error"], lines),
+        Panel(
+            f"Splitting α₀ + α₁ = {TOTAL:g}", "share of the two steps, α₀/(α₀ + α₁)", "test error; 1 − cosine", lines
+        ),
     ]
 
 
@@ -190,8 +193,8 @@ def findings(tables: Tables) -> str:
         f"ends are not. (3) Use some ridge: the best on the map is λ = {ridge['ridge']:.2g}. (4) With rare positives "
         f"set η_b so that the bias "
         f"step fits the base rate (best on the map: η_b = {rare['eta_b']:g}, η_w = {rare['eta_w']:.2g}). (5) η_w "
-        "hardly changes the direction of the query over two orders of magnitude, only its length, which belongs to (1); it harms "
-        "when it is so large that the first step saturates the loss."
+        "hardly changes the direction of the query over two orders of magnitude, only its length, which belongs to (1); it "
+        "harms when it is so large that the first step saturates the loss."
     )
 
 

@@ -245,7 +245,7 @@ def draw(tables: Tables) -> list[Panel]:
         "relu": ("elementwise, ReLU", colour("elementwise"), "dash"),
         "threshold": ("elementwise, thresholded", colour("elementwise"), "dot"),
         "fixed": (f"attention, k = {FIXED_SHARPNESS:g}", colour("attention"), "dash"),
-        "growing": ("attention, k growing", colour("attention"), "solid"),
+        "growing": ("attention, k = 0.75 sqrt(2 log L), near the best", colour("attention"), "solid"),
         "hardmax": ("hard max", colour("hardmax"), "dash"),
         "bayes": ("Bayes limit", COLOURS["bayes"], "dot"),
     }
