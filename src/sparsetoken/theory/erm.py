@@ -16,9 +16,10 @@ import numpy as np
 from ..losses import Loss, get_loss
 from ..task import real_number
 from .errors import AccuracyError, ConvergenceError
-from .fixed_point import AIM, TOLERANCE, Solution, grid_size, newton_compiled, traceable
+from .fixed_point import AIM, TOLERANCE, Solution, traceable
 from .laws import MAXIMUM_POINTS, Law
 from .measures import MEASURES, measures
+from .newton import newton
 from .nodes import Nodes, Population
 from .precision import in_double_precision
 
@@ -80,9 +81,10 @@ class ErmResult:
 
 def first_guess(loss: Loss, alpha: float, ridge: float, nodes: Nodes) -> np.ndarray:
     """A start for a large ridge, where w is nearly zero: bias from the prevalence, V and nu from their equations there."""
-    weight = np.asarray(nodes.weight).ravel() / nodes.T.shape[0]
-    y = np.asarray(nodes.y).ravel()
-    kappa2 = float((weight * np.asarray(nodes.kappa).ravel() ** 2).sum())
+    weights = np.asarray(nodes.weight) / nodes.T.shape[0]
+    kappa2 = float((weights * np.asarray(nodes.kappa) ** 2).sum())
+    y = np.array([1.0, -1.0])
+    weight = np.array([weights[np.asarray(nodes.y) == label].sum() for label in y])
     low, high = -20.0, 20.0
     for _ in range(60):
         b = 0.5 * (low + high)
@@ -104,12 +106,11 @@ def _aim(ridge: float, last: float) -> float:
 
 def continuation(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str]) -> Solution:
     """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
-    size = grid_size(nodes)
     current = max(ridge, 1.0)
     solution = None
     while current <= _LARGE_RIDGE * max(ridge, 1.0):
         guess = first_guess(loss, alpha, current, nodes)
-        solution = newton_compiled(loss, size, guess, alpha, current, nodes, _aim(current, ridge))
+        solution = newton(loss, nodes, guess, alpha, current, _aim(current, ridge))
         tried.append(f"ridge {current:.3g} from a cold start: residual {_residual(solution):.1e}")
         if _residual(solution) <= _ON_THE_WAY:
             break
@@ -120,7 +121,7 @@ def continuation(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: li
     floor = ridge if ridge > 0 else 1e-10
     while _residual(solution) <= _ON_THE_WAY and current > floor:
         target = max(current * factor, floor)
-        attempt = newton_compiled(loss, size, solution.x, alpha, target, nodes, _aim(target, floor))
+        attempt = newton(loss, nodes, solution.x, alpha, target, _aim(target, floor))
         spent += int(attempt.iterations)
         if _residual(attempt) <= (_ON_THE_WAY if target > floor else TOLERANCE):
             solution, current = attempt, target
@@ -131,7 +132,7 @@ def continuation(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: li
         if factor > 0.97:
             break
     if ridge == 0 and current == floor:
-        solution = newton_compiled(loss, size, solution.x, alpha, 0.0, nodes)
+        solution = newton(loss, nodes, solution.x, alpha, 0.0)
         current = 0.0
     if current != ridge:
         raise ConvergenceError(
@@ -146,12 +147,12 @@ def solve_nodes(
 ) -> Solution:
     """The fixed point on given nodes, from `start` if that works, else by continuation."""
     if start is not None:
-        solution = newton_compiled(loss, grid_size(nodes), np.asarray(start, dtype=float), alpha, ridge, nodes)
+        solution = newton(loss, nodes, start, alpha, ridge)
         if _residual(solution) <= TOLERANCE:
             return solution
         tried.append(f"warm start: residual {_residual(solution):.1e}")
     solution = continuation(loss, alpha, ridge, nodes, tried)
-    if _residual(solution) > TOLERANCE:
+    if not _residual(solution) <= TOLERANCE:
         raise ConvergenceError(
             f"residual {_residual(solution):.1e} > {TOLERANCE:g} at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}; tried "
             + "; ".join(tried[-6:])

@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.special
 import numpy as np
-from jax.scipy.special import ndtri
+import scipy.special
 
-from ..losses import Loss
+from ..losses import Loss, namespace
 from .nodes import Nodes
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
@@ -109,13 +110,14 @@ def quadrature(nodes: Nodes, size: int):
     The quadrature comes first in the shape, so that sums over it add long rows.
     """
     offset = nodes.offset
-    place = jnp.arange(size).reshape(size, *[1] * offset.ndim)
+    xp = namespace(offset)
+    place = np.arange(size).reshape(size, *[1] * offset.ndim)
     if size <= STRATA:
-        zeta = ndtri((place + offset) / size)
-        return zeta, jnp.full(zeta.shape, 1.0 / size)
+        zeta = (scipy.special if xp is np else jax.scipy.special).ndtri((place + offset) / size)
+        return zeta, xp.full(zeta.shape, 1.0 / size)
     step = 2 * _HALF_RANGE / size
     zeta = -_HALF_RANGE + step * (place + offset)
-    w = jnp.exp(-0.5 * zeta**2)
+    w = xp.exp(-0.5 * zeta**2)
     return zeta, w / w.sum(0)
 
 
@@ -303,18 +305,19 @@ def evaluate(loss: Loss, x, alpha, ridge, nodes: Nodes, grid):
     return Solution(x, F, explicit + through @ slopes, each, averages[:, 5], 0)
 
 
-_LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns
+LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns
 
 
 def _direction(F, J):
     d = jnp.linalg.solve(J[:5], -F)
-    return d / jnp.maximum(1.0, jnp.max(jnp.abs(d) / _LONGEST))
+    return d / jnp.maximum(1.0, jnp.max(jnp.abs(d) / LONGEST))
 
 
 def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, aim=AIM, max_iterations: int = 60) -> Solution:
     """Newton's method with step reduction on ||F||, until the largest entry of F is below `aim`.
 
-    Traceable and batchable; one evaluation of (F, J) an iteration.
+    Traceable and batchable, for derivatives and batches; one evaluation of (F, J) an iteration. A single solve goes by
+    `theory.newton`, which does the same steps.
     """
     replicates = nodes.T.shape[-2]
     grid = quadrature(nodes, size)
@@ -341,6 +344,3 @@ def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, aim=AIM, max_i
     far = jnp.full(5, 1e150)
     nothing = Solution(x0, far, jnp.eye(6, 5), jnp.zeros((replicates, 5)), jnp.zeros(replicates), jnp.asarray(0))
     return jax.lax.while_loop(unfinished, body, (nothing, jnp.zeros(5), jnp.asarray(1.0)))[0]
-
-
-newton_compiled = jax.jit(newton, static_argnums=(0, 1), static_argnames=("max_iterations",))
