@@ -139,6 +139,8 @@ def _one_a_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
     """The label of each bag from labels of all its tokens, which must agree."""
     import pandas as pd
 
+    from .models.bags import shown
+
     starts = np.repeat(bags.starts, bags.lengths)
     missing = pd.isna(values)
     if missing.any():
@@ -148,14 +150,15 @@ def _one_a_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
         row = int(np.argmax(differs))
         raise ValueError(
             f"bag {_name(bags, row)} has more than one label in column {label!r}: "
-            f"{values[starts[row]]!r} and {values[row]!r}"
+            f"{shown(values[starts[row]])} and {shown(values[row])}"
         )
     return _plain(values[bags.starts])
 
 
 def _name(bags: Bags, row: int) -> str:
-    name = bags.ids[int(np.searchsorted(bags.starts, row, side="right")) - 1]
-    return repr(name.item() if isinstance(name, np.generic) else name)
+    from .models.bags import shown
+
+    return shown(bags.ids[int(np.searchsorted(bags.starts, row, side="right")) - 1])
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:
@@ -168,15 +171,17 @@ def _plain(labels: np.ndarray) -> np.ndarray:
 
 
 def _labels_apart(bags: Bags, path: Path, bag: str, label: str) -> np.ndarray:
+    from .models.bags import shown
+
     table = _read_table(path)
     for name in (bag, label):
         if name not in table.columns:
             raise ValueError(f"{path} has no column {name!r}; its columns are {_listed(table.columns)}")
     twice = table[bag].duplicated()
     if twice.any():
-        raise ValueError(f"{path} names bag {table[bag][twice].iloc[0]!r} twice")
+        raise ValueError(f"{path} names bag {shown(table[bag][twice].iloc[0])} twice")
     if table[label].isna().any():
-        raise ValueError(f"bag {table[bag][table[label].isna()].iloc[0]!r} has no label in {path}")
+        raise ValueError(f"bag {shown(table[bag][table[label].isna()].iloc[0])} has no label in {path}")
     return _plain(bags.labels(table.set_index(bag)[label]))
 
 

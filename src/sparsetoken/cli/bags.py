@@ -286,14 +286,14 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2, sharey=True)
     places = list(range(len(found)))[::-1]
-    for axis, field, name in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC (area under the ROC curve)")):
+    for axis, field, name in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC")):
         values = [getattr(e, field) for e in found]
         errors = [getattr(e, f"{field}_error") for e in found]
         axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color="#1f5a99")
         axis.set_xlabel(f"{name}, held out (mean ± s.e.)")
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
-    figure.suptitle(title, fontsize=9, wrap=True)
+    figure.suptitle(title.replace("; ", "\n"), fontsize=9)
     buffer = BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
         figure.savefig(buffer, format=kind, dpi=150)

@@ -22,9 +22,7 @@ from .witness_prior import ExactCount, IndependentRate
 
 Prior = ExactCount | IndependentRate
 
-ITERATIONS = 50
 TOLERANCE = 1e-4  # of the relative change of xhat
-STRENGTH_ROUNDS = 8
 STRENGTH_TOLERANCE = 3e-3
 STRENGTHS = (0.05, 30.0)
 
@@ -57,7 +55,7 @@ def pass_messages(
     strength: float,
     prior: Prior,
     share: np.ndarray | None = None,
-    iterations: int = ITERATIONS,
+    iterations: int = 50,
 ) -> Passed:
     """Iterate the equations at the module's head to their fixed point (halving the step where they oscillate)."""
     d = tokens.shape[1]
@@ -88,6 +86,17 @@ def pass_messages(
             break
     length = max(np.sqrt(squared), np.finfo(float).tiny)
     return Passed(x / np.sqrt(d), field / (theta * length), v, count, converged)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to iterate: rounds of strength and messages, and iterations of the messages in each."""
+
+    rounds: int
+    iterations: int
+
+
+SEARCH, FINAL = Effort(3, 12), Effort(8, 50)  # to compare priors, and to settle the chosen one
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,7 @@ def fit_strength(
     first: float,
     fixed: bool,
     learn_rate: bool,
+    effort: Effort,
 ) -> tuple[float, Prior, Passed]:
     """Alternate messages at the current strength with the strength (and rate) that makes the fields likeliest.
 
@@ -132,8 +142,8 @@ def fit_strength(
     positive bags' mean log likelihood ratio, and theta = mu / sqrt(m) with m the messages' own estimate.
     """
     theta = first
-    passed = pass_messages(tokens, starts, weights, theta, prior)
-    for _ in range(0 if fixed and not learn_rate else STRENGTH_ROUNDS):
+    passed = pass_messages(tokens, starts, weights, theta, prior, None, effort.iterations)
+    for _ in range(0 if fixed and not learn_rate else effort.rounds):
         before = theta, prior
         if not fixed:
             here = prior
@@ -148,7 +158,7 @@ def fit_strength(
         still = abs(theta / before[0] - 1.0) < STRENGTH_TOLERANCE
         if still and (not learn_rate or abs(prior.rate / before[1].rate - 1.0) < 0.02):  # type: ignore[union-attr]
             break
-        passed = pass_messages(tokens, starts, weights, theta, prior, passed.share)
+        passed = pass_messages(tokens, starts, weights, theta, prior, passed.share, effort.iterations)
     return theta, prior, passed
 
 

@@ -156,8 +156,8 @@ class Bags:
         if lengths.min() != lengths.max():
             other = int(np.argmax(lengths != lengths[0]))
             raise ValueError(
-                f"all bags must have the same number of tokens: bag {self.ids[0]!r} has {lengths[0]}, "
-                f"bag {self.ids[other]!r} has {lengths[other]}"
+                f"all bags must have the same number of tokens: bag {shown(self.ids[0])} has {lengths[0]}, "
+                f"bag {shown(self.ids[other])} has {lengths[other]}"
             )
         return int(lengths[0])
 
@@ -188,7 +188,7 @@ class Bags:
         feature = column if self.feature_names is None else repr(str(self.feature_names[column]))
         value = "NaN" if np.isnan(self.tokens[row, column]) else "inf"
         raise ValueError(
-            f"Input contains {value}: bag {_shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}"
+            f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}"
         )
 
 
@@ -220,7 +220,8 @@ def is_groupby(X: Any) -> bool:
     return hasattr(X, "ngroups") and hasattr(X, "grouper" if hasattr(type(X), "grouper") else "_grouper")
 
 
-def _shown(name: Any) -> str:
+def shown(name: Any) -> str:
+    """A bag's id (or a label) as messages give it: plain, without NumPy's type names."""
     return repr(name.item() if isinstance(name, np.generic) else name)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
-from .bags import Bags
+from .bags import Bags, shown
 from .checks import checked_bags
 
 
@@ -60,15 +60,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         signs = np.where(codes == 1, 1.0, -1.0)
         weights = weights * self._class_factors(signs, weights)
         kept = signs[weights > 0]
-        if len(self.classes_) < 2 or len(np.unique(kept)) < 2:
-            only = (
-                self.classes_[0]
-                if len(self.classes_) == 1
-                else self.classes_[int(kept[0] > 0)]
-                if len(kept)
-                else "none"
-            )
-            raise ValueError(f"y must hold two classes; these bags have only one class: {only!r}")
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold two classes; these bags have only one class: {shown(self.classes_[0])}")
+        if len(np.unique(kept)) < 2:
+            raise ValueError("y must hold two classes; the bags of positive weight have only one class or none")
         return signs, weights
 
     def _class_factors(self, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:

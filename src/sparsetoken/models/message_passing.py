@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..task import real_number, whole_number
-from .amp import Fit, Passed, Prior, first_strength, fit_strength, log_ratios, training_ratios
+from .amp import FINAL, SEARCH, Effort, Fit, Passed, Prior, first_strength, fit_strength, log_ratios, training_ratios
 from .bags import Bags
 from .base import BagClassifier, per_bag
 from .calibration import Calibration, fit_calibration
@@ -64,18 +65,19 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         priors = self._priors(bags, signs)
         self.scaler_ = BagScaler(compress=True).fit(bags) if self.scale else None
         bags = scaled_bags(self.scaler_, bags)
-        noise = estimate_noise(bags[signs < 0].tokens) if self.whiten else None
-        self.noise_mean_ = np.zeros(bags.n_features) if noise is None else noise.mean
-        self.noise_whitening_ = None if noise is None else noise.whitening
-        self.noise_shrinkage_ = 1.0 if noise is None else noise.shrinkage
+        noise = (
+            estimate_noise(bags[signs < 0].tokens) if self.whiten else Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
+        )
+        self.noise_mean_, self.noise_whitening_ = noise.mean, noise.whitening
+        self.noise_scale_, self.noise_shrinkage_ = noise.scale, noise.shrinkage
         bags = self._whitened(bags)
         positive, negative = bags[signs > 0], bags[signs < 0]
         odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-        p = weights / weights.sum()
+        problem = _Problem(positive, negative, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
         best: Fit | None = None
         worse = 0
         for prior in priors:
-            fit = _fit_prior(positive, negative, prior, strength, isinstance(self.sparsity, str), odds, p, signs)
+            fit = problem.fit(prior, SEARCH if len(priors) > 1 else FINAL)
             if best is None or fit.loss < best.loss:
                 best, worse = fit, 0
             else:
@@ -84,6 +86,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
                 break
         if best is None:
             raise ValueError("sparsity leaves no number of signal tokens that fits these bags")
+        if len(priors) > 1:
+            best = problem.fit(best.prior, FINAL, best.strength)
         self._keep(best)
         scores = np.empty(len(signs))
         scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, best)
@@ -131,7 +135,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _whitened(self, bags: Bags) -> Bags:
         if not self.whiten:
             return bags
-        noise = Noise(self.noise_mean_, self.noise_whitening_, self.noise_shrinkage_)
+        noise = Noise(self.noise_mean_, self.noise_whitening_, self.noise_scale_, self.noise_shrinkage_)
         return bags.with_tokens(noise.whitened(bags.tokens))
 
     def _prepared(self, X: Any) -> Bags:
@@ -165,25 +169,36 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return weighted_bag_sum(self._weights(white), white.tokens, white.starts)
 
 
-def _fit_prior(
-    positive: Bags,
-    negative: Bags,
-    prior: Prior,
-    strength: float | None,
-    learn: bool,
-    odds: float,
-    p: np.ndarray,
-    signs: np.ndarray,
-) -> Fit:
-    share = float(np.average(prior.expected_share(positive.lengths), weights=positive.lengths))
-    first = strength or first_strength(positive.tokens, negative.tokens, share)
-    copies = p[signs > 0] / p[signs > 0].mean()
-    learn_rate = learn and isinstance(prior, IndependentRate)
-    theta, prior, passed = fit_strength(
-        positive.tokens, positive.starts, copies, prior, first, strength is not None, learn_rate
-    )
-    fit = Fit(theta, prior, passed, float("nan"))
-    ratios = np.empty(len(signs))
-    ratios[signs > 0], ratios[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, fit)
-    loss = float(p @ np.logaddexp(0.0, -signs * (ratios + odds)))
-    return Fit(theta, prior, passed, loss)
+@dataclass(frozen=True)
+class _Problem:
+    """Training bags of both classes, and what is known beforehand (strength None: unknown)."""
+
+    positive: Bags
+    negative: Bags
+    signs: np.ndarray
+    p: np.ndarray
+    odds: float
+    strength: float | None
+    learn_rate: bool
+
+    def fit(self, prior: Prior, effort: Effort, first: float | None = None) -> Fit:
+        """Messages, strength (and rate) under one prior, with the labels' loss on the training bags' fields."""
+        positive, signs = self.positive, self.signs
+        share = float(np.average(prior.expected_share(positive.lengths), weights=positive.lengths))
+        theta, prior, passed = fit_strength(
+            positive.tokens,
+            positive.starts,
+            self.p[signs > 0] / self.p[signs > 0].mean(),
+            prior,
+            self.strength or first or first_strength(positive.tokens, self.negative.tokens, share),
+            self.strength is not None,
+            self.learn_rate and isinstance(prior, IndependentRate),
+            effort,
+        )
+        fit = Fit(theta, prior, passed, float("nan"))
+        ratios = np.empty(len(signs))
+        ratios[signs > 0], ratios[signs < 0] = training_ratios(
+            positive.starts, self.negative.tokens, self.negative.starts, fit
+        )
+        loss = float(self.p @ np.logaddexp(0.0, -signs * (ratios + self.odds)))
+        return Fit(theta, prior, passed, loss)

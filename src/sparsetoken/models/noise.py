@@ -8,50 +8,61 @@ import numpy as np
 
 from ..threads import single_blas_thread
 
-# With this much of the identity in the covariance whitening would change nothing but the scale.
-NEARLY_WHITE = 0.99
-# Directions whose variance is below this share of the average are noise of the estimate, not of the tokens.
-SMALLEST_VARIANCE = 1e-6
+SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """x -> (x - mean) @ whitening, or (x - mean) alone where whitening is None.
+    """x -> (x - mean) @ whitening, or (x - mean) / scale where whitening is None.
 
     shrinkage  the share of the identity in the covariance (1: nothing to whiten)
     """
 
     mean: np.ndarray
     whitening: np.ndarray | None
+    scale: float
     shrinkage: float
 
     def whitened(self, tokens: np.ndarray) -> np.ndarray:
         dtype = tokens.dtype
         centred = tokens - self.mean.astype(dtype)
-        return centred if self.whitening is None else centred @ self.whitening.astype(dtype)
+        if self.whitening is None:
+            return centred / dtype.type(self.scale)
+        return centred @ self.whitening.astype(dtype)
 
 
 def estimate_noise(tokens: np.ndarray) -> Noise:
-    """Mean and Ledoit-Wolf covariance  (1 - s) S + s tr(S)/d I  of tokens taken to be noise, as a symmetric whitening.
+    """Mean and shrunk covariance  C = (1 - s) S + s tr(S)/d I  of tokens taken to be noise, as a symmetric whitening.
 
-    The shrinkage s is the one that loses least in expectation; it tends to 1 where the features are uncorrelated and
-    the tokens few, so white noise is left (almost) alone.
+    The share s is the one at which the covariance of one half of the tokens makes the other half likeliest:
+    max over s of  -(1/2) sum_j [log c_j + a_j / c_j],  c_j the eigenvalues of C, a_j the other half's variances along
+    its eigenvectors. White noise is thus left alone however few its tokens, while directions of little noise, the ones
+    that matter most, keep their size where the tokens are many.
     """
-    from sklearn.covariance import ledoit_wolf_shrinkage
-
     x = tokens.astype(np.float64)
     mean = x.mean(axis=0)
     x -= mean
     d = x.shape[1]
+    average = float(np.mean(np.square(x)))
+    if not average > 0.0 or len(x) < 4:  # a handful of tokens, or all of them alike
+        return Noise(mean, None, float(np.sqrt(average)) or 1.0, 1.0)
     with single_blas_thread():
-        shrinkage = float(ledoit_wolf_shrinkage(x, assume_centered=True)) if d > 1 and len(x) > 1 else 1.0
-        sample = x.T @ x / max(len(x), 1)
-        average = float(np.trace(sample)) / d
-        if not average > 0.0:  # a single noise token, or all of them alike
-            return Noise(mean, None, 1.0)
-        if shrinkage > NEARLY_WHITE:
-            return Noise(mean, np.eye(d) / np.sqrt(average) if abs(average - 1.0) > 0.02 else None, shrinkage)
-        covariance = (1.0 - shrinkage) * sample + shrinkage * average * np.eye(d)
-        variances, directions = np.linalg.eigh(covariance)
-    variances = np.maximum(variances, SMALLEST_VARIANCE * average)
-    return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, shrinkage)
+        shrinkage = _best_shrinkage(x[::2], x[1::2])
+        if shrinkage == 1.0:
+            return Noise(mean, None, float(np.sqrt(average)), 1.0)
+        variances, directions = np.linalg.eigh((1.0 - shrinkage) * (x.T @ x / len(x)) + shrinkage * average * np.eye(d))
+    return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
+
+
+def _best_shrinkage(first: np.ndarray, second: np.ndarray) -> float:
+    sample = first.T @ first / len(first)
+    average = float(np.trace(sample)) / len(sample)
+    if not average > 0.0:
+        return 1.0
+    variances, directions = np.linalg.eigh(sample)
+    other = np.mean(np.square(second @ directions), axis=0)
+    values = []
+    for s in SHRINKAGES:
+        c = (1.0 - s) * np.maximum(variances, 0.0) + s * average
+        values.append(-float(np.sum(np.log(c) + other / c)))
+    return SHRINKAGES[int(np.argmax(values))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bags import Bags
+from .bags import Bags, shown
 from .readout import ReadoutClassifier
 
 
@@ -26,5 +26,5 @@ class VectorizedClassifier(ReadoutClassifier):
     def _features(self, bags: Bags) -> np.ndarray:
         length = bags.equal_length()
         if length != self.length_:
-            raise ValueError(f"bag {bags.ids[0]!r} has {length} tokens, the training bags had {self.length_}")
+            raise ValueError(f"bag {shown(bags.ids[0])} has {length} tokens, the training bags had {self.length_}")
         return bags.tokens.reshape(len(bags), -1)
