@@ -16,7 +16,7 @@ import numpy as np
 from sparsetoken import Task, Training
 from sparsetoken.accelerated import fit_readout, place_features
 from sparsetoken.simulation import simulate
-from sparsetoken.theory import forecast
+from sparsetoken.theory import attention_law, erm, forecast
 from sparsetoken.theory.batch import erm_batch
 
 
@@ -78,6 +78,8 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
     passes = 2 * fit.products + 4 * fit.iterations
     floor = passes * X.nbytes / bandwidth  # every pass reads all features once
     expected = forecast(task, training, with_capacity=False)
+    # One trial's query deviates from its limit by O(1/sqrt d), more for long bags: compare at its own cosine and sharpness.
+    own = attention_law(task, found.cos_q, training.beta * found.norm_q)
     return {
         "d": d,
         "length": task.length,
@@ -90,6 +92,9 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
         "gradient_norm": found.gradient_norm,
         "test_error": found.test_error,
         "theory": expected.test_error,
+        "theory_at_its_own_query": erm(own, training.alpha1, training.ridge).test_error,
+        "cos_q": found.cos_q,
+        "theory_cos_q": expected.cos_q,
         "readout_seconds": seconds,
         "readout_passes": passes,
         "readout_floor_seconds": floor,
