@@ -252,7 +252,7 @@ def test_plan_refuses(arguments, options, words):
 
 
 def test_plan_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sparsetoken.planning.advice.CURVE_FACTORS", (0.5, 1.0, 2.0))
+    monkeypatch.setattr("sparsetoken.planning.advice.CURVE_FACTORS", (1.0, 2.0))
     files = ["--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.svg")]
     with pytest.raises(SystemExit) as ended:
         main(["plan", "-n", "400", "-d", "200", "--ask", "none", *files])
@@ -260,7 +260,7 @@ def test_plan_command(tmp_path, capsys, monkeypatch):
     assert "Expected test error" in capsys.readouterr().out
     made = json.loads((tmp_path / "plan.json").read_text())
     errors = {(row["learner"], row["n"]): row["value"] for row in made["curve"]}
-    assert errors["attention", 800] < errors["attention", 400] < errors["attention", 200]
+    assert errors["attention", 800] < errors["attention", 400]
     assert errors["optimal", 400] == pytest.approx(theory.bayes_limit(TASK, 2.0).test_error)
     assert "<svg" in (tmp_path / "plan.svg").read_text()
 

@@ -16,11 +16,16 @@ PICTURES = (".png", ".svg", ".pdf")
 
 @app.command()
 def plan(
+    source: Path = typer.Option(
+        None, "--from", help="A file of labelled bags (csv, csv.gz, parquet or npz): estimate the task from it."
+    ),
+    bag: str = typer.Option("bag_id", "--bag", help="With --from: column of the bag ids."),
+    label: str = typer.Option("label", "--label", help="With --from: column of the labels."),
     length: int = typer.Option(10, help="L, tokens a bag."),
     sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
     strength: float = typer.Option(5.0, help="θ, the signal's size."),
     prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
-    n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand."),
+    n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand (with --from: those of the file)."),
     d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
     criterion: str = typer.Option(
         "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
@@ -46,15 +51,23 @@ def plan(
         check_writable(file)
     if plot is not None and plot.suffix not in PICTURES:
         raise ValueError(f"the plot's file must end in one of {', '.join(PICTURES)}, got {plot.name!r}")
-    if n is None or d is None:
-        raise ValueError("give the number of bags with -n and the tokens' dimension with -d")
-    task = Task(length, sparsity, strength, prevalence)
     questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
-    with _stages() as say:
-        made = make_plan(
-            task, n, d, criterion=criterion, target=target, loss=loss, questions=questions,
-            curve=curve or plot is not None, progress=say,
-        )  # fmt: skip
+    common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions}
+    common["curve"] = curve or plot is not None
+    made: Any
+    if source is not None:
+        from ..bag_files import read_bags
+        from ..planning import plan_for_bags
+
+        held = read_bags(source, bag, label)
+        with _stages() as say:
+            made = plan_for_bags(held.bags, held.labels, n=n, progress=say, **common)
+    else:
+        if n is None or d is None:
+            raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
+        task = Task(length, sparsity, strength, prevalence)
+        with _stages() as say:
+            made = make_plan(task, n, d, loss=loss, progress=say, **common)
     typer.echo(str(made))
     if json_file is not None:
         write_json(json_file, made.to_dict())

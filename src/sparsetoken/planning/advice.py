@@ -78,6 +78,12 @@ class Plan:
                 return row.value
         raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}")
 
+    def classifier(self, **options: Any) -> Any:
+        """An `AttentionClassifier` with these settings (bags are standardised first; `scale=False` takes them as they are)."""
+        from .from_bags import staged_classifier
+
+        return staged_classifier(self.settings, **options)
+
     def to_dict(self) -> dict[str, Any]:
         s = self.settings
         chosen = {"share": s.share, "n0": self.n0, "n1": self.n1, "sharpness": s.sharpness, "cos_q": s.cos_q}

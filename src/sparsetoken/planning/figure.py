@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .advice import Plan
@@ -16,18 +17,28 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def learning_curves(plan: Plan) -> Any:
-    """A matplotlib figure of `plan.curve`."""
+def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
+    """A matplotlib figure of `plan.curve`, with measured points (`Check`) on it."""
     from matplotlib.figure import Figure
 
     if not plan.curve:
         raise ValueError("this plan has no learning curves: make it with curve=True")
+    checks = list(checks)
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for learner in LEARNERS:
         rows = [row for row in plan.curve if row["learner"] == learner]
         x, y = [row["n"] for row in rows], [row["value"] for row in rows]
         axes.plot(x, y, label=NAMES[learner], markersize=4, **_STYLES[learner])
+    for learner in LEARNERS:
+        points = [check for check in checks if check.learner == learner]
+        if points:
+            x, y, error = [c.n for c in points], [c.measured for c in points], [c.standard_error for c in points]
+            style = {"color": _STYLES[learner]["color"], "marker": _STYLES[learner]["marker"]}
+            axes.errorbar(
+                x, y, error, linestyle="none", capsize=3, fillstyle="none", markersize=9,
+                label=f"{NAMES[learner]}, measured", **style,
+            )  # fmt: skip
     axes.axvline(plan.n, color="grey", linestyle=":", label=f"n = {plan.n:,}")
     axes.set_xscale("log", base=2)
     ticks = sorted({row["n"] for row in plan.curve})

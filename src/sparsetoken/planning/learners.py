@@ -39,15 +39,20 @@ class Outlook:
     criterion: Criterion = field(default_factory=Criterion)
     loss: str | Loss = "logistic"
     _known: list[tuple[np.ndarray, Settings]] = field(default_factory=list, repr=False)
+    _solved: dict[tuple[Task, float, float | None], Settings] = field(default_factory=dict, repr=False)
     _limits: dict[tuple[Task, float], BayesLimit] = field(default_factory=dict, repr=False)
 
     def attention(self, task: Task, alpha: float, accuracy: float | None = None, starts: int = 1) -> Settings:
         """Tuned attention, from the nearest problem solved before where there is one."""
+        key = (task, float(alpha), accuracy)
+        if key in self._solved:
+            return self._solved[key]
         here = np.log([task.length, task.sparsity, task.strength, task.prevalence, alpha])
         distances = [float(np.abs(here - there).max()) for there, _ in self._known]
         near = self._known[int(np.argmin(distances))][1] if distances and min(distances) < _NEAR else None
         found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts)
         self._known.append((here, found))
+        self._solved[key] = found
         return found
 
     def bayes(self, task: Task, alpha: float) -> BayesLimit:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .advice import Plan
 from .learners import NAMES
+
+if TYPE_CHECKING:
+    from .from_bags import BagsPlan
 
 
 def _number(value: float, error: float) -> str:
@@ -37,4 +42,34 @@ def as_text(plan: Plan) -> str:
         lines += [f"  - {answer.words}" for answer in plan.answers]
     if plan.notes:
         lines += ["", "Notes", *(f"  - {note}" for note in plan.notes)]
+    return "\n".join(lines)
+
+
+def bags_as_text(found: BagsPlan) -> str:
+    """The estimate, the plan, and how the forecasts compare with measurement."""
+    e, t = found.estimate, found.estimate.task
+    shortest, longest = e.lengths
+    lines = [
+        f"These {e.n:,} bags look to the theory like",
+        f"  length L             {t.length} (from {shortest} to {longest})",
+        f"  sparsity R           {t.sparsity}",
+        f"  strength θ           {_number(t.strength, e.strength_error)}",
+        f"  prevalence π         {_number(t.prevalence, e.prevalence_error)}",
+        f"  effective dimension  {_number(e.dimension, e.dimension_error)} (of {e.d:,} features)",
+        *(f"  - {remark}" for remark in e.remarks),
+        "",
+        f"Forecast against measurement on parts of the bags ({found.checked_by.label})",
+        f"  {'learner':<16} {'bags':>6} {'forecast':>9} {'calibrated':>11} {'measured':>17}",
+    ]
+    for check in found.checks:
+        measured = f"{check.measured:.3f} ± {check.standard_error:.3f}"
+        calibrated = "-" if check.calibrated is None else f"{check.calibrated:.3f}"
+        mark = "   (calibrated here)" if check.fitted else "" if check.agrees(check.forecast) else "   forecast differs"
+        row = f"{check.n:>6,} {check.forecast:>9.3f} {calibrated:>11} {measured:>17}{mark}"
+        lines.append(f"  {NAMES[check.learner]:<16} {row}")
+    lines += ["", f"Rely on: {found.trust} ({found.words})"]
+    if found.more and found.trust != "measurement":
+        lines += ["", f"With more bags, calibrated ({found.checked_by.label})"]
+        lines += [f"  {NAMES[row['learner']]:<16} {row['n']:>7,} bags  {row['value']:.3f}" for row in found.more]
+    lines += ["", "The plan for a task as estimated", "", as_text(found.plan)]
     return "\n".join(lines)

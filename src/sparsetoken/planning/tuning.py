@@ -138,16 +138,15 @@ def tune_attention(
 ) -> Settings:
     """The staged attention classifier's best settings with alpha = n/d samples in all.
 
-    From the best `starts` of a small grid, or from the settings of a neighbouring problem (`near`). `accuracy` is that of
-    the test error in the final forecast; None leaves the search's own coarse value.
+    From the best `starts` of a small grid, to which the settings of a neighbouring problem (`near`) are added; the search
+    is shorter then. `accuracy` is that of the test error in the final forecast; None leaves the search's own coarse value.
     """
     search = _Search(task, alpha, loss, criterion, None if near is None else near.start)
-    if near is not None and near.point:
-        firsts = [np.asarray(near.point)]
-    else:
-        points = [np.array([logit(s), math.log(k), math.log(ridge)]) for s, k, ridge in _STARTS]
-        firsts = [points[i] for i in np.argsort([search.value(p) for p in points])[:starts]]
-    options = {"maxiter": 40 if near is None else 6, "ftol": 3e-4, "gtol": 1e-3}
+    points = [np.array([logit(s), math.log(k), math.log(ridge)]) for s, k, ridge in _STARTS]
+    if near is not None:
+        points.append(np.asarray(near.point))
+    firsts = [points[i] for i in np.argsort([search.value(p) for p in points])[:starts]]
+    options = {"maxiter": 40 if near is None else 8, "ftol": 3e-4, "gtol": 1e-3}
     ends = [
         minimize(search.log_value_and_slope, z, jac=True, method="L-BFGS-B", bounds=_BOUNDS, options=options)
         for z in firsts

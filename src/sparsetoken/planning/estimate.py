@@ -1,0 +1,203 @@
+"""What the bags at hand look like to the theory: strength, sparsity, prevalence, effective dimension, each with its error.
+
+Message passing on the (scaled, whitened) bags gives the effective strength mu = theta sqrt(m) that its token fields show,
+each bag's own contribution removed. The theory says how much of the direction n bags reveal, m(theta), so theta solves
+theta sqrt(m(theta)) = mu. The effective dimension is the number of directions over which the noise spreads,
+(tr C)^2/tr(C^2), with the sampling bias of the denominator taken off. Errors are jackknifed over groups of bags.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ..task import Task
+from ..theory import bayes_limit
+
+GROUPS = 6
+STRONGEST = 15.0  # effective strengths at this value are at the end of message passing's search
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens a bag that are tried
+_LEAST = 12  # bags of each class
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The task behind a set of bags, as far as they show it.
+
+    task                 the nearest task of the theory (mean length, whole number of signal tokens)
+    n, d                 bags and features as they are
+    dimension            effective dimension, with `dimension_error`
+    effective_strength   mu, what message passing sees
+    strength_error, prevalence_error   standard errors of the task's fields
+    lengths              shortest and longest bag
+    signal_found         whether held-out fields separate the classes beyond chance
+    remarks              what makes these bags differ from the theory's
+    """
+
+    task: Task
+    n: int
+    d: int
+    dimension: float
+    dimension_error: float
+    effective_strength: float
+    strength_error: float
+    prevalence_error: float
+    lengths: tuple[int, int]
+    signal_found: bool
+    remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = asdict(self)
+        return plain | {"task": self.task.to_dict(), "lengths": list(self.lengths), "remarks": list(self.remarks)}
+
+
+def effective_dimension(tokens: np.ndarray) -> float:
+    """(tr C)^2/tr(C^2) of the tokens' covariance C; for few tokens its bias, (tr S)^2/N in tr(S^2), is taken off."""
+    x = np.asarray(tokens, dtype=np.float64)
+    x = x - x.mean(axis=0)
+    N, d = x.shape
+    if d <= N:
+        S = x.T @ x / (N - 1)
+        trace, square = float(np.trace(S)), float((S * S).sum())
+    else:
+        gram = x @ x.T / (N - 1)
+        trace, square = float(np.trace(gram)), float((gram * gram).sum())
+    unbiased = max(square - trace**2 / N, trace**2 / d)
+    return float(np.clip(trace**2 / unbiased, 1.0, d))
+
+
+def strength_behind(task: Task, effective: float, alpha: float) -> float:
+    """theta with theta sqrt(m(theta)) = mu, m what message passing learns of the direction from alpha = n/d bags."""
+
+    def gap(theta: float) -> float:
+        return theta * bayes_limit(task.but(strength=theta), alpha).reachable_overlap ** 0.5 - effective
+
+    high = effective * 1.05 + 0.05
+    while gap(high) < 0 and high < 4 * effective + 4:
+        high *= 1.3
+    low = effective * 0.999
+    return high if gap(high) < 0 else float(brentq(gap, low, high, xtol=3e-3 * effective))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What message passing sees with exactly `count` signal tokens a positive bag.
+
+    effective   mu = theta sqrt(m): the scale of the fields themselves, which errors of both factors leave alone
+    evidence    mean log likelihood ratio of the positive bags, each without its own contribution
+    auc         of positive against negative bags' likelihood ratios
+    """
+
+    count: int
+    effective: float
+    evidence: float
+    auc: float
+    converged: bool
+
+
+def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
+    from sklearn.metrics import roc_auc_score
+
+    from ..models.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
+    from ..models.noise import estimate_noise
+    from ..models.witness_prior import ExactCount
+
+    noise = estimate_noise(scaled[~positive].tokens)
+    signal, other = (scaled[side].with_tokens(noise.whitened(scaled[side].tokens)) for side in (positive, ~positive))
+    prior = ExactCount(count)
+    share = float(np.average(prior.expected_share(signal.lengths), weights=signal.lengths))
+    first = first_strength(signal.tokens, other.tokens, share)
+    theta, _, passed = fit_strength(
+        signal.tokens, signal.starts, np.ones(len(signal)), prior, first, False, False, FINAL
+    )
+    ratios = training_ratios(signal.starts, other.tokens, other.starts, Fit(theta, prior, passed, float("nan")))
+    auc = float(roc_auc_score(np.repeat([1, 0], [len(ratios[0]), len(ratios[1])]), np.concatenate(ratios)))
+    effective = min(theta * passed.overlap**0.5, STRONGEST)
+    return _Seen(count, float(effective), float(ratios[0].mean()), auc, passed.converged)
+
+
+def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
+    """The number of signal tokens with the most evidence; the search ends once two more have less."""
+    most = float(np.median(scaled.lengths[positive])) / 2
+    best, worse = _look(scaled, positive, 1), 0
+    for count in COUNTS[1:]:
+        if count > most or worse == 2:
+            break
+        found = _look(scaled, positive, count)
+        best, worse = (found, 0) if found.evidence > best.evidence else (best, worse + 1)
+    return best
+
+
+def estimate(X: Any, y: Any) -> Estimate:
+    """Estimate the task behind labelled bags (any form of bags that `Bags` takes, any two labels)."""
+    from ..models import Bags, BagScaler
+
+    bags = X if isinstance(X, Bags) else Bags(X)
+    labels = np.asarray(y)
+    classes = np.unique(labels)
+    if labels.shape != (len(bags),):
+        raise ValueError(f"y must have one label a bag ({len(bags)}), got shape {labels.shape}")
+    if len(classes) != 2:
+        raise ValueError(f"y must hold two classes, got {len(classes)}")
+    positive = labels == classes[1]
+    n1, n0 = int(positive.sum()), int((~positive).sum())
+    for name, count in (("positive", n1), ("negative", n0)):
+        if count < _LEAST:
+            raise ValueError(f"an estimate needs at least {_LEAST} {name} bags, got {count}")
+    # Scaled by the negative bags' tokens: strength is measured against the noise, which the signal must not inflate.
+    scaled = bags.with_tokens(BagScaler().fit(bags[~positive]).scaled(bags.tokens))
+    seen = _best_count(scaled, positive)
+    groups = _groups(positive)
+    dimensions, effective = [], []
+    for g in range(GROUPS):
+        rows = np.flatnonzero(groups != g)
+        dimensions.append(effective_dimension(scaled[rows[~positive[rows]]].tokens))
+        effective.append(_look(scaled[rows], positive[rows], seen.count).effective)
+    dimension = effective_dimension(scaled[~positive].tokens)
+    lengths = bags.lengths
+    length = max(1, round(float(lengths[positive].mean())))
+    pi = float(positive.mean())
+    task = Task(length, min(seen.count, length), seen.effective, pi)
+    theta = strength_behind(task, seen.effective, len(bags) / dimension)
+    # Chance alone spreads an AUC by this much; the best of several counts was taken, hence three times.
+    found = seen.auc > 0.5 + 3 * ((n1 + n0 + 1) / (12 * n1 * n0)) ** 0.5
+    remarks = _remarks(lengths, seen, found, dimension, bags.n_features)
+    return Estimate(
+        task.but(strength=theta), len(bags), bags.n_features, dimension, _jackknife(dimensions), seen.effective,
+        _jackknife(effective) * theta / seen.effective, (pi * (1 - pi) / len(bags)) ** 0.5,
+        (int(lengths.min()), int(lengths.max())), found, tuple(remarks),
+    )  # fmt: skip
+
+
+def _groups(positive: np.ndarray) -> np.ndarray:
+    """A group for every bag, both classes dealt out evenly (in an order that a fixed seed shuffles)."""
+    groups = np.empty(len(positive), dtype=int)
+    rng = np.random.default_rng(0)
+    for side in (positive, ~positive):
+        where = rng.permutation(np.flatnonzero(side))
+        groups[where] = np.arange(len(where)) % GROUPS
+    return groups
+
+
+def _jackknife(values: list[float]) -> float:
+    """Standard error from leave-one-group-out values."""
+    x = np.asarray(values)
+    return float(np.sqrt((GROUPS - 1) / GROUPS * ((x - x.mean()) ** 2).sum()))
+
+
+def _remarks(lengths: np.ndarray, seen: _Seen, found: bool, dimension: float, d: int) -> list[str]:
+    remarks = []
+    if lengths.max() > 1.5 * lengths.min():
+        remarks.append(
+            f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes them all as average ones"
+        )
+    if seen.effective >= 0.99 * STRONGEST or not seen.converged:
+        remarks.append("message passing does not settle: these bags are far from the theory's")
+    if not found:
+        remarks.append("no signal beyond chance was found: the strength is an upper guess")
+    if dimension < 0.5 * d:
+        remarks.append(f"the features are correlated: {d} of them spread like {dimension:.0f} independent ones")
+    return remarks

@@ -1,0 +1,250 @@
+"""A plan for the bags at hand: estimate the task, forecast the learning curves, and compare them with measured ones.
+
+Real bags are never quite the theory's. So there are two forecasts: the plain one, from the estimated task alone, and one
+calibrated by a single measurement, each learner's strength being the one at which the theory meets what was measured on
+half of the bags. Both are checked at sizes that the calibration has not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..task import Task
+from .advice import QUESTIONS, Plan, plan
+from .criterion import Criterion
+from .estimate import STRONGEST, Estimate, estimate
+from .learners import NAMES, Outlook
+from .questions import FOUND, falling_root
+from .tuning import Settings
+
+FRACTIONS = (0.3, 0.5, 0.8)  # of the bags, to learn from; the others are tested on
+CALIBRATED_AT = 0.5
+EXTRAPOLATED = (1, 2, 4)  # times the bags at hand
+REPETITIONS = 6
+CHECKED = ("attention", "pooled", "message_passing")
+_CLOSE = 0.02  # losses this near count as equal
+_MOST = 0.8  # share of checks that must agree
+
+
+@dataclass(frozen=True)
+class Check:
+    """Forecasts beside their measurement on random parts of the bags (values of the criterion).
+
+    calibrated is None where the learner does no better than chance, and equals the measurement where it was made from it
+    (`fitted`).
+    """
+
+    learner: str
+    n: int
+    forecast: float
+    calibrated: float | None
+    measured: float
+    standard_error: float
+    fitted: bool
+
+    def agrees(self, value: float | None) -> bool:
+        """Whether a value agrees with the measurement: within three standard errors, or 0.02."""
+        return value is not None and abs(value - self.measured) <= max(3 * self.standard_error, _CLOSE)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "forecast_agrees": self.agrees(self.forecast),
+            "calibrated_agrees": self.agrees(self.calibrated),
+        }
+
+
+@dataclass(frozen=True)
+class BagsPlan:
+    """A plan for given bags.
+
+    estimate   what they look like to the theory
+    plan       the plan for a task like that (dimension: the effective one)
+    checks     forecasts beside measurements on parts of the bags; `checked_by` is their criterion
+    more       rows (learner, n, value): calibrated forecasts for as many, twice and four times as many bags
+    trust      what to rely on: "forecast", "calibrated" (its level measured, its shape from the theory) or "measurement"
+    words      why
+    """
+
+    estimate: Estimate
+    plan: Plan
+    checks: tuple[Check, ...]
+    checked_by: Criterion
+    more: tuple[dict[str, Any], ...]
+    trust: str
+    words: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "estimate": self.estimate.to_dict(),
+            "plan": self.plan.to_dict(),
+            "checked_by": str(self.checked_by),
+            "checks": [check.to_dict() for check in self.checks],
+            "more": list(self.more),
+            "trust": self.trust,
+            "words": self.words,
+        }
+
+    def figure(self) -> Any:
+        """The predicted learning curves with the measurements on them."""
+        from .figure import learning_curves
+
+        return learning_curves(self.plan, self.checks if str(self.checked_by) == str(self.plan.criterion) else ())
+
+    def __str__(self) -> str:
+        from .text import bags_as_text
+
+        return bags_as_text(self)
+
+
+def plan_for_bags(
+    X: Any,
+    y: Any,
+    *,
+    n: int | None = None,
+    criterion: Criterion | str = "error",
+    target: float | None = None,
+    questions: Iterable[str] = QUESTIONS,
+    curve: bool = True,
+    repetitions: int = REPETITIONS,
+    progress: Callable[[str], None] | None = None,
+) -> BagsPlan:
+    """Estimate the task behind labelled bags, plan for n of them (default: as many as there are), and check the forecasts.
+
+    Forecasts are checked where they can be: on random parts of the bags, learners trained on one part and tested on the
+    other, by test error or (where the criterion does not weigh by prevalence) AUC.
+    """
+    from ..models import Bags
+
+    say = progress or (lambda words: None)
+    bags = X if isinstance(X, Bags) else Bags(X)
+    labels = np.asarray(y)
+    say("estimating the task")
+    found = estimate(bags, labels)
+    judged = Criterion.of(criterion)
+    d = max(1, round(found.dimension))
+    made = plan(
+        found.task,
+        n or found.n,
+        d,
+        criterion=judged,
+        target=target,
+        questions=questions,
+        curve=curve,
+        progress=progress,
+    )
+    by = Criterion("error") if judged.weighs_prevalence else Criterion("auc")
+    checks, more = check_forecasts(bags, labels, found, by, repetitions, say)
+    trust, words = _verdict(checks, found)
+    return BagsPlan(found, made, tuple(checks), by, tuple(more), trust, words)
+
+
+def check_forecasts(
+    bags: Any, labels: np.ndarray, found: Estimate, by: Criterion, repetitions: int, say: Callable[[str], None]
+) -> tuple[list[Check], list[dict[str, Any]]]:
+    """Forecast, calibrated and measured values of every checked learner at every fraction, and calibrated ones beyond."""
+    outlook, d = Outlook(by), max(1, round(found.dimension))
+    positive = labels == np.unique(labels)[1]
+    sizes = {fraction: round(fraction * len(bags)) for fraction in FRACTIONS}
+    checks, more = [], []
+    for learner in CHECKED:
+        measured = {}
+        for fraction, n in sizes.items():
+            say(f"measuring {NAMES[learner]} at {n:,} bags")
+            makers: dict[str, Callable[[], Any]] = {
+                "attention": lambda n=n: staged_classifier(outlook.attention(found.task, n / d)),  # type: ignore[misc]
+                "pooled": _pooled,
+                "message_passing": partial(_message_passing, found),
+            }
+            measured[fraction] = _measure(makers[learner], bags, positive, n, by, repetitions)
+        say(f"calibrating {NAMES[learner]}")
+        task = _calibrated(outlook, learner, found.task, sizes[CALIBRATED_AT] / d, measured[CALIBRATED_AT][0])
+        for fraction, n in sizes.items():
+            value, error = measured[fraction]
+            plain = outlook.measured(learner, found.task, n / d).loss
+            calibrated = None if task is None else by.shown(outlook.measured(learner, task, n / d).loss)
+            checks.append(
+                Check(learner, n, by.shown(plain), calibrated, by.shown(value), error, fraction == CALIBRATED_AT)
+            )
+        if task is None:
+            continue
+        for factor in EXTRAPOLATED:
+            n = factor * len(bags)
+            more.append({"learner": learner, "n": n, "value": by.shown(outlook.measured(learner, task, n / d).loss)})
+    return checks, more
+
+
+def _calibrated(outlook: Outlook, learner: str, task: Task, alpha: float, measured: float) -> Task | None:
+    """The task with the strength at which a learner's forecast meets the measured loss; None near chance or out of range."""
+    if measured >= 0.95 * outlook.criterion.chance(task):
+        return None
+    aim = max(measured, 1e-4)
+    gap = lambda theta: outlook.measured(learner, task.but(strength=theta), alpha).loss - aim  # noqa: E731
+    status, theta = falling_root(gap, task.strength, 0.2, STRONGEST)
+    return task.but(strength=theta) if status == FOUND else None
+
+
+def staged_classifier(settings: Settings, **options: Any) -> Any:
+    """The estimator with a plan's settings; `options` are further parameters of `AttentionClassifier`."""
+    from ..models import AttentionClassifier
+
+    training = settings.training
+    chosen: dict[str, Any] = {"split": settings.share, "sharpness": settings.sharpness, "ridge": training.ridge}
+    chosen |= {"eta_w": training.eta_w, "eta_b": training.eta_b, "loss": training.loss}
+    return AttentionClassifier(training="staged", **(chosen | options))
+
+
+def _pooled() -> Any:
+    from ..models import PooledClassifier
+
+    return PooledClassifier()
+
+
+def _message_passing(found: Estimate) -> Any:
+    from ..models import MessagePassingClassifier
+
+    return MessagePassingClassifier(sparsity=found.task.sparsity)
+
+
+def _measure(make, bags, positive: np.ndarray, n: int, by: Criterion, repetitions: int) -> tuple[float, float]:
+    """Mean loss on the bags left out, and its standard error as an estimate of the expected loss at this size.
+
+    The error counts the bags' number and the scatter between parts, undivided: parts of one set of bags share what is
+    peculiar to it, so repeating them does not average it away.
+    """
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import train_test_split
+
+    losses = []
+    for seed in range(repetitions):
+        train, test = train_test_split(np.arange(len(bags)), train_size=n, stratify=positive, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # learners on small parts warn of weak fits: that is what is measured
+            scores = make().fit(bags[train], positive[train]).decision_function(bags[test])
+        if by.kind == "auc":
+            losses.append(1.0 - float(roc_auc_score(positive[test], scores)))
+        else:
+            losses.append(float(np.mean((scores > 0) != positive[test])))
+    mean = float(np.mean(losses))
+    sampling = mean * (1 - mean) / len(bags)
+    return mean, float(np.sqrt(np.var(losses, ddof=1) + sampling))
+
+
+def _verdict(checks: list[Check], found: Estimate) -> tuple[str, str]:
+    plain = sum(check.agrees(check.forecast) for check in checks)
+    fresh = [check for check in checks if not check.fitted]
+    calibrated = sum(check.agrees(check.calibrated) for check in fresh)
+    counts = (
+        f"{plain} of {len(checks)} forecasts agree with measurement, and {calibrated} of {len(fresh)} calibrated ones "
+        "at sizes that they had not seen"
+    )
+    if found.signal_found and plain >= _MOST * len(checks):
+        return "forecast", f"{counts}: these bags behave as the theory says"
+    if found.signal_found and calibrated >= _MOST * len(fresh):
+        return "calibrated", f"{counts}: take the curves' shape from the theory, their level from measurement"
+    return "measurement", f"{counts}: these bags are not like the theory's, rely on measurement alone"
