@@ -73,7 +73,8 @@ def forecast(
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
     """
     from ..task import Task, Training
-    from ..theory.forecast import MODELS, forecast_grid
+    from ..theory.forecast import MODELS
+    from ..theory.grid import forecast_grid
     from ..trials import parse_values
     from .console import check_writable, print_table, with_error, write_csv, write_json
 

@@ -5,8 +5,9 @@ from .bayes import BayesLimit, bayes_limit
 from .capacity import Capacity, capacity
 from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
-from .forecast import Forecast, forecast, forecast_grid
+from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
+from .grid import forecast_grid
 from .laws import (
     Law,
     attention_law,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -138,53 +136,3 @@ def forecast(
         result=result,
         **values,
     )
-
-
-def forecast_grid(
-    task: Task,
-    training: Training,
-    model: str | Sequence[str] = "attention",
-    *,
-    over: Mapping[str, Iterable[float]],
-    progress: Callable[[int, int], None] | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
-    """Forecasts on the grid spanned by `over` (names of Task or Training fields -> values), one flat row a point and model.
-
-    Points next to each other share their laws' random numbers and start from each other's solutions. `progress` is called
-    with (done, total). A point that fails is a row with its message in `failure`; the others are unaffected.
-    """
-    models = (model,) if isinstance(model, str) else tuple(model)
-    names = list(over)
-    for name in names:
-        if name not in task.__dataclass_fields__ and name not in training.__dataclass_fields__:
-            raise ValueError(
-                f"over: no field {name!r} in Task ({', '.join(task.__dataclass_fields__)}) or "
-                f"Training ({', '.join(training.__dataclass_fields__)})"
-            )
-    points = [dict(zip(names, values)) for values in product(*over.values())]
-    rows: list[dict[str, Any]] = []
-    done, total = 0, len(points) * len(models)
-    for name in models:
-        start = None
-        for point in points:
-            row, start = _row(task, training, name, point, start, options)
-            rows.append(row)
-            done += 1
-            if progress is not None:
-                progress(done, total)
-    return rows
-
-
-def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], np.ndarray | None]:
-    try:
-        t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
-        tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
-        found = forecast(t, tr, model, start=start if model != "bayes" else None, **options)
-    except (ValueError, ArithmeticError) as error:
-        return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    plain = found.to_dict()
-    next_start = None
-    if found.result is not None and np.isfinite(found.result.start).all():
-        next_start = found.result.start
-    return {**point, **plain, "failure": ""}, next_start
