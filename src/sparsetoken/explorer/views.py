@@ -45,7 +45,7 @@ def _layout(title: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> di
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 20, "t": 60, "b": 50},
-        "legend": {"orientation": "h", "y": -0.22},
+        "legend": {"orientation": "h", "y": -0.28, "yanchor": "top"},
         **more,
     }
 
@@ -57,6 +57,10 @@ def describe(state: State) -> str:
         f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; α₀ = {tr.alpha0:g}, "
         f"α₁ = {tr.alpha1:g}, λ = {tr.ridge:g}, η_q = {tr.eta_q:g}, {tr.loss}"
     )
+
+
+def _small(text: str) -> str:
+    return f'<span style="font-size:11px">{text}</span>'
 
 
 def figure_of(state: State, stage: str, alive: Alive = always) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def curves(state: State, stage: str, alive: Alive) -> dict[str, Any]:
                 "meta": "reachable",
             })  # fmt: skip
     layout = _layout(
-        f"Test error against samples<br><sup>{describe(state)}</sup>",
+        f"Test error against samples<br>{_small(describe(state))}",
         _axis("samples α₀ + α₁ = n/d", type="log"),
         _axis("test error", rangemode="tozero"),
         shapes=[{"type": "line", "x0": total, "x1": total, "y0": 0, "y1": 1, "yref": "paper",
@@ -142,9 +146,9 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     traces.append(
         line("sharpness k = β‖q₂‖", sharpness, line={"color": "#f59e0b", "dash": "dot"}, yaxis="y2", meta="k")
     )
-    note = "  (anti-aligned here: the query points away from the signal)" if found[alphas.index(here)].cos_q < 0 else ""
+    note = ": anti-aligned here" if found[alphas.index(here)].cos_q < 0 else ""
     layout = _layout(
-        f"Alignment after the two steps{note}<br><sup>{describe(state)}</sup>",
+        f"Alignment after the two steps{note}<br>{_small(describe(state))}",
         _axis("samples of the steps α₀ = n₀/d", type="log"),
         _axis("cosine with the signal", range=[-1.05, 1.05]),
         yaxis2=_axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
@@ -185,7 +189,7 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         "line": {"color": "grey", "dash": "dash"}, "meta": "alpha1",
     })  # fmt: skip
     layout = _layout(
-        f"Capacity: D₁ is separable below the line, not above<br><sup>{describe(state)}</sup>",
+        f"Capacity: D₁ is separable below the line, not above<br>{_small(describe(state))}",
         _axis("strength θ"),
         _axis("capacity α* = n₁/d", type="log"),
     )
@@ -245,7 +249,7 @@ def phase(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         "name": "here", "showlegend": False, "meta": "here",
     }  # fmt: skip
     layout = _layout(
-        f"{COLOURS[state.colour].capitalize()}<br><sup>{describe(state)}</sup>",
+        f"{COLOURS[state.colour].capitalize()}<br>{_small(describe(state))}",
         _axis(_title(state.x), type=_scale(state.x)),
         _axis(_title(state.y), type=_scale(state.y)),
     )
@@ -300,8 +304,9 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     ]  # fmt: skip
     share = float(after[places].sum())
     layout = _layout(
-        f"A positive bag, signal tokens red: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f}<br>"
-        f"<sup>{describe(state)}; cos(q₂, ξ) = {steps.cos_q:.2f} at d = {d}</sup>",
+        f"A positive bag, signal tokens red: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f} "
+        f"(cos(q₂, ξ) = {steps.cos_q:.2f} at d = {d})<br>"
+        f"{_small(describe(state))}",
         _axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),
         _axis("token", autorange="reversed"),
         xaxis2=_axis("attention weight", domain=[0.66, 1.0], rangemode="tozero"),

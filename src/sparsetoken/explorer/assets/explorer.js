@@ -106,7 +106,8 @@
   function table(rows) {
     const line = function (row) {
       const value = row.test_error === null ? "–" : row.test_error.toFixed(5);
-      const error = row.test_error === null ? row.failure : "± " + row.standard_error.toExponential(1);
+      const spread = row.standard_error > 0 ? "± " + row.standard_error.toExponential(1) : "exact";
+      const error = row.test_error === null ? row.failure : spread;
       const cells = [row.model === "bayes" ? "Bayes limit" : row.model, value, error];
       return element("Tr", { children: cells.map((cell) => element("Td", { children: cell })), id: "row-" + row.model });
     };
