@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
@@ -57,7 +58,7 @@ class TrialKind:
     version: int
     function: Callable[..., Any]
 
-    @property
+    @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(self.function).parameters
 
@@ -68,10 +69,10 @@ class TrialKind:
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The full flat specification: defaults filled in, values validated and made plain."""
         given = {name: plain(value, name, finite=True) for name, value in arguments.items()}
-        unknown = [name for name in given if name not in self.names()]
+        unknown = [name for name in given if name not in self.names]
         if unknown:
             raise ValueError(
-                f"trial kind {self.name!r} has no parameter {unknown[0]!r}; it has {', '.join(self.names())}"
+                f"trial kind {self.name!r} has no parameter {unknown[0]!r}; it has {', '.join(self.names)}"
             )
         full: dict[str, Any] = {}
         for name, parameter in self.parameters.items():
@@ -92,6 +93,7 @@ class TrialKind:
             full["seed"] = whole_number("seed", full["seed"], 0)
         return full
 
+    @cached_property
     def names(self) -> list[str]:
         """All flat parameter names."""
         names: list[str] = []

@@ -63,6 +63,7 @@ class Grid:
 
     def trials(self) -> list[Trial]:
         whole_number("repeats", self.repeats, 1)
+        whole_number("first seed", self.first_seed, 0)
         if any("seed" in part for part in (self.fixed, self.axes, *self.points)):
             raise ValueError(f"grid {self.name!r}: seed is set by repeats and the first seed, not by a grid")
         return list(self._trials())
@@ -72,11 +73,12 @@ class Grid:
         for point in self.points:
             for values in itertools.product(*self.axes.values()):
                 arguments = {**self.fixed, **point, **dict(zip(self.axes, values))}
+                first = Trial.of(self.kind, self.source, **arguments)
                 if not random:
-                    yield Trial.of(self.kind, self.source, **arguments)
+                    yield first
                     continue
                 for i in range(self.repeats):
-                    yield Trial.of(self.kind, self.source, **arguments, seed=self.first_seed + i)
+                    yield Trial(self.kind, {**first.arguments, "seed": self.first_seed + i}, self.source)
 
 
 @dataclass(frozen=True)

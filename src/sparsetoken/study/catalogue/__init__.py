@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 
-from ..specification import Study
+from ..specification import SIZES, Study
 
-NAMES: tuple[str, ...] = (
-    "fig1",
-    "alignment",
-    "anti-alignment",
-    "scaling",
-    "misalignment",
-    "capacity",
-    "rates",
-    "hyperparameters",
-    "interpolation",
-    "positions",
-    "limits",
-)
+# Name -> CPU seconds of the quick and of the full form, measured on one machine (two busy cores of 2026).
+COSTS: dict[str, tuple[float, float]] = {
+    "fig1": (54, 217),
+    "alignment": (5, 58),
+    "anti-alignment": (10, 44),
+    "scaling": (50, 361),
+    "misalignment": (23, 83),
+    "capacity": (43, 900),
+    "rates": (21, 120),
+    "hyperparameters": (32, 120),
+    "interpolation": (33, 200),
+    "positions": (27, 200),
+    "limits": (29, 150),
+}
+NAMES = tuple(COSTS)
 
 
 def get_studies(names: Sequence[str] | None = None) -> list[Study]:
@@ -28,4 +31,9 @@ def get_studies(names: Sequence[str] | None = None) -> list[Study]:
     if unknown:
         raise ValueError(f"there is no study {unknown[0]!r}; there are {', '.join(NAMES)}")
     chosen = [name for name in NAMES if names is None or name in names]
-    return [import_module(f".{name.replace('-', '_')}", __name__).study for name in chosen]
+    return [_study(name) for name in chosen]
+
+
+def _study(name: str) -> Study:
+    study: Study = import_module(f".{name.replace('-', '_')}", __name__).study
+    return replace(study, cost=dict(zip(SIZES, COSTS[name])))
