@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import numpy as np
 
 from ..losses import Loss, get_loss
@@ -258,8 +257,3 @@ def erm(
         loss=loss,
         points=points,
     )
-
-
-def release_compiled() -> None:
-    """Forget compiled code (for long-lived processes that use many losses)."""
-    jax.clear_caches()
