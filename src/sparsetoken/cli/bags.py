@@ -18,6 +18,7 @@ _IGNORE = typer.Option([], "--ignore", help="Column that is no feature; repeatab
 _TOKEN_LABEL = typer.Option(
     "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
 )
+_PICTURES = (".png", ".svg", ".pdf")
 _CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts both classes alike.")
 
 
@@ -113,6 +114,8 @@ def evaluate(
 
     check_writable(plot)
     check_writable(csv)
+    if plot is not None and plot.suffix.lower() not in _PICTURES:
+        raise ValueError(f"the picture must be a {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]} file, got {plot}")
     read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
     assert read.labels is not None
     makers = chosen_learners(model, read.bags)
@@ -273,14 +276,10 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     from io import BytesIO
 
     import matplotlib
-
-    from ..model_files import write_bytes
-
-    kind = path.suffix.lstrip(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"the picture must be a .png, .svg or .pdf file, got {path}")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+
+    from ..model_files import write_bytes
 
     figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -296,5 +295,5 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     figure.suptitle(title.replace("; ", "\n"), fontsize=9)
     buffer = BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
-        figure.savefig(buffer, format=kind, dpi=150)
+        figure.savefig(buffer, format=path.suffix.lstrip(".").lower(), dpi=150)
     write_bytes(path, buffer.getvalue())

@@ -60,9 +60,9 @@ def fit_head(
     loss: Loss,
     ridge: float,
     start: Head,
-    iterations: int = ITERATIONS,
+    tolerance: float = 1e-8,
 ) -> Head:
-    """Minimise the head's objective (see the module's head) from `start`."""
+    """Minimise the head's objective (see the module's head) from `start`, to a relative decrease of `tolerance`."""
     p = weights / weights.sum()
     d = tokens.shape[1]
     objective = _tied_objective if kind == "tied" else _free_objective
@@ -76,7 +76,7 @@ def fit_head(
             args=(tokens, starts, lengths_of(starts, len(tokens)), signs, p, loss, ridge),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": iterations},
+            options={"maxiter": ITERATIONS, "ftol": tolerance},
         ).x
     if kind == "tied":
         return Head(kind, optimum[:d], optimum[:d], float(optimum[d]))

@@ -23,6 +23,7 @@ from .two_steps import noise_scale, two_gradient_steps
 RIDGES = {"tied": (0.1, 0.01), "free": (0.1, 0.03)}
 START_SHARPNESS = 1.5
 LEAST_WEIGHT = 0.05
+SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,19 @@ def start_head(kind: str, bags: Bags, signs: np.ndarray, weights: np.ndarray, lo
 
 
 def _path(
-    kind: str, bags: Bags, signs: np.ndarray, weights: np.ndarray, loss: Loss, ridges: tuple[float, ...]
+    kind: str,
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    ridges: tuple[float, ...],
+    tolerance: float = 1e-8,
 ) -> list[Head]:
     """Heads of one kind along decreasing ridges."""
     heads = []
     head = start_head(kind, bags, signs, weights, loss)
     for ridge in ridges:
-        head = fit_head(kind, bags.tokens, bags.starts, signs, weights, loss, ridge, head)
+        head = fit_head(kind, bags.tokens, bags.starts, signs, weights, loss, ridge, head, tolerance)
         heads.append(head)
     return heads
 
@@ -92,7 +99,7 @@ def fit_refined(
         training, strangers = bags[rest], bags[held]
         row = 0
         for kind in ridges:
-            for head in _path(kind, training, signs[rest], weights[rest], loss, ridges[kind]):
+            for head in _path(kind, training, signs[rest], weights[rest], loss, ridges[kind], SEARCH_TOLERANCE):
                 scores[row, held] = head.decide(strangers.tokens, strangers.starts)
                 row += 1
     calibrations = [fit_calibration(s, signs, weights) for s in scores]
