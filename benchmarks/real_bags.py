@@ -1,7 +1,8 @@
 """Accuracy and fit time of the learners on real bags, against scikit-learn baselines and, where installed, torchmil.
 
-    python -m benchmarks real_bags                      # everything, 5 x 10-fold: about half an hour on one core
-    SPARSETOKEN_BENCH_REPEATS=1 python -m benchmarks real_bags
+    python -m benchmarks bags                # fits on digit bags: seconds and AUC, next to the peers
+    python -m benchmarks.real_bags           # all sets and learners, 5 x 10-fold: about half an hour on one core
+    SPARSETOKEN_BENCH_REPEATS=1 python -m benchmarks.real_bags
 
 Digit bags come with scikit-learn. The multiple-instance sets (musk1, hockey newsgroups, winter wren) are looked for in
 the folder named by SPARSETOKEN_DATA, or in ../shared/data; sets that are not there are left out, saying so.
@@ -21,6 +22,8 @@ import pandas as pd
 from sparsetoken.bag_files import read_bags
 from sparsetoken.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
 
+from .measure import Row, case, timed
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT.parent / "shared" / "data"))
 REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "5"))
@@ -37,9 +40,7 @@ def digit_rows(length: int) -> list[dict]:
     digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
     rows = []
     draws = [digit_bags(length, seed=seed) for seed in range(REPEATS)]
-    makers = chosen_learners(LEARNERS, draws[0][0][0])
-    if importlib.util.find_spec("torchmil") is not None:
-        makers["torchmil ABMIL"] = lambda: GatedAttention()
+    makers = _with_peers(chosen_learners(LEARNERS, draws[0][0][0]))
     for name, make in makers.items():
         areas, right, tokens, seconds = [], [], [], []
         for (bags, labels, _), (test, test_labels, witness) in draws:
@@ -55,6 +56,31 @@ def digit_rows(length: int) -> list[dict]:
             row(f"digits {length}", name, np.mean(right), error(right), np.mean(areas), error(areas), tokens, seconds)
         )
     return rows
+
+
+@case("bags", "fits on digit bags (one hidden nine, 400 training bags) against baselines; note: test AUC")
+def bags(quick: bool) -> list[Row]:
+    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
+    rows = []
+    for length in (10,) if quick else (10, 50):
+        (train, labels, _), (test, test_labels, _) = digit_bags(length, train=60 if quick else 400)
+        makers = _with_peers(chosen_learners(LEARNERS, train))
+        found = {}
+        for name in ("attention", "message-passing", "mean+max LR", *(n for n in makers if n not in LEARNERS)):
+            timing, model = timed(lambda m=makers[name]: m().fit(train, labels), 1)
+            found[name] = timing, area_under_curve(model.decision_function(test), test_labels == 1)
+        for ours in ("attention", "message-passing"):
+            for peer in list(found)[2:]:
+                note = f"AUC {found[ours][1]:.3f}, peer's {found[peer][1]:.3f}"
+                rows.append(Row(f"{ours}, bags of {length}", found[ours][0], peer, found[peer][0], note))
+    return rows
+
+
+def _with_peers(makers: dict) -> dict:
+    """The learners, and torchmil's attention model where it is installed."""
+    if importlib.util.find_spec("torchmil") is None:
+        return makers
+    return makers | {"torchmil ABMIL": GatedAttention}
 
 
 def error(values: list[float]) -> float:
@@ -84,9 +110,7 @@ def set_rows(name: str) -> list[dict]:
         splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
     else:
         splits = stratified_splits(read.labels, 10, REPEATS, seed=0)
-    makers = chosen_learners(LEARNERS, read.bags)
-    if importlib.util.find_spec("torchmil") is not None:
-        makers["torchmil ABMIL"] = lambda: GatedAttention()
+    makers = _with_peers(chosen_learners(LEARNERS, read.bags))
     found = [e for e in evaluate(read.bags, read.labels, makers, splits, read.token_labels) if e is not None]
     return [
         row(name, e.learner, e.accuracy, e.accuracy_error, e.auc, e.auc_error, [e.token_auc], [e.fit_seconds])
