@@ -14,6 +14,7 @@ import importlib.util
 import os
 import runpy
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,13 +68,17 @@ def bags(quick: bool) -> list[Row]:
         makers = _with_peers(chosen_learners(LEARNERS, train))
         found = {}
         for name in ("attention", "message-passing", "mean+max LR", *(n for n in makers if n not in LEARNERS)):
-            timing, model = timed(lambda m=makers[name]: m().fit(train, labels), 1)
+            timing, model = timed(partial(_fitted, makers[name], train, labels), 1)
             found[name] = timing, area_under_curve(model.decision_function(test), test_labels == 1)
         for ours in ("attention", "message-passing"):
             for peer in list(found)[2:]:
                 note = f"AUC {found[ours][1]:.3f}, peer's {found[peer][1]:.3f}"
                 rows.append(Row(f"{ours}, bags of {length}", found[ours][0], peer, found[peer][0], note))
     return rows
+
+
+def _fitted(make, train, labels):
+    return make().fit(train, labels)
 
 
 def _with_peers(makers: dict) -> dict:
