@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .scratch import BLOCK_BYTES, rows_taken
 from .segments import lengths_of, rows_of, starts_of
 
 FORMS = (
@@ -118,7 +119,10 @@ class Bags:
             raise ValueError("this index leaves no bags")
         lengths = self.lengths[chosen]
         return Bags.trusted(
-            self.tokens[rows_of(self.starts[chosen], lengths)], starts_of(lengths), self.ids[chosen], self.feature_names
+            rows_taken(self.tokens, rows_of(self.starts[chosen], lengths)),
+            starts_of(lengths),
+            self.ids[chosen],
+            self.feature_names,
         )
 
     def __repr__(self) -> str:
@@ -133,6 +137,22 @@ class Bags:
         self.tokens, self.starts, self.ids, self.feature_names = state
 
     # -- what one does with them --------------------------------------------------------------------------------------
+
+    def stretches(self) -> Iterator[Bags]:
+        """The bags in order, some megabytes of them at a time (at least one bag), without copying."""
+        step = max(1, BLOCK_BYTES // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
+        ends = np.append(self.starts[1:], self.n_tokens)
+        first = 0
+        while first < len(self):
+            last = max(first + 1, int(np.searchsorted(ends, self.starts[first] + step, side="right")))
+            begin = self.starts[first]
+            yield Bags.trusted(
+                self.tokens[begin : ends[last - 1]],
+                self.starts[first:last] - begin,
+                self.ids[first:last],
+                self.feature_names,
+            )
+            first = last
 
     def with_tokens(self, tokens: np.ndarray, feature_names: np.ndarray | None = None) -> Bags:
         """The same bags with other token features (one row a token, in the same order)."""

@@ -93,7 +93,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of `classes_[1]`, one a bag."""
         bags = self._checked(X)
-        return self._decide(bags).astype(bags.tokens.dtype, copy=False)
+        # A stretch at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
+        scores = np.concatenate([self._decide(part) for part in bags.stretches()])
+        return scores.astype(bags.tokens.dtype, copy=False)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likelier class of each bag."""

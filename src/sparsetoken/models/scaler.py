@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .bags import Bags
 from .checks import checked_bags, holds_bags
+from .scratch import room_like, row_blocks
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -51,14 +52,18 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _standardised(tokens: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    z = tokens - mean.astype(tokens.dtype)
-    z /= scale.astype(tokens.dtype)
+    mean, scale = mean.astype(tokens.dtype), scale.astype(tokens.dtype)
+    z = room_like(tokens, tokens.shape)
+    for block in row_blocks(tokens):
+        np.subtract(tokens[block], mean, out=z[block])
+        z[block] /= scale
     return z
 
 
 def _moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = tokens.mean(axis=0, dtype=np.float64)
-    deviation = np.sqrt(np.mean(np.square(tokens - mean), axis=0, dtype=np.float64))
+    squares = sum(np.square(tokens[block] - mean).sum(axis=0) for block in row_blocks(tokens))
+    deviation = np.sqrt(squares / len(tokens))
     # Rounding leaves a constant feature a deviation of about eps |mean|: that is no variation.
     rounding = 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
     return mean, np.where(deviation > rounding, deviation, 1.0)

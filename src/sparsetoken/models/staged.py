@@ -86,8 +86,9 @@ def fit_staged(
     best: tuple[float, Staged, np.ndarray, np.ndarray] | None = None
     for share in splits:
         first, second = _parts(order, signs, share)
-        steps = two_gradient_steps(bags[first], signs[first], weights[first], loss, eta_w, eta_b)
-        spread = noise_scale(bags[first], signs[first], steps.query)
+        query_bags = bags[first]
+        steps = two_gradient_steps(query_bags, signs[first], weights[first], loss, eta_w, eta_b)
+        spread = noise_scale(query_bags, signs[first], steps.query)
         direction = steps.query / spread if spread > 0 else steps.query
         readout_bags, y, p = bags[second], signs[second], weights[second]
         statistic = _query_statistic(readout_bags, y, direction)
