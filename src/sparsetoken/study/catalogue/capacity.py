@@ -163,7 +163,7 @@ def findings(tables: Tables) -> str:
 
 
 SIZES = {"pooled": [25, 50, 100], "attention": [25, 50, 100], "vectorized": [6, 12, 24]}
-FULL_SIZES = {"pooled": [50, 100, 200, 400], "attention": [50, 100, 200, 400], "vectorized": [10, 20, 40, 80]}
+FULL_SIZES = {"pooled": [50, 100, 200], "attention": [50, 100, 200], "vectorized": [10, 20, 40]}
 RULE = "50 % crossing at three sizes or more, extrapolated linearly in 1/d, within the margin; resolution 20 %"
 
 study = Study(
@@ -179,7 +179,7 @@ study = Study(
     "weights that exclude one.",
     grids={
         "quick": grids(SIZES, 40, {"pooled": 200, "attention": 200, "vectorized": 20}, 12),
-        "full": grids(FULL_SIZES, 200, {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10),
+        "full": grids(FULL_SIZES, 120, {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10),
     },
     draw=draw,
     findings=findings,
