@@ -9,7 +9,7 @@ bracket and x its scaled mean. alpha counts samples a dimension d (a vectorized 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -36,42 +36,64 @@ class Capacity:
         return asdict(self)
 
 
-def _objective(p: np.ndarray, population: Population):
-    """Value for each replicate, pooled gradient and Hessian in p = (m_q, m_u, b).
+class _Terms(NamedTuple):
+    """What the objective needs of a class, arrays flat over replicates and entries.
 
-    With c = (T, S, 1) y/kappa, the bracket is Gaussian of mean -c.p and variance v = 1 + m_u^2 + m_q^2 tau^2/kappa^2.
+    c       (3, N): (T, S, 1) y/kappa, so that the bracket is Gaussian of mean -c.p
+    ratio2  tau^2/kappa^2, or the scalar 0 where T has no spread of its own: its variance is 1 + m_u^2 + m_q^2 ratio2
+    weight  class probability times the entry's weight
     """
-    m_q, m_u, _ = p
-    value = np.zeros(population.replicates)
-    gradient, hessian = np.zeros(3), np.zeros((3, 3))
+
+    c: np.ndarray
+    ratio2: Any
+    weight: np.ndarray
+
+
+def _terms(population: Population) -> list[_Terms]:
+    terms = []
     for label, probability, columns in population.classes():
-        ratio2 = (columns.tau / columns.kappa) ** 2
-        shape = np.broadcast_shapes(columns.T.shape, ratio2.shape)
-        c = np.stack([np.broadcast_to(label * v / columns.kappa, shape) for v in (columns.T, columns.S, 1.0)])
-        v = np.broadcast_to(1 + m_u**2 + m_q**2 * ratio2, shape)
+        shape = columns.T.shape
+        flat = lambda v: np.broadcast_to(v, shape).ravel()  # noqa: B023, E731
+        c = np.stack([flat(label * v / columns.kappa) for v in (columns.T, columns.S, 1.0)])
+        ratio2 = flat((columns.tau / columns.kappa) ** 2) if np.any(columns.tau) else 0.0
+        terms.append(_Terms(c, ratio2, probability * flat(columns.weight)))
+    return terms
+
+
+def _objective(p: np.ndarray, terms: list[_Terms], replicates: int):
+    """Value for each replicate, pooled gradient and Hessian in p = (m_q, m_u, b)."""
+    m_q, m_u, _ = p
+    value = np.zeros(replicates)
+    gradient, hessian = np.zeros(3), np.zeros((3, 3))
+    for c, ratio2, weight in terms:
+        v = 1 + m_u**2 + m_q**2 * ratio2
         s = np.sqrt(v)
-        a = np.tensordot(p, c, axes=1)
+        a = p @ c
         x = a / s
         tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
-        weight = probability * np.broadcast_to(columns.weight, shape)
-        value += (weight * v * ((1 + x * x) * tail - x * density)).sum(1)
+        w = weight / replicates
         # In terms of the mean a and the variance v: f = (v + a^2) Phi(-a/s) - a s phi(a/s), so
         # f_a = 2 (a Phi - s phi), f_v = Phi, f_aa = 2 Phi, f_av = -phi/s, f_vv = phi a/(2 s^3)
-        f_a, f_v = 2 * (a * tail - s * density), tail
-        f_aa, f_av, f_vv = 2 * tail, -density / s, density * a / (2 * v * s)
-        dv = np.stack([2 * m_q * np.broadcast_to(ratio2, shape), np.full(shape, 2 * m_u), np.zeros(shape)])
-        w = weight / len(value)
-        gradient += ((w * f_a) * c).sum((1, 2)) + ((w * f_v) * dv).sum((1, 2))
-        flat = lambda z: z.reshape(3, -1)  # noqa: E731
-        cross = flat(c * (w * f_av)) @ flat(dv).T
-        hessian += flat(c * (w * f_aa)) @ flat(c).T + cross + cross.T + flat(dv * (w * f_vv)) @ flat(dv).T
-        hessian += np.diag([(w * f_v * 2 * ratio2).sum(), (w * f_v * 2).sum(), 0.0])
+        value += (weight * ((v + a * a) * tail - a * s * density)).reshape(replicates, -1).sum(1)
+        w_v, w_av = w * tail, -w * density / s
+        w_vv = -0.5 * w_av * a / v
+        # dv/dp = (2 m_q ratio2, 2 m_u, 0)
+        gradient += c @ (2 * (w_v * a - w * s * density))
+        gradient[:2] += 2 * m_q * (w_v * ratio2).sum(), 2 * m_u * w_v.sum()
+        cross = np.stack([2 * m_q * (c @ (w_av * ratio2)), 2 * m_u * (c @ w_av), np.zeros(3)], axis=1)
+        hessian += (c * (2 * w_v)) @ c.T + cross + cross.T
+        both = 4 * m_q * m_u * (w_vv * ratio2).sum()
+        hessian[:2, :2] += [
+            [4 * m_q**2 * (w_vv * ratio2**2).sum() + 2 * (w_v * ratio2).sum(), both],
+            [both, 4 * m_u**2 * w_vv.sum() + 2 * w_v.sum()],
+        ]
     return value, gradient, hessian
 
 
 def _minimise(population: Population, p: np.ndarray):
     """Newton's method with step halving on the convex objective, from p: minimiser, values, scaled gradient."""
-    value, gradient, hessian = _objective(p, population)
+    terms, replicates = _terms(population), population.replicates
+    value, gradient, hessian = _objective(p, terms, replicates)
     for _ in range(200):
         # The Hessian is singular where S vanishes (m_u then stays zero); the tiny ridge picks that solution.
         step = -np.linalg.solve(hessian + 1e-12 * np.trace(hessian) * np.eye(3), gradient)
@@ -79,7 +101,7 @@ def _minimise(population: Population, p: np.ndarray):
         if -slope <= 1e-22 * value.mean():
             break
         while True:
-            trial = _objective(p + scale * step, population)
+            trial = _objective(p + scale * step, terms, replicates)
             if trial[0].mean() <= value.mean() + 1e-4 * scale * slope or scale < 1e-10:
                 break
             scale *= 0.5
