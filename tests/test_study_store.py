@@ -209,7 +209,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
     path.write_text("old")
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
-    with pytest.raises(OSError, match="cannot write .*table.csv: no space"):
+    with pytest.raises(OSError, match=r"cannot write .*table\.csv: no space"):
         write_bytes(path, b"new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]

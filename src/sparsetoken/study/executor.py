@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from ..task import whole_number
+from ..threads import single_blas_thread
 from .worker import limit_threads, start_worker
 
 EXECUTORS = ("local", "dask")
@@ -48,11 +49,12 @@ class InlineExecutor:
         raise ExecutorError("a trial run in this process cannot be restarted")
 
     def __enter__(self) -> InlineExecutor:
-        limit_threads()
+        self._limit = single_blas_thread()  # as in worker processes, and as before afterwards
+        self._limit.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def __exit__(self, kind: type[BaseException] | None, /, *rest: object) -> None:
+        self._limit.__exit__(kind, *rest)
 
 
 class LocalExecutor:
