@@ -1,180 +1,97 @@
-"""Accuracy and fit time of the learners on real bags, against scikit-learn baselines and, where installed, torchmil.
+"""Estimators on bags: five-fold fits and predictions, next to scikit-learn on pooled features.
 
-    python -m benchmarks bags                # fits on digit bags: seconds and AUC, next to the peers
-    python -m benchmarks.real_bags           # all sets and learners, 5 x 10-fold: about half an hour on one core
-    SPARSETOKEN_BENCH_REPEATS=1 python -m benchmarks.real_bags
-
-Digit bags come with scikit-learn. The multiple-instance sets (musk1, hockey newsgroups, winter wren) are looked for in
-the folder named by SPARSETOKEN_DATA, or in ../shared/data; sets that are not there are left out, saying so.
+The bags are one witness nine among ten digits (scikit-learn's own images) and, where the folder exists, public
+multiple-instance tables in ../shared/data.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import runpy
-import time
-from functools import partial
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from sparsetoken.bag_files import read_bags
-from sparsetoken.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
+from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier
+from sparsetoken.models.base import TrainingWarning
+from sparsetoken.threads import single_blas_thread
 
-from .measure import Row, case, timed
+from .measure import Row, Timing, case, timed
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT.parent / "shared" / "data"))
-REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "5"))
-SETS = {
-    "musk1": ("musk1.csv.gz", "folds_musk1.csv"),
-    "hockey": ("newsgroups_rec_sport_hockey.csv.gz", None),
-    "winter wren": ("birds_winter_wren.csv.gz", "folds_birds_winter_wren.csv"),
-}
-LEARNERS = ("attention", "attention-staged", "message-passing", "pooled", "mean-pool LR", "max-pool LR", "mean+max LR")
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TABLES = {"musk1": "musk1", "newsgroups hockey": "newsgroups_rec_sport_hockey", "winter wren": "birds_winter_wren"}
 
 
-def digit_rows(length: int) -> list[dict]:
-    """Every learner on REPEATS draws of digit bags; the error is the standard error over draws."""
-    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
-    rows = []
-    draws = [digit_bags(length, seed=seed) for seed in range(REPEATS)]
-    makers = _with_peers(chosen_learners(LEARNERS, draws[0][0][0]))
-    for name, make in makers.items():
-        areas, right, tokens, seconds = [], [], [], []
-        for (bags, labels, _), (test, test_labels, witness) in draws:
-            begun = time.perf_counter()
-            model = make().fit(bags, labels)
-            seconds.append(time.perf_counter() - begun)
-            scores = model.decision_function(test)
-            areas.append(area_under_curve(scores, test_labels == 1))
-            right.append(float(np.mean((scores > 0) == (test_labels == 1))))
-            if hasattr(model, "token_scores"):
-                tokens.append(area_under_curve(np.concatenate(model.token_scores(test)), witness.ravel()))
-        rows.append(
-            row(f"digits {length}", name, np.mean(right), error(right), np.mean(areas), error(areas), tokens, seconds)
-        )
-    return rows
+def digits(count: int) -> tuple[Bags, np.ndarray]:
+    """Bags of ten digits; positive ones hold a nine."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(0)
+    images, labels = load_digits(return_X_y=True)
+    y = rng.permutation(np.arange(count) % 2)
+    bags = images[rng.choice(np.flatnonzero(labels != 9), (count, 10))]
+    bags[np.arange(count), rng.integers(10, size=count)] = np.where(
+        (y == 1)[:, None], images[rng.choice(np.flatnonzero(labels == 9), count)], bags[:, 0]
+    )
+    return Bags(bags), y
 
 
-@case("bags", "fits on digit bags (one hidden nine, 400 training bags) against baselines; note: test AUC")
+def table(name: str) -> tuple[Bags, np.ndarray]:
+    import pandas as pd
+
+    frame = pd.read_csv(DATA / f"{name}.csv.gz")
+    y = frame.groupby("bag_id", sort=False)["label"].first().to_numpy()
+    return Bags(frame.drop(columns=["label", "instance_label"], errors="ignore"), ids="bag_id"), y
+
+
+def five_folds(make: Any, X: Any, y: np.ndarray) -> tuple[Timing, float]:
+    """Time of five fits and predictions, and the held-out accuracy."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    timing, guess = timed(lambda: cross_val_predict(make(), X, y, cv=folds), 1)
+    return timing, float(np.mean(guess == y))
+
+
+@case("bags", "five fits and predictions of each estimator on bags, next to scikit-learn on their mean tokens")
 def bags(quick: bool) -> list[Row]:
-    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    count = 60 if quick else 400
+    sets = {f"digits, {count} bags": digits(count)}
+    if not quick:
+        sets |= {title: table(name) for title, name in TABLES.items() if (DATA / f"{name}.csv.gz").exists()}
     rows = []
-    for length in (10,) if quick else (10, 50):
-        (train, labels, _), (test, test_labels, _) = digit_bags(length, train=60 if quick else 400)
-        makers = _with_peers(chosen_learners(LEARNERS, train))
-        found = {}
-        for name in ("attention", "message-passing", "mean+max LR", *(n for n in makers if n not in LEARNERS)):
-            timing, model = timed(partial(_fitted, makers[name], train, labels), 1)
-            found[name] = timing, area_under_curve(model.decision_function(test), test_labels == 1)
-        for ours in ("attention", "message-passing"):
-            for peer in list(found)[2:]:
-                note = f"AUC {found[ours][1]:.3f}, peer's {found[peer][1]:.3f}"
-                rows.append(Row(f"{ours}, bags of {length}", found[ours][0], peer, found[peer][0], note))
+    for title, (X, y) in sets.items():
+        means = np.stack([bag.mean(axis=0) for bag in X])
+
+        def pooled() -> Any:
+            # four penalties by inner folds, which is what PooledClassifier(ridge="auto") does
+            fit = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000))
+            return GridSearchCV(fit, {"logisticregression__C": np.logspace(-2, 1, 4)}, scoring="neg_log_loss")
+
+        with single_blas_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)
+            peer, accuracy = five_folds(pooled, means, y)
+            for name, make in {
+                "pooled": PooledClassifier,
+                "attention, staged": lambda: AttentionClassifier(training="staged"),
+                "attention, refined": AttentionClassifier,
+                "message passing": MessagePassingClassifier,
+            }.items():
+                if quick and name != "pooled":
+                    continue
+                ours, own = five_folds(make, X, y)
+                rows.append(
+                    Row(
+                        f"{name}: {title}",
+                        ours,
+                        "mean token, LogisticRegression, GridSearchCV",
+                        peer,
+                        f"accuracy {own:.3f}, peer {accuracy:.3f}",
+                    )
+                )
     return rows
-
-
-def _fitted(make, train, labels):
-    return make().fit(train, labels)
-
-
-def _with_peers(makers: dict) -> dict:
-    """The learners, and torchmil's attention model where it is installed."""
-    if importlib.util.find_spec("torchmil") is None:
-        return makers
-    return makers | {"torchmil ABMIL": GatedAttention}
-
-
-def error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-
-
-def row(data, learner, accuracy, accuracy_error, auc, auc_error, tokens, seconds) -> dict:
-    return {
-        "set": data,
-        "learner": learner,
-        "accuracy": f"{accuracy:.3f} ± {accuracy_error:.3f}",
-        "AUC": f"{auc:.3f} ± {auc_error:.3f}",
-        "token AUC": f"{np.mean(tokens):.3f}" if len(tokens) and np.all(np.isfinite(tokens)) else "",
-        "s a fit": f"{np.mean(seconds):.2g}",
-    }
-
-
-def set_rows(name: str) -> list[dict]:
-    """Every learner on REPEATS x 10 folds of a set; the error is the standard error over bags."""
-    file, folds = SETS[name]
-    if not (DATA / file).is_file():
-        print(f"{name}: no file {DATA / file}, left out")
-        return []
-    read = read_bags(DATA / file)
-    if folds is not None:
-        table = pd.read_csv(DATA / folds)
-        splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
-    else:
-        splits = stratified_splits(read.labels, 10, REPEATS, seed=0)
-    makers = _with_peers(chosen_learners(LEARNERS, read.bags))
-    found = [e for e in evaluate(read.bags, read.labels, makers, splits, read.token_labels) if e is not None]
-    return [
-        row(name, e.learner, e.accuracy, e.accuracy_error, e.auc, e.auc_error, [e.token_auc], [e.fit_seconds])
-        for e in found
-    ]
-
-
-class GatedAttention:
-    """torchmil's ABMIL (Adam 1e-3, 100 epochs, one bag a step) behind fit and decision_function."""
-
-    def fit(self, bags, labels):
-        import torch
-        from torchmil.models import ABMIL
-
-        from sparsetoken import BagScaler
-
-        torch.manual_seed(0)
-        self.scaler = BagScaler().fit(bags)
-        self.classes_ = np.unique(labels)
-        self.model = ABMIL(in_shape=(bags.n_features,))
-        optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, weight_decay=1e-4)
-        tensors = [torch.tensor(x[None], dtype=torch.float32) for x in self.scaler.transform(bags)]
-        targets = torch.tensor((labels == self.classes_[1]).astype(np.float32))
-        rng = np.random.default_rng(0)
-        for _ in range(100):
-            for i in rng.permutation(len(tensors)):
-                optimizer.zero_grad()
-                loss = torch.nn.functional.binary_cross_entropy_with_logits(self.model(tensors[i]), targets[i : i + 1])
-                loss.backward()
-                optimizer.step()
-        return self
-
-    def decision_function(self, bags):
-        import torch
-
-        self.model.eval()
-        with torch.no_grad():
-            tensors = (torch.tensor(x[None], dtype=torch.float32) for x in self.scaler.transform(bags))
-            return np.array([float(self.model(x)) for x in tensors])
-
-
-def main() -> None:
-    import warnings
-
-    from sparsetoken.models.base import TrainingWarning
-
-    warnings.simplefilter("ignore", TrainingWarning)
-    for make in (*(lambda n=n: set_rows(n) for n in SETS), lambda: digit_rows(10), lambda: digit_rows(50)):
-        rows = make()
-        if rows:
-            print(_markdown(rows) + "\n", flush=True)
-
-
-def _markdown(rows: list[dict]) -> str:
-    columns = list(rows[0])
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(str(r[c]) for c in columns) + " |" for r in rows]
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

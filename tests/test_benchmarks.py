@@ -1,0 +1,62 @@
+"""The benchmarks run, and the plain state evolution they compare with is the theory's own."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task, theory
+
+if importlib.util.find_spec("benchmarks") is None:
+    pytest.skip("the benchmarks are not installed with the package: run from the repository", allow_module_level=True)
+
+from benchmarks import __main__ as command
+from benchmarks import measure, plain
+
+
+def test_plain_state_evolution_agrees_with_the_theory():
+    task, alpha, ridge = Task(length=6, strength=4.0, prevalence=0.4), 1.5, 0.1
+    laws = [plain.attention_points(6, 1, 4.0, 0.4, 0.8, 1.5, 8, seed) for seed in range(6)]
+    x = plain.solve(laws[0], alpha, ridge)
+    assert np.abs(plain.residual(x, laws[0], alpha, ridge)).max() < 1e-6
+    errors = [plain.test_error(plain.solve(law, alpha, ridge, x), law) for law in laws]
+    ours = theory.erm(theory.attention_law(task, 0.8, 1.5), alpha, ridge)
+    spread = np.hypot(np.std(errors, ddof=1) / np.sqrt(len(errors)), ours.standard_error)
+    # Six scrambles: Student's t with five degrees of freedom exceeds 6.9 once in a thousand; the seeds are fixed.
+    assert abs(np.mean(errors) - ours.test_error) < 6.9 * spread < 0.01
+
+
+def test_plain_capacity_agrees_with_the_theory():
+    law = plain.attention_points(6, 1, 4.0, 0.4, 0.8, 1.5, 12, 0)
+    ours = theory.capacity(theory.attention_law(Task(length=6, strength=4.0, prevalence=0.4), 0.8, 1.5))
+    assert plain.capacity(law) == pytest.approx(ours.alpha, rel=0.03)  # 2^12 points leave one per cent
+
+
+def test_registry_runs_its_smallest_case_and_writes_facts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    assert command.main(["--quick", "--json", "--only", "alignment"]) == 0
+    assert "full tensor" in capsys.readouterr().out
+    written = json.loads((tmp_path / "alignment.json").read_text())
+    assert written["quick"] and written["machine"]["cores"] >= 1 and written["machine"]["numpy"]
+    row = written["rows"][0]
+    assert row["ratio"] == pytest.approx(row["peer_timing"]["cpu"] / row["ours"]["cpu"])
+
+
+def test_unknown_names_are_refused(capsys):
+    assert command.main(["no-such-case"]) == 2
+    assert "no benchmark 'no-such-case'" in capsys.readouterr().err
+
+
+def test_every_case_is_registered_once_with_a_title():
+    cases = command.load_cases()
+    assert {"point", "sweep", "first", "phases", "capacity", "readout", "samplers", "alignment", "growth"} <= set(cases)
+    assert all(case.title and case.name == name for name, case in cases.items())
+
+
+def test_medians_and_ratios():
+    timing, found = measure.timed(lambda: 3, repeats=5)
+    assert found == 3 and timing.repeats == 5 and timing.wall >= 0
+    row = measure.Row("work", measure.Timing(1.0, 2.0), "peer", measure.Timing(4.0, 10.0))
+    assert row.ratio == 5.0 and measure.table_cells(row)[6] == "5"
+    assert measure.Row("work", measure.Timing(1.0, 2.0)).ratio is None
