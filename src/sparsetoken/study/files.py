@@ -58,8 +58,8 @@ def _from_yaml(path: Path) -> list[Study]:
 def _from_python(path: Path) -> list[Study]:
     try:
         module = load_source(str(path.resolve()))
-    except (SyntaxError, ImportError) as error:
-        raise ValueError(f"study file {path} cannot be imported: {error}") from error
+    except Exception as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
+        raise ValueError(f"study file {path} cannot be imported: {type(error).__name__}: {error}") from error
     found = getattr(module, "studies", None) or [getattr(module, "study", None)]
     if not all(isinstance(study, Study) for study in found):
         raise ValueError(f"study file {path} must bind a Study to `study`, or a list of them to `studies`")
