@@ -78,7 +78,7 @@ def test_strength_behind_inverts_the_theory():
 
 
 def test_forecasts_hold_on_drawn_bags(checked):
-    """Three standard errors at six places: about one false alarm in a hundred draws of bags."""
+    """Three (generous) standard errors at six places that share their bags: at most one false alarm in fifty draws of bags."""
     found = checked
     assert found.trust == "forecast"
     assert {check.learner for check in found.checks} == {"pooled", "message_passing"}
@@ -86,7 +86,7 @@ def test_forecasts_hold_on_drawn_bags(checked):
     assert errors["pooled", 192] > errors["message_passing", 192]
     assert [row["n"] for row in found.more if row["learner"] == "pooled"] == [240, 480, 960]
     for check in found.checks:
-        assert check.agrees(check.forecast)
+        assert abs(check.forecast - check.measured) < 3 * check.standard_error, check
         if check.fitted:
             assert check.calibrated == pytest.approx(check.measured, abs=0.01)
     text, plain = str(found), json.loads(json.dumps(found.to_dict()))

@@ -8,6 +8,7 @@ theta sqrt(m(theta)) = mu. The effective dimension is the number of directions o
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..theory import bayes_limit
 GROUPS = 6
 STRONGEST = 15.0  # effective strengths at this value are at the end of message passing's search
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens a bag that are tried
+HEAVY = 1.0  # excess kurtosis from which tails are drawn in
 _LEAST = 12  # bags of each class
 
 
@@ -31,7 +33,7 @@ class Estimate:
     n, d                 bags and features as they are
     dimension            effective dimension, with `dimension_error`
     effective_strength   mu, what message passing sees
-    strength_error, prevalence_error   standard errors of the task's fields
+    strength_error, prevalence_error   standard errors of the task's fields (NaN: the strength is at the search's end)
     lengths              shortest and longest bag
     signal_found         whether held-out fields separate the classes beyond chance
     remarks              what makes these bags differ from the theory's
@@ -148,7 +150,11 @@ def estimate(X: Any, y: Any) -> Estimate:
         if count < _LEAST:
             raise ValueError(f"an estimate needs at least {_LEAST} {name} bags, got {count}")
     # Scaled by the negative bags' tokens: strength is measured against the noise, which the signal must not inflate.
-    scaled = bags.with_tokens(BagScaler().fit(bags[~positive]).scaled(bags.tokens))
+    scaler = BagScaler().fit(bags[~positive])
+    heavy = _excess_kurtosis(scaler.scaled(bags[~positive].tokens)) > HEAVY
+    if heavy:  # a few extreme tokens would pass for strong signals
+        scaler = BagScaler(compress=True).fit(bags[~positive])
+    scaled = bags.with_tokens(scaler.scaled(bags.tokens))
     seen = _best_count(scaled, positive)
     groups = _groups(positive)
     dimensions, effective = [], []
@@ -164,10 +170,11 @@ def estimate(X: Any, y: Any) -> Estimate:
     theta = strength_behind(task, seen.effective, len(bags) / dimension)
     # Chance alone spreads an AUC by this much; the best of several counts was taken, hence three times.
     found = seen.auc > 0.5 + 3 * ((n1 + n0 + 1) / (12 * n1 * n0)) ** 0.5
-    remarks = _remarks(lengths, seen, found, dimension, bags.n_features)
+    remarks = _remarks(lengths, seen, found, heavy, dimension, bags.n_features)
+    spread = _jackknife(effective) * theta / seen.effective if seen.effective < STRONGEST else math.nan
     return Estimate(
         task.but(strength=theta), len(bags), bags.n_features, dimension, _jackknife(dimensions), seen.effective,
-        _jackknife(effective) * theta / seen.effective, (pi * (1 - pi) / len(bags)) ** 0.5,
+        spread, (pi * (1 - pi) / len(bags)) ** 0.5,
         (int(lengths.min()), int(lengths.max())), found, tuple(remarks),
     )  # fmt: skip
 
@@ -188,8 +195,15 @@ def _jackknife(values: list[float]) -> float:
     return float(np.sqrt((GROUPS - 1) / GROUPS * ((x - x.mean()) ** 2).sum()))
 
 
-def _remarks(lengths: np.ndarray, seen: _Seen, found: bool, dimension: float, d: int) -> list[str]:
+def _excess_kurtosis(tokens: np.ndarray) -> float:
+    """Mean over the features; 0 for Gaussian ones. `tokens` are standardised."""
+    return float(np.mean(np.mean(tokens.astype(np.float64) ** 4, axis=0))) - 3.0
+
+
+def _remarks(lengths: np.ndarray, seen: _Seen, found: bool, heavy: bool, dimension: float, d: int) -> list[str]:
     remarks = []
+    if heavy:
+        remarks.append("the features have heavy tails, which were drawn in")
     if lengths.max() > 1.5 * lengths.min():
         remarks.append(
             f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes them all as average ones"

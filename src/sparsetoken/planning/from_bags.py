@@ -49,8 +49,8 @@ class Check:
     fitted: bool
 
     def agrees(self, value: float | None) -> bool:
-        """Whether a value agrees with the measurement: within three standard errors, or 0.02."""
-        return value is not None and abs(value - self.measured) <= max(3 * self.standard_error, _CLOSE)
+        """Whether a value agrees with the measurement: within two standard errors, or 0.02."""
+        return value is not None and abs(value - self.measured) <= max(2 * self.standard_error, _CLOSE)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {
@@ -214,7 +214,7 @@ def _message_passing(found: Estimate) -> Any:
 def _measure(make, bags, positive: np.ndarray, n: int, by: Criterion, repetitions: int) -> tuple[float, float]:
     """Mean loss on the bags left out, and its standard error as an estimate of the expected loss at this size.
 
-    The error counts the bags' number and the scatter between parts, undivided: parts of one set of bags share what is
+    The error counts the number of bags tested and the scatter between parts, undivided: parts of one set of bags share what is
     peculiar to it, so repeating them does not average it away.
     """
     from sklearn.metrics import roc_auc_score
@@ -231,7 +231,7 @@ def _measure(make, bags, positive: np.ndarray, n: int, by: Criterion, repetition
         else:
             losses.append(float(np.mean((scores > 0) != positive[test])))
     mean = float(np.mean(losses))
-    sampling = mean * (1 - mean) / len(bags)
+    sampling = mean * (1 - mean) / min(repetitions * (len(bags) - n), len(bags))
     return mean, float(np.sqrt(np.var(losses, ddof=1) + sampling))
 
 
