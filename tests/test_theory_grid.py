@@ -1,5 +1,7 @@
 """Grids of forecasts: the same numbers however the grid is walked through."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -48,14 +50,38 @@ def test_what_cannot_be_sent_to_a_process_is_said():
         theory.forecast_grid(Task(), Training(), over=OVER, workers=0)
 
 
+def result(x: float, points: int = 2048, standard_error: float = 7e-5):
+    """A solution at x (in every unknown), as far as starts go by it."""
+    law = SimpleNamespace(first_points=256)
+    return SimpleNamespace(start=np.full(5, x), points=points, standard_error=standard_error, law=law)
+
+
 def test_path_extends_lines_and_begins_new_ones_where_the_last_began():
-    path = grid._Path()
+    path = grid._Path(accuracy=2e-4)
     at = lambda a, b: {"strength": a, "alpha1": b}  # noqa: E731
-    assert path.start(at(1.0, 1.0)) is None
+    assert path.start(at(1.0, 1.0)) == {}
     for place, x in ((1.0, 10.0), (2.0, 12.0), (4.0, 16.0)):
-        path.add(at(1.0, place), np.full(5, x))
-    assert path.start(at(1.0, 5.0))[0] == pytest.approx(18.0)
-    assert path.start(at(1.0, 40.0))[0] == pytest.approx(24.0)  # no further than twice the last step
-    assert path.start(at(2.0, 1.0))[0] == 10.0
+        path.add(at(1.0, place), result(x))
+    assert path.start(at(1.0, 5.0))["start"][0] == pytest.approx(18.0)
+    assert path.start(at(1.0, 40.0))["start"][0] == pytest.approx(24.0)  # no further than twice the last step
+    assert path.start(at(2.0, 1.0))["start"][0] == 10.0
     path.add(at(2.0, 1.0), None)
-    assert path.start(at(2.0, 2.0)) is None
+    assert path.start(at(2.0, 2.0)) == {}
+
+
+def test_draws_follow_what_the_neighbour_needed():
+    levels = {(8192, 7e-5): 8192, (8192, 2e-5): 4096, (2048, 2e-5): 256, (2048, 7e-5): 2048, (256, 1e-5): 256}
+    for (points, standard_error), expected in levels.items():
+        path = grid._Path(accuracy=2e-4)
+        path.add({"alpha": 1.0}, result(1.0, points, standard_error))
+        assert path.start({"alpha": 2.0})["points"] == expected
+
+
+def test_sweep_meets_its_accuracy_and_equals_points_alone():
+    law = theory.attention_law(Task(), 0.9, 1.5)
+    sweep = theory.erm_sweep(law, [1.0, 2.0, 3.0], 1e-3, accuracy=1e-3)
+    for found, alpha in zip(sweep, (1.0, 2.0, 3.0)):
+        assert found.alpha == alpha and found.standard_error <= 4e-4
+        alone = theory.erm(law, alpha, 1e-3, accuracy=1e-3)
+        # The same draws, or finer ones: within the accuracy of both.
+        assert found.test_error == pytest.approx(alone.test_error, abs=2e-3)

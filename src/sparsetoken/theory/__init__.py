@@ -7,7 +7,7 @@ from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
-from .grid import forecast_grid
+from .grid import erm_sweep, forecast_grid
 from .laws import (
     Law,
     attention_law,
@@ -37,6 +37,7 @@ __all__ = [
     "capacity",
     "elementwise_law",
     "erm",
+    "erm_sweep",
     "forecast",
     "forecast_grid",
     "gradient",

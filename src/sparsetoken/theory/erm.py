@@ -23,7 +23,8 @@ from .nodes import Nodes, Population
 from .precision import in_double_precision
 
 DEFAULT_ACCURACY = 2e-4
-_SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
+SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
+SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
 _LARGE_RIDGE = 1e3
 _ON_THE_WAY = 1e-3
 _RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
@@ -194,8 +195,8 @@ def refined(points: int, shortfall: float, law: Law) -> int:
     The first level is for finding the solution; the second is at least eight times finer, so that the norms and V, which
     `accuracy` does not control, are good to a part in a thousand as well.
     """
-    least = 3 if points == law.first_points else 1
-    return min(points * 2 ** max(least, round(np.log2(shortfall) / _RATE)), MAXIMUM_POINTS)
+    least = SECOND_LEVEL if points == law.first_points else 2
+    return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), MAXIMUM_POINTS)
 
 
 @in_double_precision
@@ -207,11 +208,13 @@ def erm(
     *,
     accuracy: float = DEFAULT_ACCURACY,
     start: np.ndarray | None = None,
+    points: int | None = None,
 ) -> ErmResult:
     """Test error, training loss, norms and error measures of ridge-regularised ERM, alpha = n/d samples a dimension.
 
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias. `accuracy` is the absolute error
-    allowed on the test error (the standard error is brought below 0.4 of it). `ridge=0` is allowed for the square loss
+    allowed on the test error (the standard error is brought below 0.4 of it). `start` and `points` are a neighbouring
+    result's: its solution, and the draws a replicate it took, to begin with. `ridge=0` is allowed for the square loss
     (closed form; the minimum-norm interpolator below alpha = 1) and, for other losses, above capacity.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
@@ -229,20 +232,21 @@ def erm(
         from .capacity import require_above_capacity
 
         require_above_capacity(law, alpha)
-    x, spent, points = start, 0, law.first_points
+    x, spent = start, 0
+    points = law.first_points if points is None else max(law.first_points, min(points, MAXIMUM_POINTS))
     while True:
         population, nodes = law.at(points)
         solution = solve_nodes(function, alpha_law, ridge, nodes, x, tried)
         x, spent = np.asarray(solution.x), spent + int(solution.iterations)
         values, errors = summarise(given, solution, population)
-        shortfall = errors["test_error"] * _SAFETY / accuracy
+        shortfall = errors["test_error"] * SAFETY / accuracy
         if shortfall <= 1 or not law.refinable:
             break
         if points >= MAXIMUM_POINTS:
             raise AccuracyError(
                 f"accuracy {accuracy:g} on the test error is not reached: standard error {errors['test_error']:.1e} at "
                 f"{points} draws a replicate (alpha={alpha:g}, ridge={ridge:g}); ask for at least "
-                f"{_SAFETY * errors['test_error']:.1e}"
+                f"{SAFETY * errors['test_error']:.1e}"
             )
         points = refined(points, shortfall, law)
     return ErmResult(

@@ -98,11 +98,12 @@ def forecast(
     accuracy: float = DEFAULT_ACCURACY,
     with_capacity: bool = True,
     start: np.ndarray | None = None,
+    points: int | None = None,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows; see `Forecast`.
 
     model "bayes" gives the information-theoretic limit at alpha0 + alpha1. `accuracy` is the absolute error allowed on the
-    test error; `start` a neighbouring forecast's `result.start`.
+    test error; `start` and `points` a neighbouring forecast's `result.start` and `result.points`.
     """
     if model == "bayes":
         limit = bayes_limit(task, training.alpha0 + training.alpha1)
@@ -118,7 +119,7 @@ def forecast(
         )
     law, steps = law_of(task, training, model, activation)
     alpha = readout_alpha(training, model, equal_samples)
-    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, start=start)
+    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, start=start, points=points)
     threshold = capacity(law) if with_capacity else None
     shared = ("test_error", "train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity", "specificity")
     values = {name: getattr(result, name) for name in (*shared, "balanced_error", "standard_error", "residual")}

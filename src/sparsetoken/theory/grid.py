@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ..losses import Loss
 from ..task import Task, Training, whole_number
+from .erm import DEFAULT_ACCURACY, SAFETY, SECOND_LEVEL, ErmResult, erm
 from .forecast import forecast
+from .laws import Law
 
 Point = dict[str, Any]
 _BLOCKS_A_WORKER = 4  # more even work, at the price of one cold start a block
@@ -91,58 +94,92 @@ def _rows(
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
     """Rows of neighbouring points of one model."""
-    path = _Path()
+    path = _Path(options.get("accuracy", DEFAULT_ACCURACY))
     rows = []
     for point in points:
-        row, solution = _row(task, training, model, point, path.start(point) if model != "bayes" else None, options)
-        path.add(point, solution)
+        row, result = _row(task, training, model, point, path.start(point), options)
+        path.add(point, result)
         rows.append(row)
         advance(1)
     return rows
+
+
+def erm_sweep(
+    law: Law,
+    alphas: Iterable[float],
+    ridge: float,
+    loss: str | Loss = "logistic",
+    *,
+    accuracy: float = DEFAULT_ACCURACY,
+) -> list[ErmResult]:
+    """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions."""
+    path = _Path(accuracy)
+    results = []
+    for alpha in alphas:
+        point = {"alpha": alpha}
+        results.append(erm(law, alpha, ridge, loss, accuracy=accuracy, **path.start(point)))
+        path.add(point, results[-1])
+    return results
 
 
 class _Path:
     """Solutions met on the way through a grid, and where the next one is likely to lie.
 
     Along a line (all fields fixed but the last) the last two solutions are extended; a new line starts from the beginning of
-    the one before it.
+    the one before it. The draws a point took are what its neighbour begins with, or half of them if those had sufficed.
     """
 
-    def __init__(self) -> None:
-        self.line: list[tuple[Point, np.ndarray | None]] = []
+    def __init__(self, accuracy: float) -> None:
+        self.accuracy = accuracy
+        self.line: list[tuple[Point, ErmResult | None]] = []
 
-    def start(self, point: Point) -> np.ndarray | None:
+    def start(self, point: Point) -> dict[str, Any]:
+        """`start` and `points` for `erm`; nothing where there is nothing to go by."""
         if not self.line:
-            return None
-        axis = list(point)[-1] if point else ""
-        first, last = self.line[0], self.line[-1]
-        if any(point[name] != last[0][name] for name in point if name != axis):
-            return first[1]
-        if len(self.line) == 1 or last[1] is None or self.line[-2][1] is None:
-            return last[1]
-        before, x = self.line[-2]
-        here, there, further = before[axis], last[0][axis], point[axis]
-        if not all(isinstance(value, Real) for value in (here, there, further)) or here == there:
-            return last[1]
-        return last[1] + float(np.clip((further - there) / (there - here), -2.0, 2.0)) * (last[1] - x)
+            return {}
+        first, last = self.line[0][1], self.line[-1][1]
+        if self._begins_a_line(point):
+            return {} if first is None else {"start": first.start, "points": self._points(first)}
+        if last is None:
+            return {}
+        return {"start": last.start + self._ahead(point), "points": self._points(last)}
 
-    def add(self, point: Point, solution: np.ndarray | None) -> None:
-        axis = list(point)[-1] if point else ""
-        if self.line and any(point[name] != self.line[-1][0][name] for name in point if name != axis):
+    def _ahead(self, point: Point) -> np.ndarray | float:
+        """The last step of the solution, stretched to the distance of the new point (at most twice)."""
+        if len(self.line) == 1 or self.line[-1][1] is None or self.line[-2][1] is None:
+            return 0.0
+        axis = list(point)[-1]
+        here, there, further = self.line[-2][0][axis], self.line[-1][0][axis], point[axis]
+        if not all(isinstance(value, Real) for value in (here, there, further)) or here == there:
+            return 0.0
+        reach = float(np.clip((further - there) / (there - here), -2.0, 2.0))
+        return reach * (self.line[-1][1].start - self.line[-2][1].start)
+
+    def _points(self, result: ErmResult) -> int:
+        # Half the draws have less than twice the standard error, which is itself known to a fifth or so.
+        ample = 3 * SAFETY * result.standard_error < self.accuracy
+        least = SECOND_LEVEL * result.law.first_points
+        if not ample:
+            return result.points
+        return result.points // 2 if result.points >= 2 * least else result.law.first_points
+
+    def _begins_a_line(self, point: Point) -> bool:
+        return any(point[name] != self.line[-1][0][name] for name in list(point)[:-1])
+
+    def add(self, point: Point, result: ErmResult | None) -> None:
+        if result is not None and not np.isfinite(result.start).all():
+            result = None
+        if self.line and self._begins_a_line(point):
             self.line.clear()
-        self.line.append((point, solution))
+        self.line.append((point, result))
         del self.line[1:-2]
 
 
-def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], np.ndarray | None]:
+def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], ErmResult | None]:
     try:
         t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
         tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
-        found = forecast(t, tr, model, start=start, **options)
+        found = forecast(t, tr, model, **start, **options)
     except (ValueError, ArithmeticError) as error:
         return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    plain = found.to_dict()
-    solution = None
-    if found.result is not None and np.isfinite(found.result.start).all():
-        solution = found.result.start
-    return {**point, **plain, "failure": ""}, solution
+    return {**point, **found.to_dict(), "failure": ""}, found.result

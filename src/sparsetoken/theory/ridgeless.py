@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..losses import Loss
-from .erm import _SAFETY, ErmResult, _fields, refined
+from .erm import SAFETY, ErmResult, _fields, refined
 from .laws import MAXIMUM_POINTS, Law
 from .nodes import Nodes
 
@@ -89,7 +89,7 @@ def ridgeless_square(law: Law, alpha: float, loss: Loss, accuracy: float) -> Erm
                 values["train_error"] = 0.0
                 scattered |= {"train_error": np.zeros(B), "V": np.zeros(B)}
             errors = {name: float(np.std(v, ddof=1) / np.sqrt(B)) if B > 1 else 0.0 for name, v in scattered.items()}
-        shortfall = errors["test_error"] * _SAFETY / accuracy
+        shortfall = errors["test_error"] * SAFETY / accuracy
         if shortfall <= 1 or not law.refinable or points >= MAXIMUM_POINTS:
             break
         points = refined(points, shortfall, law)
