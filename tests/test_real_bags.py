@@ -1,4 +1,4 @@
-"""The default configuration on real bags: quick versions, with lower bounds, of the benchmark `real_bags`."""
+"""The default configuration on real bags: quick versions, with lower bounds, of `python -m benchmarks.learners`."""
 
 from __future__ import annotations
 

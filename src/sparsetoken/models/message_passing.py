@@ -93,8 +93,9 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, best)
         given = strength is not None and not isinstance(self.sparsity, str)
         wanted = not given if self.calibrate == "auto" else bool(self.calibrate)
-        calibration = fit_calibration(scores, signs, weights) if wanted else Calibration(1.0, odds)
-        self.calibration_slope_, self.calibration_offset_ = calibration.slope, calibration.offset
+        calibration = fit_calibration(scores + odds, signs, weights) if wanted else Calibration()
+        self.calibration_slope_ = calibration.slope
+        self.calibration_offset_ = calibration.offset + calibration.slope * odds
         self.diagnostics_ |= held_out_diagnostics(scores, signs) | {
             "bags": len(signs),
             "dimensions": bags.n_features,

@@ -1,0 +1,158 @@
+"""Accuracy and fit time of the learners on real bags, against scikit-learn baselines and, where installed, torchmil.
+
+    python -m benchmarks.learners                   # all sets and learners, 5 x 10-fold: about half an hour on one core
+    SPARSETOKEN_BENCH_REPEATS=1 python -m benchmarks.learners musk1 "digits 10"
+
+Digit bags come with scikit-learn. The multiple-instance sets (musk1, hockey newsgroups, winter wren) are looked for in
+the folder named by SPARSETOKEN_DATA, or in ../shared/data; sets that are not there are left out, saying so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sparsetoken.bag_files import read_bags
+from sparsetoken.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT.parent / "shared" / "data"))
+REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "5"))
+SETS = {
+    "musk1": ("musk1.csv.gz", "folds_musk1.csv"),
+    "hockey": ("newsgroups_rec_sport_hockey.csv.gz", None),
+    "winter wren": ("birds_winter_wren.csv.gz", "folds_birds_winter_wren.csv"),
+}
+LEARNERS = ("attention", "attention-staged", "message-passing", "pooled", "mean-pool LR", "max-pool LR", "mean+max LR")
+
+
+def digit_rows(length: int) -> list[dict]:
+    """Every learner on REPEATS draws of digit bags; the error is the standard error over draws."""
+    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
+    rows = []
+    draws = [digit_bags(length, seed=seed) for seed in range(REPEATS)]
+    makers = _with_peers(chosen_learners(LEARNERS, draws[0][0][0]))
+    for name, make in makers.items():
+        areas, right, tokens, seconds = [], [], [], []
+        for (bags, labels, _), (test, test_labels, witness) in draws:
+            begun = time.perf_counter()
+            model = make().fit(bags, labels)
+            seconds.append(time.perf_counter() - begun)
+            scores = model.decision_function(test)
+            areas.append(area_under_curve(scores, test_labels == 1))
+            right.append(float(np.mean((scores > 0) == (test_labels == 1))))
+            if hasattr(model, "token_scores"):
+                tokens.append(area_under_curve(np.concatenate(model.token_scores(test)), witness.ravel()))
+        rows.append(
+            row(f"digits {length}", name, np.mean(right), error(right), np.mean(areas), error(areas), tokens, seconds)
+        )
+    return rows
+
+
+def _with_peers(makers: dict) -> dict:
+    """The learners, and torchmil's attention model where it is installed."""
+    if importlib.util.find_spec("torchmil") is None:
+        return makers
+    return makers | {"torchmil ABMIL": GatedAttention}
+
+
+def error(values: list[float]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def row(data, learner, accuracy, accuracy_error, auc, auc_error, tokens, seconds) -> dict:
+    return {
+        "set": data,
+        "learner": learner,
+        "accuracy": f"{accuracy:.3f} ± {accuracy_error:.3f}",
+        "AUC": f"{auc:.3f} ± {auc_error:.3f}",
+        "token AUC": f"{np.mean(tokens):.3f}" if len(tokens) and np.all(np.isfinite(tokens)) else "",
+        "s a fit": f"{np.mean(seconds):.2g}",
+    }
+
+
+def set_rows(name: str) -> list[dict]:
+    """Every learner on REPEATS x 10 folds of a set; the error is the standard error over bags."""
+    file, folds = SETS[name]
+    if not (DATA / file).is_file():
+        print(f"{name}: no file {DATA / file}, left out")
+        return []
+    read = read_bags(DATA / file)
+    if folds is not None:
+        table = pd.read_csv(DATA / folds)
+        splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
+    else:
+        splits = stratified_splits(read.labels, 10, REPEATS, seed=0)
+    makers = _with_peers(chosen_learners(LEARNERS, read.bags))
+    found = [e for e in evaluate(read.bags, read.labels, makers, splits, read.token_labels) if e is not None]
+    return [
+        row(name, e.learner, e.accuracy, e.accuracy_error, e.auc, e.auc_error, [e.token_auc], [e.fit_seconds])
+        for e in found
+    ]
+
+
+class GatedAttention:
+    """torchmil's ABMIL (Adam 1e-3, 100 epochs, one bag a step) behind fit and decision_function."""
+
+    def fit(self, bags, labels):
+        import torch
+        from torchmil.models import ABMIL
+
+        from sparsetoken import BagScaler
+
+        torch.manual_seed(0)
+        self.scaler = BagScaler().fit(bags)
+        self.classes_ = np.unique(labels)
+        self.model = ABMIL(in_shape=(bags.n_features,))
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, weight_decay=1e-4)
+        tensors = [torch.tensor(x[None], dtype=torch.float32) for x in self.scaler.transform(bags)]
+        targets = torch.tensor((labels == self.classes_[1]).astype(np.float32))
+        rng = np.random.default_rng(0)
+        for _ in range(100):
+            for i in rng.permutation(len(tensors)):
+                optimizer.zero_grad()
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(self.model(tensors[i]), targets[i : i + 1])
+                loss.backward()
+                optimizer.step()
+        return self
+
+    def decision_function(self, bags):
+        import torch
+
+        self.model.eval()
+        with torch.no_grad():
+            tensors = (torch.tensor(x[None], dtype=torch.float32) for x in self.scaler.transform(bags))
+            return np.array([float(self.model(x)) for x in tensors])
+
+
+def main() -> None:
+    import warnings
+
+    from sparsetoken.models.base import TrainingWarning
+
+    warnings.simplefilter("ignore", TrainingWarning)
+    every = (*SETS, "digits 10", "digits 50")
+    for name in sys.argv[1:] or every:
+        if name not in every:
+            sys.exit(f"error: no set {name!r}; there are {', '.join(every)}")
+        rows = set_rows(name) if name in SETS else digit_rows(int(name.split()[1]))
+        if rows:
+            print(_markdown(rows) + "\n", flush=True)
+
+
+def _markdown(rows: list[dict]) -> str:
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(r[c]) for c in columns) + " |" for r in rows]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
