@@ -14,6 +14,7 @@ import os
 import runpy
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ import pandas as pd
 
 from sparsetoken.bag_files import read_bags
 from sparsetoken.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
+
+from .measure import Row, case, timed
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT.parent / "shared" / "data"))
@@ -54,6 +57,26 @@ def digit_rows(length: int) -> list[dict]:
             row(f"digits {length}", name, np.mean(right), error(right), np.mean(areas), error(areas), tokens, seconds)
         )
     return rows
+
+
+@case("digits", "fits on digit bags (one hidden nine) against mean+max LR and, where installed, torchmil; note: AUC")
+def digits(quick: bool) -> list[Row]:
+    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
+    (bags, labels, _), (test, test_labels, _) = digit_bags(10, train=60 if quick else 400)
+    makers = _with_peers(chosen_learners(LEARNERS, bags))
+    found = {}
+    for name in ("attention", "mean+max LR", *(n for n in makers if n not in LEARNERS)):
+        timing, model = timed(partial(_fitted, makers[name], bags, labels), 1)
+        found[name] = timing, area_under_curve(model.decision_function(test), test_labels == 1)
+    ours, area = found.pop("attention")
+    return [
+        Row("attention, bags of 10", ours, peer, timing, f"AUC {area:.3f}, peer's {other:.3f}")
+        for peer, (timing, other) in found.items()
+    ]
+
+
+def _fitted(make, bags, labels):
+    return make().fit(bags, labels)
 
 
 def _with_peers(makers: dict) -> dict:
