@@ -19,6 +19,8 @@ from sparsetoken.explorer.simulation import Simulations
 from sparsetoken.explorer.state import DEFAULTS, check, from_query
 from sparsetoken.trials import trial_seeds
 
+pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
+
 
 def state_of(**changes):
     state, messages = check({**DEFAULTS, **changes})

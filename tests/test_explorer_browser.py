@@ -159,8 +159,8 @@ def test_a_shared_address_shows_the_same_view(visit):
 
 def test_bad_input_is_said_beside_its_field(visit):
     page = visit("?view=alignment&beta=fast")
-    assert "not a number" in page.page.locator("#remarks").inner_text()
     page.wait(sparsity=1)
+    assert "not a number" in page.page.locator("#remarks").inner_text()
     page.put("sparsity", "50")
     page.wait(stage="invalid", sparsity=50)
     assert "at most length" in page.page.locator("#message-sparsity").inner_text()

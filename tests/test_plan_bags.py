@@ -16,6 +16,7 @@ from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
 from sparsetoken.sampling.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
 
+pytestmark = pytest.mark.xdist_group("plan")
 TRUTH = Task(length=10, strength=5.0)
 
 
