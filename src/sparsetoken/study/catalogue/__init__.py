@@ -8,19 +8,19 @@ from importlib import import_module
 
 from ..specification import SIZES, Study
 
-# Name -> CPU seconds of the quick and of the full form, measured on one machine (two busy cores of 2026).
+# Name -> CPU seconds of the quick form, and of the full form estimated from one trial a point; on one machine.
 COSTS: dict[str, tuple[float, float]] = {
     "fig1": (54, 217),
     "alignment": (5, 58),
     "anti-alignment": (10, 44),
     "scaling": (50, 361),
     "misalignment": (23, 83),
-    "capacity": (43, 900),
-    "rates": (21, 120),
-    "hyperparameters": (32, 120),
-    "interpolation": (33, 200),
-    "positions": (27, 200),
-    "limits": (29, 150),
+    "capacity": (43, 405),
+    "rates": (21, 188),
+    "hyperparameters": (32, 53),
+    "interpolation": (33, 252),
+    "positions": (27, 209),
+    "limits": (29, 135),
 }
 NAMES = tuple(COSTS)
 
