@@ -13,6 +13,8 @@ def explore(
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in a browser."),
 ) -> None:
     """Open a web page to explore the theory. It is served on 127.0.0.1 and ends with Ctrl-C."""
+    import os
+    import sys
     import threading
     import webbrowser
 
@@ -33,6 +35,8 @@ def explore(
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        typer.echo("ended")
-    finally:
         server.server_close()
+        typer.echo("ended")
+        sys.stdout.flush()
+        # Threads may be inside compiled code, which does not survive the interpreter's own orderly end.
+        os._exit(0)
