@@ -32,11 +32,8 @@ def explore(
     threading.Thread(target=warm_up, daemon=True, name="warm-up").start()
     if browser:
         webbrowser.open(address)
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        server.server_close()
-        typer.echo("ended")
-        sys.stdout.flush()
-        # Threads may be inside compiled code, which does not survive the interpreter's own orderly end.
-        os._exit(0)
+    server.serve_forever()  # returns on Ctrl-C
+    typer.echo("ended")
+    sys.stdout.flush()
+    # Threads may be inside compiled code, which does not survive the interpreter's own orderly end.
+    os._exit(0)
