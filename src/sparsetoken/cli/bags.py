@@ -128,7 +128,7 @@ def evaluate(
             else:
                 found.append(step)
     tokens = any(e.token_auc == e.token_auc for e in found)
-    columns = ["learner", "accuracy", "AUC", *(["token AUC"] if tokens else []), "s a fit"]
+    columns = ["learner", "accuracy", "AUC", *(["token AUC"] if tokens else []), "CPU s a fit"]
     rows = [
         [
             e.learner,
