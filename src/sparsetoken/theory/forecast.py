@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,10 @@ class Forecast:
         return plain | {"errors": dict(self.errors)}
 
 
+# Along a sweep in alpha1 or ridge the law stays the same: its draws, pushed through the softmax, are kept.
+_attention_law = lru_cache(maxsize=2)(attention_law)
+
+
 def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoid") -> tuple[Law, Alignment | None]:
     """The law of (T, S, kappa) that a model trained this way gives, and the alignment behind it."""
     if model == "pooled":
@@ -66,7 +71,7 @@ def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoi
         return vectorized_law(task), None
     steps = alignment(task, training)
     if model == "attention":
-        return attention_law(task, steps.cos_q, steps.sharpness), steps
+        return _attention_law(task, steps.cos_q, steps.sharpness), steps
     if model == "elementwise":
         return elementwise_law(task, steps.cos_q, steps.sharpness, activation), steps
     raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
