@@ -71,7 +71,7 @@ def limit(tables: Tables, model: str) -> tuple[float, float, float]:
 def threshold(model: str):
     def criterion(tables: Tables) -> Judgement:
         measured, error, predicted = limit(tables, model)
-        verdict = equal_verdict(measured - predicted, float(quantile()) * error, 0.2 * predicted)
+        verdict = equal_verdict(measured - predicted, float(quantile()) * error, 0.15 * predicted)
         distance, margin = abs(measured - predicted) / error, quantile() * error / predicted
         note = f"{distance:.1f} standard errors apart; margin {margin:.1%}"
         return Judgement(verdict, format_value(predicted), format_value(measured, error), note)
@@ -95,7 +95,7 @@ def ratio(tables: Tables) -> Judgement:
     measured = vec / pool
     error = measured * np.hypot(vec_error / vec, pool_error / pool)
     length = TASK["length"]
-    verdict = equal_verdict(measured - length, float(quantile()) * error, 0.2 * length)
+    verdict = equal_verdict(measured - length, float(quantile()) * error, 0.15 * length)
     return Judgement(verdict, f"L = {length}", format_value(measured, error), f"theory: {vec_theory / pool_theory:.6f}")
 
 
@@ -164,7 +164,7 @@ def findings(tables: Tables) -> str:
 
 SIZES = {"pooled": [25, 50, 100], "attention": [25, 50, 100], "vectorized": [6, 12, 24]}
 FULL_SIZES = {"pooled": [50, 100, 200], "attention": [50, 100, 200], "vectorized": [10, 20, 40]}
-RULE = "50 % crossing at three sizes or more, extrapolated linearly in 1/d, within the margin; resolution 20 %"
+RULE = "50 % crossing at three sizes or more, extrapolated linearly in 1/d, within the margin; resolution 15 %"
 
 study = Study(
     name="capacity",
@@ -205,7 +205,7 @@ study = Study(
             "capacity-ratio",
             "The vectorized capacity is L times the pooled one",
             HERE,
-            "ratio of the extrapolated crossings is L within the margin; resolution 20 %",
+            "ratio of the extrapolated crossings is L within the margin; resolution 15 %",
             ratio,
         ),
     ),

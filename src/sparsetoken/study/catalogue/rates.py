@@ -70,7 +70,7 @@ def slope(model: str):
         if abs(far + 1) > 0.02:
             verdict = "refuted"
         else:
-            verdict = equal_verdict(fit.slope - same, float(quantile()) * fit.slope_error, 0.25)
+            verdict = equal_verdict(fit.slope - same, float(quantile()) * fit.slope_error, 0.2)
         note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
         return Judgement(verdict, "-1", format_value(fit.slope, fit.slope_error), note)
 
@@ -132,7 +132,7 @@ study = Study(
             PAPER,
             "theory's slope is −1 to 0.02 over its last decade, and the simulated slope (d → ∞) is the theory's on "
             "the same range "
-            "within the margin; resolution 0.25",
+            "within the margin; resolution 0.2",
             slope(model),
         )
         for model in MODELS
