@@ -17,6 +17,7 @@ _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./s
 _REPORT = typer.Option(None, "--report", help="Folder for report, figures and tables [beside the store].")
 _WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
 _EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
+_SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
 _SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
 
 
@@ -24,6 +25,7 @@ _SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp
 def reproduce(
     names: list[str] = typer.Argument(None, help="Studies to run [all]; `sparsetoken studies` lists them."),
     full: bool = typer.Option(False, "--full", help="The published sizes instead of the quick ones."),
+    seed: int = _SEED,
     store: Path = _STORE,
     report: Path = _REPORT,
     workers: int = _WORKERS,
@@ -37,14 +39,14 @@ def reproduce(
     from ..study.catalogue import get_studies
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
-    return _run(
-        get_studies(names or None), "full" if full else "quick", title, store, report, workers, executor, scheduler
-    )
+    chosen = [study.reseeded(seed) for study in get_studies(names or None)]
+    return _run(chosen, "full" if full else "quick", title, store, report, workers, executor, scheduler)
 
 
 @app.command()
 def run(
     file: Path = typer.Argument(..., help="A study in TOML or YAML (data only) or Python (your own code, executed)."),
+    seed: int = _SEED,
     store: Path = _STORE,
     report: Path = _REPORT,
     workers: int = _WORKERS,
@@ -54,7 +56,7 @@ def run(
     """Run a study of your own: trials, tables, figures, claims and report."""
     from ..study.files import load_studies
 
-    studies = load_studies(file)
+    studies = [study.reseeded(seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
     return _run(studies, "quick", title, store, report, workers, executor, scheduler)
 

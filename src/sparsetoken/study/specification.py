@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,15 @@ class Study:
         if size not in SIZES:
             raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
         return self.grids[size] if size in self.grids else next(iter(self.grids.values()))
+
+    def reseeded(self, offset: int) -> Study:
+        """The same study on other random numbers: every grid's seeds moved up by `offset`."""
+        whole_number("seed", offset, 0)
+        grids = {
+            size: [replace(grid, first_seed=grid.first_seed + offset) for grid in of_size]
+            for size, of_size in self.grids.items()
+        }
+        return replace(self, grids=grids)
 
     def trials(self, size: str = "quick") -> dict[str, list[Trial]]:
         """Table name -> its trials, in order; grids of the same name make one table."""
