@@ -1,14 +1,15 @@
 """Newton's method in blocks against the one traced in a piece, and against finite differences."""
 
+import importlib
 from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
-from sparsetoken import Task
+from sparsetoken import Task, Training
 from sparsetoken.losses import get_loss
-from sparsetoken.theory import attention_law, fixed_point, law_from_samples
+from sparsetoken.theory import alignment, attention_law, fixed_point, law_from_samples
 from sparsetoken.theory.erm import first_guess
 from sparsetoken.theory.newton import BLOCK, _evaluate, blocks_of, newton
 from sparsetoken.theory.precision import in_double_precision
@@ -65,3 +66,15 @@ def test_a_start_without_a_finite_residual_is_no_solution():
     nodes = LAWS["one block"]()
     found = newton(LOSS, nodes, np.array([0.0, 0.0, 800.0, 0.0, 800.0]), 2.0, 0.1)
     assert not np.abs(found.F).max() <= fixed_point.TOLERANCE
+
+
+def test_capacity_does_not_stall_in_rounding(monkeypatch):
+    module = importlib.import_module("sparsetoken.theory.capacity")
+    evaluations = []
+    objective = module._objective
+    monkeypatch.setattr(module, "_objective", lambda *given: evaluations.append(1) or objective(*given))
+    steps = alignment(Task(), Training())
+    found = module.capacity(attention_law(Task(), steps.cos_q, steps.sharpness))
+    # Three levels of refinement, Newton's method on each: halving steps that rounding makes look bad took 134.
+    assert len(evaluations) <= 30
+    assert found.residual < 1e-10

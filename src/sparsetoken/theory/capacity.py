@@ -102,7 +102,8 @@ def _minimise(population: Population, p: np.ndarray):
             break
         while True:
             trial = _objective(p + scale * step, terms, replicates)
-            if trial[0].mean() <= value.mean() + 1e-4 * scale * slope or scale < 1e-10:
+            # Near the minimum the decrease drowns in rounding, and the full step is right.
+            if trial[0].mean() <= value.mean() * (1 + 1e-14) + 1e-4 * scale * slope or scale < 1e-10:
                 break
             scale *= 0.5
         p = p + scale * step
