@@ -12,13 +12,15 @@ from .bags import Bags
 from .checks import checked_bags, holds_bags
 from .scratch import room_like, row_blocks
 
+HEAVY = 4.0
+
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Standardise every feature over all tokens of all bags: z = (x - mean) / standard deviation.
 
-    compress   afterwards z <- asinh(z), standardised again: linear within a standard deviation, logarithmic beyond.
-               Rare features (word counts) owe their standard deviation to a handful of outliers; drawn in, no single
-               token can own a fit.
+    compress   afterwards z <- asinh(z) for heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3), and
+               standardised again: linear within a standard deviation, logarithmic beyond. Rare features (word counts)
+               owe their standard deviation to a handful of outliers; drawn in, no single token can own a fit.
 
     A feature that is constant over the training tokens (up to rounding) is centred and left at scale 1.
     Bags come back as Bags, a plain table comes back as a table.
@@ -31,6 +33,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tokens = checked_bags(self, X, reset=True).tokens
         self.mean_, self.scale_ = _moments(tokens)
         if self.compress:
+            self.heavy_ = _fourth_moments(tokens, self.mean_, self.scale_) > HEAVY
             self.compressed_mean_, self.compressed_scale_ = _moments(self._squeezed(tokens))
         return self
 
@@ -48,7 +51,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _squeezed(self, tokens: np.ndarray) -> np.ndarray:
         z = _standardised(tokens, self.mean_, self.scale_)
-        return np.arcsinh(z, out=z)
+        return np.arcsinh(z, out=z, where=self.heavy_)
 
 
 def _standardised(tokens: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -67,6 +70,12 @@ def _moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # Rounding leaves a constant feature a deviation of about eps |mean|: that is no variation.
     rounding = 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
     return mean, np.where(deviation > rounding, deviation, 1.0)
+
+
+def _fourth_moments(tokens: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """E z^4 of each standardised feature."""
+    powers = sum(np.square(np.square((tokens[block] - mean) / scale)).sum(axis=0) for block in row_blocks(tokens))
+    return np.asarray(powers) / len(tokens)
 
 
 def scaled_bags(scaler: BagScaler | None, bags: Bags) -> Bags:
