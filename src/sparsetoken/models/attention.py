@@ -27,7 +27,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
     """Single-layer attention over the tokens of a bag, then a linear readout.
 
     training="refined" (default), for real bags: tokens are scaled and lifted by kernels (`lift`), the two-step query is
-    refined jointly with its readout, heads whose query is tied to the readout compete with free ones at several ridges,
+    refined jointly with its readout, pooled heads and heads whose query is tied to the readout compete at several ridges,
     and held-out bags decide their shares in the vote and calibrate the result.
 
     training="staged" is the four-stage training of the theory and nothing else: two gradient steps on a part of the
@@ -179,10 +179,11 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """How strongly each token speaks for `classes_[1]`, comparable across bags.
 
-        The query's score <q, x_l>; for several heads the sum of their scores, each times share and calibration slope.
+        The query's score <q, x_l> (a pooled head's value <w, x_l>); for several heads the sum of their scores, each times
+        share and calibration slope.
         """
         lifted = self._lifted(self._checked(X))
-        scores = sum(m.share * m.calibration.slope * m.head.scores(lifted.tokens) for m in self._members())
+        scores = sum(m.share * m.calibration.slope * m.head.evidence(lifted.tokens) for m in self._members())
         return per_bag(np.asarray(scores, dtype=lifted.tokens.dtype), lifted)
 
     def transform(self, X: Any) -> np.ndarray:

@@ -3,12 +3,13 @@
 A head maps a bag of token features x_l to one number z (the log odds of y = +1):
 
     free    z = sum_l p_l <w, x_l> + b,                p = softmax(<q, x_l>)        query and readout apart
+    pooled  z = (1/L) sum_l <w, x_l> + b                                            query = 0
     tied    z = log((1/L) sum_l exp(<w, x_l>)) + b                                  query = readout
 
 The tied head is attention with q = w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform) + b: the
 smooth maximum whose gradient in the token scores is exactly the attention weights p. Both minimise
 
-    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + 10 ||q||^2)      (tied: ||w||^2 alone; the bias is free)
+    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + 10 ||q||^2)      (tied, pooled: ||w||^2 alone; the bias is free)
 
 with p_i the normalised sample weights, by L-BFGS. The objective is not convex; the two-step query is where it starts.
 """
@@ -22,7 +23,8 @@ from scipy.optimize import minimize
 
 from ..losses import Loss
 from ..threads import single_blas_thread
-from .segments import bag_softmax, bag_sum, lengths_of
+from .erm import fit_erm
+from .segments import bag_mean, bag_softmax, bag_sum, lengths_of
 
 ITERATIONS = 100
 # A query fits the noise sooner than a readout does: what it adds is quadratic in the tokens.
@@ -31,7 +33,7 @@ QUERY_RIDGE = 10.0
 
 @dataclass(frozen=True)
 class Head:
-    """kind "free" or "tied" (query and readout the same array)."""
+    """kind "free", "pooled" (query zero) or "tied" (query and readout the same array)."""
 
     kind: str
     query: np.ndarray
@@ -41,6 +43,12 @@ class Head:
     def scores(self, tokens: np.ndarray) -> np.ndarray:
         """<q, x_l>, in double precision."""
         return (tokens @ self.query.astype(tokens.dtype)).astype(np.float64)
+
+    def evidence(self, tokens: np.ndarray) -> np.ndarray:
+        """What a token says for y = +1: its score, or where all score alike (a pooled head) its value <w, x_l>."""
+        if self.kind == "pooled":
+            return (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
+        return self.scores(tokens)
 
     def decide(self, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """z of each bag."""
@@ -65,6 +73,9 @@ def fit_head(
     """Minimise the head's objective (see the module's head) from `start`, to a relative decrease of `tolerance`."""
     p = weights / weights.sum()
     d = tokens.shape[1]
+    if kind == "pooled":  # convex
+        found = fit_erm(bag_mean(tokens, starts), signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
+        return Head(kind, np.zeros(d), found.coef, found.bias)
     objective = _tied_objective if kind == "tied" else _free_objective
     first = np.append(start.readout, start.bias)
     if kind == "free":

@@ -20,7 +20,7 @@ from .heads import Head, fit_head
 from .two_steps import noise_scale, two_gradient_steps
 
 # Ridges, largest first: each fit starts the next. The objective's terms are of order one and the features of unit size.
-RIDGES = {"tied": (0.1, 0.01), "free": (0.1, 0.03)}
+RIDGES = {"pooled": (0.1, 0.01), "tied": (0.1, 0.01), "free": (0.1, 0.03)}
 START_SHARPNESS = 1.5
 LEAST_WEIGHT = 0.05
 SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
@@ -44,13 +44,13 @@ class Refined:
 
 
 def start_head(kind: str, bags: Bags, signs: np.ndarray, weights: np.ndarray, loss: Loss) -> Head:
-    """Where the joint training starts: the two-step query for a free head, zero (uniform attention) for a tied one.
+    """Where the joint training starts: the two-step query for a free head, zero (uniform attention) for the others.
 
     The steps count both classes alike: with a rare class and the bias still at zero, the query could point backwards.
     """
     share = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
     odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-    if kind == "tied":
+    if kind != "free":
         zero = np.zeros(bags.n_features)
         return Head(kind, zero, zero, odds)
     steps = two_gradient_steps(bags, signs, weights / share, loss, eta_b=0.0)
