@@ -19,7 +19,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "rates": (21, 188),
     "hyperparameters": (32, 53),
     "interpolation": (33, 252),
-    "positions": (27, 209),
+    "positions": (59, 209),
     "limits": (29, 135),
 }
 NAMES = tuple(COSTS)
