@@ -111,7 +111,7 @@ def make_law(task: Task, model: str, cosine: float, sharpness: float, activation
     raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
 
 
-@trial_kind("readout_theory", version=1)
+@trial_kind("readout_theory", version=2)
 def readout_theory_trial(
     task: Task,
     alpha: list[float],
@@ -121,6 +121,7 @@ def readout_theory_trial(
     cosine: float = 1.0,
     sharpness: float = 1.0,
     activation: str = "sigmoid",
+    accuracy: float = ACCURACY,
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
     from ..theory import erm
@@ -128,7 +129,7 @@ def readout_theory_trial(
     law = make_law(task, model, cosine, sharpness, activation)
     rows, start = [], None
     for value in alpha:
-        found = erm(law, value, ridge, loss, accuracy=ACCURACY, start=start if ridge > 0 else None)
+        found = erm(law, value, ridge, loss, accuracy=accuracy, start=start if ridge > 0 else None)
         start = found.start
         rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
     return rows

@@ -16,7 +16,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "scaling": (50, 361),
     "misalignment": (23, 83),
     "capacity": (43, 405),
-    "rates": (21, 188),
+    "rates": (36, 190),
     "hyperparameters": (32, 53),
     "interpolation": (33, 252),
     "positions": (59, 209),
