@@ -13,6 +13,7 @@ import numpy as np
 
 from . import measures as closed_form
 from .activations import DEFAULT_ACTIVATION, get_activation, token_weights
+from .devices import wanted_device, working_on
 from .joint import descend
 from .measures import Measures
 from .models.erm import fit_erm
@@ -154,8 +155,6 @@ def _device_trial(device: str, model: str, sampler: str) -> type[_Trial] | None:
     """The trial class for a JAX device, or None where NumPy is to be used."""
     if device == "numpy":
         return None
-    from .accelerated import wanted_device
-
     found = wanted_device(device)
     if found is None:
         return None
@@ -170,6 +169,8 @@ class _Trial:
     """The stages common to both samplers; subclasses draw and express the result in overlaps."""
 
     sampler: str
+    device: Any = None  # of JAX, where features and readout live; None: NumPy
+    readout_device = "numpy"
 
     def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk):
         self.task, self.training, self.d, self.seed = task, training, d, seed
@@ -251,8 +252,10 @@ class _Trial:
         )
 
     def fit(self, x: Any, y: np.ndarray) -> _Readout:
-        fit = fit_erm(x, y, self.training.ridge, self.training.loss)
-        return self.summary(fit.coef, fit.bias, x @ fit.coef + fit.bias, y, fit.stopped, fit.gradient_norm)
+        fit = fit_erm(x, y, self.training.ridge, self.training.loss, device=self.readout_device)
+        with working_on(self.device):
+            outputs = np.asarray(x @ fit.coef) + fit.bias
+        return self.summary(fit.coef, fit.bias, outputs, y, fit.stopped, fit.gradient_norm)
 
     def train_jointly(self) -> _Readout:
         raise NotImplementedError
@@ -319,10 +322,10 @@ class _ReducedTrial(_Trial):
 class _DeviceTrial(_ReducedTrial):
     """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
 
-    device: Any = None
+    readout_device = "auto"  # where the features are
 
     def features(self) -> tuple[Any, np.ndarray]:
-        from .accelerated import place_features
+        from .sampling.placed import place_features
 
         y = draw_labels(self.task, self.n1, self.seed, "1")
         if self.model == "pooled":
@@ -335,12 +338,6 @@ class _DeviceTrial(_ReducedTrial):
                 self.task, y, self.seed, self.cosine, self.sharpness, self.sigma
             )
         return place_features(leading, scale, self.d, self.seed, self.device), y
-
-    def fit(self, x: Any, y: np.ndarray) -> _Readout:
-        from .accelerated import fit_readout
-
-        fit = fit_readout(x, y, self.training.ridge, self.training.loss)
-        return self.summary(fit.coef, fit.bias, fit.outputs, y, fit.stopped, fit.gradient_norm)
 
 
 class _TensorTrial(_Trial):

@@ -13,10 +13,12 @@ sparsity to be judged on the training bags themselves. A bag of weight k counts 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..losses import namespace
 from .segments import lengths_of
 from .witness_prior import ExactCount, IndependentRate
 
@@ -37,8 +39,8 @@ class Passed:
     """
 
     signal: np.ndarray
-    fields: np.ndarray
-    share: np.ndarray
+    fields: Any
+    share: Any
     iterations: int
     converged: bool
 
@@ -49,28 +51,29 @@ class Passed:
 
 
 def pass_messages(
-    tokens: np.ndarray,
+    tokens: Any,
     starts: np.ndarray,
     weights: np.ndarray,
     strength: float,
     prior: Prior,
-    share: np.ndarray | None = None,
+    share: Any = None,
     iterations: int = 50,
 ) -> Passed:
     """Iterate the equations at the module's head to their fixed point (halving the step where they oscillate)."""
     d = tokens.shape[1]
     dtype = tokens.dtype
+    xp = namespace(tokens)
     lengths = lengths_of(starts, len(tokens))
     theta, scale = strength, strength / np.sqrt(d)
-    copies = np.repeat(weights, lengths)
-    v = np.repeat(prior.expected_share(lengths), lengths) if share is None else share
+    copies = xp.asarray(np.repeat(weights, lengths))
+    v = xp.asarray(np.repeat(prior.expected_share(lengths), lengths) if share is None else share)
     x = np.zeros(d)
     damping, last, converged, count = 1.0, np.inf, False, 0
     for count in range(1, iterations + 1):
         precision = 1.0 + theta**2 * float(copies @ (v * v)) / d
         spread = float(copies @ (v * (1.0 - v)))
         target = (
-            scale * ((copies * v).astype(dtype) @ tokens).astype(np.float64) - theta**2 / d * spread * x
+            scale * np.asarray((copies * v).astype(dtype) @ tokens, dtype=np.float64) - theta**2 / d * spread * x
         ) / precision
         fresh = target if count == 1 else damping * target + (1.0 - damping) * x
         change = float(np.linalg.norm(target - x)) / max(float(np.linalg.norm(target)), np.finfo(float).tiny)
@@ -80,7 +83,7 @@ def pass_messages(
         squared = float(x @ x) / d
         field = scale * (tokens @ x.astype(dtype)).astype(np.float64) - theta**2 / precision * copies * v
         _, v_new = prior.posterior(field - 0.5 * theta**2 * squared, starts)
-        v = v_new if damping == 1.0 else damping * v_new + (1.0 - damping) * v
+        v = xp.asarray(v_new) if damping == 1.0 else damping * v_new + (1.0 - damping) * v
         if change <= TOLERANCE:
             converged = True
             break
@@ -109,25 +112,26 @@ class Fit:
     loss: float
 
 
-def log_ratios(tokens: np.ndarray, starts: np.ndarray, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def log_ratios(tokens: Any, starts: np.ndarray, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Log likelihood ratio of fresh bags, and the tokens' posterior signal probabilities given y = +1."""
     fields = (tokens @ fit.passed.signal.astype(tokens.dtype)).astype(np.float64)
     evidence = fit.strength * fields - 0.5 * fit.strength**2 * fit.passed.overlap
-    return fit.prior.posterior(evidence, starts)
+    ratios, share = fit.prior.posterior(evidence, starts)
+    return np.asarray(ratios), np.asarray(share)
 
 
 def training_ratios(
-    positive_starts: np.ndarray, noise_tokens: np.ndarray, noise_starts: np.ndarray, fit: Fit
+    positive_starts: np.ndarray, noise_tokens: Any, noise_starts: np.ndarray, fit: Fit
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log likelihood ratios of the positive training bags (own contribution removed) and of the negative ones."""
     effective = fit.strength * np.sqrt(fit.passed.overlap)
     positive, _ = fit.prior.posterior(effective * fit.passed.fields - 0.5 * effective**2, positive_starts)
     negative, _ = log_ratios(noise_tokens, noise_starts, fit)
-    return positive, negative
+    return np.asarray(positive), negative
 
 
 def fit_strength(
-    tokens: np.ndarray,
+    tokens: Any,
     starts: np.ndarray,
     weights: np.ndarray,
     prior: Prior,
@@ -162,8 +166,8 @@ def fit_strength(
     return theta, prior, passed
 
 
-def first_strength(tokens: np.ndarray, noise_tokens: np.ndarray, share: float) -> float:
+def first_strength(tokens: Any, noise_tokens: Any, share: float) -> float:
     """theta from the mean of the positive bags' tokens, share theta xi, its noise taken off; at least 1."""
-    gap = tokens.mean(axis=0, dtype=np.float64) - noise_tokens.mean(axis=0, dtype=np.float64)
+    gap = np.asarray(tokens.mean(axis=0, dtype=np.float64) - noise_tokens.mean(axis=0, dtype=np.float64))
     squared = float(gap @ gap) - tokens.shape[1] * (1.0 / len(tokens) + 1.0 / len(noise_tokens))
     return float(np.clip(np.sqrt(max(squared, 0.0)) / share, 1.0, STRENGTHS[1]))

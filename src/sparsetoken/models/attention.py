@@ -43,6 +43,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
     scale         standardise the tokens' features first
     class_weight  None, "balanced" or a dict
     random_state  seed of splits, folds and landmarks
+    device        where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX)
 
     After fitting: `query_` (staged) or `heads_` (refined: a list of dicts with kind, ridge, share, query, readout, bias),
     `diagnostics_`.
@@ -61,6 +62,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
         scale: bool = True,
         class_weight: Any = None,
         random_state: int | None = 0,
+        device: str = "auto",
     ):
         self.training = training
         self.ridge = ridge
@@ -73,6 +75,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
         self.scale = scale
         self.class_weight = class_weight
         self.random_state = random_state
+        self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         if self.training not in TRAININGS:
@@ -116,7 +119,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
         landmarks = whole_number("lift", self.lift, 0)
         self.lift_ = TokenLift(landmarks, self.scale).fit(bags, rng)
         # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
-        lifted = self._lifted(bags).astype(np.float32)
+        lifted = bags.with_tokens(self.lift_.features(bags.tokens, np.float32))
         refined = fit_refined(lifted, signs, weights, get_loss(self.loss), checked_ridge(self.ridge), rng)
         self._keep(refined.members, refined.calibration)
         wrong = float(np.mean(signs * self._vote(lifted) <= 0))

@@ -138,9 +138,9 @@ class Bags:
 
     # -- what one does with them --------------------------------------------------------------------------------------
 
-    def stretches(self) -> Iterator[Bags]:
-        """The bags in order, some megabytes of them at a time (at least one bag), without copying."""
-        step = max(1, BLOCK_BYTES // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
+    def stretches(self, size: int = BLOCK_BYTES) -> Iterator[Bags]:
+        """The bags in order, some megabytes (`size` bytes) of them at a time (at least one bag), without copying."""
+        step = max(1, size // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
         ends = np.append(self.starts[1:], self.n_tokens)
         first = 0
         while first < len(self):
@@ -159,6 +159,14 @@ class Bags:
         if len(tokens) != self.n_tokens:
             raise ValueError(f"tokens must have one row a token ({self.n_tokens}), got {len(tokens)}")
         return Bags.trusted(tokens, self.starts, self.ids, feature_names)
+
+    def placed(self, device: Any | None) -> Bags:
+        """The same bags with their tokens on a JAX device (None: as they are). Call it inside `devices.working_on`."""
+        if device is None:
+            return self
+        import jax
+
+        return Bags.trusted(jax.device_put(self.tokens, device), self.starts, self.ids, self.feature_names)
 
     def astype(self, dtype: Any) -> Bags:
         return Bags.trusted(self.tokens.astype(dtype, copy=False), self.starts, self.ids, self.feature_names)

@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
+from ..devices import device_for, working_on
 from .bags import Bags, shown
 from .checks import checked_bags
+from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES
 
 
 class TrainingWarning(UserWarning):
@@ -30,6 +32,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     """
 
     class_weight: Any
+    device: str
     classes_: np.ndarray
     n_features_in_: int
     diagnostics_: dict[str, Any]
@@ -41,8 +44,15 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bags = checked_bags(self, X, reset=True)
         signs, weights = self._checked_labels(bags, y, sample_weight)
         self.diagnostics_ = {}
-        self._fit(*_canonical(bags, signs, weights))
+        where = device_for(self._device, bags.tokens)
+        bags, signs, weights = _canonical(bags, signs, weights)
+        with working_on(where):
+            self._fit(bags.placed(where), signs, weights)
         return self
+
+    @property
+    def _device(self) -> str:
+        return getattr(self, "device", "auto")
 
     def _checked_labels(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
         labels = column_or_1d(y, warn=True)
@@ -94,7 +104,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         """Log odds of `classes_[1]`, one a bag."""
         bags = self._checked(X)
         # A stretch at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
-        scores = np.concatenate([self._decide(part) for part in bags.stretches()])
+        where = device_for(self._device, bags.tokens)
+        stretches = bags.stretches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
+        with working_on(where):
+            scores = np.concatenate([self._decide(part.placed(where)) for part in stretches])
         return scores.astype(bags.tokens.dtype, copy=False)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -143,4 +156,4 @@ def _canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[Bags
 
 def per_bag(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
     """Flat token values as a list of arrays, one a bag, in the bags' order."""
-    return np.split(values, bags.starts[1:])
+    return np.split(np.asarray(values), bags.starts[1:])

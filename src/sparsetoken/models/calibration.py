@@ -7,10 +7,13 @@ signals this costs more accuracy than the choice of the model. Scores of bags th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+
+from ..devices import is_placed
 
 FOLDS = 5
 LOG_SLOPE, OFFSET = 1.0, 0.5  # standard deviations of the prior on log slope and offset, in units of log odds
@@ -72,6 +75,22 @@ def stratified_folds(signs: np.ndarray, rng: np.random.Generator, folds: int = F
         dealt = np.arange(len(group)) % folds
         fold_of[rng.permutation(group)] = dealt if shift == 0 else folds - 1 - dealt
     return [np.flatnonzero(fold_of == k) for k in range(folds)]
+
+
+def held_apart(
+    samples: Any, signs: np.ndarray, weights: np.ndarray, held: np.ndarray
+) -> tuple[tuple[Any, np.ndarray, np.ndarray], Any, np.ndarray | slice]:
+    """(samples, signs, weights) to train on without the held ones; samples to score, and where among them the held ones are.
+
+    Samples are `Bags` or rows of features. On a device all stay where they are and the held ones get weight zero, which
+    comes to the same: no copies, and one shape for all folds, hence one compilation.
+    """
+    if is_placed(getattr(samples, "tokens", samples)):
+        without = weights.copy()
+        without[held] = 0.0
+        return (samples, signs, without), samples, held
+    rest = np.setdiff1d(np.arange(len(signs)), held)
+    return (samples[rest], signs[rest], weights[rest]), samples[held], slice(None)
 
 
 def area_under_curve(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:

@@ -27,7 +27,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
     sharpness     spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory); "auto": 0.75, 1.5 or 3
     split         share of the bags for the two steps (the others fit the readout), "reuse": all bags for both, or "auto"
     eta_w, eta_b  learning rates of the first step
-    loss, ridge, scale, class_weight, random_state   as for `PooledClassifier`
+    loss, ridge, scale, class_weight, random_state, device   as for `PooledClassifier`
 
     After fitting: `query_`, `coef_`, `intercept_`, `split_`, `sharpness_`, `ridge_`, `diagnostics_`.
     """
@@ -44,6 +44,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         scale: bool = True,
         class_weight: Any = None,
         random_state: int | None = 0,
+        device: str = "auto",
     ):
         self.activation = activation
         self.sharpness = sharpness
@@ -55,6 +56,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         self.scale = scale
         self.class_weight = class_weight
         self.random_state = random_state
+        self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         rng = np.random.default_rng(self.random_state)
@@ -77,14 +79,14 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         self._finish(staged.readout, features, labels)
 
     def _weights(self, bags: Bags, query: np.ndarray) -> np.ndarray:
-        scores = (bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64)
+        scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
         lengths = bags.lengths
         return np.asarray(get_activation(self.activation)(scores)) / np.repeat(lengths, lengths)
 
-    def _feature(self, bags: Bags, query: np.ndarray) -> np.ndarray:
+    def _feature(self, bags: Bags, query: np.ndarray) -> Any:
         return weighted_bag_sum(self._weights(bags, query), bags.tokens, bags.starts)
 
-    def _features(self, bags: Bags) -> np.ndarray:
+    def _features(self, bags: Bags) -> Any:
         return self._feature(bags, self.query_)
 
     def attention_weights(self, X: Any) -> list[np.ndarray]:

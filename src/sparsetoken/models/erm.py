@@ -18,18 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
+from ..devices import checked_device, device_for, is_placed, working_on
 from ..losses import Loss, get_loss
 from ..task import real_number, whole_number
 from ..threads import single_blas_thread
 from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradients, reduced
 
-# One factorisation costs about as much as  (features / CHOLESKY_PRICE)  Hessian-vector products (measured, one thread).
-CHOLESKY_PRICE = 12.0
-# The change of coordinates for n < d costs about as much as  (samples / REDUCTION_PRICE)  products.
-REDUCTION_PRICE = 10.0
-# Larger features than this are kept out of single precision, where their squares would overflow.
+# Features this large are kept out of single precision, where their squares would overflow.
 LARGEST_SINGLE = 1e15
 # Largest relative residual left in a Newton system.
 FORCING = 0.1
@@ -75,6 +71,7 @@ def fit_erm(
     tolerance: float = 1e-7,
     fit_bias: bool = True,
     max_iterations: int = 200,
+    device: str = "auto",
 ) -> ERMResult:
     """Minimise  F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,  p_i = sample_weight_i / sum, or 1/n.
 
@@ -84,8 +81,10 @@ def fit_erm(
     start          (w, b) or an earlier result to start from; zero otherwise
     tolerance      stop once ||grad F|| <= tolerance * ridge ||w||: against an absolute bound separable data with a tiny
                    ridge would stop far from the minimum
+    device         "auto": large features go to an accelerator if JAX has one, JAX arrays stay where they are; "numpy";
+                   "gpu" or "cpu": JAX there. The result is the same up to the tolerance
     """
-    x, y, p = _checked(features, labels, sample_weight)
+    x, y, p = _checked(features, labels, sample_weight, device)
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
     max_iterations = whole_number("max_iterations", max_iterations, 1)
@@ -95,23 +94,16 @@ def fit_erm(
         x, centre = _centred(x, p) if fit_bias else (x, None)
         if centre is not None:
             b += float(centre @ w)
-        features = Features(x, exact=not float(max(x.max(), -x.min())) < LARGEST_SINGLE)
-        problem = Problem(features, y, p, ridge, loss, bool(fit_bias))
+        problem = Problem(x.in_precision(LARGEST_SINGLE), y, p, ridge, loss, bool(fit_bias))
         if start is None and ridge > 0.0 and not _strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
         found = _newton(problem, w, b, tolerance, max_iterations)
     return found if centre is None else replace(found, bias=found.bias - float(centre @ found.coef))
 
 
-def _checked(features: Any, labels: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    x = np.asarray(features)
-    if x.dtype != np.float32:
-        x = np.asarray(x, dtype=np.float64)
-    if x.ndim != 2 or 0 in x.shape:
-        raise ValueError(f"features must be a non-empty (samples, features) array, got shape {x.shape}")
-    if not (x.flags.c_contiguous or x.flags.f_contiguous):
-        x = np.ascontiguousarray(x)
-    if not math.isfinite(x.max()) or not math.isfinite(x.min()):
+def _checked(features: Any, labels: Any, sample_weight: Any, device: str) -> tuple[Features, np.ndarray, np.ndarray]:
+    x = _placed(features, device)
+    if not math.isfinite(x.largest()):
         raise ValueError("features must be finite, got NaN or infinity")
     y = np.asarray(labels, dtype=np.float64)
     if y.shape != (x.shape[0],):
@@ -128,13 +120,37 @@ def _checked(features: Any, labels: Any, sample_weight: Any) -> tuple[np.ndarray
     return x, y, p
 
 
-def _centred(x: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def _placed(features: Any, device: str) -> Features:
+    """The features where they are to be worked on, double or single precision as they come."""
+    placed = is_placed(features)
+    x: Any = features if placed else np.asarray(features)
+    if x.ndim != 2 or 0 in x.shape:
+        raise ValueError(f"features must be a non-empty (samples, features) array, got shape {x.shape}")
+    if placed and checked_device(device) != "auto":
+        raise ValueError(f"these features are on a device already: use device='auto', not {device!r}")
+    if x.dtype != np.float32 and not placed:
+        x = np.asarray(x, dtype=np.float64)
+    where = None if placed else device_for(device, x)
+    if placed or where is not None:
+        import jax
+
+        from .placed_features import PlacedFeatures
+
+        with working_on(where or next(iter(x.devices()))):
+            x = x if placed else jax.device_put(x, where)
+            return PlacedFeatures(x if x.dtype in (np.float32, np.float64) else x.astype(np.float64), exact=True)
+    if not (x.flags.c_contiguous or x.flags.f_contiguous):
+        x = np.ascontiguousarray(x)
+    return Features(x, exact=True)
+
+
+def _centred(x: Features, p: np.ndarray) -> tuple[Features, np.ndarray | None]:
     """Features far from the origin, moved to it: the free bias makes this a change of coordinates, and a better one."""
-    mean = Features(x, exact=True).transposed_times(p)
+    mean = x.transposed_times(p)
     square = float(mean @ mean)
-    if square <= 0.9 * x.shape[1] * Features(x, exact=True).mean_square():
+    if square <= 0.9 * x.shape[1] * x.mean_square():
         return x, None
-    return x - mean, mean
+    return x.moved(mean), mean
 
 
 def _start(start: ERMResult | tuple[Any, float] | None, d: int, fit_bias: bool) -> tuple[np.ndarray, float]:
@@ -206,7 +222,8 @@ def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_ite
     row_norm = math.sqrt(d * problem.features.mean_square())
     preconditioner: Scaling | Cholesky = Scaling(problem)
     # Prices in products; with n < d the first factorisation also pays for the change of coordinates.
-    price = d / CHOLESKY_PRICE if n >= d else n / REDUCTION_PRICE + n / CHOLESKY_PRICE
+    prices = problem.features
+    price = d / prices.cholesky_price if n >= d else n / prices.reduction_price + n / prices.cholesky_price
     spent, products, factorisations, iteration = 0, 0, 0, 0
     width = 0.0
     stopped = "iterations"
@@ -233,10 +250,10 @@ def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_ite
             if n < d and back is None:
                 problem, w, back = reduced(problem, w)
                 g = problem.gradient(r, w)
-                price = n / CHOLESKY_PRICE
+                price = n / problem.features.cholesky_price
             try:
                 preconditioner = Cholesky(problem, curvature)
-            except scipy.linalg.LinAlgError:
+            except np.linalg.LinAlgError:
                 problem.features.be_exact()
                 preconditioner = Cholesky(problem, curvature)
             factorisations += 1

@@ -16,15 +16,19 @@ with p_i the normalised sample weights, by L-BFGS. The objective is not convex; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from ..losses import Loss
+from ..devices import brought_home, is_placed
+from ..losses import Loss, namespace
 from ..threads import single_blas_thread
 from .erm import fit_erm
-from .segments import bag_mean, bag_softmax, bag_sum, lengths_of
+from .segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
 
 ITERATIONS = 100
 # A query fits the noise sooner than a readout does: what it adds is quadratic in the tokens.
@@ -40,28 +44,28 @@ class Head:
     readout: np.ndarray
     bias: float
 
-    def scores(self, tokens: np.ndarray) -> np.ndarray:
+    def scores(self, tokens: Any) -> Any:
         """<q, x_l>, in double precision."""
         return (tokens @ self.query.astype(tokens.dtype)).astype(np.float64)
 
-    def evidence(self, tokens: np.ndarray) -> np.ndarray:
+    def evidence(self, tokens: Any) -> Any:
         """What a token says for y = +1: its score, or where all score alike (a pooled head) its value <w, x_l>."""
         if self.kind == "pooled":
             return (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
         return self.scores(tokens)
 
-    def decide(self, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """z of each bag."""
         attention, smooth_maximum = bag_softmax(self.scores(tokens), starts)
         if self.kind == "tied":
-            return smooth_maximum + self.bias
+            return np.asarray(smooth_maximum) + self.bias
         values = (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
-        return bag_sum(attention * values, starts) + self.bias
+        return np.asarray(bag_sum(attention * values, starts)) + self.bias
 
 
 def fit_head(
     kind: str,
-    tokens: np.ndarray,
+    tokens: Any,
     starts: np.ndarray,
     signs: np.ndarray,
     weights: np.ndarray,
@@ -74,17 +78,20 @@ def fit_head(
     p = weights / weights.sum()
     d = tokens.shape[1]
     if kind == "pooled":  # convex
-        found = fit_erm(bag_mean(tokens, starts), signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
+        features = brought_home(bag_mean(tokens, starts))
+        found = fit_erm(features, signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
         return Head(kind, np.zeros(d), found.coef, found.bias)
-    objective = _tied_objective if kind == "tied" else _free_objective
+    placed = is_placed(tokens)
+    objective = _placed_objective if placed else _objective
+    where = layout_of(starts, len(tokens)) if placed else starts
     first = np.append(start.readout, start.bias)
     if kind == "free":
         first = np.concatenate([start.query, first])
     with single_blas_thread():
         optimum = minimize(
-            objective,
+            objective(kind, loss),
             first,
-            args=(tokens, starts, lengths_of(starts, len(tokens)), signs, p, loss, ridge),
+            args=(tokens, where, signs, p, ridge),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": ITERATIONS, "ftol": tolerance},
@@ -94,32 +101,54 @@ def fit_head(
     return Head(kind, optimum[:d], optimum[d : 2 * d], float(optimum[2 * d]))
 
 
-def _tied_objective(parameters, tokens, starts, lengths, signs, p, loss, ridge):
+def _objective(kind: str, loss: Loss) -> Callable[..., Any]:
+    """(parameters, tokens, starts, signs, p, ridge) -> value and gradient, on NumPy or JAX arrays."""
+    return partial(_tied_objective if kind == "tied" else _free_objective, loss)
+
+
+@lru_cache(maxsize=16)
+def _placed_objective(kind: str, loss: Loss) -> Callable[..., Any]:
+    """The same for tokens on a device: compiled as one, and only the parameters and the gradient travel."""
+    import jax
+
+    from ..theory.fixed_point import traceable
+
+    compiled = jax.jit(_objective(kind, traceable(loss)))
+
+    def evaluate(parameters, *arguments):
+        value, gradient = compiled(parameters, *arguments)
+        return float(value), np.asarray(gradient)
+
+    return evaluate
+
+
+def _tied_objective(loss, parameters, tokens, starts, signs, p, ridge):
     w, b = parameters[:-1], parameters[-1]
     scores = (tokens @ w.astype(tokens.dtype)).astype(np.float64)
     attention, smooth_maximum = bag_softmax(scores, starts)
     z = smooth_maximum + b
     value = p @ loss.value(z, signs) + 0.5 * ridge * (w @ w)
     slope = p * loss.slope(z, signs)
-    pull = np.repeat(slope, lengths) * attention
-    return value, np.append(_back(pull, tokens) + ridge * w, slope.sum())
+    pull = over_tokens(slope, starts, len(tokens)) * attention
+    return value, namespace(tokens).append(_back(pull, tokens) + ridge * w, slope.sum())
 
 
-def _free_objective(parameters, tokens, starts, lengths, signs, p, loss, ridge):
-    d = tokens.shape[1]
+def _free_objective(loss, parameters, tokens, starts, signs, p, ridge):
+    xp, d, total = namespace(tokens), tokens.shape[1], len(tokens)
     q, w, b = parameters[:d], parameters[d:-1], parameters[-1]
-    both = (tokens @ np.stack([q, w], axis=1).astype(tokens.dtype)).astype(np.float64)
+    both = (tokens @ xp.stack([q, w], axis=1).astype(tokens.dtype)).astype(np.float64)
     attention, _ = bag_softmax(both[:, 0], starts)
     values = both[:, 1]
     mean_value = bag_sum(attention * values, starts)
     z = mean_value + b
     value = p @ loss.value(z, signs) + 0.5 * ridge * (QUERY_RIDGE * (q @ q) + w @ w)
     slope = p * loss.slope(z, signs)
-    pull = np.repeat(slope, lengths) * attention
-    pulls = np.stack([pull * (values - np.repeat(mean_value, lengths)), pull], axis=1)
+    pull = over_tokens(slope, starts, total) * attention
+    pulls = xp.stack([pull * (values - over_tokens(mean_value, starts, total)), pull], axis=1)
     back = _back(pulls, tokens)
-    return value, np.concatenate([back[:, 0] + QUERY_RIDGE * ridge * q, back[:, 1] + ridge * w, [slope.sum()]])
+    gradients = [back[:, 0] + QUERY_RIDGE * ridge * q, back[:, 1] + ridge * w, slope.sum()[None]]
+    return value, xp.concatenate(gradients)
 
 
-def _back(pull: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def _back(pull: Any, tokens: Any) -> Any:
     return (tokens.T @ pull.astype(tokens.dtype)).astype(np.float64)

@@ -8,13 +8,16 @@ neighbours) and a twentieth of that (sizes and quadratic shapes). It uses no lab
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
-from sklearn.metrics.pairwise import euclidean_distances
 
+from ..losses import namespace
 from .bags import Bags
 from .scaler import BagScaler
+from .scratch import row_blocks, rowwise
 
 LANDMARKS = 150
 WIDTHS = (0.1, 2.0)  # gamma in units of 1 / median squared distance
@@ -39,11 +42,11 @@ class TokenLift(BaseEstimator):
         self.lift_means_, self.lift_scales_ = [], []
         if self.landmarks == 0:
             return self
-        tokens = self._scaled(bags.tokens)
+        tokens = bags.tokens
         count = min(self.landmarks, len(tokens))
         chosen = np.sort(rng.choice(len(tokens), count, replace=False))
-        self.points_ = np.unique(tokens[chosen], axis=0).astype(np.float64)
-        squared = euclidean_distances(self.points_, squared=True)
+        self.points_ = np.unique(np.asarray(self._scaled(tokens[chosen])), axis=0).astype(np.float64)
+        squared = _squared_distances(self.points_, self.points_)
         apart = squared[squared > 0]
         if apart.size == 0:  # all tokens alike: there is nothing to lift
             return self
@@ -52,28 +55,60 @@ class TokenLift(BaseEstimator):
             values, vectors = eigh(np.exp(-gamma * squared))
             keep = values > 1e-6 * values[-1]
             projection = vectors[:, keep] / np.sqrt(values[keep])
-            lifted = self._kernel(tokens, gamma) @ projection
-            total = float(np.sum(lifted.var(axis=0)))
+            mean, total = self._moments(tokens, gamma, projection)
             self.gammas_.append(gamma)
             self.projections_.append(projection)
-            self.lift_means_.append(lifted.mean(axis=0))
+            self.lift_means_.append(mean)
             self.lift_scales_.append(float(np.sqrt(tokens.shape[1] / total)) if total > 0 else 1.0)
         return self
 
-    def features(self, tokens: np.ndarray) -> np.ndarray:
-        """(tokens, features) of the given tokens, in their precision."""
+    def _moments(self, tokens: Any, gamma: float, projection: np.ndarray) -> tuple[np.ndarray, float]:
+        """Mean of phi(x) over the tokens, and its total variance, one pass over blocks of tokens.
+
+        phi's entries are bounded by one in total square (they come from a kernel with k(x, x) = 1), so sums of squares
+        lose nothing against sums of squared deviations.
+        """
+        count = projection.shape[1]
+        total, squares = np.zeros(count), np.zeros(count)
+        for block in row_blocks(tokens):
+            phi = self._kernel(self._scaled(tokens[block]), gamma) @ projection
+            total += np.asarray(phi.sum(axis=0))
+            squares += np.asarray((phi**2).sum(axis=0))
+        mean = total / len(tokens)
+        return mean, float(np.sum(np.maximum(squares / len(tokens) - mean**2, 0.0)))
+
+    @property
+    def width(self) -> int:
+        """Features a token has after lifting."""
+        return self.points_.shape[1] + sum(projection.shape[1] for projection in self.projections_)
+
+    def features(self, tokens: Any, dtype: Any = None) -> Any:
+        """(tokens, features) of the given tokens (NumPy's or JAX's), in their precision or the given one."""
+        return rowwise(self._lifted, tokens, self.width, tokens.dtype if dtype is None else dtype)
+
+    def _lifted(self, tokens: Any) -> Any:
         scaled = self._scaled(tokens)
         if not self.gammas_:
             return scaled
         parts = [scaled]
         for gamma, projection, mean, scale in zip(self.gammas_, self.projections_, self.lift_means_, self.lift_scales_):
             parts.append((self._kernel(scaled, gamma) @ projection - mean) * scale)
-        return (PART * np.hstack(parts)).astype(tokens.dtype)
+        return PART * namespace(scaled).hstack(parts)
 
-    def _scaled(self, tokens: np.ndarray) -> np.ndarray:
-        return tokens if self.scaler_ is None else self.scaler_.scaled(tokens)
+    def _scaled(self, tokens: Any) -> Any:
+        return tokens if self.scaler_ is None else self.scaler_.scaled_block(tokens)
 
-    def _kernel(self, scaled: np.ndarray, gamma: float) -> np.ndarray:
+    def _kernel(self, scaled: Any, gamma: float) -> Any:
         # Single precision would lose small distances among large norms.
-        squared = euclidean_distances(scaled.astype(np.float64), self.points_, squared=True)
-        return np.exp(-gamma * squared)
+        squared = _squared_distances(scaled.astype(np.float64), self.points_)
+        return namespace(squared).exp(-gamma * squared)
+
+
+def _squared_distances(x: Any, points: np.ndarray) -> Any:
+    """|x_i - p_j|^2; exactly zero between a set and itself."""
+    xp = namespace(x)
+    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * (x @ points.T)
+    squared = xp.maximum(squared, 0.0)
+    if x is points:
+        np.fill_diagonal(squared, 0.0)
+    return squared

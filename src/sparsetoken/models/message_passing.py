@@ -39,6 +39,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     calibrate     fit slope and offset of the log odds on the training bags' scores, each without its own contribution;
                   "auto": unless strength and sparsity are both given
     class_weight  None, "balanced" or a dict: weights enter the prior odds and the calibration
+    device        where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX)
 
     After fitting: `signal_` (the direction times the square root of the overlap), `strength_`, `sparsity_`, `overlap_`
     (the squared cosine it expects to have with xi), `diagnostics_`.
@@ -52,6 +53,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         scale: bool = True,
         calibrate: bool | str = "auto",
         class_weight: Any = None,
+        device: str = "auto",
     ):
         self.strength = strength
         self.sparsity = sparsity
@@ -59,6 +61,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.scale = scale
         self.calibrate = calibrate
         self.class_weight = class_weight
+        self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)

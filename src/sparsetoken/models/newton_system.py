@@ -7,7 +7,8 @@ Vectors have d + 1 entries, the bias last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +23,14 @@ class Features:
     """X with products summed in double precision, and with quick ones in single precision.
 
     Gradients and outputs need the former; Newton directions may be inexact and take the latter, until told otherwise.
+
+    cholesky_price   one factorisation costs about as much as  features / cholesky_price  products with the Hessian
+    reduction_price  the change to n < d coordinates costs about as much as  samples / reduction_price  of them
+    (both measured, one thread)
     """
+
+    cholesky_price = 12.0
+    reduction_price = 10.0
 
     def __init__(self, x: np.ndarray, exact: bool = False):
         self.x = x
@@ -59,6 +67,63 @@ class Features:
         """Mean of x_ij^2, from the first rows: it only sets scales."""
         return float(np.mean(np.square(self.x[:BLOCK_ROWS], dtype=np.float64)))
 
+    def in_precision(self, largest_single: float) -> Features:
+        """The features with quick products in single precision, unless some are too large for it."""
+        return type(self)(self.x, exact=not self.largest() < largest_single)
+
+    def largest(self) -> float:
+        """max |x_ij|, NaN where there is one."""
+        return float(max(self.x.max(), -self.x.min()))
+
+    def moved(self, centre: np.ndarray) -> Features:
+        """The features less their centre."""
+        return Features(self.x - centre, exact=True)
+
+    def factor(self, root: np.ndarray, ridge: float, fit_bias: bool) -> Callable[[np.ndarray], np.ndarray]:
+        """r -> (B^T B + ridge diag(1, ..., 1, 0))^{-1} r,  B = diag(root) (X, 1),  in quick precision.
+
+        Raises LinAlgError where that matrix is not positive in this precision.
+        """
+        n, d = self.shape
+        dtype = np.float64 if self.exact else np.float32
+        b = np.empty((n, d + 1), dtype=dtype)
+        np.multiply(self.quick, root.astype(dtype)[:, None], out=b[:, :d], casting="same_kind")
+        b[:, d] = root if fit_bias else 0.0
+        h = b.T @ b
+        del b
+        diagonal = h.reshape(-1)[:: d + 2]
+        diagonal[:d] += ridge
+        # The bias has no ridge of its own, and X may span the constant: keep the factor defined.
+        diagonal[d] += np.finfo(dtype).eps * diagonal[d] if fit_bias else 1.0
+        factor = scipy.linalg.cho_factor(h, lower=True, overwrite_a=True, check_finite=False)
+        return lambda r: scipy.linalg.cho_solve(factor, r.astype(dtype), check_finite=False)
+
+    def orthogonal(self) -> tuple[Features, Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+        """C of  X = C E  with E's rows orthonormal (n < d), w -> E w, and v -> E^T v.
+
+        C is the Cholesky factor of the Gram matrix X X^T when that is well conditioned, else it comes from a QR
+        factorisation of X^T (three times the work).
+        """
+        x = self.x.astype(np.float64, copy=False)
+        gram = x @ x.T
+        try:
+            c = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+            diagonal = np.diag(c)
+            well = diagonal.min() > 1e-5 * diagonal.max()
+        except scipy.linalg.LinAlgError:
+            well = False
+        if not well:
+            e, upper = scipy.linalg.qr(x.T, mode="economic", check_finite=False)
+            return Features(np.ascontiguousarray(upper.T)), lambda w: e.T @ w, lambda v: e @ v
+
+        def forward(w):
+            return scipy.linalg.solve_triangular(c, x @ w, lower=True, check_finite=False)
+
+        def back(v):
+            return x.T @ scipy.linalg.solve_triangular(c, v, lower=True, trans="T", check_finite=False)
+
+        return Features(np.ascontiguousarray(c)), forward, back
+
 
 @dataclass
 class Problem:
@@ -93,28 +158,14 @@ class Cholesky:
     """Inverse of the Hessian at given curvatures, as a preconditioner."""
 
     def __init__(self, problem: Problem, curvature: np.ndarray):
-        n, d = problem.features.shape
-        dtype = np.float64 if problem.features.exact else np.float32
         scale = curvature.max()
-        root = np.sqrt(curvature / scale).astype(dtype)
-        b = np.empty((n, d + 1), dtype=dtype)
-        np.multiply(problem.features.quick, root[:, None], out=b[:, :d], casting="same_kind")
-        b[:, d] = root if problem.fit_bias else 0.0
-        h = b.T @ b
-        del b
-        diagonal = h.reshape(-1)[:: d + 2]
-        diagonal[:d] += problem.ridge / scale
-        # The bias has no ridge of its own, and X may span the constant: keep the factor defined.
-        diagonal[d] += np.finfo(dtype).eps * diagonal[d] if problem.fit_bias else 1.0
-        self.factor = scipy.linalg.cho_factor(h, lower=True, overwrite_a=True, check_finite=False)
-        self.dtype = dtype
+        self.inverse = problem.features.factor(np.sqrt(curvature / scale), problem.ridge / scale, problem.fit_bias)
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         size = np.abs(r).max()
         if size == 0.0:
             return r
-        solved = scipy.linalg.cho_solve(self.factor, (r / size).astype(self.dtype), check_finite=False)
-        return solved.astype(np.float64) * size
+        return self.inverse(r / size).astype(np.float64) * size
 
 
 class Scaling:
@@ -156,38 +207,6 @@ def conjugate_gradients(problem, curvature, preconditioner, g, relative, limit):
 
 
 def reduced(problem: Problem, w: np.ndarray):
-    """The same problem in n < d coordinates: X = C E with E's rows orthonormal; also w's coordinates and the way back.
-
-    C is the Cholesky factor of the Gram matrix X X^T when that is well conditioned, else it comes from a QR
-    factorisation of X^T (three times the work).
-    """
-    x = problem.features.x.astype(np.float64, copy=False)
-    gram = x @ x.T
-    try:
-        c = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
-        diagonal = np.diag(c)
-        well = diagonal.min() > 1e-5 * diagonal.max()
-    except scipy.linalg.LinAlgError:
-        well = False
-    if well:
-
-        def forward(w):
-            return scipy.linalg.solve_triangular(c, x @ w, lower=True, check_finite=False)
-
-        def back(v):
-            return x.T @ scipy.linalg.solve_triangular(c, v, lower=True, trans="T", check_finite=False)
-
-    else:
-        e, upper = scipy.linalg.qr(x.T, mode="economic", check_finite=False)
-        c = np.ascontiguousarray(upper.T)
-
-        def forward(w):
-            return e.T @ w
-
-        def back(v):
-            return e @ v
-
-    small = Problem(
-        Features(np.ascontiguousarray(c)), problem.y, problem.p, problem.ridge, problem.loss, problem.fit_bias
-    )
-    return small, forward(w), back
+    """The same problem in n < d coordinates (see `Features.orthogonal`); also w's coordinates and the way back."""
+    small, forward, back = problem.features.orthogonal()
+    return replace(problem, features=small), forward(w), back

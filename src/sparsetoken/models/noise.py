@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..losses import namespace
 from ..threads import single_blas_thread
 
 SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -23,7 +25,8 @@ class Noise:
     scale: float
     shrinkage: float
 
-    def whitened(self, tokens: np.ndarray) -> np.ndarray:
+    def whitened(self, tokens: Any) -> Any:
+        """The tokens (NumPy's or JAX's) with this noise made white."""
         dtype = tokens.dtype
         centred = tokens - self.mean.astype(dtype)
         if self.whitening is None:
@@ -31,7 +34,7 @@ class Noise:
         return centred @ self.whitening.astype(dtype)
 
 
-def estimate_noise(tokens: np.ndarray) -> Noise:
+def estimate_noise(tokens: Any) -> Noise:
     """Mean and shrunk covariance  C = (1 - s) S + s tr(S)/d I  of tokens taken to be noise, as a symmetric whitening.
 
     The share s is the one at which the covariance of one half of the tokens makes the other half likeliest:
@@ -40,27 +43,28 @@ def estimate_noise(tokens: np.ndarray) -> Noise:
     that matter most, keep their size where the tokens are many.
     """
     x = tokens.astype(np.float64)
-    mean = x.mean(axis=0)
+    mean = np.asarray(x.mean(axis=0))
     x -= mean
     d = x.shape[1]
-    average = float(np.mean(np.square(x)))
+    average = float((x * x).mean())
     if not average > 0.0 or len(x) < 4:  # a handful of tokens, or all of them alike
         return Noise(mean, None, float(np.sqrt(average)) or 1.0, 1.0)
     with single_blas_thread():
         shrinkage = _best_shrinkage(x[::2], x[1::2])
         if shrinkage == 1.0:
             return Noise(mean, None, float(np.sqrt(average)), 1.0)
-        variances, directions = np.linalg.eigh((1.0 - shrinkage) * (x.T @ x / len(x)) + shrinkage * average * np.eye(d))
+        covariance = np.asarray(x.T @ x) / len(x)
+        variances, directions = np.linalg.eigh((1.0 - shrinkage) * covariance + shrinkage * average * np.eye(d))
     return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
 
 
-def _best_shrinkage(first: np.ndarray, second: np.ndarray) -> float:
-    sample = first.T @ first / len(first)
+def _best_shrinkage(first: Any, second: Any) -> float:
+    sample = np.asarray(first.T @ first) / len(first)
     average = float(np.trace(sample)) / len(sample)
     if not average > 0.0:
         return 1.0
     variances, directions = np.linalg.eigh(sample)
-    other = np.mean(np.square(second @ directions), axis=0)
+    other = np.asarray(namespace(second).square(second @ directions).mean(axis=0))
     values = []
     for s in SHRINKAGES:
         c = (1.0 - s) * np.maximum(variances, 0.0) + s * average

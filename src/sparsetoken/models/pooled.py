@@ -21,11 +21,12 @@ class PooledClassifier(ReadoutClassifier):
     scale         standardise the tokens' features first
     class_weight  None, "balanced" or a dict
     random_state  seed of the inner folds
+    device        where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX)
 
     After fitting: `coef_` (1, d), `intercept_`, `ridge_`, `diagnostics_`.
     """
 
-    def _features(self, bags: Bags) -> np.ndarray:
+    def _features(self, bags: Bags) -> Any:
         return bag_mean(bags.tokens, bags.starts)
 
     def attention_weights(self, X: Any) -> list[np.ndarray]:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..devices import brought_home
 from ..losses import Loss, get_loss
 from ..task import real_number
 from .bags import Bags
 from .base import BagClassifier
-from .calibration import Calibration, area_under_curve, fit_calibration, stratified_folds
+from .calibration import Calibration, area_under_curve, fit_calibration, held_apart, stratified_folds
 from .erm import fit_erm
 from .scaler import BagScaler, scaled_bags
 
@@ -35,9 +36,9 @@ class Readout:
     held_out: np.ndarray | None
     converged: bool
 
-    def decide(self, features: np.ndarray) -> np.ndarray:
+    def decide(self, features: Any) -> np.ndarray:
         """Calibrated log odds."""
-        raw = (features @ self.coef.astype(features.dtype)).astype(np.float64) + self.bias
+        raw = np.asarray(features @ self.coef.astype(features.dtype), dtype=np.float64) + self.bias
         return self.calibration(raw)
 
 
@@ -50,7 +51,7 @@ def checked_ridge(ridge: Any) -> float | str:
 
 
 def fit_readout(
-    features: np.ndarray,
+    features: Any,
     signs: np.ndarray,
     weights: np.ndarray,
     ridge: float | str,
@@ -62,6 +63,7 @@ def fit_readout(
 
     hold_out  hold bags out, and calibrate by them, also where the ridge is given
     """
+    features = brought_home(features)
     given = isinstance(ridge, Real)
     ridges = (float(ridge),) if given else RIDGES
     best: tuple[float, Calibration, np.ndarray | None]
@@ -77,7 +79,7 @@ def fit_readout(
 
 
 def held_out_scores(
-    features: np.ndarray,
+    features: Any,
     signs: np.ndarray,
     weights: np.ndarray,
     loss: Loss,
@@ -87,11 +89,11 @@ def held_out_scores(
     """Scores of each bag by readouts that never saw its fold, one row a ridge (largest first: each starts the next)."""
     scores = np.empty((len(ridges), len(signs)))
     for held in folds:
-        rest = np.setdiff1d(np.arange(len(signs)), held)
+        (seen, y, p), strangers, scored = held_apart(features, signs, weights, held)
         start = None
         for k, ridge in enumerate(ridges):
-            start = fit_erm(features[rest], signs[rest], ridge, loss, weights[rest], start=start, tolerance=1e-4)
-            scores[k, held] = features[held] @ start.coef + start.bias
+            start = fit_erm(seen, y, ridge, loss, p, start=start, tolerance=1e-4)
+            scores[k, held] = (np.asarray(strangers @ start.coef) + start.bias)[scored]
     return scores
 
 
@@ -105,14 +107,16 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagCl
         scale: bool = True,
         class_weight: Any = None,
         random_state: int | None = 0,
+        device: str = "auto",
     ):
         self.loss = loss
         self.ridge = ridge
         self.scale = scale
         self.class_weight = class_weight
         self.random_state = random_state
+        self.device = device
 
-    def _features(self, bags: Bags) -> np.ndarray:
+    def _features(self, bags: Bags) -> Any:
         """(bags, features) from bags whose tokens are scaled already."""
         raise NotImplementedError
 
@@ -126,7 +130,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagCl
         features = self._features(self._prepare(bags, signs, weights))
         self._finish(fit_readout(features, signs, weights, ridge, loss, rng), features, signs)
 
-    def _finish(self, readout: Readout, features: np.ndarray, signs: np.ndarray) -> None:
+    def _finish(self, readout: Readout, features: Any, signs: np.ndarray) -> None:
         self.coef_, self.intercept_, self.ridge_ = readout.coef[None, :], np.array([readout.bias]), readout.ridge
         self.calibration_slope_, self.calibration_offset_ = readout.calibration.slope, readout.calibration.offset
         self._n_features_out = features.shape[1]
@@ -145,10 +149,10 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagCl
         return self._features(scaled_bags(self.scaler_, self._checked(X)))
 
 
-def readout_diagnostics(readout: Readout, features: np.ndarray, signs: np.ndarray) -> dict[str, Any]:
+def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> dict[str, Any]:
     """How the training set stands to the readout: samples a dimension, separability, what the held-out scores say."""
     n, d = features.shape
-    raw = features @ readout.coef.astype(features.dtype) + readout.bias
+    raw = np.asarray(features @ readout.coef.astype(features.dtype)) + readout.bias
     wrong = float(np.mean(signs * raw <= 0))
     out: dict[str, Any] = {
         "bags": n,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..losses import Loss
 from .bags import Bags
-from .calibration import Calibration, fit_calibration, stratified_folds
+from .calibration import Calibration, fit_calibration, held_apart, stratified_folds
 from .heads import Head, fit_head
 from .two_steps import noise_scale, two_gradient_steps
 
@@ -54,7 +54,7 @@ def start_head(kind: str, bags: Bags, signs: np.ndarray, weights: np.ndarray, lo
         zero = np.zeros(bags.n_features)
         return Head(kind, zero, zero, odds)
     steps = two_gradient_steps(bags, signs, weights / share, loss, eta_b=0.0)
-    spread = noise_scale(bags, signs, steps.query)
+    spread = noise_scale(bags, signs, weights, steps.query)
     query = steps.query * (START_SHARPNESS / spread) if spread > 0 else steps.query
     return Head(kind, query, steps.readout, odds)
 
@@ -95,12 +95,11 @@ def fit_refined(
         return Refined(tuple(members), Calibration(), None)
     scores = np.empty((len(candidates), len(signs)))
     for held in folds:
-        rest = np.setdiff1d(np.arange(len(signs)), held)
-        training, strangers = bags[rest], bags[held]
+        training, strangers, scored = held_apart(bags, signs, weights, held)
         row = 0
         for kind in ridges:
-            for head in _path(kind, training, signs[rest], weights[rest], loss, ridges[kind], SEARCH_TOLERANCE):
-                scores[row, held] = head.decide(strangers.tokens, strangers.starts)
+            for head in _path(kind, *training, loss, ridges[kind], SEARCH_TOLERANCE):
+                scores[row, held] = head.decide(strangers.tokens, strangers.starts)[scored]
                 row += 1
     calibrations = [fit_calibration(s, signs, weights) for s in scores]
     shares = _shares(np.array([c.loss for c in calibrations]), len(signs))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..losses import namespace
 from .bags import Bags
 from .checks import checked_bags, holds_bags
-from .scratch import room_like, row_blocks
+from .scratch import row_blocks, rowwise
 
 HEAVY = 4.0
 
@@ -34,7 +36,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.mean_, self.scale_ = _moments(tokens)
         if self.compress:
             self.heavy_ = _fourth_moments(tokens, self.mean_, self.scale_) > HEAVY
-            self.compressed_mean_, self.compressed_scale_ = _moments(self._squeezed(tokens))
+            self.compressed_mean_, self.compressed_scale_ = _moments(tokens, self._squeezed)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -43,39 +45,43 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tokens = self.scaled(bags.tokens)
         return bags.with_tokens(tokens, bags.feature_names) if holds_bags(X) else tokens
 
-    def scaled(self, tokens: np.ndarray) -> np.ndarray:
-        """The scaled tokens of a (tokens, features) array that has been checked already."""
+    def scaled(self, tokens: Any) -> Any:
+        """The scaled tokens of a (tokens, features) array that has been checked already, NumPy's or JAX's."""
+        return rowwise(self.scaled_block, tokens, tokens.shape[1], tokens.dtype)
+
+    def scaled_block(self, tokens: Any) -> Any:
+        """`scaled`, all rows at once."""
         if not self.compress:
             return _standardised(tokens, self.mean_, self.scale_)
         return _standardised(self._squeezed(tokens), self.compressed_mean_, self.compressed_scale_)
 
-    def _squeezed(self, tokens: np.ndarray) -> np.ndarray:
+    def _squeezed(self, tokens: Any) -> Any:
         z = _standardised(tokens, self.mean_, self.scale_)
-        return np.arcsinh(z, out=z, where=self.heavy_)
+        xp = namespace(z)
+        return np.arcsinh(z, out=z, where=self.heavy_) if xp is np else xp.where(self.heavy_, xp.arcsinh(z), z)
 
 
-def _standardised(tokens: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    mean, scale = mean.astype(tokens.dtype), scale.astype(tokens.dtype)
-    z = room_like(tokens, tokens.shape)
-    for block in row_blocks(tokens):
-        np.subtract(tokens[block], mean, out=z[block])
-        z[block] /= scale
+def _standardised(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> Any:
+    z = tokens - mean.astype(tokens.dtype)
+    z /= scale.astype(tokens.dtype)
     return z
 
 
-def _moments(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    mean = tokens.mean(axis=0, dtype=np.float64)
-    squares = sum(np.square(tokens[block] - mean).sum(axis=0) for block in row_blocks(tokens))
-    deviation = np.sqrt(squares / len(tokens))
+def _moments(tokens: Any, change: Callable[[Any], Any] = lambda block: block) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each feature of the tokens, after `change`; a constant feature's deviation is 1."""
+    total = sum(change(tokens[block]).sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))
+    mean = np.asarray(total) / len(tokens)
+    squares = sum(((change(tokens[block]) - mean) ** 2).sum(axis=0) for block in row_blocks(tokens))
+    deviation = np.sqrt(np.asarray(squares) / len(tokens))
     # Rounding leaves a constant feature a deviation of about eps |mean|: that is no variation.
     rounding = 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
     return mean, np.where(deviation > rounding, deviation, 1.0)
 
 
-def _fourth_moments(tokens: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _fourth_moments(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """E z^4 of each standardised feature."""
-    powers = sum(np.square(np.square((tokens[block] - mean) / scale)).sum(axis=0) for block in row_blocks(tokens))
-    return np.asarray(powers) / len(tokens)
+    squares = ((((tokens[block] - mean) / scale) ** 2) for block in row_blocks(tokens))
+    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens)
 
 
 def scaled_bags(scaler: BagScaler | None, bags: Bags) -> Bags:

@@ -1,16 +1,25 @@
 """Reductions over ragged bags: values lie flat, one a token, and bag i owns values[starts[i] : starts[i] + lengths[i]].
 
 No bag is ever padded, so a bag costs what its tokens cost. Every bag has at least one token (`Bags` sees to it), which
-is what makes `reduceat` right.
+is what makes `reduceat` right. Values may be NumPy's or JAX's, and the result is of the same kind.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from ..losses import namespace
 
-def lengths_of(starts: np.ndarray, total: int) -> np.ndarray:
-    """Tokens a bag, from the bags' first rows and the number of all tokens."""
+GATHERED = 2**28  # numbers a device gathers at a time
+
+
+def lengths_of(starts: Any, total: int) -> Any:
+    """Tokens a bag, from the bags' first rows (or their layout) and the number of all tokens."""
+    if isinstance(starts, Layout):
+        return (starts.rows < total).sum(axis=1)
     return np.diff(np.append(starts, total))
 
 
@@ -24,28 +33,47 @@ def rows_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(starts - starts_of(lengths), lengths) + np.arange(int(lengths.sum()))
 
 
-def bag_sum(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def over_tokens(values: Any, starts: Any, total: int) -> Any:
+    """Each bag's value, once for each of its tokens."""
+    if not isinstance(starts, Layout) and namespace(values) is np:
+        return np.repeat(values, lengths_of(starts, total))
+    return values[layout_of(starts, total).bag_of_token]
+
+
+def bag_sum(values: Any, starts: Any) -> Any:
     """Sum over each bag's tokens."""
-    return np.add.reduceat(values, starts, axis=0)
+    if namespace(values) is np:
+        return np.add.reduceat(values, starts, axis=0)
+    if values.ndim > 1:
+        return weighted_bag_sum(np.ones(len(values), dtype=values.dtype), values, starts)
+    return layout_of(starts, len(values)).by_bag(values, 0.0).sum(axis=1)
 
 
-def bag_mean(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def bag_mean(values: Any, starts: Any) -> Any:
     """Mean over each bag's tokens."""
     lengths = lengths_of(starts, len(values)).astype(values.dtype)
     return bag_sum(values, starts) / lengths.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def bag_softmax(scores: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
     """softmax(scores) within each bag, and log mean exp(scores) of each bag."""
-    lengths = lengths_of(starts, len(scores))
-    top = np.maximum.reduceat(scores, starts)
-    weights = np.exp(scores - np.repeat(top, lengths))
+    xp, count = namespace(scores), len(scores)
+    if xp is np:
+        top = np.maximum.reduceat(scores, starts)
+    else:
+        starts = layout_of(starts, count)
+        top = starts.by_bag(scores, -np.inf).max(axis=1)
+    weights = xp.exp(scores - over_tokens(top, starts, count))
     total = bag_sum(weights, starts)
-    return weights / np.repeat(total, lengths), top + np.log(total / lengths.astype(scores.dtype))
+    mean = total / lengths_of(starts, count).astype(scores.dtype)
+    return weights / over_tokens(total, starts, count), top + xp.log(mean)
 
 
-def weighted_bag_sum(weights: np.ndarray, tokens: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """sum_l weights_l tokens_l of each bag: (bags, features), as one sparse product."""
+def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:
+    """sum_l weights_l tokens_l of each bag: (bags, features)."""
+    if namespace(tokens) is not np:
+        layout = layout_of(starts, len(tokens))
+        return _weighted_sums()(weights.astype(tokens.dtype), tokens, layout.rows)[: len(layout.rows)]
     from scipy.sparse import csr_array
 
     indptr = np.append(starts, len(tokens))
@@ -53,3 +81,54 @@ def weighted_bag_sum(weights: np.ndarray, tokens: np.ndarray, starts: np.ndarray
         (weights.astype(tokens.dtype), np.arange(len(tokens)), indptr), shape=(len(starts), len(tokens))
     )
     return selector @ tokens
+
+
+class Layout(NamedTuple):
+    """Where the bags lie, for JAX: sums are then made of gathers, and the same on every run (scattered sums are not).
+
+    rows          (bags, longest bag): the rows of each bag's tokens; the number of all tokens where a bag has no more
+    bag_of_token  (tokens,)
+    """
+
+    rows: Any
+    bag_of_token: Any
+
+    def by_bag(self, values: Any, filler: float) -> Any:
+        """(bags, longest bag) values, the filler where a bag has no more."""
+        import jax.numpy as jnp
+
+        return jnp.append(values, filler)[self.rows]
+
+
+def layout_of(starts: Any, total: int) -> Layout:
+    """The layout of bags with these first rows, on the current JAX device (a layout: itself)."""
+    if isinstance(starts, Layout):
+        return starts
+    import jax.numpy as jnp
+
+    lengths = lengths_of(starts, total)
+    place = np.arange(lengths.max())
+    rows = np.where(place < lengths[:, None], starts[:, None] + place, total)
+    return Layout(jnp.asarray(rows), jnp.asarray(np.repeat(np.arange(len(starts)), lengths)))
+
+
+@lru_cache(maxsize=1)
+def _weighted_sums() -> Any:
+    """Compiled (weights, tokens, rows) -> sums, some bags at a time: gathered tokens take room."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def sums(weights, tokens, rows):
+        bags, longest = rows.shape
+        count = max(1, min(bags, GATHERED // (longest * tokens.shape[1])))
+        batches = -(-bags // count)
+        rows = jnp.append(rows, jnp.full((batches * count - bags, longest), len(tokens)), axis=0)
+        weights = jnp.append(weights, 0)
+
+        def some(batch):
+            return jnp.einsum("bl,bld->bd", weights[batch], tokens.at[batch].get(mode="clip"))
+
+        return jax.lax.map(some, rows.reshape(batches, count, longest)).reshape(batches * count, -1)
+
+    return sums

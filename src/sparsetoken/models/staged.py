@@ -24,10 +24,10 @@ from .two_steps import noise_scale, two_gradient_steps
 SPLITS = (0.35, 0.5, 0.65)
 SHARPNESSES = (0.75, 1.5, 3.0)
 
-Feature = Callable[[Bags, np.ndarray], np.ndarray]
+Feature = Callable[[Bags, np.ndarray], Any]
 
 
-def softmax_feature(bags: Bags, query: np.ndarray) -> np.ndarray:
+def softmax_feature(bags: Bags, query: np.ndarray) -> Any:
     """f_q(X) = X^T softmax(X q), one row a bag."""
     attention, _ = bag_softmax((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts)
     return weighted_bag_sum(attention, bags.tokens, bags.starts)
@@ -72,7 +72,7 @@ def fit_staged(
     eta_b: float,
     rng: np.random.Generator,
     feature: Feature = softmax_feature,
-) -> tuple[Staged, np.ndarray, np.ndarray]:
+) -> tuple[Staged, Any, np.ndarray]:
     """The staged training, with its features and labels on D1.
 
     Whatever is "auto" is chosen by the readout's held-out loss on D1: bags of D1 are strangers to the query, so this is
@@ -83,12 +83,12 @@ def fit_staged(
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
     searching = len(splits) * len(sharpnesses) > 1
     fold_seed = int(rng.integers(2**32))
-    best: tuple[float, Staged, np.ndarray, np.ndarray] | None = None
+    best: tuple[float, Staged, Any, np.ndarray] | None = None
     for share in splits:
         first, second = _parts(order, signs, share)
         query_bags = bags[first]
         steps = two_gradient_steps(query_bags, signs[first], weights[first], loss, eta_w, eta_b)
-        spread = noise_scale(query_bags, signs[first], steps.query)
+        spread = noise_scale(query_bags, signs[first], weights[first], steps.query)
         direction = steps.query / spread if spread > 0 else steps.query
         readout_bags, y, p = bags[second], signs[second], weights[second]
         statistic = _query_statistic(readout_bags, y, direction)
@@ -126,7 +126,7 @@ def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np
 
 def _query_statistic(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:
     """Difference of the mean <xbar, q> between the classes in standard errors: negative means anti-aligned."""
-    scores = bag_mean((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts)
+    scores = np.asarray(bag_mean((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts))
     positive, negative = scores[signs > 0], scores[signs < 0]
     variance = sum(float(np.var(s, ddof=1)) / len(s) for s in (positive, negative) if len(s) > 1)
     gap = float(positive.mean() - negative.mean())

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..losses import Loss
 from .bags import Bags
-from .segments import bag_mean
+from .segments import bag_mean, over_tokens
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,30 @@ def two_gradient_steps(
     tokens, starts, lengths = bags.tokens, bags.starts, bags.lengths
     pooled = bag_mean(tokens, starts)
     c = loss.slope(np.zeros(len(signs)), signs)
-    w1 = -eta_w * ((p * c).astype(tokens.dtype) @ pooled).astype(np.float64)
+    w1 = -eta_w * np.asarray((p * c).astype(tokens.dtype) @ pooled, dtype=np.float64)
     b1 = -eta_b * float(p @ c)
     scores = (tokens @ w1.astype(tokens.dtype)).astype(np.float64)
     pooled_scores = bag_mean(scores, starts)
-    h = loss.slope(pooled_scores + b1, signs)
-    pull = np.repeat(p * h / lengths, lengths) * (scores - np.repeat(pooled_scores, lengths))
-    q2 = -(pull.astype(tokens.dtype) @ tokens).astype(np.float64)
+    h = loss.slope(np.asarray(pooled_scores) + b1, signs)
+    pull = over_tokens(p * h / lengths, starts, len(tokens)) * (
+        scores - over_tokens(pooled_scores, starts, len(tokens))
+    )
+    q2 = -np.asarray(pull.astype(tokens.dtype) @ tokens, dtype=np.float64)
     return TwoSteps(w1, b1, q2)
 
 
-def noise_scale(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:
-    """Standard deviation of <x_l, q> over the tokens of the negative bags, within bags.
+def noise_scale(bags: Bags, signs: np.ndarray, weights: np.ndarray, query: np.ndarray) -> float:
+    """Standard deviation of <x_l, q> over the tokens of the negative bags of positive weight, within bags.
 
     In the model these tokens are pure noise and this is ||q||; on real bags, whose noise is neither white nor of unit
     size, it is what makes `sharpness` mean the same thing. Bags of one token have no spread of their own: then the
     spread over all tokens stands in.
     """
-    scores = (bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64)
+    scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
     lengths = bags.lengths
     centred = scores - np.repeat(bag_mean(scores, bags.starts), lengths)
-    noise = np.repeat(signs < 0, lengths)
-    freedom = int(np.sum(lengths[signs < 0] - 1))
+    quiet = (signs < 0) & (weights > 0)
+    freedom = int(np.sum(lengths[quiet] - 1))
     if freedom >= 2:
-        return float(np.sqrt(np.sum(centred[noise] ** 2) / freedom))
-    return float(np.std(scores))
+        return float(np.sqrt(np.sum(centred[np.repeat(quiet, lengths)] ** 2) / freedom))
+    return float(np.std(scores[np.repeat(weights > 0, lengths)]))

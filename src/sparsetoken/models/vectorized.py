@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .bags import Bags, shown
@@ -23,7 +25,7 @@ class VectorizedClassifier(ReadoutClassifier):
         """W, (L, d)."""
         return self.coef_[0].reshape(self.length_, -1)
 
-    def _features(self, bags: Bags) -> np.ndarray:
+    def _features(self, bags: Bags) -> Any:
         length = bags.equal_length()
         if length != self.length_:
             raise ValueError(f"bag {shown(bags.ids[0])} has {length} tokens, the training bags had {self.length_}")

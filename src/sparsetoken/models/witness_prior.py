@@ -9,10 +9,12 @@ for all bags at once, ragged bags included.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln, logit
+from scipy.special import gammaln, logit
 
+from ..losses import sigmoid, softplus
 from .segments import bag_softmax, bag_sum, lengths_of, rows_of
 
 
@@ -25,11 +27,12 @@ class ExactCount:
     def expected_share(self, lengths: np.ndarray) -> np.ndarray:
         return np.minimum(self.count, lengths) / lengths
 
-    def posterior(self, evidence: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
         """(log_ratio a bag, marginals a token)."""
         if self.count == 1:
             marginals, log_ratio = bag_softmax(evidence, starts)
             return log_ratio, marginals
+        evidence = np.asarray(evidence)  # the loops over columns below are no work for a device
         lengths = lengths_of(starts, len(evidence))
         log_ratio, marginals = np.empty(len(starts)), np.empty(len(evidence))
         for length in np.unique(lengths):  # bags of one length make a dense block
@@ -50,10 +53,10 @@ class IndependentRate:
     def expected_share(self, lengths: np.ndarray) -> np.ndarray:
         return np.full(len(lengths), self.rate)
 
-    def posterior(self, evidence: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
         """(log_ratio a bag, marginals a token)."""
         log_odds = logit(self.rate) + evidence
-        return bag_sum(np.logaddexp(0.0, log_odds) + np.log1p(-self.rate), starts), expit(log_odds)
+        return bag_sum(softplus(log_odds) + np.log1p(-self.rate), starts), sigmoid(log_odds)
 
 
 def _subset_posterior(evidence: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -111,7 +111,8 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         unique = dict(zip(labels, handles))
-        axes.legend(unique.values(), unique.keys(), fontsize=8, frameon=has_heat)
+        # A pale ground: a curve may pass behind the words, not through them.
+        axes.legend(unique.values(), unique.keys(), fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
 
 
 def _limits(layer: Heat) -> tuple[float, float]:

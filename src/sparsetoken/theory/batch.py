@@ -1,26 +1,27 @@
 """Thousands of theory points at once: one compiled program over a batch, on whatever device JAX has.
 
 All points share L, R and the loss, hence the draws; strength, prevalence, cosine, sharpness, alpha and ridge vary. Each is
-solved by continuation in the ridge exactly as in `erm`, in lockstep with the others of its chunk. Points whose residual is not
-within tolerance at the end are solved again one by one.
+solved by continuation in the ridge as in `erm`, in lockstep with the others of its chunk: points of like ridge go together, and
+the way down is walked on an eighth of the draws, all of which only the last steps see. Points whose residual is not within
+tolerance at the end are solved again one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from ..devices import pick_device
 from ..losses import Loss, get_loss
 from ..task import Task, whole_number
 from .draws import TokenDraws, token_draws
 from .erm import erm
-from .fixed_point import AIM, STRATA, TOLERANCE, Solution, field_of_nodes, newton, traceable
+from .fixed_point import STRATA, TOLERANCE, field_of_nodes, newton, traceable
 from .laws import attention_law
 from .nodes import Nodes, nodes_of
 from .precision import in_double_precision
@@ -28,7 +29,8 @@ from .token_features import softmax_population
 
 FIELDS = ("strength", "prevalence", "cosine", "sharpness", "alpha", "ridge")
 RESULTS = ("test_error", "standard_error", "train_loss", "norm_w", "bias", "m_q", "m_u", "nu", "V", "residual")
-_RIDGE_STEPS = 7
+_STEPS_A_DECADE = 1.2  # of the ridge on the way down
+_COARSE = 4, 2  # the way down sees one in so many replicates, and one in so many draws of each
 _CHUNK = {"cpu": 8, "gpu": 1024}
 
 
@@ -51,21 +53,19 @@ def _guess(loss: Loss, alpha, ridge, nodes: Nodes):
     return jnp.stack([0.0 * b, 0.0 * b, 0.5 * jnp.log(nu2), b, jnp.log(V)])
 
 
-def _solve_point(loss: Loss, draws: TokenDraws, theta, pi, gamma, k, alpha, ridge):
-    nodes = nodes_of(softmax_population(draws, pi, theta, gamma, k))
+def _solve_point(loss: Loss, draws: TokenDraws, steps, theta, pi, gamma, k, alpha, ridge):
+    every, of_each = _COARSE
+    few = jax.tree.map(lambda a: a[::every, : a.shape[1] // of_each], draws)
+    coarse, nodes = (nodes_of(softmax_population(some, pi, theta, gamma, k)) for some in (few, draws))
     first = jnp.maximum(ridge, 1.0)
-    shares = jnp.linspace(0.0, 1.0, _RIDGE_STEPS)
-    ridges = jnp.exp(jnp.log(first) + shares * (jnp.log(ridge) - jnp.log(first)))
-    aims = jnp.where(shares < 1.0, 1e-3, AIM)
 
-    def lower(solution: Solution, step):
-        here, aim = step
-        return newton(loss, STRATA, solution.x, alpha, here, nodes, aim), None
+    def lower(step, x):
+        here = first * (ridge / first) ** (step / steps)
+        return newton(loss, STRATA, x, alpha, here, coarse, 1e-3).x
 
+    start = jax.lax.fori_loop(0, steps + 1, lower, _guess(loss, alpha, first, coarse))
+    solution = newton(loss, STRATA, start, alpha, ridge, nodes)
     replicates = nodes.T.shape[-2]
-    guess = _guess(loss, alpha, first, nodes)
-    nothing = Solution(guess, jnp.zeros(5), jnp.zeros((6, 5)), jnp.zeros((replicates, 5)), jnp.zeros(replicates), 0)
-    solution = jax.lax.scan(lower, nothing, (ridges, aims))[0]
     shift = -jnp.linalg.solve(solution.J[:5], solution.replicate_F.T).T
 
     def error_of(x, b):
@@ -84,19 +84,8 @@ def _solve_point(loss: Loss, draws: TokenDraws, theta, pi, gamma, k, alpha, ridg
 
 
 @partial(jax.jit, static_argnums=0)
-def _solve_chunk(loss: Loss, draws: TokenDraws, table):
-    return jax.vmap(lambda row: _solve_point(loss, draws, *row))(table)
-
-
-def pick_device(device: str = "auto") -> Any:
-    """A JAX device: the first accelerator for "auto" (the CPU where there is none), or of the named kind."""
-    if device == "auto":
-        return jax.devices()[0]
-    try:
-        return jax.devices(device)[0]
-    except RuntimeError:
-        kinds = sorted({d.platform for d in jax.devices()})
-        raise ValueError(f"device must be auto or one of {', '.join(kinds)} here, got {device!r}") from None
+def _solve_chunk(loss: Loss, draws: TokenDraws, steps, table):
+    return jax.vmap(lambda row: _solve_point(loss, draws, steps, *row))(table)
 
 
 @in_double_precision
@@ -134,14 +123,16 @@ def erm_batch(
     size = chunk or _CHUNK["cpu" if where.platform == "cpu" else "gpu"]
     size = max(1, min(size, len(table)))
     draws = jax.device_put(token_draws(task.length, task.sparsity, points), where)
-    rows = []
+    order = np.argsort(table[:, FIELDS.index("ridge")], kind="stable")
+    out = np.empty((len(table), len(RESULTS)))
     for begin in range(0, len(table), size):
-        part = table[begin : begin + size]
-        padded = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])  # one shape, one compilation
-        rows.append(np.asarray(_solve_chunk(function, draws, jax.device_put(padded, where)))[: len(part)])
+        chosen = order[begin : begin + size]
+        part = table[np.resize(chosen, size)]  # one shape, one compilation
+        decades = -np.log10(min(1.0, part[:, FIELDS.index("ridge")].min()))
+        steps = max(1, round(_STEPS_A_DECADE * decades))
+        out[chosen] = np.asarray(_solve_chunk(function, draws, steps, jax.device_put(part, where)))[: len(chosen)]
         if progress is not None:
             progress(min(begin + size, len(table)), len(table))
-    out = np.concatenate(rows)
     for i in np.flatnonzero(~(out[:, -1] <= TOLERANCE)):
         out[i] = _again(task, table[i], loss, points)
     return {name: out[:, j].reshape(shape) for j, name in enumerate(RESULTS)}
