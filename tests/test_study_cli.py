@@ -60,7 +60,10 @@ def test_run_then_results(tmp_path, capsys):
     for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
         assert call("results", "--store", store, "--kind", "toy", "-o", tmp_path / f"t.{ending}") == 0
         assert len(read(tmp_path / f"t.{ending}")) == 12
-    assert sorted(p.name for p in (store.parent / "tables").iterdir()) == ["toy-simulated.csv", "toy-theory.csv"]
+    assert sorted(p.name for p in (store.parent / Path(TOY).stem / "tables").iterdir()) == [
+        "toy-simulated.csv",
+        "toy-theory.csv",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,15 +85,16 @@ def test_the_exit_code_is_about_recorded_verdicts(tmp_path, capsys, verdict, exp
 
 def test_the_report_stands_alone(tmp_path, capsys):
     call("run", judged_file(tmp_path, "confirmed", "confirmed"), "--store", tmp_path / "s.sqlite", "--workers", 1)
-    page = (tmp_path / "report.html").read_text()
+    folder = tmp_path / "judged_confirmed_confirmed"
+    page = (folder / "report.html").read_text()
     assert page.count("plotly.js v") == 1  # the library once, inside the page
     head = page[: page.index("<script>")] + page[page.rindex("</head>") :]
     assert "src=" not in head and "http://" not in head.replace("http://www.w3.org", "") and "https://" not in head
     assert "It is &lt;straight&gt;" in page and "A title &amp; more" in page and "a &lt;note&gt;" in page
     assert "12 trials seen." in page and "A note." in page
     for ending in ("png", "pdf"):
-        assert (tmp_path / "figures" / f"judged.{ending}").stat().st_size > 5000
-    ledger = pd.read_csv(tmp_path / "ledger.csv")
+        assert (folder / "figures" / f"judged.{ending}").stat().st_size > 5000
+    ledger = pd.read_csv(folder / "ledger.csv")
     assert ledger[["claim", "verdict", "recorded"]].to_numpy().tolist() == [["c1", "confirmed", "confirmed"]]
 
 
@@ -169,3 +173,29 @@ def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path):
     assert process.wait() == 0
     os.close(ours)
     assert b"15/15" in shown and b"toy" in shown
+
+
+def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
+    """What `reproduce` is asked for decides where its report goes; only the default lies beside the store."""
+    from sparsetoken.study import reproduce as module
+
+    seen = []
+    monkeypatch.setattr(
+        module, "reproduce", lambda chosen, store, pool, folder, *_: (seen.append(folder) or [], folder)
+    )
+    store = tmp_path / "s.sqlite"
+    for arguments in (
+        (),
+        ("--full",),
+        ("capacity", "fig1"),
+        ("fig1", "--full", "--seed", 7),
+        ("--report", tmp_path / "r"),
+    ):
+        assert call("reproduce", *arguments, "--store", store, "--workers", 1) == 0
+    assert [str(folder.relative_to(tmp_path)) for folder in seen] == [
+        ".",
+        "full",
+        "fig1-capacity",
+        "full-fig1-seed7",
+        "r",
+    ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..study.specification import Study
 
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
-_REPORT = typer.Option(None, "--report", help="Folder for report, figures and tables [beside the store].")
+_REPORT = typer.Option(None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection].")
 _WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
 _EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
 _SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
@@ -40,7 +40,8 @@ def reproduce(
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
     chosen = [study.reseeded(seed) for study in get_studies(names or None)]
-    return _run(chosen, "full" if full else "quick", title, store, report, workers, executor, scheduler)
+    own = [*(["full"] if full else []), *(study.name for study in chosen if names)]
+    return _run(chosen, "full" if full else "quick", title, store, report, own, seed, workers, executor, scheduler)
 
 
 @app.command()
@@ -58,7 +59,7 @@ def run(
 
     studies = [study.reseeded(seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
-    return _run(studies, "quick", title, store, report, workers, executor, scheduler)
+    return _run(studies, "quick", title, store, report, [file.stem], seed, workers, executor, scheduler)
 
 
 @app.command()
@@ -129,19 +130,24 @@ def _run(
     title: str,
     store: Path | None,
     report: Path | None,
+    own: list[str],
+    seed: int,
     workers: int | None,
     executor: str,
     scheduler: str | None,
 ) -> int:
+    """Run and report. The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds
+    there, for any other selection in a folder named after it, so that none overwrites another."""
     from ..study.executor import open_executor
     from ..study.reproduce import reproduce as run_and_report
     from ..study.store import DEFAULT_STORE, Store
 
     path = store or DEFAULT_STORE
+    folder = report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
     for study in chosen:  # a misspelt name anywhere stops the run before it starts
         study.trials(size)
     with Store(path) as opened, open_executor(executor, workers, scheduler) as pool:
-        outcomes, page = run_and_report(chosen, opened, pool, report or path.parent, size, title)
+        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title)
     return _conclude(outcomes, page, path)
 
 

@@ -13,7 +13,7 @@ from .panels import Heat, Histogram, Line, Panel, Points, Rule
 from .tables import write_bytes
 
 COLUMNS = 3
-_DASHES = {"solid": "-", "dash": "--", "dot": ":"}
+_DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
 
 

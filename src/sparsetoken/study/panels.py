@@ -47,7 +47,7 @@ class Line:
     y: Any
     label: str = ""
     colour: str = "#333333"
-    dash: str = "solid"  # solid, dash, dot
+    dash: str = "solid"  # solid, dash, dot, dashdot
 
 
 @dataclass(frozen=True)
