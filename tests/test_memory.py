@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sparsetoken import AttentionClassifier, Bags, PooledClassifier, Task, Training
+from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier, Task, Training
 from sparsetoken.models import scratch
 from sparsetoken.models.scratch import BLOCK_BYTES, is_mapped
 from sparsetoken.steps import two_steps
@@ -41,13 +41,13 @@ def test_tensor_sampler_streams(peak):
 
 
 def mapped_bags(path, n: int, length: int, d: int):
-    """Bags in a file: every positive one has a token shifted by 9 along the first axis."""
+    """Bags in a file: every positive one has a token shifted by 9 along the diagonal of the first 16 axes."""
     rng = np.random.default_rng(0)
     X = np.memmap(path, dtype=np.float32, mode="w+", shape=(n, length, d))
     y = np.arange(n) % 2
     for first in range(0, n, 50):
         part = rng.standard_normal((min(50, n - first), length, d), dtype=np.float32)
-        part[y[first : first + 50] == 1, 0, 0] += 9.0
+        part[y[first : first + 50] == 1, 0, :16] += 9.0 / 4
         X[first : first + 50] = part
     X.flush()
     return np.memmap(path, dtype=np.float32, mode="r", shape=X.shape), y
@@ -64,7 +64,31 @@ def test_estimators_fit_and_predict_from_a_file_within_memory(tmp_path, peak):
     assert right > 0.9
 
 
-@pytest.mark.parametrize("make", [PooledClassifier, lambda: AttentionClassifier(training="staged", random_state=1)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: AttentionClassifier(lift=10, ridge=0.1), lambda: MessagePassingClassifier(sparsity=1)],
+    ids=["refined", "mp"],
+)
+def test_trainings_with_copies_of_the_tokens_keep_them_in_files(tmp_path, peak, monkeypatch, make):
+    """Scaled, lifted and whitened copies and the folds' subsets make several times the tokens; memory sees blocks of them."""
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", MEGABYTE)
+    X, y = mapped_bags(tmp_path / "tokens", 400, 128, 256)
+    assert X.nbytes / MEGABYTE == 50
+    peak()
+    fitted = make().fit(X, y)
+    assert peak() < 25
+    assert np.mean(fitted.predict(X) == y) > 0.9
+
+
+FIXED = [
+    PooledClassifier,
+    lambda: AttentionClassifier(training="staged", random_state=1),
+    lambda: AttentionClassifier(lift=5),
+    MessagePassingClassifier,
+]
+
+
+@pytest.mark.parametrize("make", FIXED)
 def test_a_file_gives_what_memory_gives(tmp_path, make, monkeypatch):
     monkeypatch.setattr(scratch, "BLOCK_BYTES", 1000)
     X, y = mapped_bags(tmp_path / "tokens", 120, 6, 30)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ..study.specification import Study
 
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
-_REPORT = typer.Option(None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection].")
+_REPORT = typer.Option(
+    None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection]."
+)
 _WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
 _EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
 _SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")

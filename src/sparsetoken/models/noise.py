@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import namespace
 from ..threads import single_blas_thread
+from .scratch import row_blocks, rowwise
 
 SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
@@ -28,10 +28,10 @@ class Noise:
     def whitened(self, tokens: Any) -> Any:
         """The tokens (NumPy's or JAX's) with this noise made white."""
         dtype = tokens.dtype
-        centred = tokens - self.mean.astype(dtype)
-        if self.whitening is None:
-            return centred / dtype.type(self.scale)
-        return centred @ self.whitening.astype(dtype)
+        mean, scale = self.mean.astype(dtype), dtype.type(self.scale)
+        matrix = None if self.whitening is None else self.whitening.astype(dtype)
+        white = lambda x: (x - mean) / scale if matrix is None else (x - mean) @ matrix  # noqa: E731
+        return rowwise(white, tokens, tokens.shape[1], dtype)
 
 
 def estimate_noise(tokens: Any) -> Noise:
@@ -42,29 +42,34 @@ def estimate_noise(tokens: Any) -> Noise:
     its eigenvectors. White noise is thus left alone however few its tokens, while directions of little noise, the ones
     that matter most, keep their size where the tokens are many.
     """
-    x = tokens.astype(np.float64)
-    mean = np.asarray(x.mean(axis=0))
-    x -= mean
-    d = x.shape[1]
-    average = float((x * x).mean())
-    if not average > 0.0 or len(x) < 4:  # a handful of tokens, or all of them alike
+    d, n = tokens.shape[1], len(tokens)
+    mean = np.asarray(sum(tokens[block].sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))) / n
+    halves = [np.zeros((d, d)), np.zeros((d, d))]  # sums of x x^T over every second token, and over the others
+    for block in row_blocks(tokens):
+        x = tokens[block].astype(np.float64) - mean
+        for half in (0, 1):
+            some = x[(half - block.start) % 2 :: 2]
+            halves[half] += np.asarray(some.T @ some)
+    first, second = halves
+    average = float(np.trace(first + second)) / (n * d)
+    if not average > 0.0 or n < 4:  # a handful of tokens, or all of them alike
         return Noise(mean, None, float(np.sqrt(average)) or 1.0, 1.0)
     with single_blas_thread():
-        shrinkage = _best_shrinkage(x[::2], x[1::2])
+        shrinkage = _best_shrinkage(first / ((n + 1) // 2), second / (n // 2))
         if shrinkage == 1.0:
             return Noise(mean, None, float(np.sqrt(average)), 1.0)
-        covariance = np.asarray(x.T @ x) / len(x)
+        covariance = (first + second) / n
         variances, directions = np.linalg.eigh((1.0 - shrinkage) * covariance + shrinkage * average * np.eye(d))
     return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
 
 
-def _best_shrinkage(first: Any, second: Any) -> float:
-    sample = np.asarray(first.T @ first) / len(first)
-    average = float(np.trace(sample)) / len(sample)
+def _best_shrinkage(first: np.ndarray, second: np.ndarray) -> float:
+    """The share s at which the first covariance explains the second best (see `estimate_noise`)."""
+    average = float(np.trace(first)) / len(first)
     if not average > 0.0:
         return 1.0
-    variances, directions = np.linalg.eigh(sample)
-    other = np.asarray(namespace(second).square(second @ directions).mean(axis=0))
+    variances, directions = np.linalg.eigh(first)
+    other = np.sum(directions * (second @ directions), axis=0)
     values = []
     for s in SHRINKAGES:
         c = (1.0 - s) * np.maximum(variances, 0.0) + s * average
