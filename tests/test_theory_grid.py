@@ -51,9 +51,10 @@ def test_what_cannot_be_sent_to_a_process_is_said():
 
 
 def result(x: float, points: int = 2048, standard_error: float = 7e-5):
-    """A solution at x (in every unknown), as far as starts go by it."""
+    """A solution at x (in every unknown) that refining had moved by x/100, as far as starts go by it."""
     law = SimpleNamespace(first_points=256)
-    return SimpleNamespace(start=np.full(5, x), points=points, standard_error=standard_error, law=law)
+    start = np.full(5, x)
+    return SimpleNamespace(start=start, offset=start / 100, points=points, standard_error=standard_error, law=law)
 
 
 def test_path_extends_lines_and_begins_new_ones_where_the_last_began():
@@ -63,6 +64,7 @@ def test_path_extends_lines_and_begins_new_ones_where_the_last_began():
     for place, x in ((1.0, 10.0), (2.0, 12.0), (4.0, 16.0)):
         path.add(at(1.0, place), result(x))
     assert path.start(at(1.0, 5.0))["start"][0] == pytest.approx(18.0)
+    assert path.start(at(1.0, 5.0))["offset"][0] == pytest.approx(0.18)
     assert path.start(at(1.0, 40.0))["start"][0] == pytest.approx(24.0)  # no further than twice the last step
     assert path.start(at(2.0, 1.0))["start"][0] == 10.0
     path.add(at(2.0, 1.0), None)
@@ -85,3 +87,17 @@ def test_sweep_meets_its_accuracy_and_equals_points_alone():
         alone = theory.erm(law, alpha, 1e-3, accuracy=1e-3)
         # The same draws, or finer ones: within the accuracy of both.
         assert found.test_error == pytest.approx(alone.test_error, abs=2e-3)
+
+
+def test_an_offset_saves_steps_and_changes_nothing():
+    """From a neighbour's offset the many draws see fewer steps; the fixed point is theirs all the same."""
+    law = theory.attention_law(Task(), 0.9, 1.5)
+    before, here = (theory.erm(law, alpha, 1e-4, accuracy=2.5e-4) for alpha in (2.0, 2.4))
+    assert before.points > law.first_points
+    plain = theory.erm(law, 2.4, 1e-4, accuracy=2.5e-4, start=before.start, points=here.points)
+    quick = theory.erm(law, 2.4, 1e-4, accuracy=2.5e-4, start=before.start, points=here.points, offset=before.offset)
+    assert quick.iterations < plain.iterations
+    for name in ("test_error", "norm_w", "V", "train_loss"):
+        assert getattr(quick, name) == pytest.approx(getattr(plain, name), rel=1e-7)
+    wild = theory.erm(law, 2.4, 1e-4, accuracy=2.5e-4, start=before.start, points=here.points, offset=np.full(5, 50.0))
+    assert wild.test_error == pytest.approx(plain.test_error, rel=1e-7)

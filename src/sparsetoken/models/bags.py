@@ -206,7 +206,7 @@ class Bags:
     def _check_finite(self) -> None:
         # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(self.tokens.sum(dtype=np.float64)):
+            if np.isfinite(self.tokens.sum()):
                 return
         bad = ~np.isfinite(self.tokens)
         if not bad.any():

@@ -45,9 +45,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         signs, weights = self._checked_labels(bags, y, sample_weight)
         self.diagnostics_ = {}
         where = device_for(self._device, bags.tokens)
-        bags, signs, weights = _canonical(bags, signs, weights)
+        rows, merged = _canonical(bags, signs, weights)
         with working_on(where):
-            self._fit(bags.placed(where), signs, weights)
+            self._fit(bags.placed(where)[rows], signs[rows], merged)
         return self
 
     @property
@@ -134,15 +134,16 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[Bags, np.ndarray, np.ndarray]:
-    """Bags of positive weight, identical ones merged, in the order of their contents' hashes."""
+def _canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bags of positive weight, identical ones once, in the order of their contents' hashes; and their summed weights."""
     keys: dict[bytes, int] = {}
     chosen: list[int] = []
     total: list[float] = []
+    zero = bags.tokens.dtype.type(0)
     for i, bag in enumerate(bags):
         if not weights[i] > 0:
             continue
-        content = (bag + 0.0).tobytes()  # -0.0 and 0.0 are the same number
+        content = (bag + zero).reshape(-1).view(np.uint8)  # -0.0 and 0.0 are the same number
         key = blake2b(content, digest_size=16, key=b"+" if signs[i] > 0 else b"-").digest()
         at = keys.setdefault(key, len(chosen))
         if at == len(chosen):
@@ -150,8 +151,7 @@ def _canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[Bags
             total.append(0.0)
         total[at] += float(weights[i])
     order = [at for _, at in sorted(keys.items())]
-    rows = np.array(chosen)[order]
-    return bags[rows], signs[rows], np.array(total)[order]
+    return np.array(chosen)[order], np.array(total)[order]
 
 
 def per_bag(values: np.ndarray, bags: Bags) -> list[np.ndarray]:

@@ -49,7 +49,7 @@ class PlacedFeatures(Features):
         )
 
     def mean_square(self) -> float:
-        return float(np.mean(np.square(np.asarray(self.x[:BLOCK_ROWS]), dtype=np.float64)))
+        return float(self._call("mean_square", self.x[:BLOCK_ROWS]))
 
     def largest(self) -> float:
         with working_on(self.device):
@@ -106,6 +106,7 @@ def _kernels() -> SimpleNamespace:
         return e, upper.T
 
     return SimpleNamespace(
+        mean_square=jax.jit(lambda x: jnp.mean(jnp.square(x.astype(jnp.float64)))),
         times=jax.jit(lambda x, v: x @ v),
         transposed_times=jax.jit(lambda x, r: r @ x),
         factor=jax.jit(hessian_factor, static_argnums=3),

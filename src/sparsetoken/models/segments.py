@@ -104,8 +104,16 @@ def layout_of(starts: Any, total: int) -> Layout:
     """The layout of bags with these first rows, on the current JAX device (a layout: itself)."""
     if isinstance(starts, Layout):
         return starts
+    import jax
+
+    return _layout(np.asarray(starts, dtype=np.int64).tobytes(), total, jax.config.jax_default_device)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=4)  # the same bags are summed over again and again
+def _layout(starts_bytes: bytes, total: int, device: Any) -> Layout:
     import jax.numpy as jnp
 
+    starts = np.frombuffer(starts_bytes, dtype=np.int64)
     lengths = lengths_of(starts, total)
     place = np.arange(lengths.max())
     rows = np.where(place < lengths[:, None], starts[:, None] + place, total)

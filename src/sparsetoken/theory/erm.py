@@ -61,6 +61,14 @@ class ErmResult:
     ridge: float = 0.0
     loss: Loss | str = field(default="logistic", repr=False)
     points: int = 0
+    coarse: np.ndarray | None = field(
+        default=None, repr=False, compare=False
+    )  # the fixed point on the first level's draws
+
+    @property
+    def offset(self) -> np.ndarray | None:
+        """What refining the draws changed in the fixed point; a neighbour's is much the same."""
+        return None if self.coarse is None else self.start - self.coarse
 
     @property
     def start(self) -> np.ndarray:
@@ -68,7 +76,7 @@ class ErmResult:
         return np.array([self.m_q, self.m_u, np.log(self.nu), self.bias, np.log(self.V)])
 
     def to_dict(self) -> dict[str, Any]:
-        skip = {"law", "errors", "loss"}
+        skip = {"law", "errors", "loss", "coarse"}
         plain = {k: v for k, v in self.__dict__.items() if k not in skip}
         return {**plain, "errors": dict(self.errors)}
 
@@ -209,13 +217,16 @@ def erm(
     accuracy: float = DEFAULT_ACCURACY,
     start: np.ndarray | None = None,
     points: int | None = None,
+    offset: np.ndarray | None = None,
 ) -> ErmResult:
     """Test error, training loss, norms and error measures of ridge-regularised ERM, alpha = n/d samples a dimension.
 
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias. `accuracy` is the absolute error
-    allowed on the test error (the standard error is brought below 0.4 of it). `start` and `points` are a neighbouring
-    result's: its solution, and the draws a replicate it took, to begin with. `ridge=0` is allowed for the square loss
-    (closed form; the minimum-norm interpolator below alpha = 1) and, for other losses, above capacity.
+    allowed on the test error (the standard error is brought below 0.4 of it). `start`, `points` and `offset` are a
+    neighbouring result's: its solution, the draws a replicate it took, and what refining them changed, to begin with (with an
+    offset the few draws of the first level are solved first, and only the rest of the way is walked on all). `ridge=0` is
+    allowed for the square loss (closed form; the minimum-norm interpolator below alpha = 1) and, for other losses, above
+    capacity.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
@@ -232,12 +243,17 @@ def erm(
         from .capacity import require_above_capacity
 
         require_above_capacity(law, alpha)
-    x, spent = start, 0
+    x, spent, coarse = start, 0, None
     points = law.first_points if points is None else max(law.first_points, min(points, MAXIMUM_POINTS))
+    if start is not None and offset is not None and points > law.first_points:
+        near = newton(function, law.at(law.first_points)[1], start - offset, alpha_law, ridge)
+        if _residual(near) <= TOLERANCE:
+            x, coarse = near.x + offset, near.x
     while True:
         population, nodes = law.at(points)
         solution = solve_nodes(function, alpha_law, ridge, nodes, x, tried)
         x, spent = np.asarray(solution.x), spent + int(solution.iterations)
+        coarse = x if points == law.first_points else coarse
         values, errors = summarise(given, solution, population)
         shortfall = errors["test_error"] * SAFETY / accuracy
         if shortfall <= 1 or not law.refinable:
@@ -260,4 +276,5 @@ def erm(
         ridge=ridge,
         loss=loss,
         points=points,
+        coarse=coarse,
     )

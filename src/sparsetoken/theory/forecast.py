@@ -104,11 +104,12 @@ def forecast(
     with_capacity: bool = True,
     start: np.ndarray | None = None,
     points: int | None = None,
+    offset: np.ndarray | None = None,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows; see `Forecast`.
 
     model "bayes" gives the information-theoretic limit at alpha0 + alpha1. `accuracy` is the absolute error allowed on the
-    test error; `start` and `points` a neighbouring forecast's `result.start` and `result.points`.
+    test error; `start`, `points` and `offset` are those of a neighbouring forecast's `result`.
     """
     if model == "bayes":
         limit = bayes_limit(task, training.alpha0 + training.alpha1)
@@ -124,7 +125,8 @@ def forecast(
         )
     law, steps = law_of(task, training, model, activation)
     alpha = readout_alpha(training, model, equal_samples)
-    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, start=start, points=points)
+    near: dict[str, Any] = {"start": start, "points": points, "offset": offset}
+    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, **near)
     threshold = capacity(law) if with_capacity else None
     shared = ("test_error", "train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity", "specificity")
     values = {name: getattr(result, name) for name in (*shared, "balanced_error", "standard_error", "residual")}

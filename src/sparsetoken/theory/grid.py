@@ -134,26 +134,33 @@ class _Path:
         self.line: list[tuple[Point, ErmResult | None]] = []
 
     def start(self, point: Point) -> dict[str, Any]:
-        """`start` and `points` for `erm`; nothing where there is nothing to go by."""
+        """`start`, `points` and `offset` for `erm`; nothing where there is nothing to go by."""
         if not self.line:
             return {}
         first, last = self.line[0][1], self.line[-1][1]
         if self._begins_a_line(point):
-            return {} if first is None else {"start": first.start, "points": self._points(first)}
+            return {} if first is None else self._from(first)
         if last is None:
             return {}
-        return {"start": last.start + self._ahead(point), "points": self._points(last)}
+        found, before, reach = self._from(last), self.line[-2][1] if len(self.line) > 1 else None, self._reach(point)
+        if before is not None and reach != 0.0:
+            found["start"] = last.start + reach * (last.start - before.start)
+            if last.offset is not None and before.offset is not None and last.points == before.points:
+                found["offset"] = last.offset + reach * (last.offset - before.offset)
+        return found
 
-    def _ahead(self, point: Point) -> np.ndarray | float:
-        """The last step of the solution, stretched to the distance of the new point (at most twice)."""
-        if len(self.line) == 1 or self.line[-1][1] is None or self.line[-2][1] is None:
+    def _from(self, result: ErmResult) -> dict[str, Any]:
+        return {"start": result.start, "points": self._points(result), "offset": result.offset}
+
+    def _reach(self, point: Point) -> float:
+        """The distance of the new point in units of the last step (at most twice that); 0 where there was none."""
+        if len(self.line) == 1:
             return 0.0
         axis = list(point)[-1]
         here, there, further = self.line[-2][0][axis], self.line[-1][0][axis], point[axis]
         if not all(isinstance(value, Real) for value in (here, there, further)) or here == there:
             return 0.0
-        reach = float(np.clip((further - there) / (there - here), -2.0, 2.0))
-        return reach * (self.line[-1][1].start - self.line[-2][1].start)
+        return float(np.clip((further - there) / (there - here), -2.0, 2.0))
 
     def _points(self, result: ErmResult) -> int:
         # Half the draws have less than twice the standard error, which is itself known to a fifth or so.

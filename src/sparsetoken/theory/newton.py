@@ -25,7 +25,7 @@ def _block_moments(loss: Loss, x, nodes: Nodes, grid):
     return moments_with_jacobian(loss, x, nodes, grid)
 
 
-@lru_cache(maxsize=2)  # a sweep solves on the same nodes again and again
+@lru_cache(maxsize=3)  # a sweep solves on the same nodes again and again, few draws and many
 def blocks_of(nodes: Nodes) -> tuple[tuple[Nodes, Any], ...]:
     """(nodes, quadrature) of each block, where JAX wants them. Nodes of one replicate are one block."""
     size = grid_size(nodes)

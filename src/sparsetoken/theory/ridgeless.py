@@ -104,6 +104,7 @@ def ridgeless_square(law: Law, alpha: float, loss: Loss, accuracy: float) -> Erm
         ridge=0.0,
         loss=loss,
         points=points,
+        coarse=None,
     )
 
 
