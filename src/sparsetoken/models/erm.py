@@ -84,7 +84,7 @@ def fit_erm(
     device         "auto": large features go to an accelerator if JAX has one, JAX arrays stay where they are; "numpy";
                    "gpu" or "cpu": JAX there. The result is the same up to the tolerance
     """
-    x, y, p = _checked(features, labels, sample_weight, device)
+    x, y, p, largest = _checked(features, labels, sample_weight, device)
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
     max_iterations = whole_number("max_iterations", max_iterations, 1)
@@ -94,16 +94,21 @@ def fit_erm(
         x, centre = _centred(x, p) if fit_bias else (x, None)
         if centre is not None:
             b += float(centre @ w)
-        problem = Problem(x.in_precision(LARGEST_SINGLE), y, p, ridge, loss, bool(fit_bias))
+        single = largest < LARGEST_SINGLE  # centring, done for features far from the origin, makes them no larger
+        problem = Problem(x.in_single() if single else x, y, p, ridge, loss, bool(fit_bias))
         if start is None and ridge > 0.0 and not _strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
         found = _newton(problem, w, b, tolerance, max_iterations)
     return found if centre is None else replace(found, bias=found.bias - float(centre @ found.coef))
 
 
-def _checked(features: Any, labels: Any, sample_weight: Any, device: str) -> tuple[Features, np.ndarray, np.ndarray]:
+def _checked(
+    features: Any, labels: Any, sample_weight: Any, device: str
+) -> tuple[Features, np.ndarray, np.ndarray, float]:
+    """Features, labels, normalised weights, and the largest |feature|."""
     x = _placed(features, device)
-    if not math.isfinite(x.largest()):
+    largest = x.largest()
+    if not math.isfinite(largest):
         raise ValueError("features must be finite, got NaN or infinity")
     y = np.asarray(labels, dtype=np.float64)
     if y.shape != (x.shape[0],):
@@ -117,7 +122,7 @@ def _checked(features: Any, labels: Any, sample_weight: Any, device: str) -> tup
         if p.shape != y.shape or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
             raise ValueError("sample_weight must hold one finite number >= 0 a sample, not all zero")
         p = p / p.sum()
-    return x, y, p
+    return x, y, p, largest
 
 
 def _placed(features: Any, device: str) -> Features:
@@ -225,7 +230,7 @@ def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_ite
     prices = problem.features
     price = d / prices.cholesky_price if n >= d else n / prices.reduction_price + n / prices.cholesky_price
     spent, products, factorisations, iteration = 0, 0, 0, 0
-    width = 0.0
+    width, used = 0.0, 0
     stopped = "iterations"
     z = problem.features.times(w) + b
     while True:
@@ -245,7 +250,10 @@ def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_ite
         if not curvature.max() > 0.0:
             width = max(width, 1.0)
             curvature = p * _mean_curvature(loss, z, y, width)
-        fresh = spent >= price
+        # A factor that is due can wait where the rest of the way, at the last system's cost a system, is shorter than it.
+        systems = math.log(size / (tolerance * scale)) / -math.log(FORCING) if scale > 0.0 else math.inf
+        near_end = spent < 2 * price and 1.5 * used * (systems + 1.0) < price
+        fresh = spent >= price and not near_end
         if fresh:
             if n < d and back is None:
                 problem, w, back = reduced(problem, w)
@@ -260,7 +268,7 @@ def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_ite
             spent = 0
         # Solve no more exactly than the distance to the minimum, or to the tolerance, is worth.
         forcing = max(min(FORCING, math.sqrt(size / scale)), 0.3 * tolerance * scale / size) if scale > 0 else FORCING
-        limit = 200 if fresh else max(3, math.ceil(price - spent))
+        limit = 200 if fresh else max(3, math.ceil(max(price - spent, 2 * used if near_end else 0)))
         v, dz, used = conjugate_gradients(problem, curvature, preconditioner, g, forcing, limit)
         products, spent = products + used, spent + used
         if (fresh and used > 15) or iteration > 30:  # single precision does not carry here

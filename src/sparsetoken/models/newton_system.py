@@ -67,9 +67,9 @@ class Features:
         """Mean of x_ij^2, from the first rows: it only sets scales."""
         return float(np.mean(np.square(self.x[:BLOCK_ROWS], dtype=np.float64)))
 
-    def in_precision(self, largest_single: float) -> Features:
-        """The features with quick products in single precision, unless some are too large for it."""
-        return type(self)(self.x, exact=not self.largest() < largest_single)
+    def in_single(self) -> Features:
+        """The features with quick products in single precision."""
+        return type(self)(self.x)
 
     def largest(self) -> float:
         """max |x_ij|, NaN where there is one."""
