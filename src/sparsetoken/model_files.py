@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 _OWN_TYPES = (
     "sparsetoken.models.attention.AttentionClassifier",
     "sparsetoken.models.elementwise.ElementwiseAttentionClassifier",

@@ -117,7 +117,7 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
 
     def _fit_refined(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
         landmarks = whole_number("lift", self.lift, 0)
-        self.lift_ = TokenLift(landmarks, self.scale).fit(bags, rng)
+        self.lift_ = TokenLift(landmarks, self.scale).fit(bags, signs, rng)
         # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
         lifted = bags.with_tokens(self.lift_.features(bags.tokens, np.float32))
         refined = fit_refined(lifted, signs, weights, get_loss(self.loss), checked_ridge(self.ridge), rng)

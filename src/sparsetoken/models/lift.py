@@ -3,7 +3,10 @@
 A linear score cannot single out tokens that lie *between* others (an eight among digits, one bird among many), nor tokens
 that are merely large. The lift adds Gaussian kernels k(x, x') = exp(-gamma |x - x'|^2) seen from some of the training
 tokens (Nystrom's method), phi(x) = K_mm^{-1/2} k_m(x), at two widths: gamma = 2 / median squared distance (near
-neighbours) and a twentieth of that (sizes and quadratic shapes). It uses no labels.
+neighbours) and a twentieth of that (sizes and quadratic shapes).
+
+Scaling draws in heavy tails. Where only the positive bags have them, rare large values of a single feature may be the very
+signal: such features come along as they are, besides. Nothing else looks at the labels.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 from ..losses import namespace
 from .bags import Bags
-from .scaler import BagScaler
+from .scaler import BagScaler, heavy_tailed
 from .scratch import row_blocks, rowwise
 
 LANDMARKS = 150
@@ -26,7 +29,7 @@ PART = 0.7
 
 
 class TokenLift(BaseEstimator):
-    """scale -> 0.7 [x, phi_wide(x), phi_near(x)], each phi centred and given the total variance of the scaled tokens.
+    """scale -> 0.7 [x, rare(x), phi_wide(x), phi_near(x)], each phi centred and given the total variance of the scaled tokens.
 
     landmarks  number of training tokens the kernels are seen from (0: no lift, the scaled tokens alone)
     scale      standardise the tokens first, heavy tails drawn in
@@ -36,8 +39,13 @@ class TokenLift(BaseEstimator):
         self.landmarks = landmarks
         self.scale = scale
 
-    def fit(self, bags: Bags, rng: np.random.Generator) -> TokenLift:
+    def fit(self, bags: Bags, signs: np.ndarray, rng: np.random.Generator) -> TokenLift:
         self.scaler_ = BagScaler(compress=True).fit(bags) if self.scale else None
+        self.rare_ = np.empty(0, dtype=np.intp)
+        self.rare_mean_ = self.rare_scale_ = np.empty(0)
+        if self.scaler_ is not None:
+            self.rare_ = np.flatnonzero(self.scaler_.heavy_ & ~heavy_tailed(bags[signs < 0].tokens))
+            self.rare_mean_, self.rare_scale_ = self.scaler_.mean_[self.rare_], self.scaler_.scale_[self.rare_]
         self.points_, self.gammas_, self.projections_ = np.empty((0, bags.n_features)), [], []
         self.lift_means_, self.lift_scales_ = [], []
         if self.landmarks == 0:
@@ -80,7 +88,7 @@ class TokenLift(BaseEstimator):
     @property
     def width(self) -> int:
         """Features a token has after lifting."""
-        return self.points_.shape[1] + sum(projection.shape[1] for projection in self.projections_)
+        return self.points_.shape[1] + len(self.rare_) + sum(projection.shape[1] for projection in self.projections_)
 
     def features(self, tokens: Any, dtype: Any = None) -> Any:
         """(tokens, features) of the given tokens (NumPy's or JAX's), in their precision or the given one."""
@@ -88,9 +96,11 @@ class TokenLift(BaseEstimator):
 
     def _lifted(self, tokens: Any) -> Any:
         scaled = self._scaled(tokens)
-        if not self.gammas_:
-            return scaled
         parts = [scaled]
+        if len(self.rare_):
+            parts.append((tokens[:, self.rare_] - self.rare_mean_) / self.rare_scale_)
+        if not self.gammas_:
+            return namespace(scaled).hstack(parts)
         for gamma, projection, mean, scale in zip(self.gammas_, self.projections_, self.lift_means_, self.lift_scales_):
             parts.append((self._kernel(scaled, gamma) @ projection - mean) * scale)
         return PART * namespace(scaled).hstack(parts)

@@ -66,31 +66,19 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
         priors = self._priors(bags, signs)
-        self.scaler_ = BagScaler(compress=True).fit(bags) if self.scale else None
-        bags = scaled_bags(self.scaler_, bags)
-        noise = (
-            estimate_noise(bags[signs < 0].tokens) if self.whiten else Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
-        )
+        odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
+        found: list[tuple[Fit, BagScaler | None, Noise, tuple[Bags, Bags]]] = []
+        for scaler in self._scalers(bags, signs):
+            scaled = scaled_bags(scaler, bags)
+            quiet = scaled[signs < 0].tokens
+            noise = estimate_noise(quiet) if self.whiten else Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
+            white = _whitened(noise if self.whiten else None, scaled)
+            parts = white[signs > 0], white[signs < 0]
+            problem = _Problem(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
+            found.append((problem.best(priors), scaler, noise, parts))
+        best, self.scaler_, noise, (positive, negative) = min(found, key=lambda one: one[0].loss)
         self.noise_mean_, self.noise_whitening_ = noise.mean, noise.whitening
         self.noise_scale_, self.noise_shrinkage_ = noise.scale, noise.shrinkage
-        bags = self._whitened(bags)
-        positive, negative = bags[signs > 0], bags[signs < 0]
-        odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-        problem = _Problem(positive, negative, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
-        best: Fit | None = None
-        worse = 0
-        for prior in priors:
-            fit = problem.fit(prior, SEARCH if len(priors) > 1 else FINAL)
-            if best is None or fit.loss < best.loss:
-                best, worse = fit, 0
-            else:
-                worse += isinstance(prior, ExactCount)
-            if worse == 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
-                break
-        if best is None:
-            raise ValueError("sparsity leaves no number of signal tokens that fits these bags")
-        if len(priors) > 1:
-            best = problem.fit(best.prior, FINAL, best.strength)
         self._keep(best)
         scores = np.empty(len(signs))
         scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, best)
@@ -112,6 +100,13 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         warn_of(self, {k: v for k, v in self.diagnostics_.items() if k != "converged"})
         if not best.passed.converged:
             self._warn("message passing did not settle: these bags are far from the model; the calibration still holds")
+
+    def _scalers(self, bags: Bags, signs: np.ndarray) -> list[BagScaler | None]:
+        """Ways to scale the tokens: heavy tails drawn in, judged on all bags; and on the negative ones, where that differs."""
+        if not self.scale:
+            return [None]
+        ways: list[BagScaler | None] = [BagScaler(compress=True).fit(bags), BagScaler(compress=True).fit(bags, signs)]
+        return ways if np.any(ways[0].heavy_ != ways[1].heavy_) else ways[:1]  # type: ignore[union-attr]
 
     def _priors(self, bags: Bags, signs: np.ndarray) -> list[Prior]:
         """The priors to try, the independent rate first (its place does not matter to the choice)."""
@@ -137,10 +132,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return Fit(self.strength_, prior, Passed(self.signal_, nothing, nothing, 0, True), float("nan"))
 
     def _whitened(self, bags: Bags) -> Bags:
-        if not self.whiten:
-            return bags
         noise = Noise(self.noise_mean_, self.noise_whitening_, self.noise_scale_, self.noise_shrinkage_)
-        return bags.with_tokens(noise.whitened(bags.tokens))
+        return _whitened(noise if self.whiten else None, bags)
 
     def _prepared(self, X: Any) -> Bags:
         return self._whitened(scaled_bags(self.scaler_, self._checked(X)))
@@ -173,6 +166,10 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return weighted_bag_sum(self._weights(white), white.tokens, white.starts)
 
 
+def _whitened(noise: Noise | None, bags: Bags) -> Bags:
+    return bags if noise is None else bags.with_tokens(noise.whitened(bags.tokens))
+
+
 @dataclass(frozen=True)
 class _Problem:
     """Training bags of both classes, and what is known beforehand (strength None: unknown)."""
@@ -184,6 +181,22 @@ class _Problem:
     odds: float
     strength: float | None
     learn_rate: bool
+
+    def best(self, priors: list[Prior]) -> Fit:
+        """The fit under whichever prior explains the labels best."""
+        best: Fit | None = None
+        worse = 0
+        for prior in priors:
+            fit = self.fit(prior, SEARCH if len(priors) > 1 else FINAL)
+            if best is None or fit.loss < best.loss:
+                best, worse = fit, 0
+            else:
+                worse += isinstance(prior, ExactCount)
+            if worse == 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
+                break
+        if best is None:
+            raise ValueError("sparsity leaves no number of signal tokens that fits these bags")
+        return self.fit(best.prior, FINAL, best.strength) if len(priors) > 1 else best
 
     def fit(self, prior: Prior, effort: Effort, first: float | None = None) -> Fit:
         """Messages, strength (and rate) under one prior, with the labels' loss on the training bags' fields."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from ..losses import namespace
 from .bags import Bags
@@ -22,7 +22,9 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     compress   afterwards z <- asinh(z) for heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3), and
                standardised again: linear within a standard deviation, logarithmic beyond. Rare features (word counts)
-               owe their standard deviation to a handful of outliers; drawn in, no single token can own a fit.
+               owe their standard deviation to a handful of outliers; drawn in, no single token can own a fit. With
+               labels, the tails are judged on the bags of the first class alone: large values that only the others
+               hold may be the very signal, and stay as they are.
 
     A feature that is constant over the training tokens (up to rounding) is centred and left at scale 1.
     Bags come back as Bags, a plain table comes back as a table.
@@ -32,10 +34,16 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.compress = compress
 
     def fit(self, X: Any, y: Any = None) -> BagScaler:
-        tokens = checked_bags(self, X, reset=True).tokens
+        """Learn means and scales; y, one label a bag, matters to `compress` alone."""
+        bags = checked_bags(self, X, reset=True)
+        tokens = bags.tokens
         self.mean_, self.scale_ = _moments(tokens)
         if self.compress:
-            self.heavy_ = _fourth_moments(tokens, self.mean_, self.scale_) > HEAVY
+            if y is not None:
+                labels = column_or_1d(y)
+                check_consistent_length(bags, labels)
+                bags = bags[labels == np.unique(labels)[0]]
+            self.heavy_ = heavy_tailed(bags.tokens)
             self.compressed_mean_, self.compressed_scale_ = _moments(tokens, self._squeezed)
         return self
 
@@ -78,10 +86,11 @@ def _moments(tokens: Any, change: Callable[[Any], Any] = lambda block: block) ->
     return mean, np.where(deviation > rounding, deviation, 1.0)
 
 
-def _fourth_moments(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """E z^4 of each standardised feature."""
+def heavy_tailed(tokens: Any) -> np.ndarray:
+    """Which features have E z^4 > 4 when standardised."""
+    mean, scale = _moments(tokens)
     squares = ((((tokens[block] - mean) / scale) ** 2) for block in row_blocks(tokens))
-    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens)
+    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens) > HEAVY
 
 
 def scaled_bags(scaler: BagScaler | None, bags: Bags) -> Bags:
