@@ -327,10 +327,10 @@ def test_folds_deal_both_classes_evenly():
 def test_a_signal_in_a_single_feature_is_not_drawn_in(make):
     """Rare large values that only positive bags hold look like a heavy tail, and are the signal.
 
-    One token in 300 carries it; with its feature's tail drawn in, both learners were at chance (AUC 0.48 and 0.46).
+    One token in 300 carries it; with its feature's tail drawn in, both learners were at chance (AUC 0.51 and 0.47).
     """
     rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((400, 300, 60)), np.arange(400) % 2
+    X, y = rng.standard_normal((400, 300, 150)), np.arange(400) % 2
     X[y == 1, rng.integers(300, size=200), 0] += 8.0
     assert (
         BagScaler(compress=True).fit(X[:200]).heavy_[0] and not BagScaler(compress=True).fit(X[:200], y[:200]).heavy_[0]

@@ -7,6 +7,7 @@ is what makes `reduceat` right. Values may be NumPy's or JAX's, and the result i
 from __future__ import annotations
 
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ def over_tokens(values: Any, starts: Any, total: int) -> Any:
     """Each bag's value, once for each of its tokens."""
     if not isinstance(starts, Layout) and namespace(values) is np:
         return np.repeat(values, lengths_of(starts, total))
-    return values[layout_of(starts, total).bag_of_token]
+    return _kernels().take(values, layout_of(starts, total).bag_of_token)
 
 
 def bag_sum(values: Any, starts: Any) -> Any:
@@ -46,7 +47,7 @@ def bag_sum(values: Any, starts: Any) -> Any:
         return np.add.reduceat(values, starts, axis=0)
     if values.ndim > 1:
         return weighted_bag_sum(np.ones(len(values), dtype=values.dtype), values, starts)
-    return layout_of(starts, len(values)).by_bag(values, 0.0).sum(axis=1)
+    return _kernels().sums(values, layout_of(starts, len(values)))
 
 
 def bag_mean(values: Any, starts: Any) -> Any:
@@ -57,23 +58,20 @@ def bag_mean(values: Any, starts: Any) -> Any:
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
     """softmax(scores) within each bag, and log mean exp(scores) of each bag."""
-    xp, count = namespace(scores), len(scores)
-    if xp is np:
-        top = np.maximum.reduceat(scores, starts)
-    else:
-        starts = layout_of(starts, count)
-        top = starts.by_bag(scores, -np.inf).max(axis=1)
-    weights = xp.exp(scores - over_tokens(top, starts, count))
+    if namespace(scores) is not np:
+        return _kernels().softmax(scores, layout_of(starts, len(scores)))
+    lengths = lengths_of(starts, len(scores))
+    top = np.maximum.reduceat(scores, starts)
+    weights = np.exp(scores - np.repeat(top, lengths))
     total = bag_sum(weights, starts)
-    mean = total / lengths_of(starts, count).astype(scores.dtype)
-    return weights / over_tokens(total, starts, count), top + xp.log(mean)
+    return weights / np.repeat(total, lengths), top + np.log(total / lengths.astype(scores.dtype))
 
 
 def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:
     """sum_l weights_l tokens_l of each bag: (bags, features)."""
     if namespace(tokens) is not np:
         layout = layout_of(starts, len(tokens))
-        return _weighted_sums()(weights.astype(tokens.dtype), tokens, layout.rows)[: len(layout.rows)]
+        return _kernels().weighted_sums(weights.astype(tokens.dtype), tokens, layout.rows)[: len(layout.rows)]
     from scipy.sparse import csr_array
 
     indptr = np.append(starts, len(tokens))
@@ -121,13 +119,20 @@ def _layout(starts_bytes: bytes, total: int, device: Any) -> Layout:
 
 
 @lru_cache(maxsize=1)
-def _weighted_sums() -> Any:
-    """Compiled (weights, tokens, rows) -> sums, some bags at a time: gathered tokens take room."""
+def _kernels() -> SimpleNamespace:
+    """The sums on a device, each compiled as one (JAX is imported here, not before)."""
     import jax
     import jax.numpy as jnp
 
-    @jax.jit
-    def sums(weights, tokens, rows):
+    def softmax(scores, layout):
+        top = layout.by_bag(scores, -np.inf).max(axis=1)
+        weights = jnp.exp(scores - top[layout.bag_of_token])
+        total = layout.by_bag(weights, 0.0).sum(axis=1)
+        mean = total / lengths_of(layout, len(scores)).astype(scores.dtype)
+        return weights / total[layout.bag_of_token], top + jnp.log(mean)
+
+    def weighted_sums(weights, tokens, rows):
+        """Some bags at a time: gathered tokens take room."""
         bags, longest = rows.shape
         count = max(1, min(bags, GATHERED // (longest * tokens.shape[1])))
         batches = -(-bags // count)
@@ -139,4 +144,9 @@ def _weighted_sums() -> Any:
 
         return jax.lax.map(some, rows.reshape(batches, count, longest)).reshape(batches * count, -1)
 
-    return sums
+    return SimpleNamespace(
+        take=jax.jit(lambda values, where: values[where]),
+        sums=jax.jit(lambda values, layout: layout.by_bag(values, 0.0).sum(axis=1)),
+        softmax=jax.jit(softmax),
+        weighted_sums=jax.jit(weighted_sums),
+    )
