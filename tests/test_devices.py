@@ -169,8 +169,12 @@ def test_what_does_not_fit_stays_or_is_refused(monkeypatch):
     assert devices.device_for("auto", many) is None
     assert devices.device_for("auto", many[:100]) is None
     assert devices.device_for("gpu", many[:100]) is not None
-    with pytest.raises(ValueError, match=r"has 0\.0 GB, and work on these 0\.3 GB takes about 5 times as much"):
+    with pytest.raises(ValueError, match=r"has 0\.0 GB, and work on these 0\.3 GB takes about 1\.3: use"):
         devices.device_for("gpu", many)
+    # One bag of 2,000 tokens among 1,999 of one: the lists of rows would take 128 MB.
+    uneven = Bags(np.zeros((3999, 1)), ids=np.append(np.arange(1999), np.full(2000, 1999)))
+    with pytest.raises(ValueError, match=r"takes about 0\.1: use"):
+        uneven.device("gpu")
 
 
 def test_without_an_accelerator_estimators_do_not_import_jax():

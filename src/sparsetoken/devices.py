@@ -53,8 +53,11 @@ def wanted_device(device: str) -> Any | None:
     return None if device == "auto" and found.platform == "cpu" else found
 
 
-def device_for(device: str, array: np.ndarray) -> Any | None:
-    """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room."""
+def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
+    """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room.
+
+    beside  bytes needed besides the array and what is made of it
+    """
     checked_device(device)
     if device == "auto" and array.size < WORTH_MOVING:
         return None
@@ -62,12 +65,13 @@ def device_for(device: str, array: np.ndarray) -> Any | None:
     if found is None:
         return None
     room = (found.memory_stats() or {}).get("bytes_limit", np.inf)
-    if array.nbytes * ROOM_FACTOR > room:
+    needed = array.nbytes * ROOM_FACTOR + beside
+    if needed > room:
         if device == "auto":
             return None
         raise ValueError(
             f"device {device!r} has {room / 1e9:.1f} GB, and work on these {array.nbytes / 1e9:.1f} GB takes about "
-            f"{ROOM_FACTOR} times as much: use device='numpy'"
+            f"{needed / 1e9:.1f}: use device='numpy'"
         )
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices import device_for
 from .scratch import BLOCK_BYTES, rows_taken
 from .segments import lengths_of, rows_of, starts_of
 
@@ -159,6 +160,13 @@ class Bags:
         if len(tokens) != self.n_tokens:
             raise ValueError(f"tokens must have one row a token ({self.n_tokens}), got {len(tokens)}")
         return Bags.trusted(tokens, self.starts, self.ids, feature_names)
+
+    def device(self, wanted: str) -> Any | None:
+        """The JAX device for work on these bags, None for NumPy; see `devices.device_for`."""
+        lists = (
+            32 * len(self) * int(self.lengths.max())
+        )  # lists of rows, padded to the longest bag, and values in their shape
+        return device_for(wanted, self.tokens, lists)
 
     def placed(self, device: Any | None) -> Bags:
         """The same bags with their tokens on a JAX device (None: as they are). Call it inside `devices.working_on`."""

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
-from ..devices import device_for, working_on
+from ..devices import working_on
 from .bags import Bags, shown
 from .checks import checked_bags
 from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES
@@ -44,7 +44,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bags = checked_bags(self, X, reset=True)
         signs, weights = self._checked_labels(bags, y, sample_weight)
         self.diagnostics_ = {}
-        where = device_for(self._device, bags.tokens)
+        where = bags.device(self._device)
         rows, merged = _canonical(bags, signs, weights)
         with working_on(where):
             self._fit(bags.placed(where)[rows], signs[rows], merged)
@@ -104,7 +104,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         """Log odds of `classes_[1]`, one a bag."""
         bags = self._checked(X)
         # A stretch at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
-        where = device_for(self._device, bags.tokens)
+        where = bags.device(self._device)
         stretches = bags.stretches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
         with working_on(where):
             scores = np.concatenate([self._decide(part.placed(where)) for part in stretches])

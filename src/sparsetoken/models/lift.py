@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 
 from ..losses import namespace
 from .bags import Bags
-from .scaler import BagScaler, heavy_tailed
+from .scaler import BagScaler, heavy_features
 from .scratch import row_blocks, rowwise
 
 LANDMARKS = 150
@@ -44,7 +44,7 @@ class TokenLift(BaseEstimator):
         self.rare_ = np.empty(0, dtype=np.intp)
         self.rare_mean_ = self.rare_scale_ = np.empty(0)
         if self.scaler_ is not None:
-            self.rare_ = np.flatnonzero(self.scaler_.heavy_ & ~heavy_tailed(bags[signs < 0].tokens))
+            self.rare_ = np.flatnonzero(self.scaler_.heavy_ & ~heavy_features(bags, signs))
             self.rare_mean_, self.rare_scale_ = self.scaler_.mean_[self.rare_], self.scaler_.scale_[self.rare_]
         self.points_, self.gammas_, self.projections_ = np.empty((0, bags.n_features)), [], []
         self.lift_means_, self.lift_scales_ = [], []

@@ -15,6 +15,7 @@ from .checks import checked_bags, holds_bags
 from .scratch import row_blocks, rowwise
 
 HEAVY = 4.0
+CLEARLY = 1.5  # times larger than chance makes the fourth moments of some thousand tokens
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -23,8 +24,8 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     compress   afterwards z <- asinh(z) for heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3), and
                standardised again: linear within a standard deviation, logarithmic beyond. Rare features (word counts)
                owe their standard deviation to a handful of outliers; drawn in, no single token can own a fit. With
-               labels, the tails are judged on the bags of the first class alone: large values that only the others
-               hold may be the very signal, and stay as they are.
+               labels, features are left alone whose tails the bags of the first class do not share (E z^4 there at most
+               4, and clearly less than over all): large values that only the others hold may be the very signal.
 
     A feature that is constant over the training tokens (up to rounding) is centred and left at scale 1.
     Bags come back as Bags, a plain table comes back as a table.
@@ -39,11 +40,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tokens = bags.tokens
         self.mean_, self.scale_ = _moments(tokens)
         if self.compress:
-            if y is not None:
-                labels = column_or_1d(y)
-                check_consistent_length(bags, labels)
-                bags = bags[labels == np.unique(labels)[0]]
-            self.heavy_ = heavy_tailed(bags.tokens)
+            self.heavy_ = heavy_features(bags, y)
             self.compressed_mean_, self.compressed_scale_ = _moments(tokens, self._squeezed)
         return self
 
@@ -86,11 +83,23 @@ def _moments(tokens: Any, change: Callable[[Any], Any] = lambda block: block) ->
     return mean, np.where(deviation > rounding, deviation, 1.0)
 
 
-def heavy_tailed(tokens: Any) -> np.ndarray:
-    """Which features have E z^4 > 4 when standardised."""
+def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
+    """Which features have heavy tails, as `BagScaler` judges them; labels: one a bag, or none."""
+    tails = _fourth_moments(bags.tokens)
+    heavy = tails > HEAVY
+    if labels is None:
+        return heavy
+    labels = column_or_1d(labels)
+    check_consistent_length(bags, labels)
+    quiet = _fourth_moments(bags[labels == np.unique(labels)[0]].tokens)
+    return heavy & ~((quiet <= HEAVY) & (tails > CLEARLY * quiet))
+
+
+def _fourth_moments(tokens: Any) -> np.ndarray:
+    """E z^4 of each feature when standardised."""
     mean, scale = _moments(tokens)
     squares = ((((tokens[block] - mean) / scale) ** 2) for block in row_blocks(tokens))
-    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens) > HEAVY
+    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens)
 
 
 def scaled_bags(scaler: BagScaler | None, bags: Bags) -> Bags:

@@ -1,7 +1,8 @@
 """Reductions over ragged bags: values lie flat, one a token, and bag i owns values[starts[i] : starts[i] + lengths[i]].
 
-No bag is ever padded, so a bag costs what its tokens cost. Every bag has at least one token (`Bags` sees to it), which
-is what makes `reduceat` right. Values may be NumPy's or JAX's, and the result is of the same kind.
+No tokens are ever padded, so a bag costs what its tokens cost. Every bag has at least one token (`Bags` sees to it), which
+is what makes `reduceat` right. Values may be NumPy's or JAX's, and the result is of the same kind; on a device the list of
+each bag's rows is padded to the longest bag's (`Layout`).
 """
 
 from __future__ import annotations
