@@ -162,3 +162,9 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     write_csv(tmp_path / "x.csv", [{"a": 1, "b": {"c": float("inf")}}, {"d": "two, three"}])
     assert (tmp_path / "x.csv").read_text() == 'a,b.c,d\n1,,\n,,"two, three"\n'
     assert plain({"a": [float("nan"), 1.0, ("x",)]}) == {"a": [None, 1.0, ["x"]]}
+
+
+def test_the_package_runs_as_the_command():
+    command = [sys.executable, "-m", "sparsetoken", "simulate", "--strength", "nonsense"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr

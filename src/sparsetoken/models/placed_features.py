@@ -19,7 +19,7 @@ from .newton_system import BLOCK_ROWS, Features
 class PlacedFeatures(Features):
     """`Features` on a device; all products are sums in the precision of the factors' wider type."""
 
-    # Matrix products gain more from a device than passes over the matrix do (measured on an H200).
+    # Matrix products gain more from a device than passes over the matrix do (from an H200's rates, not tuned).
     cholesky_price = 50.0
     reduction_price = 40.0
 
