@@ -34,9 +34,22 @@ def matplotlib_figure(panels: Sequence[Panel]) -> Any:
     with mpl.rc_context(style):
         figure = Figure(figsize=(5.1 * columns, 4.1 * rows), layout="constrained")
         FigureCanvasAgg(figure)
+        explained: list[str] = []
         for place, panel in enumerate(panels):
-            _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), panel)
+            axes = figure.add_subplot(rows, columns, place + 1)
+            _draw_matplotlib(figure, axes, panel)
+            explained = _add_legend(axes, explained)
     return figure
+
+
+def _add_legend(axes: Any, explained: list[str]) -> list[str]:
+    """The panel's legend, unless it would repeat its left neighbour's; returns its labels."""
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles))
+    if unique and list(unique) != explained:
+        # A pale ground: a curve may pass behind the words, not through them.
+        axes.legend(unique.values(), unique.keys(), fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
+    return list(unique)
 
 
 def _plain_ticks(axis: Any, many: bool) -> None:
@@ -108,11 +121,6 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         axes.set_xlim(panel.xlim)
     if panel.ylim:
         axes.set_ylim(panel.ylim)
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        unique = dict(zip(labels, handles))
-        # A pale ground: a curve may pass behind the words, not through them.
-        axes.legend(unique.values(), unique.keys(), fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
 
 
 def _limits(layer: Heat) -> tuple[float, float]:
