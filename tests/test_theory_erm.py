@@ -105,6 +105,8 @@ HARD = [
     (Task(strength=0.0), 0.5, 1.0, 2.0, 1e-5, "logistic"),
     (Task(strength=20.0), 0.5, 50.0, 0.5, 1e-8, "square"),
     (Task(prevalence=0.01), 0.7, 1.0, 2.0, 1e-8, "logistic"),
+    (Task(prevalence=0.01), 1.0, 5.0, 200.0, 1e-8, "logistic"),  # rough solutions on the way lead nowhere
+    (Task(strength=20.0), 1.0, 0.5, 200.0, 1e-5, "smoothed_hinge"),  # replicates without any loss of their own
     (Task(length=10_000, sparsity=3, strength=4), 0.9, 3.0, 2.0, 1e-5, "logistic"),
 ]
 

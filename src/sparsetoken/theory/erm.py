@@ -107,33 +107,51 @@ def _residual(solution: Solution) -> float:
     return float(np.abs(np.asarray(solution.F)).max())
 
 
-def _aim(ridge: float, last: float) -> float:
-    """On the way to the last ridge a rough solution is enough of a start for the next."""
-    return AIM if ridge <= last else _ON_THE_WAY
+@dataclass(frozen=True)
+class _Pace:
+    """How the ridge is lowered: residual allowed on the way, evaluations allowed a step, and the first step's factor.
+
+    On the way a rough solution is nearly always enough of a start for the next. Where it is not (nearly separable draws,
+    which Newton's method crosses in a hundred small steps), a walk along exact ones arrives.
+    """
+
+    residual: float
+    evaluations: int
+    factor: float
 
 
-def continuation(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str]) -> Solution:
+_QUICK, _CAREFUL = _Pace(_ON_THE_WAY, 60, 0.1), _Pace(1e-7, 300, 0.3)
+
+
+def continuation(
+    loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str], pace: _Pace = _QUICK
+) -> Solution:
     """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
+
+    def solved(start: np.ndarray, here: float, last: float) -> Solution:
+        aim = AIM if here <= last else min(pace.residual, _ON_THE_WAY)
+        return newton(loss, nodes, start, alpha, here, aim, pace.evaluations)
+
     current = max(ridge, 1.0)
     solution = None
     while current <= _LARGE_RIDGE * max(ridge, 1.0):
         guess = first_guess(loss, alpha, current, nodes)
-        solution = newton(loss, nodes, guess, alpha, current, _aim(current, ridge))
+        solution = solved(guess, current, ridge)
         tried.append(f"ridge {current:.3g} from a cold start: residual {_residual(solution):.1e}")
-        if _residual(solution) <= _ON_THE_WAY:
+        if _residual(solution) <= pace.residual:
             break
         current *= 10.0
     assert solution is not None
     spent = int(solution.iterations)
-    factor = 0.1
+    factor = pace.factor
     floor = ridge if ridge > 0 else 1e-10
-    while _residual(solution) <= _ON_THE_WAY and current > floor:
+    while _residual(solution) <= pace.residual and current > floor:
         target = max(current * factor, floor)
-        attempt = newton(loss, nodes, solution.x, alpha, target, _aim(target, floor))
+        attempt = solved(solution.x, target, floor)
         spent += int(attempt.iterations)
-        if _residual(attempt) <= (_ON_THE_WAY if target > floor else TOLERANCE):
+        if _residual(attempt) <= (pace.residual if target > floor else TOLERANCE):
             solution, current = attempt, target
-            factor = max(factor**1.5, 0.03)
+            factor = max(factor**1.5, 0.3 * pace.factor)
             continue
         tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {_residual(attempt):.1e}")
         factor = np.sqrt(factor)
@@ -155,11 +173,14 @@ def solve_nodes(
 ) -> Solution:
     """The fixed point on given nodes, from `start` if that works, else by continuation."""
     if start is not None:
-        solution = newton(loss, nodes, start, alpha, ridge)
+        solution = newton(loss, nodes, start, alpha, ridge, max_iterations=_CAREFUL.evaluations)
         if _residual(solution) <= TOLERANCE:
             return solution
         tried.append(f"warm start: residual {_residual(solution):.1e}")
-    solution = continuation(loss, alpha, ridge, nodes, tried)
+    try:
+        solution = continuation(loss, alpha, ridge, nodes, tried)
+    except ConvergenceError:
+        solution = continuation(loss, alpha, ridge, nodes, tried, _CAREFUL)
     if not _residual(solution) <= TOLERANCE:
         raise ConvergenceError(
             f"residual {_residual(solution):.1e} > {TOLERANCE:g} at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}; tried "
@@ -256,6 +277,8 @@ def erm(
         coarse = x if points == law.first_points else coarse
         values, errors = summarise(given, solution, population)
         shortfall = errors["test_error"] * SAFETY / accuracy
+        if not np.isfinite(shortfall):  # a replicate without loss of its own has no error bar: more draws
+            shortfall = SECOND_LEVEL
         if shortfall <= 1 or not law.refinable:
             break
         if points >= MAXIMUM_POINTS:
