@@ -70,8 +70,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         found: list[tuple[Fit, BagScaler | None, Noise, tuple[Bags, Bags]]] = []
         for scaler in self._scalers(bags, signs):
             scaled = scaled_bags(scaler, bags)
-            quiet = scaled[signs < 0].tokens
-            noise = estimate_noise(quiet) if self.whiten else Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
+            plain = Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
+            noise = estimate_noise(scaled[signs < 0].tokens) if self.whiten else plain
             white = _whitened(noise if self.whiten else None, scaled)
             parts = white[signs > 0], white[signs < 0]
             problem = _Problem(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
