@@ -175,6 +175,11 @@ def test_what_does_not_fit_stays_or_is_refused(monkeypatch):
     uneven = Bags(np.zeros((3999, 1)), ids=np.append(np.arange(1999), np.full(2000, 1999)))
     with pytest.raises(ValueError, match=r"takes about 0\.1: use"):
         uneven.device("gpu")
+    # Few features, many tokens: the kernels' features weigh more than the tokens.
+    narrow = Bags(np.zeros((2000, 2, 1)))
+    narrow.device("gpu")
+    with pytest.raises(ValueError, match="use device='numpy'"):
+        AttentionClassifier(device="gpu").fit(narrow, np.arange(2000) % 2)
 
 
 def test_without_an_accelerator_estimators_do_not_import_jax():

@@ -17,6 +17,7 @@ from .lift import LANDMARKS, TokenLift
 from .readout import checked_ridge, held_out_diagnostics, readout_diagnostics, warn_of
 from .refined import Member, fit_refined
 from .scaler import BagScaler, scaled_bags
+from .scratch import DEVICE_BLOCK_BYTES
 from .segments import bag_softmax, weighted_bag_sum
 from .staged import checked_sharpness, checked_split, fit_staged
 
@@ -114,6 +115,13 @@ class AttentionClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bag
         self.diagnostics_ |= {"query_statistic": staged.query_statistic}
         self.diagnostics_ |= readout_diagnostics(readout, features, labels)
         self._n_features_out = features.shape[1]
+
+    def _room_beside(self, bags: Bags) -> int:
+        if self.training == "staged":
+            return 0
+        # Two kernels in single precision for all tokens, and some double-precision copies of them for a block of tokens.
+        a_block = DEVICE_BLOCK_BYTES // (bags.n_features * bags.tokens.itemsize)
+        return whole_number("lift", self.lift, 0) * (8 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
 
     def _fit_refined(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
         landmarks = whole_number("lift", self.lift, 0)

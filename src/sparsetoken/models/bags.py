@@ -161,12 +161,11 @@ class Bags:
             raise ValueError(f"tokens must have one row a token ({self.n_tokens}), got {len(tokens)}")
         return Bags.trusted(tokens, self.starts, self.ids, feature_names)
 
-    def device(self, wanted: str) -> Any | None:
-        """The JAX device for work on these bags, None for NumPy; see `devices.device_for`."""
-        lists = (
-            32 * len(self) * int(self.lengths.max())
-        )  # lists of rows, padded to the longest bag, and values in their shape
-        return device_for(wanted, self.tokens, lists)
+    def device(self, wanted: str, beside: int = 0) -> Any | None:
+        """The JAX device for work on these bags, None for NumPy; `beside`: bytes it needs besides (`devices.device_for`)."""
+        # Lists of rows, padded to the longest bag, and values in their shape.
+        lists = 32 * len(self) * int(self.lengths.max())
+        return device_for(wanted, self.tokens, lists + beside)
 
     def placed(self, device: Any | None) -> Bags:
         """The same bags with their tokens on a JAX device (None: as they are). Call it inside `devices.working_on`."""

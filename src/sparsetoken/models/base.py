@@ -44,7 +44,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bags = checked_bags(self, X, reset=True)
         signs, weights = self._checked_labels(bags, y, sample_weight)
         self.diagnostics_ = {}
-        where = bags.device(self._device)
+        where = bags.device(self._device, self._room_beside(bags))
         rows, merged = _canonical(bags, signs, weights)
         with working_on(where):
             self._fit(bags.placed(where)[rows], signs[rows], merged)
@@ -53,6 +53,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     @property
     def _device(self) -> str:
         return getattr(self, "device", "auto")
+
+    def _room_beside(self, bags: Bags) -> int:
+        """Bytes a device needs for what grows with the tokens' number but not with their features."""
+        return 0
 
     def _checked_labels(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
         labels = column_or_1d(y, warn=True)
@@ -104,7 +108,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         """Log odds of `classes_[1]`, one a bag."""
         bags = self._checked(X)
         # A stretch at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
-        where = bags.device(self._device)
+        where = bags.device(self._device, self._room_beside(bags))
         stretches = bags.stretches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
         with working_on(where):
             scores = np.concatenate([self._decide(part.placed(where)) for part in stretches])

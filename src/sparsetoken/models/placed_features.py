@@ -26,7 +26,7 @@ class PlacedFeatures(Features):
     def __init__(self, x: Any, exact: bool = False):
         (self.device,) = x.devices()
         self.kernels = _kernels()
-        self.x, self.shape, self.single, self.exact = x, x.shape, x.dtype == np.float32, exact
+        self.x, self.shape, self.exact = x, x.shape, exact
         with working_on(self.device):
             self.quick = x if exact else x.astype(np.float32)
 

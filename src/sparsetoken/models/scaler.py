@@ -15,7 +15,7 @@ from .checks import checked_bags, holds_bags
 from .scratch import row_blocks, rowwise
 
 HEAVY = 4.0
-CLEARLY = 1.5  # times larger than chance makes the fourth moments of some thousand tokens
+CLEARLY = 1.5  # a margin, so that features which merely straddle the threshold are not taken for signals
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

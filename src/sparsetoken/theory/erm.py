@@ -61,9 +61,8 @@ class ErmResult:
     ridge: float = 0.0
     loss: Loss | str = field(default="logistic", repr=False)
     points: int = 0
-    coarse: np.ndarray | None = field(
-        default=None, repr=False, compare=False
-    )  # the fixed point on the first level's draws
+    # The fixed point on the first level's draws, where it was solved.
+    coarse: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
     def offset(self) -> np.ndarray | None:
@@ -129,7 +128,7 @@ def continuation(
     """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
 
     def solved(start: np.ndarray, here: float, last: float) -> Solution:
-        aim = AIM if here <= last else min(pace.residual, _ON_THE_WAY)
+        aim = AIM if here <= last else pace.residual
         return newton(loss, nodes, start, alpha, here, aim, pace.evaluations)
 
     current = max(ridge, 1.0)
