@@ -16,10 +16,10 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from sparsetoken import Task, Training
-from sparsetoken.models import AttentionClassifier, MessagePassingClassifier, PooledClassifier
-from sparsetoken.models.erm import fit_erm
-from sparsetoken.sampling.placed import place_features
-from sparsetoken.simulation import simulate
+from sparsetoken.estimators import AttentionClassifier, MessagePassingClassifier, PooledClassifier
+from sparsetoken.simulation.samplers.jax_reduced import place_features
+from sparsetoken.simulation.trial import simulate
+from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import attention_law, erm, forecast
 from sparsetoken.theory.batch import erm_batch
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.simulation import simulate
-from sparsetoken.steps import two_steps
-from sparsetoken.theory.draws import token_draws
+from sparsetoken.laws.draws import token_draws
+from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.trial import simulate
 
 from .measure import Row, Timing, case, timed
 

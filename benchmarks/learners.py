@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sparsetoken.bag_files import read_bags
-from sparsetoken.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
+from sparsetoken.bags.files import read_bags
+from sparsetoken.estimators.evaluation import area_under_curve, chosen_learners, evaluate, stratified_splits
 
 from .measure import Row, case, timed
 
@@ -161,7 +161,7 @@ class GatedAttention:
 def main() -> None:
     import warnings
 
-    from sparsetoken.models.base import TrainingWarning
+    from sparsetoken.estimators.base import TrainingWarning
 
     warnings.simplefilter("ignore", TrainingWarning)
     every = (*SETS, "digits 10", "digits 50")

@@ -12,7 +12,7 @@ _TRIAL = """
 import json, re, sys
 from pathlib import Path
 from sparsetoken import Task, Training
-from sparsetoken.steps import two_steps
+from sparsetoken.simulation.steps import two_steps
 
 def peak():  # kilobytes; ru_maxrss would begin at the parent's
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sparsetoken.paper.catalogue import get_studies
 from sparsetoken.study import Grid, Store, Study, open_executor, run_study
-from sparsetoken.study.catalogue import get_studies
 from sparsetoken.study.worker import run_trial
 
 from .measure import Row, Timing, case

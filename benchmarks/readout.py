@@ -10,12 +10,12 @@ import warnings
 
 import numpy as np
 
+from sparsetoken._core.threads import single_blas_thread
 from sparsetoken.losses import sigmoid
-from sparsetoken.models.erm import fit_erm
-from sparsetoken.sampling.data import draw_labels
-from sparsetoken.sampling.reduced import draw_attended, draw_pooled
+from sparsetoken.simulation.samplers.labels import draw_labels
+from sparsetoken.simulation.samplers.reduced import draw_attended, draw_pooled
+from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.task import Task
-from sparsetoken.threads import single_blas_thread
 
 from .measure import Row, Timing, case, timed
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier
-from sparsetoken.models.base import TrainingWarning
-from sparsetoken.threads import single_blas_thread
+from sparsetoken._core.threads import single_blas_thread
+from sparsetoken.estimators.base import TrainingWarning
 
 from .measure import Row, Timing, case, timed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from sparsetoken.simulation import MODELS, simulate
-from sparsetoken.steps import two_steps
+from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.trial import MODELS, simulate
 from sparsetoken.task import Task, Training
 
 from .measure import Row, Timing, case, timed

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.theory.draws import token_draws
+from sparsetoken.laws.draws import token_draws
 
 from . import plain
 from .measure import Row, Timing, case, children_seconds, timed, timed_command

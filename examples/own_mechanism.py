@@ -7,7 +7,7 @@ squared hinge serves as the loss. The last lines check the forecast against a si
 import numpy as np
 
 from sparsetoken import Loss, Task, theory
-from sparsetoken.models.erm import fit_erm
+from sparsetoken.solvers.erm import fit_erm
 
 
 class SquaredHinge(Loss):

@@ -7,18 +7,18 @@ import jax
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, devices
-from sparsetoken.models import (
+from sparsetoken import Bags, Task, Training
+from sparsetoken._core import devices
+from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
+from sparsetoken.estimators import (
     AttentionClassifier,
-    Bags,
     ElementwiseAttentionClassifier,
     MessagePassingClassifier,
     PooledClassifier,
     VectorizedClassifier,
 )
-from sparsetoken.models.erm import fit_erm
-from sparsetoken.models.segments import bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
-from sparsetoken.simulation import simulate
+from sparsetoken.simulation.trial import simulate
+from sparsetoken.solvers.erm import fit_erm
 
 DEVICE = "gpu" if any(d.platform == "gpu" for d in jax.devices()) else "cpu"
 
@@ -184,7 +184,7 @@ def test_what_does_not_fit_stays_or_is_refused(monkeypatch):
 
 def test_without_an_accelerator_estimators_do_not_import_jax():
     code = (
-        "import sys, numpy as np; from sparsetoken import devices; from sparsetoken.models import PooledClassifier\n"
+        "import sys, numpy as np; from sparsetoken._core import devices; from sparsetoken.estimators import PooledClassifier\n"
         "devices.accelerator_possible = lambda: False; devices.WORTH_MOVING = 0\n"
         "PooledClassifier(ridge=1.0).fit(np.eye(8), np.arange(8) % 2).predict(np.eye(8)); sys.exit('jax' in sys.modules)"
     )

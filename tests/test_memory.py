@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier, Task, Training
-from sparsetoken.models import scratch
-from sparsetoken.models.scratch import BLOCK_BYTES, is_mapped
-from sparsetoken.steps import two_steps
+from sparsetoken.bags import scratch
+from sparsetoken.bags.scratch import BLOCK_BYTES, is_mapped
+from sparsetoken.simulation.steps import two_steps
 
 MEGABYTE = 2**20
 

@@ -22,13 +22,13 @@ _HOME = {
     "forecast": "theory",
     "forecast_grid": "theory",
     "plan": "planning",
-    "Bags": "models",
-    "BagScaler": "models",
-    "AttentionClassifier": "models",
-    "PooledClassifier": "models",
-    "VectorizedClassifier": "models",
-    "ElementwiseAttentionClassifier": "models",
-    "MessagePassingClassifier": "models",
+    "Bags": "bags",
+    "BagScaler": "bags",
+    "AttentionClassifier": "estimators",
+    "PooledClassifier": "estimators",
+    "VectorizedClassifier": "estimators",
+    "ElementwiseAttentionClassifier": "estimators",
+    "MessagePassingClassifier": "estimators",
 }
 
 __all__ = ["__version__", "theory", *_HOME]

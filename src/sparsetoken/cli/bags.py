@@ -41,8 +41,8 @@ def fit(
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
 ) -> None:
     """Fit a classifier to a file of bags and write it to a model file."""
-    from ..bag_files import read_bags
-    from ..model_files import save_model
+    from ..bags.files import read_bags
+    from ..estimators.persistence import save_model
     from .console import check_writable
 
     check_writable(out)
@@ -68,7 +68,7 @@ def predict(
     """Predict the label and the probability of the second class for every bag of a file."""
     import pandas as pd
 
-    from ..model_files import load_model
+    from ..estimators.persistence import load_model
     from .console import check_writable
 
     check_writable(out)
@@ -106,9 +106,9 @@ def evaluate(
     csv: Path = typer.Option(None, "--csv", help="Table to write."),
 ) -> None:
     """Repeated stratified cross-validation of all learners and of simple baselines."""
-    from ..bag_files import read_bags
-    from ..evaluation import Evaluation, chosen_learners, stratified_splits
-    from ..evaluation import evaluate as cross_validate
+    from ..bags.files import read_bags
+    from ..estimators.evaluation import Evaluation, chosen_learners, stratified_splits
+    from ..estimators.evaluation import evaluate as cross_validate
     from ..task import whole_number
     from .console import check_writable, print_table, with_error, write_csv
 
@@ -162,8 +162,8 @@ def explain(
     import numpy as np
     import pandas as pd
 
-    from ..evaluation import area_under_curve
-    from ..model_files import load_model
+    from ..estimators.evaluation import area_under_curve
+    from ..estimators.persistence import load_model
     from ..task import whole_number
     from .console import check_writable, print_table
 
@@ -202,7 +202,7 @@ def explain(
 
 
 def _learner(name: str, class_weight: str | None, seed: int) -> Any:
-    from ..evaluation import learners
+    from ..estimators.evaluation import learners
 
     known = {n: make for n, make in learners().items() if " " not in n}
     if name not in known:
@@ -216,7 +216,7 @@ def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
     """Fit, and say the training warnings as plain lines on standard error."""
     import warnings
 
-    from ..models.base import TrainingWarning
+    from ..estimators.base import TrainingWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TrainingWarning)
@@ -227,7 +227,7 @@ def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
 
 
 def _read_for(estimator: Any, file: Path, bag: str, token_label: str = "instance_label") -> Any:
-    from ..bag_files import read_bags
+    from ..bags.files import read_bags
 
     names = getattr(estimator, "feature_names_in_", None)
     return read_bags(
@@ -236,7 +236,7 @@ def _read_for(estimator: Any, file: Path, bag: str, token_label: str = "instance
 
 
 def _emit(table: Any, out: Path | None) -> None:
-    from ..model_files import write_bytes
+    from ..estimators.persistence import write_bytes
 
     text = table.to_csv(index=False, lineterminator="\n")
     if out is None:
@@ -279,7 +279,7 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from ..model_files import write_bytes
+    from ..estimators.persistence import write_bytes
 
     figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
     FigureCanvasAgg(figure)

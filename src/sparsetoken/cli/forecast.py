@@ -72,10 +72,10 @@ def forecast(
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
     """
+    from ..simulation.repeats import parse_values
     from ..task import Task, Training
     from ..theory.forecast import MODELS
-    from ..theory.grid import forecast_grid
-    from ..trials import parse_values
+    from ..theory.sweep import forecast_grid
     from .console import check_writable, print_table, with_error, write_csv, write_json
 
     given = dict(
@@ -150,7 +150,7 @@ def _across(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], l
 
 
 def _compute(task: Any, training: Any, models: list[str], over: dict, options: dict[str, Any], grid: Any) -> list:
-    from ..study.progress import progress
+    from .._core.progress import progress
 
     total = len(models) * math.prod(len(v) for v in over.values())
     if total < 4:

@@ -56,7 +56,7 @@ def plan(
     common["curve"] = curve or plot is not None
     made: Any
     if source is not None:
-        from ..bag_files import read_bags
+        from ..bags.files import read_bags
         from ..planning import plan_for_bags
 
         held = read_bags(source, bag, label)

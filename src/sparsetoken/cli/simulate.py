@@ -64,9 +64,9 @@ def simulate(
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
     """
-    from ..simulation import MODELS
+    from ..simulation.repeats import parse_values, trial_seeds
+    from ..simulation.trial import MODELS
     from ..task import Positions, Task, Training, whole_number
-    from ..trials import parse_values, trial_seeds
     from .console import check_writable, print_table, write_csv, write_json
 
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
@@ -120,9 +120,9 @@ def _positions(text: str, kind: Any) -> Any:
 
 
 def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
-    from ..simulation import simulate as one_trial
+    from .._core.progress import progress
+    from ..simulation.trial import simulate as one_trial
     from ..study.executor import open_executor
-    from ..study.progress import progress
 
     jobs = [(task, training, d, seed, name) for task, training, d, name in cases for seed in seeds]
     found: list = []
@@ -141,13 +141,13 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
 
 
 def _trial(job: tuple, options: dict[str, Any]) -> Any:
-    from ..simulation import simulate as one_trial
+    from ..simulation.trial import simulate as one_trial
 
     return one_trial(*job, **options)
 
 
 def _summary(found: list) -> dict[str, dict[str, float]]:
-    from ..trials import mean_and_error
+    from ..simulation.repeats import mean_and_error
 
     plain = [one.to_dict() for one in found]
     numbers = [name for name, value in plain[0].items() if isinstance(value, float)]

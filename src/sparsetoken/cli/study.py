@@ -10,7 +10,7 @@ import typer
 from . import app
 
 if TYPE_CHECKING:
-    from ..study.report import StudyOutcome
+    from ..paper.report import StudyOutcome
     from ..study.specification import Study
 
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
@@ -38,7 +38,7 @@ def reproduce(
 
     The exit code is 1 where a claim's verdict differs from the recorded one.
     """
-    from ..study.catalogue import get_studies
+    from ..paper.catalogue import get_studies
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
     chosen = [study.reseeded(seed) for study in get_studies(names or None)]
@@ -57,7 +57,7 @@ def run(
     scheduler: str = _SCHEDULER,
 ) -> int:
     """Run a study of your own: trials, tables, figures, claims and report."""
-    from ..study.files import load_studies
+    from ..study.study_files import load_studies
 
     studies = [study.reseeded(seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
@@ -67,7 +67,7 @@ def run(
 @app.command()
 def studies(json_output: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
-    from ..study.catalogue import get_studies
+    from ..paper.catalogue import get_studies
 
     rows = []
     for study in get_studies():
@@ -140,8 +140,8 @@ def _run(
 ) -> int:
     """Run and report. The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds
     there, for any other selection in a folder named after it, so that none overwrites another."""
+    from ..paper.reproduce import reproduce as run_and_report
     from ..study.executor import open_executor
-    from ..study.reproduce import reproduce as run_and_report
     from ..study.store import DEFAULT_STORE, Store
 
     path = store or DEFAULT_STORE

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..simulation import simulate
+from ..simulation.repeats import mean_and_error, trial_seeds
+from ..simulation.trial import simulate
 from ..task import Training
-from ..trials import mean_and_error, trial_seeds
 from .state import State
 from .views import MODELS, at_total
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..steps import two_steps
+from ..simulation.steps import two_steps
 from ..task import Training
 from ..theory import alignment
 from .points import Alive, Point, always, point, threshold

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
+from ..laws.measures import score_law
 from ..task import Task, real_number
 from ..theory import ErmResult
-from ..theory.limits import bayes_error, log_likelihood_ratios, threshold_error
-from ..theory.measures import score_law
+from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_error
 
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {

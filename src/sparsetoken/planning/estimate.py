@@ -103,9 +103,9 @@ class _Seen:
 def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
     from sklearn.metrics import roc_auc_score
 
-    from ..models.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
-    from ..models.noise import estimate_noise
-    from ..models.witness_prior import ExactCount
+    from ..estimators.message_passing.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
+    from ..estimators.message_passing.noise import estimate_noise
+    from ..estimators.message_passing.witness_prior import ExactCount
 
     noise = estimate_noise(scaled[~positive].tokens)
     signal, other = (scaled[side].with_tokens(noise.whitened(scaled[side].tokens)) for side in (positive, ~positive))
@@ -135,7 +135,7 @@ def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
 
 def estimate(X: Any, y: Any) -> Estimate:
     """Estimate the task behind labelled bags (any form of bags that `Bags` takes, any two labels)."""
-    from ..models import Bags, BagScaler
+    from ..bags import Bags, BagScaler
 
     bags = X if isinstance(X, Bags) else Bags(X)
     labels = np.asarray(y)

@@ -119,7 +119,7 @@ def plan_for_bags(
     Forecasts are checked where they can be: on random parts of the bags, learners trained on one part and tested on the
     other, by test error or (where the criterion does not weigh by prevalence) AUC.
     """
-    from ..models import Bags
+    from ..bags import Bags
 
     say = progress or (lambda words: None)
     bags = X if isinstance(X, Bags) else Bags(X)
@@ -191,7 +191,7 @@ def _calibrated(outlook: Outlook, learner: str, task: Task, alpha: float, measur
 
 def staged_classifier(settings: Settings, **options: Any) -> Any:
     """The estimator with a plan's settings; `options` are further parameters of `AttentionClassifier`."""
-    from ..models import AttentionClassifier
+    from ..estimators import AttentionClassifier
 
     training = settings.training
     chosen: dict[str, Any] = {"split": settings.share, "sharpness": settings.sharpness, "ridge": training.ridge}
@@ -200,13 +200,13 @@ def staged_classifier(settings: Settings, **options: Any) -> Any:
 
 
 def _pooled() -> Any:
-    from ..models import PooledClassifier
+    from ..estimators import PooledClassifier
 
     return PooledClassifier()
 
 
 def _message_passing(found: Estimate) -> Any:
-    from ..models import MessagePassingClassifier
+    from ..estimators import MessagePassingClassifier
 
     return MessagePassingClassifier(sparsity=found.task.sparsity)
 

@@ -15,13 +15,13 @@ _HOME = {
     "Study": "specification",
     "Claim": "claims",
     "Judgement": "claims",
-    "Panel": "panels",
+    "Panel": ".plotting.panels",
     "Store": "store",
     "StoreError": "store",
     "open_executor": "executor",
     "run_trials": "runner",
     "run_study": "runner",
-    "load_studies": "files",
+    "load_studies": "study_files",
 }
 
 __all__ = list(_HOME)

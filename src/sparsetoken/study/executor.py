@@ -12,8 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Protocol
 
+from .._core.threads import single_blas_thread
 from ..task import whole_number
-from ..threads import single_blas_thread
 from .worker import limit_threads, start_worker
 
 EXECUTORS = ("local", "dask")

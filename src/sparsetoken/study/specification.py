@@ -13,8 +13,8 @@ from ..task import whole_number
 from .registry import canonical_json, get_kind
 
 if TYPE_CHECKING:
+    from ..plotting.panels import Panel
     from .claims import Claim
-    from .panels import Panel
 
 Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 SIZES = ("quick", "full")

@@ -1,5 +1,6 @@
 """Exact asymptotics: the infinite twin of `simulate` (d, n -> infinity with n/d fixed)."""
 
+from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from .alignment import Alignment, alignment
 from .bayes import BayesLimit, bayes_limit
 from .capacity import Capacity, capacity
@@ -7,18 +8,9 @@ from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
-from .grid import erm_sweep, forecast_grid
-from .laws import (
-    Law,
-    attention_law,
-    elementwise_law,
-    law_from_nodes,
-    law_from_samples,
-    pooled_law,
-    vectorized_law,
-)
-from .limits import Oracle, oracle, strength_needed
+from .known_signal import Oracle, oracle, strength_needed
 from .margins import margin_densities
+from .sweep import erm_sweep, forecast_grid
 
 __all__ = [
     "AccuracyError",

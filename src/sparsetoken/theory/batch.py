@@ -16,16 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
-from ..devices import pick_device
+from .._core.devices import pick_device
+from .._core.precision import in_double_precision
+from ..laws.draws import TokenDraws, token_draws
+from ..laws.law import attention_law
+from ..laws.nodes import Nodes, nodes_of
+from ..laws.statistics import softmax_population
 from ..losses import Loss, get_loss
 from ..task import Task, whole_number
-from .draws import TokenDraws, token_draws
+from .equations import STRATA, TOLERANCE, field_of_nodes, newton, traceable
 from .erm import erm
-from .fixed_point import STRATA, TOLERANCE, field_of_nodes, newton, traceable
-from .laws import attention_law
-from .nodes import Nodes, nodes_of
-from .precision import in_double_precision
-from .token_features import softmax_population
 
 FIELDS = ("strength", "prevalence", "cosine", "sharpness", "alpha", "ridge")
 RESULTS = ("test_error", "standard_error", "train_loss", "norm_w", "bias", "m_q", "m_u", "nu", "V", "residual")

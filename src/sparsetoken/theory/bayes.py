@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from ..laws.draws import EXPLICIT_TOKENS, token_draws
+from ..laws.subsets import log_means_up_to
 from ..task import Task, real_number
-from .draws import EXPLICIT_TOKENS, token_draws
-from .limits import bayes_error, log_sum_exp, points_for_every_token
-from .subsets import log_means_up_to
+from .known_signal import bayes_error, log_sum_exp, points_for_every_token
 
 _CHEBYSHEV_NODES = 33
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard

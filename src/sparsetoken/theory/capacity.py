@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from ..laws.law import MAXIMUM_POINTS, Law
+from ..laws.nodes import Population
 from ..task import real_number
 from .erm import refined
 from .errors import ConvergenceError
-from .laws import MAXIMUM_POINTS, Law
-from .nodes import Population
 
 
 @dataclass(frozen=True)

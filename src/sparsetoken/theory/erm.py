@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from .._core.precision import in_double_precision
+from ..laws.law import MAXIMUM_POINTS, Law
+from ..laws.measures import MEASURES, measures
+from ..laws.nodes import Nodes, Population
 from ..losses import Loss, get_loss
 from ..task import real_number
+from .equations import AIM, TOLERANCE, Solution, traceable
 from .errors import AccuracyError, ConvergenceError
-from .fixed_point import AIM, TOLERANCE, Solution, traceable
-from .laws import MAXIMUM_POINTS, Law
-from .measures import MEASURES, measures
 from .newton import newton
-from .nodes import Nodes, Population
-from .precision import in_double_precision
 
 DEFAULT_ACCURACY = 2e-4
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99

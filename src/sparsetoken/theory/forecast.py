@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..task import Task, Training
 from .alignment import Alignment, alignment
 from .bayes import bayes_limit
 from .capacity import capacity
 from .erm import DEFAULT_ACCURACY, ErmResult, erm
-from .laws import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 
 MODELS = ("attention", "pooled", "vectorized", "elementwise", "bayes")
 WITH_QUERY = ("attention", "elementwise")

@@ -18,27 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from .._core.precision import in_double_precision
 from ..activations import get_activation
+from ..laws.draws import TokenDraws, token_draws
+from ..laws.nodes import Nodes, Population, gaussian_population, nodes_of
+from ..laws.statistics import elementwise_population, softmax_population
 from ..losses import Loss
 from ..task import Task, Training
 from .alignment import alignment_formulas
-from .draws import TokenDraws, token_draws
+from .equations import TOLERANCE, field_of_nodes, grid_size, moments, newton, quadrature, residual_of_moments, traceable
 from .erm import solve_nodes
 from .errors import ConvergenceError
-from .fixed_point import (
-    TOLERANCE,
-    field_of_nodes,
-    grid_size,
-    moments,
-    newton,
-    quadrature,
-    residual_of_moments,
-    traceable,
-)
 from .forecast import WITH_QUERY, law_of, readout_alpha
-from .nodes import Nodes, Population, gaussian_population, nodes_of
-from .precision import in_double_precision
-from .token_features import elementwise_population, softmax_population
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 POINTS = 1024

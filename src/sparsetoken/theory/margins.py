@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..laws.measures import score_law
 from ..losses import get_loss
 from .erm import ErmResult
-from .measures import score_law
 
 _ENTRIES = 1 << 14  # entries of a drawn law used for a density: its noise is then below what a plot can show
 

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..laws.nodes import Nodes
 from ..losses import Loss
-from .fixed_point import AIM, LONGEST, STRATA, Solution, grid_size, moments_with_jacobian, quadrature
-from .nodes import Nodes
+from .equations import AIM, LONGEST, STRATA, Solution, grid_size, moments_with_jacobian, quadrature
 
 BLOCK = 512  # nodes a block and replicate
 

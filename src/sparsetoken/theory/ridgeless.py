@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
+from ..laws.law import MAXIMUM_POINTS, Law
+from ..laws.nodes import Nodes
 from ..losses import Loss
 from .erm import SAFETY, ErmResult, _fields, refined
-from .laws import MAXIMUM_POINTS, Law
-from .nodes import Nodes
 
 _TINY_DISTANCE = 1e-9  # |alpha - 1| below which the interpolation peak itself is meant
 

@@ -1,0 +1,1 @@
+"""What every package may use: arrays, validation, devices and precision, files, threads."""

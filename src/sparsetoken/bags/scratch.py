@@ -1,0 +1,66 @@
+"""Tokens larger than memory: what is made from memory-mapped tokens goes, block by block, to temporary files.
+
+A file made here has no name and vanishes with the array on it. It lies where `tempfile` puts things (TMPDIR moves it).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._core.devices import is_placed
+
+BLOCK_BYTES = 2**23
+DEVICE_BLOCK_BYTES = 2**30  # on a JAX device: few, large steps
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """Whether the array's numbers lie in a file."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if isinstance(owner, np.memmap):
+            return True
+        owner = owner.base
+    return False
+
+
+def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> np.ndarray:
+    """An empty array (of the source's precision), in memory if the source is or if it is small, else in a temporary file."""
+    dtype = np.dtype(source.dtype if dtype is None else dtype)
+    if not is_mapped(source) or dtype.itemsize * int(np.prod(shape)) <= BLOCK_BYTES:
+        return np.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile(prefix="sparsetoken-") as file:
+        return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+
+
+def row_blocks(array: Any) -> Iterator[slice]:
+    """Slices of rows, some megabytes each, that cover the array in order."""
+    size = DEVICE_BLOCK_BYTES if is_placed(array) else BLOCK_BYTES
+    step = max(1, size // max(1, array.itemsize * int(np.prod(array.shape[1:]))))
+    for first in range(0, len(array), step):
+        yield slice(first, min(first + step, len(array)))
+
+
+def rowwise(function: Callable[[Any], Any], array: Any, columns: int, dtype: Any) -> Any:
+    """function(block of rows) for all rows, block by block: (rows, columns), where the array is (memory, file, device)."""
+    if is_placed(array):
+        import jax.numpy as jnp
+
+        return jnp.concatenate([function(array[block]).astype(dtype) for block in row_blocks(array)])
+    out = room_like(array, (len(array), columns), dtype)
+    for block in row_blocks(array):
+        out[block] = function(array[block])
+    return out
+
+
+def rows_taken(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """array[rows], beside the array."""
+    if not is_mapped(array):
+        return array[rows]
+    out = room_like(array, (len(rows), *array.shape[1:]))
+    for block in row_blocks(out):
+        out[block] = array[rows[block]]
+    return out

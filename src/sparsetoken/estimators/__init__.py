@@ -1,0 +1,28 @@
+"""scikit-learn estimators for bags of tokens. Names are resolved on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "AttentionClassifier": "attention",
+    "ElementwiseAttentionClassifier": "elementwise",
+    "MessagePassingClassifier": "message_passing.classifier",
+    "PooledClassifier": "pooled",
+    "VectorizedClassifier": "vectorized",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,104 @@
+"""Elementwise (approximate) attention: the softmax replaced by an elementwise activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..activations import DEFAULT_ACTIVATION, get_activation
+from ..bags.bags import Bags
+from ..bags.scaler import BagScaler, scaled_bags
+from ..bags.segments import bag_sum, weighted_bag_sum
+from ..losses import Loss, get_loss
+from ..task import real_number
+from .base import per_bag
+from .readout import ReadoutClassifier, checked_ridge
+from .staged import checked_sharpness, checked_split, fit_staged
+
+
+class ElementwiseAttentionClassifier(ReadoutClassifier):
+    """Linear classifier on f = (1/L) sum_l sigma(<x_l, q>) x_l, trained in four stages.
+
+    The query is the one that two gradient steps of softmax attention give; only the feature of the last stage differs.
+
+    activation    sigma: "sigmoid", "relu", "tanh", "identity", "softplus", "threshold:1.5" or a function of an array
+    sharpness     spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory); "auto": 0.75, 1.5 or 3
+    split         share of the bags for the two steps (the others fit the readout), "reuse": all bags for both, or "auto"
+    eta_w, eta_b  learning rates of the first step
+    loss, ridge, scale, class_weight, random_state, device   as for `PooledClassifier`
+
+    After fitting: `query_`, `coef_`, `intercept_`, `split_`, `sharpness_`, `ridge_`, `diagnostics_`.
+    """
+
+    def __init__(
+        self,
+        activation: str | Callable[[Any], Any] = DEFAULT_ACTIVATION,
+        sharpness: float | str = "auto",
+        split: float | str = "auto",
+        ridge: float | str = "auto",
+        loss: str | Loss = "logistic",
+        eta_w: float = 1.0,
+        eta_b: float = 1.0,
+        scale: bool = True,
+        class_weight: Any = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+    ):
+        self.activation = activation
+        self.sharpness = sharpness
+        self.split = split
+        self.ridge = ridge
+        self.loss = loss
+        self.eta_w = eta_w
+        self.eta_b = eta_b
+        self.scale = scale
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+        rng = np.random.default_rng(self.random_state)
+        self.scaler_ = BagScaler().fit(bags) if self.scale else None
+        staged, features, labels = fit_staged(
+            scaled_bags(self.scaler_, bags),
+            signs,
+            weights,
+            get_loss(self.loss),
+            checked_ridge(self.ridge),
+            checked_split(self.split),
+            checked_sharpness(self.sharpness),
+            real_number("eta_w", self.eta_w, 0.0),
+            real_number("eta_b", self.eta_b, 0.0),
+            rng,
+            self._feature,
+        )
+        self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
+        self.diagnostics_["query_statistic"] = staged.query_statistic
+        self._finish(staged.readout, features, labels)
+
+    def _weights(self, bags: Bags, query: np.ndarray) -> np.ndarray:
+        scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
+        lengths = bags.lengths
+        return np.asarray(get_activation(self.activation)(scores)) / np.repeat(lengths, lengths)
+
+    def _feature(self, bags: Bags, query: np.ndarray) -> Any:
+        return weighted_bag_sum(self._weights(bags, query), bags.tokens, bags.starts)
+
+    def _features(self, bags: Bags) -> Any:
+        return self._feature(bags, self.query_)
+
+    def attention_weights(self, X: Any) -> list[np.ndarray]:
+        """|sigma| of each token, normalised over its bag (1/L where a bag has none)."""
+        bags = scaled_bags(self.scaler_, self._checked(X))
+        size = np.abs(self._weights(bags, self.query_))
+        lengths = bags.lengths
+        total = np.repeat(bag_sum(size, bags.starts), lengths)
+        shares = np.where(total > 0, size / np.where(total > 0, total, 1.0), 1.0 / np.repeat(lengths, lengths))
+        return per_bag(shares.astype(bags.tokens.dtype), bags)
+
+    def token_scores(self, X: Any) -> list[np.ndarray]:
+        """<x_l, q> of each token."""
+        bags = scaled_bags(self.scaler_, self._checked(X))
+        return per_bag(bags.tokens @ self.query_.astype(bags.tokens.dtype), bags)

@@ -1,0 +1,154 @@
+"""Attention heads trained jointly: query, readout and bias together, from the two-step start.
+
+A head maps a bag of token features x_l to one number z (the log odds of y = +1):
+
+    free    z = sum_l p_l <w, x_l> + b,                p = softmax(<q, x_l>)        query and readout apart
+    pooled  z = (1/L) sum_l <w, x_l> + b                                            query = 0
+    tied    z = log((1/L) sum_l exp(<w, x_l>)) + b                                  query = readout
+
+The tied head is attention with q = w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform) + b: the
+smooth maximum whose gradient in the token scores is exactly the attention weights p. Both minimise
+
+    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + 10 ||q||^2)      (tied, pooled: ||w||^2 alone; the bias is free)
+
+with p_i the normalised sample weights, by L-BFGS. The objective is not convex; the two-step query is where it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from .._core.devices import brought_home, is_placed
+from .._core.threads import single_blas_thread
+from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
+from ..losses import Loss, namespace
+from ..solvers.erm import fit_erm
+
+ITERATIONS = 100
+# A query fits the noise sooner than a readout does: what it adds is quadratic in the tokens.
+QUERY_RIDGE = 10.0
+
+
+@dataclass(frozen=True)
+class Head:
+    """kind "free", "pooled" (query zero) or "tied" (query and readout the same array)."""
+
+    kind: str
+    query: np.ndarray
+    readout: np.ndarray
+    bias: float
+
+    def scores(self, tokens: Any) -> Any:
+        """<q, x_l>, in double precision."""
+        return (tokens @ self.query.astype(tokens.dtype)).astype(np.float64)
+
+    def evidence(self, tokens: Any) -> Any:
+        """What a token says for y = +1: its score, or where all score alike (a pooled head) its value <w, x_l>."""
+        if self.kind == "pooled":
+            return (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
+        return self.scores(tokens)
+
+    def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
+        """z of each bag."""
+        attention, smooth_maximum = bag_softmax(self.scores(tokens), starts)
+        if self.kind == "tied":
+            return np.asarray(smooth_maximum) + self.bias
+        values = (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
+        return np.asarray(bag_sum(attention * values, starts)) + self.bias
+
+
+def fit_head(
+    kind: str,
+    tokens: Any,
+    starts: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    ridge: float,
+    start: Head,
+    tolerance: float = 1e-8,
+) -> Head:
+    """Minimise the head's objective (see the module's head) from `start`, to a relative decrease of `tolerance`."""
+    p = weights / weights.sum()
+    d = tokens.shape[1]
+    if kind == "pooled":  # convex
+        features = brought_home(bag_mean(tokens, starts))
+        found = fit_erm(features, signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
+        return Head(kind, np.zeros(d), found.coef, found.bias)
+    placed = is_placed(tokens)
+    objective = _placed_objective if placed else _objective
+    where = layout_of(starts, len(tokens)) if placed else starts
+    first = np.append(start.readout, start.bias)
+    if kind == "free":
+        first = np.concatenate([start.query, first])
+    with single_blas_thread():
+        optimum = minimize(
+            objective(kind, loss),
+            first,
+            args=(tokens, where, signs, p, ridge),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": ITERATIONS, "ftol": tolerance},
+        ).x
+    if kind == "tied":
+        return Head(kind, optimum[:d], optimum[:d], float(optimum[d]))
+    return Head(kind, optimum[:d], optimum[d : 2 * d], float(optimum[2 * d]))
+
+
+def _objective(kind: str, loss: Loss) -> Callable[..., Any]:
+    """(parameters, tokens, starts, signs, p, ridge) -> value and gradient, on NumPy or JAX arrays."""
+    return partial(_tied_objective if kind == "tied" else _free_objective, loss)
+
+
+@lru_cache(maxsize=16)
+def _placed_objective(kind: str, loss: Loss) -> Callable[..., Any]:
+    """The same for tokens on a device: compiled as one, and only the parameters and the gradient travel."""
+    import jax
+
+    from ..theory.equations import traceable
+
+    compiled = jax.jit(_objective(kind, traceable(loss)))
+
+    def evaluate(parameters, *arguments):
+        value, gradient = compiled(parameters, *arguments)
+        return float(value), np.asarray(gradient)
+
+    return evaluate
+
+
+def _tied_objective(loss, parameters, tokens, starts, signs, p, ridge):
+    w, b = parameters[:-1], parameters[-1]
+    scores = (tokens @ w.astype(tokens.dtype)).astype(np.float64)
+    attention, smooth_maximum = bag_softmax(scores, starts)
+    z = smooth_maximum + b
+    value = p @ loss.value(z, signs) + 0.5 * ridge * (w @ w)
+    slope = p * loss.slope(z, signs)
+    pull = over_tokens(slope, starts, len(tokens)) * attention
+    return value, namespace(tokens).append(_back(pull, tokens) + ridge * w, slope.sum())
+
+
+def _free_objective(loss, parameters, tokens, starts, signs, p, ridge):
+    xp, d, total = namespace(tokens), tokens.shape[1], len(tokens)
+    q, w, b = parameters[:d], parameters[d:-1], parameters[-1]
+    both = (tokens @ xp.stack([q, w], axis=1).astype(tokens.dtype)).astype(np.float64)
+    attention, _ = bag_softmax(both[:, 0], starts)
+    values = both[:, 1]
+    mean_value = bag_sum(attention * values, starts)
+    z = mean_value + b
+    value = p @ loss.value(z, signs) + 0.5 * ridge * (QUERY_RIDGE * (q @ q) + w @ w)
+    slope = p * loss.slope(z, signs)
+    pull = over_tokens(slope, starts, total) * attention
+    pulls = xp.stack([pull * (values - over_tokens(mean_value, starts, total)), pull], axis=1)
+    back = _back(pulls, tokens)
+    gradients = [back[:, 0] + QUERY_RIDGE * ridge * q, back[:, 1] + ridge * w, slope.sum()[None]]
+    return value, xp.concatenate(gradients)
+
+
+def _back(pull: Any, tokens: Any) -> Any:
+    return (tokens.T @ pull.astype(tokens.dtype)).astype(np.float64)

@@ -1,0 +1,124 @@
+"""Token features for the refined training: scaled tokens, and beside them a nonlinear lift.
+
+A linear score cannot single out tokens that lie *between* others (an eight among digits, one bird among many), nor tokens
+that are merely large. The lift adds Gaussian kernels k(x, x') = exp(-gamma |x - x'|^2) seen from some of the training
+tokens (Nystrom's method), phi(x) = K_mm^{-1/2} k_m(x), at two widths: gamma = 2 / median squared distance (near
+neighbours) and a twentieth of that (sizes and quadratic shapes).
+
+Scaling draws in heavy tails. Where only the positive bags have them, rare large values of a single feature may be the very
+signal: such features come along as they are, besides. Nothing else looks at the labels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator
+
+from ..bags.bags import Bags
+from ..bags.scaler import BagScaler, heavy_features
+from ..bags.scratch import row_blocks, rowwise
+from ..losses import namespace
+
+LANDMARKS = 150
+WIDTHS = (0.1, 2.0)  # gamma in units of 1 / median squared distance
+# The linear part and each kernel get half of the scaled tokens' variance (0.7^2).
+PART = 0.7
+
+
+class TokenLift(BaseEstimator):
+    """scale -> 0.7 [x, rare(x), phi_wide(x), phi_near(x)], each phi centred and given the total variance of the scaled tokens.
+
+    landmarks  number of training tokens the kernels are seen from (0: no lift, the scaled tokens alone)
+    scale      standardise the tokens first, heavy tails drawn in
+    """
+
+    def __init__(self, landmarks: int = LANDMARKS, scale: bool = True):
+        self.landmarks = landmarks
+        self.scale = scale
+
+    def fit(self, bags: Bags, signs: np.ndarray, rng: np.random.Generator) -> TokenLift:
+        self.scaler_ = BagScaler(compress=True).fit(bags) if self.scale else None
+        self.rare_ = np.empty(0, dtype=np.intp)
+        self.rare_mean_ = self.rare_scale_ = np.empty(0)
+        if self.scaler_ is not None:
+            self.rare_ = np.flatnonzero(self.scaler_.heavy_ & ~heavy_features(bags, signs))
+            self.rare_mean_, self.rare_scale_ = self.scaler_.mean_[self.rare_], self.scaler_.scale_[self.rare_]
+        self.points_, self.gammas_, self.projections_ = np.empty((0, bags.n_features)), [], []
+        self.lift_means_, self.lift_scales_ = [], []
+        if self.landmarks == 0:
+            return self
+        tokens = bags.tokens
+        count = min(self.landmarks, len(tokens))
+        chosen = np.sort(rng.choice(len(tokens), count, replace=False))
+        self.points_ = np.unique(np.asarray(self._scaled(tokens[chosen])), axis=0).astype(np.float64)
+        squared = _squared_distances(self.points_, self.points_)
+        apart = squared[squared > 0]
+        if apart.size == 0:  # all tokens alike: there is nothing to lift
+            return self
+        for width in WIDTHS:
+            gamma = width / float(np.median(apart))
+            values, vectors = eigh(np.exp(-gamma * squared))
+            keep = values > 1e-6 * values[-1]
+            projection = vectors[:, keep] / np.sqrt(values[keep])
+            mean, total = self._moments(tokens, gamma, projection)
+            self.gammas_.append(gamma)
+            self.projections_.append(projection)
+            self.lift_means_.append(mean)
+            self.lift_scales_.append(float(np.sqrt(tokens.shape[1] / total)) if total > 0 else 1.0)
+        return self
+
+    def _moments(self, tokens: Any, gamma: float, projection: np.ndarray) -> tuple[np.ndarray, float]:
+        """Mean of phi(x) over the tokens, and its total variance, one pass over blocks of tokens.
+
+        phi's entries are bounded by one in total square (they come from a kernel with k(x, x) = 1), so sums of squares
+        lose nothing against sums of squared deviations.
+        """
+        count = projection.shape[1]
+        total, squares = np.zeros(count), np.zeros(count)
+        for block in row_blocks(tokens):
+            phi = self._kernel(self._scaled(tokens[block]), gamma) @ projection
+            total += np.asarray(phi.sum(axis=0))
+            squares += np.asarray((phi**2).sum(axis=0))
+        mean = total / len(tokens)
+        return mean, float(np.sum(np.maximum(squares / len(tokens) - mean**2, 0.0)))
+
+    @property
+    def width(self) -> int:
+        """Features a token has after lifting."""
+        return self.points_.shape[1] + len(self.rare_) + sum(projection.shape[1] for projection in self.projections_)
+
+    def features(self, tokens: Any, dtype: Any = None) -> Any:
+        """(tokens, features) of the given tokens (NumPy's or JAX's), in their precision or the given one."""
+        return rowwise(self._lifted, tokens, self.width, tokens.dtype if dtype is None else dtype)
+
+    def _lifted(self, tokens: Any) -> Any:
+        scaled = self._scaled(tokens)
+        parts = [scaled]
+        if len(self.rare_):
+            parts.append((tokens[:, self.rare_] - self.rare_mean_) / self.rare_scale_)
+        if not self.gammas_:
+            return namespace(scaled).hstack(parts)
+        for gamma, projection, mean, scale in zip(self.gammas_, self.projections_, self.lift_means_, self.lift_scales_):
+            parts.append((self._kernel(scaled, gamma) @ projection - mean) * scale)
+        return PART * namespace(scaled).hstack(parts)
+
+    def _scaled(self, tokens: Any) -> Any:
+        return tokens if self.scaler_ is None else self.scaler_.scaled_block(tokens)
+
+    def _kernel(self, scaled: Any, gamma: float) -> Any:
+        # Single precision would lose small distances among large norms.
+        squared = _squared_distances(scaled.astype(np.float64), self.points_)
+        return namespace(squared).exp(-gamma * squared)
+
+
+def _squared_distances(x: Any, points: np.ndarray) -> Any:
+    """|x_i - p_j|^2; exactly zero between a set and itself."""
+    xp = namespace(x)
+    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * (x @ points.T)
+    squared = xp.maximum(squared, 0.0)
+    if x is points:
+        np.fill_diagonal(squared, 0.0)
+    return squared

@@ -1,0 +1,1 @@
+"""The message-passing classifier: Bayes-optimal on the model, with all it needs estimated from bags."""

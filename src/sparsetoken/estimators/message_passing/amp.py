@@ -1,0 +1,173 @@
+"""Approximate message passing for the signal direction, on the tokens A of the positive bags (unit noise).
+
+    B_x = (theta/sqrt d) A^T vhat - (theta^2/d) (sum var_v) xhat_old
+    xhat = B_x / (1 + theta^2 |vhat|^2/d),   var_x = 1/(1 + theta^2 |vhat|^2/d)
+    B_v = (theta/sqrt d) A xhat - theta^2 var_x vhat_old
+    vhat, var_v = posterior mean and variance of v under its prior, with evidence B_v - theta^2 |xhat|^2/(2d)
+
+from vhat = expected share of signal tokens. The subtracted terms make B_v the field of a bag *without its own
+contribution* to xhat: on training bags it has the law it would have on fresh ones. That is what allows strength and
+sparsity to be judged on the training bags themselves. A bag of weight k counts as k copies of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ...bags.segments import lengths_of
+from ...losses import namespace
+from .witness_prior import ExactCount, IndependentRate
+
+Prior = ExactCount | IndependentRate
+
+TOLERANCE = 1e-4  # of the relative change of xhat
+STRENGTH_TOLERANCE = 3e-3
+STRENGTHS = (0.05, 30.0)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Outcome of message passing.
+
+    signal     xhat / sqrt(d): the estimate of xi, its squared length estimating the squared cosine m
+    fields     token fields of the positive bags, each without its own contribution, in units of unit noise
+    share      posterior signal probabilities of the positive bags' tokens
+    """
+
+    signal: np.ndarray
+    fields: Any
+    share: Any
+    iterations: int
+    converged: bool
+
+    @property
+    def overlap(self) -> float:
+        """m = |xhat|^2 / d."""
+        return float(self.signal @ self.signal)
+
+
+def pass_messages(
+    tokens: Any,
+    starts: np.ndarray,
+    weights: np.ndarray,
+    strength: float,
+    prior: Prior,
+    share: Any = None,
+    iterations: int = 50,
+) -> Passed:
+    """Iterate the equations at the module's head to their fixed point (halving the step where they oscillate)."""
+    d = tokens.shape[1]
+    dtype = tokens.dtype
+    xp = namespace(tokens)
+    lengths = lengths_of(starts, len(tokens))
+    theta, scale = strength, strength / np.sqrt(d)
+    copies = xp.asarray(np.repeat(weights, lengths))
+    v = xp.asarray(np.repeat(prior.expected_share(lengths), lengths) if share is None else share)
+    x = np.zeros(d)
+    damping, last, converged, count = 1.0, np.inf, False, 0
+    for count in range(1, iterations + 1):
+        precision = 1.0 + theta**2 * float(copies @ (v * v)) / d
+        spread = float(copies @ (v * (1.0 - v)))
+        target = (
+            scale * np.asarray((copies * v).astype(dtype) @ tokens, dtype=np.float64) - theta**2 / d * spread * x
+        ) / precision
+        fresh = target if count == 1 else damping * target + (1.0 - damping) * x
+        change = float(np.linalg.norm(target - x)) / max(float(np.linalg.norm(target)), np.finfo(float).tiny)
+        if change > last:
+            damping = max(0.5 * damping, 0.05)
+        last, x = change, fresh
+        squared = float(x @ x) / d
+        field = scale * (tokens @ x.astype(dtype)).astype(np.float64) - theta**2 / precision * copies * v
+        _, v_new = prior.posterior(field - 0.5 * theta**2 * squared, starts)
+        v = xp.asarray(v_new) if damping == 1.0 else damping * v_new + (1.0 - damping) * v
+        if change <= TOLERANCE:
+            converged = True
+            break
+    length = max(np.sqrt(squared), np.finfo(float).tiny)
+    return Passed(x / np.sqrt(d), field / (theta * length), v, count, converged)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to iterate: rounds of strength and messages, and iterations of the messages in each."""
+
+    rounds: int
+    iterations: int
+
+
+SEARCH, FINAL = Effort(3, 12), Effort(8, 50)  # to compare priors, and to settle the chosen one
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Strength theta, prior and messages that go with them; `loss` is the labels' mean logistic loss on the fields."""
+
+    strength: float
+    prior: Prior
+    passed: Passed
+    loss: float
+
+
+def log_ratios(tokens: Any, starts: np.ndarray, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Log likelihood ratio of fresh bags, and the tokens' posterior signal probabilities given y = +1."""
+    fields = (tokens @ fit.passed.signal.astype(tokens.dtype)).astype(np.float64)
+    evidence = fit.strength * fields - 0.5 * fit.strength**2 * fit.passed.overlap
+    ratios, share = fit.prior.posterior(evidence, starts)
+    return np.asarray(ratios), np.asarray(share)
+
+
+def training_ratios(
+    positive_starts: np.ndarray, noise_tokens: Any, noise_starts: np.ndarray, fit: Fit
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log likelihood ratios of the positive training bags (own contribution removed) and of the negative ones."""
+    effective = fit.strength * np.sqrt(fit.passed.overlap)
+    positive, _ = fit.prior.posterior(effective * fit.passed.fields - 0.5 * effective**2, positive_starts)
+    negative, _ = log_ratios(noise_tokens, noise_starts, fit)
+    return np.asarray(positive), negative
+
+
+def fit_strength(
+    tokens: Any,
+    starts: np.ndarray,
+    weights: np.ndarray,
+    prior: Prior,
+    first: float,
+    fixed: bool,
+    learn_rate: bool,
+    effort: Effort,
+) -> tuple[float, Prior, Passed]:
+    """Alternate messages at the current strength with the strength (and rate) that makes the fields likeliest.
+
+    The fields of signal tokens are N(mu, 1), mu = theta sqrt(m), those of noise tokens N(0, 1): mu maximises the
+    positive bags' mean log likelihood ratio, and theta = mu / sqrt(m) with m the messages' own estimate.
+    """
+    theta = first
+    passed = pass_messages(tokens, starts, weights, theta, prior, None, effort.iterations)
+    for _ in range(0 if fixed and not learn_rate else effort.rounds):
+        before = theta, prior
+        if not fixed:
+            here = prior
+            mu = minimize_scalar(
+                lambda m: -float(weights @ here.posterior(m * passed.fields - 0.5 * m * m, starts)[0]),  # noqa: B023
+                bounds=(0.05, 15.0),
+                method="bounded",
+            ).x
+            theta = float(np.clip(mu / max(np.sqrt(passed.overlap), 1e-3), *STRENGTHS))
+        if learn_rate:
+            prior = IndependentRate(float(np.clip(passed.share.mean(), 1e-4, 1.0 - 1e-4)))
+        still = abs(theta / before[0] - 1.0) < STRENGTH_TOLERANCE
+        if still and (not learn_rate or abs(prior.rate / before[1].rate - 1.0) < 0.02):  # type: ignore[union-attr]
+            break
+        passed = pass_messages(tokens, starts, weights, theta, prior, passed.share, effort.iterations)
+    return theta, prior, passed
+
+
+def first_strength(tokens: Any, noise_tokens: Any, share: float) -> float:
+    """theta from the mean of the positive bags' tokens, share theta xi, its noise taken off; at least 1."""
+    gap = np.asarray(tokens.mean(axis=0, dtype=np.float64) - noise_tokens.mean(axis=0, dtype=np.float64))
+    squared = float(gap @ gap) - tokens.shape[1] * (1.0 / len(tokens) + 1.0 / len(noise_tokens))
+    return float(np.clip(np.sqrt(max(squared, 0.0)) / share, 1.0, STRENGTHS[1]))

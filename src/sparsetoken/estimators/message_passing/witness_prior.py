@@ -1,0 +1,91 @@
+"""Which tokens of a positive bag carry the signal: priors on v in {0,1}^L and their posteriors.
+
+A prior sees token evidence a_l, the log likelihood ratio "signal against noise" of each token, and gives
+    log_ratio   log E_v exp(sum_l v_l a_l)         the bag's log likelihood ratio
+    marginals   P(v_l = 1 | a)                     each token's posterior
+for all bags at once, ragged bags included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, logit
+
+from ...bags.segments import bag_softmax, bag_sum, lengths_of, rows_of
+from ...losses import sigmoid, softplus
+
+
+@dataclass(frozen=True)
+class ExactCount:
+    """Exactly `count` (R) signal tokens a bag, all subsets alike; a bag shorter than that is all signal."""
+
+    count: int
+
+    def expected_share(self, lengths: np.ndarray) -> np.ndarray:
+        return np.minimum(self.count, lengths) / lengths
+
+    def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
+        """(log_ratio a bag, marginals a token)."""
+        if self.count == 1:
+            marginals, log_ratio = bag_softmax(evidence, starts)
+            return log_ratio, marginals
+        evidence = np.asarray(evidence)  # the loops over columns below are no work for a device
+        lengths = lengths_of(starts, len(evidence))
+        log_ratio, marginals = np.empty(len(starts)), np.empty(len(evidence))
+        for length in np.unique(lengths):  # bags of one length make a dense block
+            chosen = np.flatnonzero(lengths == length)
+            rows = rows_of(starts[chosen], lengths[chosen])
+            block = evidence[rows].reshape(len(chosen), length)
+            log_ratio[chosen], inside = _subset_posterior(block, min(self.count, int(length)))
+            marginals[rows] = inside.ravel()
+        return log_ratio, marginals
+
+
+@dataclass(frozen=True)
+class IndependentRate:
+    """Every token carries the signal with probability `rate`, independently: a random number of signal tokens a bag."""
+
+    rate: float
+
+    def expected_share(self, lengths: np.ndarray) -> np.ndarray:
+        return np.full(len(lengths), self.rate)
+
+    def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
+        """(log_ratio a bag, marginals a token)."""
+        log_odds = logit(self.rate) + evidence
+        return bag_sum(softplus(log_odds) + np.log1p(-self.rate), starts), sigmoid(log_odds)
+
+
+def _subset_posterior(evidence: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """log of the mean of exp(sum of evidence) over all subsets of `count` columns, and each column's posterior.
+
+    With e_r the elementary symmetric polynomials of exp(evidence), built column by column from the left and from the
+    right (in logs), the subsets that hold column l are those with r columns left of it and count - 1 - r right of it.
+    """
+    length = evidence.shape[1]
+    left = _running_polynomials(evidence, count)
+    right = _running_polynomials(evidence[:, ::-1], count)[::-1]
+    total = left[length][:, count]
+    marginals = np.empty_like(evidence)
+    for column in range(length):
+        pairs = left[column][:, :count] + right[column + 1][:, count - 1 :: -1]
+        marginals[:, column] = np.exp(evidence[:, column] + np.logaddexp.reduce(pairs, axis=1) - total)
+    log_subsets = gammaln(length + 1) - gammaln(count + 1) - gammaln(length - count + 1)
+    return total - log_subsets, marginals
+
+
+def _running_polynomials(evidence: np.ndarray, count: int) -> list[np.ndarray]:
+    """After each number of columns, log e_0 ... log e_count of exp(those columns)."""
+    n, length = evidence.shape
+    current = np.full((n, count + 1), -np.inf)
+    current[:, 0] = 0.0
+    steps = [current]
+    for column in range(length):
+        following = current.copy()
+        following[:, 1:] = np.logaddexp(current[:, 1:], current[:, :-1] + evidence[:, column, None])
+        steps.append(following)
+        current = following
+    return steps

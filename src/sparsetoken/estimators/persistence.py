@@ -1,0 +1,91 @@
+"""Fitted models on disk, in skops' format: arrays and a description of objects, of which only known types are rebuilt.
+
+Loading runs no code from the file. A file that asks for any type beyond scikit-learn's, NumPy's and this package's own
+estimators is refused before anything is built.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FORMAT = 2
+_OWN_TYPES = (
+    "sparsetoken.estimators.attention.AttentionClassifier",
+    "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
+    "sparsetoken.estimators.lift.TokenLift",
+    "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
+    "sparsetoken.estimators.pooled.PooledClassifier",
+    "sparsetoken.bags.scaler.BagScaler",
+    "sparsetoken.estimators.vectorized.VectorizedClassifier",
+    "sparsetoken.losses.Logistic",
+    "sparsetoken.losses.SmoothedHinge",
+    "sparsetoken.losses.Square",
+)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write beside the target and move into place: an interrupted write leaves the old file, or none."""
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def save_model(path: str | Path, model: Any) -> None:
+    """Write a fitted estimator; anything that could not be loaded again safely is refused."""
+    import skops.io
+
+    from .. import __version__
+
+    try:
+        data = skops.io.dumps({"format": FORMAT, "version": __version__, "model": model})
+    except Exception as error:  # skops raises its own types for what it cannot describe
+        raise ValueError(f"this model cannot be written: {error}") from error
+    _check_types(data, "this model")
+    write_bytes(path, data)
+
+
+def load_model(path: str | Path) -> Any:
+    """The estimator in a file written by `save_model`."""
+    import skops.io
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    data = path.read_bytes()
+    _check_types(data, str(path))
+    try:
+        stored = skops.io.loads(data, trusted=list(_OWN_TYPES))
+    except Exception as error:
+        raise ValueError(f"{path} is not a model file of this program: {error}") from error
+    if not isinstance(stored, dict) or "model" not in stored:
+        raise ValueError(f"{path} is not a model file of this program")
+    if stored.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {stored.get('format')!r}; this version reads format {FORMAT}")
+    return stored["model"]
+
+
+def _check_types(data: bytes, what: str) -> None:
+    import skops.io
+
+    try:
+        unknown = set(skops.io.get_untrusted_types(data=data)) - set(_OWN_TYPES)
+    except Exception as error:
+        raise ValueError(f"{what} is not a model file of this program: {error}") from error
+    if unknown:
+        raise ValueError(f"{what} holds types that are not loaded for safety: {', '.join(sorted(unknown))}")

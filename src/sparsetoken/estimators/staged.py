@@ -1,0 +1,133 @@
+"""The four-stage training: two gradient steps on D0 give the query, a convex readout on D1 does the rest.
+
+    f_q(X) = X^T softmax(X q),     q = sharpness * q2 / (spread of <x, q2> over the noise tokens)
+    min over w, b on D1 of  sum_i p_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2
+
+On data drawn from the model the spread is ||q2|| and sharpness is k = beta ||q|| of the theory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bags.bags import Bags
+from ..bags.segments import bag_mean, bag_softmax, weighted_bag_sum
+from ..losses import Loss
+from ..task import real_number
+from .readout import Readout, fit_readout
+from .two_steps import noise_scale, two_gradient_steps
+
+SPLITS = (0.35, 0.5, 0.65)
+SHARPNESSES = (0.75, 1.5, 3.0)
+
+Feature = Callable[[Bags, np.ndarray], Any]
+
+
+def softmax_feature(bags: Bags, query: np.ndarray) -> Any:
+    """f_q(X) = X^T softmax(X q), one row a bag."""
+    attention, _ = bag_softmax((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts)
+    return weighted_bag_sum(attention, bags.tokens, bags.starts)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A query with its sharpness in it, the readout fitted after it, and how they came about."""
+
+    query: np.ndarray
+    readout: Readout
+    split: float | str
+    sharpness: float
+    query_statistic: float
+
+
+def checked_split(split: Any) -> float | str:
+    if isinstance(split, str):
+        if split not in ("auto", "reuse"):
+            raise ValueError(f"split must be 'auto', 'reuse' or a share in (0, 1), got {split!r}")
+        return split
+    return real_number("split", split, 0.0, 1.0, open_low=True, open_high=True)
+
+
+def checked_sharpness(sharpness: Any) -> float | str:
+    if isinstance(sharpness, str):
+        if sharpness != "auto":
+            raise ValueError(f"sharpness must be 'auto' or a number >= 0, got {sharpness!r}")
+        return sharpness
+    return real_number("sharpness", sharpness, 0.0)
+
+
+def fit_staged(
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    ridge: float | str,
+    split: float | str,
+    sharpness: float | str,
+    eta_w: float,
+    eta_b: float,
+    rng: np.random.Generator,
+    feature: Feature = softmax_feature,
+) -> tuple[Staged, Any, np.ndarray]:
+    """The staged training, with its features and labels on D1.
+
+    Whatever is "auto" is chosen by the readout's held-out loss on D1: bags of D1 are strangers to the query, so this is
+    an honest comparison.
+    """
+    order = _dealt(signs, rng)
+    splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
+    sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
+    searching = len(splits) * len(sharpnesses) > 1
+    fold_seed = int(rng.integers(2**32))
+    best: tuple[float, Staged, Any, np.ndarray] | None = None
+    for share in splits:
+        first, second = _parts(order, signs, share)
+        query_bags = bags[first]
+        steps = two_gradient_steps(query_bags, signs[first], weights[first], loss, eta_w, eta_b)
+        spread = noise_scale(query_bags, signs[first], weights[first], steps.query)
+        direction = steps.query / spread if spread > 0 else steps.query
+        readout_bags, y, p = bags[second], signs[second], weights[second]
+        statistic = _query_statistic(readout_bags, y, direction)
+        for k in sharpnesses:
+            features = feature(readout_bags, k * direction)
+            folds = np.random.default_rng(fold_seed)
+            readout = fit_readout(features, y, p, ridge, loss, folds, hold_out=searching)
+            score = readout.calibration.loss
+            if best is None or score < best[0]:
+                best = score, Staged(k * direction, readout, share, k, statistic), features, y
+    assert best is not None
+    return best[1:]
+
+
+def _dealt(signs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A random order of the bags in which every stretch holds both classes at nearly their own share."""
+    place = np.empty(len(signs))
+    for sign in (1.0, -1.0):
+        group = np.flatnonzero(signs == sign)
+        place[rng.permutation(group)] = (np.arange(len(group)) + rng.random()) / len(group)
+    return np.argsort(place, kind="stable")
+
+
+def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np.ndarray, np.ndarray]:
+    """D0 and D1; the same bags twice for "reuse", and where a class is too small to be in both."""
+    everything = np.sort(order)
+    if share == "reuse":
+        return everything, everything
+    cut = round(float(share) * len(order))
+    first, second = np.sort(order[:cut]), np.sort(order[cut:])
+    if any(len(np.unique(signs[part])) < 2 for part in (first, second)):
+        return everything, everything
+    return first, second
+
+
+def _query_statistic(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:
+    """Difference of the mean <xbar, q> between the classes in standard errors: negative means anti-aligned."""
+    scores = np.asarray(bag_mean((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts))
+    positive, negative = scores[signs > 0], scores[signs < 0]
+    variance = sum(float(np.var(s, ddof=1)) / len(s) for s in (positive, negative) if len(s) > 1)
+    gap = float(positive.mean() - negative.mean())
+    return gap / np.sqrt(variance) if variance > 0 else 0.0

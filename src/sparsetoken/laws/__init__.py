@@ -1,0 +1,1 @@
+"""Laws of (T, S, kappa): what a classifier sees of a bag."""

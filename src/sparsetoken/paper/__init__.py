@@ -1,0 +1,1 @@
+"""The executable paper: its studies, claims and report."""

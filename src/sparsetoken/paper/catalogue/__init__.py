@@ -1,0 +1,39 @@
+"""The paper's studies, in the order of the report; each module of this package binds one to `study`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+
+from ...study.specification import SIZES, Study
+
+# Name -> CPU seconds of the quick and of the full form, measured on one machine.
+COSTS: dict[str, tuple[float, float]] = {
+    "fig1": (54, 201),
+    "alignment": (5, 45),
+    "anti-alignment": (10, 43),
+    "scaling": (50, 342),
+    "misalignment": (23, 81),
+    "capacity": (43, 1222),
+    "rates": (36, 171),
+    "hyperparameters": (32, 48),
+    "interpolation": (33, 211),
+    "positions": (59, 198),
+    "limits": (29, 97),
+}
+NAMES = tuple(COSTS)
+
+
+def get_studies(names: Sequence[str] | None = None) -> list[Study]:
+    """The studies of those names (all, by default), in the order of the report."""
+    unknown = [name for name in names or () if name not in NAMES]
+    if unknown:
+        raise ValueError(f"there is no study {unknown[0]!r}; there are {', '.join(NAMES)}")
+    chosen = [name for name in NAMES if names is None or name in names]
+    return [_study(name) for name in chosen]
+
+
+def _study(name: str) -> Study:
+    study: Study = import_module(f".{name.replace('-', '_')}", __name__).study
+    return replace(study, cost=dict(zip(SIZES, COSTS[name])))

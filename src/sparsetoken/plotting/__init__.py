@@ -1,0 +1,1 @@
+"""Figures: what a panel shows, and how it is drawn."""

@@ -1,0 +1,33 @@
+"""Sample sizes and labels, the same for both samplers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...task import Task
+from .streams import stream
+
+
+def sample_count(name: str, alpha: float, d: int) -> int:
+    """n = alpha d, rounded; `name` (alpha0, alpha1) is for the message."""
+    count = round(alpha * d)
+    if count < 2:
+        raise ValueError(f"{name} = {alpha:g} gives {count} samples at d = {d}, at least 2 are needed")
+    return count
+
+
+def draw_labels(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
+    """`count` labels, P(+1) = prevalence; `dataset` is "0", "1" or "_test". A single class in D0 or D1 is an error."""
+    labels = np.where(stream(seed, f"labels{dataset}").random(count) < task.prevalence, 1.0, -1.0)
+    if dataset != "_test":
+        require_both_classes(labels, f"D{dataset}", task)
+    return labels
+
+
+def require_both_classes(labels: np.ndarray, name: str, task: Task) -> None:
+    if abs(labels.sum()) == len(labels):
+        sign = "positive" if labels[0] > 0 else "negative"
+        raise ValueError(
+            f"{name} holds only {sign} samples ({len(labels)} of them, prevalence {task.prevalence:g}): "
+            "take more samples, another prevalence or another seed"
+        )

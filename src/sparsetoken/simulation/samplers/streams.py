@@ -1,0 +1,39 @@
+"""Random streams: everything random in a trial comes from one integer seed.
+
+Each purpose has a stream of its own (a child of `SeedSequence(seed)`), so that how much one part draws never changes
+another: the two gradient steps of a trial are the same whichever classifier follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...task import whole_number
+
+STREAMS = (
+    "signal",  # xi
+    "labels0",
+    "places0",
+    "tokens0",
+    "labels1",
+    "places1",
+    "tokens1",
+    "steps",  # what the reduced sampler draws for the two gradient steps
+    "features",  # what it draws for the readout's features
+    "quadrature",  # the closed-form test error's integration points
+    "labels_test",
+    "places_test",
+    "tokens_test",
+)
+
+
+def check_seed(seed: Any) -> int:
+    return whole_number("seed", seed, 0)
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """The generator of stream `name` of a trial."""
+    child = np.random.SeedSequence(seed, spawn_key=(STREAMS.index(name),))
+    return np.random.Generator(np.random.SFC64(child))

@@ -1,0 +1,1 @@
+"""The convex readout: ridge-regularised empirical risk minimisation at finite size."""

@@ -1,0 +1,251 @@
+"""Kinds of trial that draw random data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...activations import get_activation
+from ...simulation.measures import attention_measures, pooled_measures, vectorized_measures
+from ...simulation.samplers.labels import draw_labels, sample_count
+from ...simulation.samplers.reduced import draw_attended, draw_flattened, draw_pooled
+from ...simulation.samplers.streams import stream
+from ...solvers.erm import fit_erm
+from ...task import Task, Training
+from ..registry import trial_kind
+
+# A separating margin below this share of the features' size counts as none.
+LEAST_MARGIN = 1e-6
+
+
+def with_sharpness(task: Task, training: Training, sharpness: float | None) -> Training:
+    """The training with eta_q chosen so that the predicted k = beta ||q2|| is `sharpness` (unchanged for None)."""
+    if sharpness is None:
+        return training
+    from ...theory import alignment
+
+    unit = alignment(task, training.but(eta_q=1.0)).sharpness
+    return training.but(eta_q=float(sharpness) / unit)
+
+
+@trial_kind("simulate", version=2)
+def simulate_trial(
+    task: Task,
+    training: Training,
+    d: int,
+    seed: int,
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+    sharpness: float | None = None,
+) -> dict[str, Any]:
+    """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
+    from ...simulation.trial import simulate
+
+    chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
+    result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)
+    names = (
+        "test_error",
+        "train_loss",
+        "train_error",
+        "norm_w",
+        "bias",
+        "cos_readout",
+        "auc",
+        "sensitivity",
+        "specificity",
+        "balanced_error",
+        "cos_w",
+        "cos_q",
+        "norm_q",
+    )
+    return {**{name: getattr(result, name) for name in names}, "converged": float(result.stopped != "iterations")}
+
+
+@trial_kind("two_steps", version=1)
+def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
+    """The two gradient steps alone."""
+    from ...simulation.steps import two_steps
+
+    found = two_steps(task, training, d, seed)
+    return {name: getattr(found, name) for name in ("cos_w", "norm_w", "bias", "cos_q", "norm_q")}
+
+
+def draw_features(
+    task: Task, labels: np.ndarray, d: int, seed: int, model: str, cosine: float, sharpness: float, activation: str
+) -> np.ndarray:
+    """Features of a classifier whose query has a given cosine with the signal."""
+    if model == "pooled":
+        return draw_pooled(task, labels, d, seed)
+    if model == "vectorized":
+        return draw_flattened(task, labels, d, seed)
+    if model in ("attention", "elementwise"):
+        sigma = get_activation(activation) if model == "elementwise" else None
+        return draw_attended(task, labels, d, seed, cosine, sharpness, sigma)
+    raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
+
+
+@trial_kind("readout", version=1)
+def readout_trial(
+    task: Task,
+    d: int,
+    seed: int,
+    alpha: float,
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+    activation: str = "sigmoid",
+) -> dict[str, float]:
+    """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
+    labels = draw_labels(task, sample_count("alpha", alpha, d), seed, "1")
+    features = draw_features(task, labels, d, seed, model, cosine, sharpness, activation)
+    fit = fit_erm(features, labels, ridge, loss)
+    norm, w = float(np.linalg.norm(fit.coef)), fit.coef
+    rng = stream(seed, "quadrature")
+    if model == "pooled":
+        found = pooled_measures(task, w[0], norm, fit.bias)
+    elif model == "vectorized":
+        found = vectorized_measures(task, w[: task.length], norm, fit.bias, rng)
+    else:
+        sigma = get_activation(activation) if model == "elementwise" else None
+        found = attention_measures(task, cosine, sharpness, w[0], w[1], norm, fit.bias, sigma, rng)
+    outputs = features @ w + fit.bias
+    return {
+        "test_error": found.test_error,
+        "balanced_error": found.balanced_error,
+        "train_loss": fit.value - 0.5 * ridge * norm**2,
+        "train_error": float(np.mean(labels * outputs <= 0)),
+        "norm_w": norm,
+        "bias": fit.bias,
+    }
+
+
+def separable(features: np.ndarray, labels: np.ndarray) -> bool:
+    """Can a hyperplane with a bias part the classes? Certified both ways, by regularised logistic regression.
+
+    Yes, when some minimiser has all margins positive. No, when the weights a_i = -l' y_i of a minimiser at ridge lambda
+    prove that no unit w has a margin above  (lambda ||w|| + ||gradient||) / mean(a),  once this is negligible.
+    """
+    scale = float(np.sqrt(np.mean(features**2)))
+    start = None
+    for ridge in (1e-2, 1e-4, 1e-6, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14):
+        fit = fit_erm(features, labels, ridge * scale**2, start=start, tolerance=1e-3)
+        margins = labels * (features @ fit.coef + fit.bias)
+        if margins.min() > 0:
+            return True
+        pull = ridge * scale**2 * float(np.linalg.norm(fit.coef)) * (1.0 + fit.gradient_norm)
+        if pull / np.mean(1.0 / (1.0 + np.exp(np.clip(margins, -700, 700)))) < LEAST_MARGIN * scale:
+            return False
+        start = fit
+    raise ArithmeticError("separability could not be decided: the largest margin is too small for double precision")
+
+
+@trial_kind("separability", version=1)
+def separability_trial(
+    task: Task,
+    d: int,
+    seed: int,
+    alpha_high: float,
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+) -> dict[str, float]:
+    """The largest n for which the first n samples of one endless sequence are separable, as alpha_star = n/d.
+
+    The share of draws with alpha_star >= alpha is the probability that n = alpha d samples are separable.
+    """
+    most = sample_count("alpha_high", alpha_high, d)
+    labels = draw_labels(task, most, seed, "1")
+    features = draw_features(task, labels, d, seed, model, cosine, sharpness, "sigmoid")
+    if separable(features, labels):
+        raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        x, y = features[:middle], labels[:middle]
+        if abs(y.sum()) == middle or separable(x, y):
+            low = middle
+        else:
+            high = middle
+    return {"alpha_star": low / d, "n_star": low}
+
+
+@trial_kind("margins", version=1)
+def margins_trial(
+    task: Task,
+    d: int,
+    seed: int,
+    alpha: float,
+    low: float,
+    high: float,
+    bins: int,
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+) -> list[dict[str, float]]:
+    """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
+    count = sample_count("alpha", alpha, d)
+    labels = draw_labels(task, count, seed, "1")
+    features = draw_features(task, labels, d, seed, model, cosine, sharpness, "sigmoid")
+    fit = fit_erm(features, labels, ridge, loss)
+    inner = np.linspace(low, high, bins + 1)[1:-1]
+    train = np.bincount(np.searchsorted(inner, labels * (features @ fit.coef + fit.bias)), minlength=bins) / count
+    fresh_labels = draw_labels(task, count, seed, "_test")
+    test = _fresh_margins(task, fresh_labels, seed, model, cosine, sharpness, fit.coef, fit.bias)
+    test_share = np.bincount(np.searchsorted(inner, test), minlength=bins) / count
+    edges = np.linspace(low, high, bins + 1)
+    return [
+        {"bin": i, "left": edges[i], "right": edges[i + 1], "train_share": train[i], "test_share": test_share[i]}
+        for i in range(bins)
+    ]
+
+
+def _fresh_margins(
+    task: Task,
+    labels: np.ndarray,
+    seed: int,
+    model: str,
+    cosine: float,
+    sharpness: float,
+    w: np.ndarray,
+    bias: float,
+) -> np.ndarray:
+    """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number a bag is drawn."""
+    lead = {"pooled": 1, "vectorized": task.length}.get(model, 2)
+    small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
+    other_seed = int(stream(seed, "tokens_test").integers(2**62))
+    features = draw_features(task, labels, small, other_seed, model, cosine, sharpness, "sigmoid")
+    rest = float(np.linalg.norm(w[lead:]))
+    return labels * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
+
+
+@trial_kind("message_passing", version=1)
+def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samples: int = 4000) -> dict[str, float]:
+    """Approximate message passing with known strength and sparsity, tested on fresh bags.
+
+    A fresh bag is seen through its tokens' products with the estimate alone, so it is drawn in two dimensions.
+    """
+    from ...estimators import MessagePassingClassifier
+    from ...simulation.samplers import TensorData
+
+    data = TensorData(task, sample_count("alpha", alpha, d), d, seed, "1")
+    bags = np.concatenate([tokens for _, tokens in data.blocks()])
+    learner = MessagePassingClassifier(
+        strength=task.strength, sparsity=task.sparsity, whiten=False, scale=False, calibrate=False
+    ).fit(bags, data.labels)
+    norm = float(np.linalg.norm(learner.signal_))
+    cosine = float(learner.signal_ @ data.signal) / norm
+    labels = draw_labels(task, test_samples, seed, "_test")
+    rng = stream(seed, "tokens_test")
+    along = rng.standard_normal((test_samples, task.length))
+    along[labels > 0, : task.sparsity] += cosine * task.strength
+    flat = along[:, :, None] * (
+        learner.signal_ / norm
+    )  # tokens along the estimate; the rest has no effect on the score
+    wrong = learner.predict(flat) != labels
+    return {"test_error": float(wrong.mean()), "overlap": cosine**2, "expected_overlap": float(learner.overlap_)}

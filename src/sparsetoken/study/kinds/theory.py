@@ -1,0 +1,263 @@
+"""Kinds of trial that compute predictions; stored like simulations, so a second run costs nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...task import Task, Training
+from ..registry import trial_kind
+from .simulation import with_sharpness
+
+ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
+
+ERM_FIELDS = (
+    "test_error",
+    "train_loss",
+    "train_error",
+    "norm_w",
+    "bias",
+    "auc",
+    "sensitivity",
+    "specificity",
+    "balanced_error",
+    "standard_error",
+)
+
+
+@trial_kind("alignment", version=1)
+def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
+    """Limits after the two gradient steps."""
+    from ...theory import alignment
+
+    return alignment(task, training).to_dict()
+
+
+FORECAST_FIELDS = (*ERM_FIELDS, "cos_readout", "cos_w", "cos_q", "norm_q")
+
+
+@trial_kind("forecast", version=1)
+def forecast_trial(
+    task: Task,
+    training: Training,
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+    sharpness: float | None = None,
+) -> dict[str, Any]:
+    """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
+    from ...theory import forecast
+
+    chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
+    found = forecast(
+        task, chosen, model, activation=activation, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False
+    )
+    return {
+        **{name: getattr(found, name) for name in FORECAST_FIELDS},
+        "k": found.sharpness,
+        "eta_q_used": chosen.eta_q,
+    }
+
+
+@trial_kind("forecast_curve", version=2)
+def forecast_curve_trial(
+    task: Task,
+    training: Training,
+    over: str,
+    values: list[float],
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+    sharpness: float | None = None,
+) -> list[dict[str, Any]]:
+    """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
+    from ...theory import erm
+    from ...theory.forecast import law_of, readout_alpha
+
+    rows: list[dict[str, Any]] = []
+    law: Any = None
+    start = steps = last = None
+    for value in values:
+        part = {over: value}
+        t = task.but(**part) if over in task.to_dict() else task
+        r = training.but(**part) if over in training.to_dict() else training
+        chosen = with_sharpness(t, r, sharpness) if model in ("attention", "elementwise") else r
+        setting = (t, chosen.but(alpha1=1.0, ridge=1.0))  # what a law depends on, and more
+        if setting != last:
+            law, steps = law_of(t, chosen, model, activation)
+            last = setting
+        found = erm(
+            law, readout_alpha(chosen, model, equal_samples), chosen.ridge, chosen.loss, accuracy=ACCURACY, start=start
+        )
+        start = found.start
+        row = {name: getattr(found, name) for name in ERM_FIELDS}
+        if steps is not None:
+            row |= {"cos_w": steps.cos_w, "cos_q": steps.cos_q, "norm_q": steps.norm_q, "k": steps.sharpness}
+        rows.append({**part, **row, "eta_q_used": chosen.eta_q})
+    return rows
+
+
+def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
+    """The law of (T, S, kappa) of a classifier whose query has a given cosine with the signal."""
+    from ... import theory
+
+    if model == "pooled":
+        return theory.pooled_law(task)
+    if model == "vectorized":
+        return theory.vectorized_law(task)
+    if model == "attention":
+        return theory.attention_law(task, cosine, sharpness)
+    if model == "elementwise":
+        return theory.elementwise_law(task, cosine, sharpness, activation)
+    raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
+
+
+@trial_kind("readout_theory", version=2)
+def readout_theory_trial(
+    task: Task,
+    alpha: list[float],
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+    activation: str = "sigmoid",
+    accuracy: float = ACCURACY,
+) -> list[dict[str, float]]:
+    """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
+    from ...theory import erm
+
+    law = make_law(task, model, cosine, sharpness, activation)
+    rows, start = [], None
+    for value in alpha:
+        found = erm(law, value, ridge, loss, accuracy=accuracy, start=start if ridge > 0 else None)
+        start = found.start
+        rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
+    return rows
+
+
+@trial_kind("capacity", version=1)
+def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float = 1.0) -> dict[str, float]:
+    """The largest alpha at which data are separable."""
+    from ...theory import capacity
+
+    found = capacity(make_law(task, model, cosine, sharpness))
+    return {"alpha_star": found.alpha, "standard_error": found.standard_error}
+
+
+@trial_kind("margins_theory", version=2)
+def margins_theory_trial(
+    task: Task,
+    alpha: float,
+    low: float,
+    high: float,
+    bins: int,
+    ridge: float = 1e-3,
+    loss: str = "logistic",
+    model: str = "attention",
+    cosine: float = 1.0,
+    sharpness: float = 1.0,
+) -> list[dict[str, float]]:
+    """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
+    import numpy as np
+
+    from ...theory import erm
+
+    found = erm(make_law(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=ACCURACY)
+    edges = np.linspace(low, high, bins + 1)
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    at = (0.5 * (edges[:-1] + edges[1:])[:, None] + 0.5 * np.diff(edges)[:, None] * nodes).ravel()
+    densities = found.margin_densities(at)
+    rows = []
+    shares = {
+        name: (densities[name].reshape(bins, -1) * weights).sum(axis=1) * 0.5 * np.diff(edges)
+        for name in ("train", "test")
+    }
+    step = 0.1
+    for name, share in shares.items():  # what lies below the first edge; what lies above the last is the remainder
+        below = np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step
+        share[0] += found.margin_densities(below)[name].sum() * step
+        share[-1] += 1.0 - share.sum()
+    for i in range(bins):
+        rows.append({"bin": i, **{f"{name}_share": share[i] for name, share in shares.items()}})
+    return rows
+
+
+@trial_kind("bayes_limit", version=1)
+def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
+    """What no learner can beat with alpha d samples, and what message passing reaches."""
+    from ...theory import bayes_limit
+
+    found = bayes_limit(task, alpha)
+    names = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
+    out: dict[str, Any] = {name: getattr(found, name) for name in names}
+    return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in names}}
+
+
+def _crossing(error: Any, target: float, guess: float) -> float:
+    """The strength at which a falling error meets the target, to one part in a thousand."""
+    import numpy as np
+    from scipy.optimize import brentq
+
+    gap = lambda log_strength: error(float(np.exp(log_strength))) - target  # noqa: E731
+    low = high = float(np.log(guess))
+    value = gap(low)
+    step = 0.2 if value > 0 else -0.2
+    while True:
+        high = low + step
+        other = gap(high)
+        if other * value <= 0:
+            break
+        low, value, step = high, other, 1.5 * step
+        if abs(high) > 15:
+            raise ValueError(f"no strength up to {np.exp(abs(high)):.0f} has an error of {target:g}")
+    return float(np.exp(brentq(gap, min(low, high), max(low, high), xtol=1e-3, rtol=1e-12)))
+
+
+@trial_kind("known_strength", version=2)
+def known_strength_trial(
+    length: int,
+    mechanism: str,
+    target: float = 0.1,
+    sharpness: float = 1.0,
+    activation: str = "sigmoid",
+    sparsity: int = 1,
+    prevalence: float = 0.5,
+    guess: float = 4.0,
+    points: int = 512,
+) -> dict[str, float]:
+    """The strength a mechanism needs for the target error when the signal's direction is known."""
+    from ...theory import known_signal as limits
+
+    def error(strength: float) -> float:
+        task = Task(length, sparsity, strength, prevalence)
+        if mechanism == "pooled":
+            return limits.pooled_error(task)
+        if mechanism == "hardmax":
+            return limits.hardmax_error(task)
+        if mechanism == "bayes":
+            return limits.bayes_error(task, points=points)[0]
+        return limits.known_signal_error(task, mechanism, sharpness, activation, points)[0]
+
+    return {"strength_needed": _crossing(error, target, guess)}
+
+
+@trial_kind("trained_strength", version=2)
+def trained_strength_trial(
+    task: Task,
+    training: Training,
+    model: str,
+    target: float = 0.1,
+    sharpness: float | None = None,
+    equal_samples: bool = True,
+    guess: float = 5.0,
+) -> dict[str, float]:
+    """The strength a trained classifier needs for the target error (`strength` itself is not used)."""
+    from ...theory import forecast
+
+    def found(strength: float) -> Any:
+        t = task.but(strength=strength)
+        chosen = with_sharpness(t, training, sharpness) if model == "attention" else training
+        return forecast(t, chosen, model, equal_samples=equal_samples, accuracy=1e-3, with_capacity=False)
+
+    needed = _crossing(lambda strength: found(strength).test_error, target, guess)
+    return {"strength_needed": needed, "cos_q": found(needed).cos_q}

@@ -1,0 +1,211 @@
+"""A user's own studies: TOML and YAML files are data, nothing in them is executed; a Python file is the user's code.
+
+See docs/studies.md for the format and examples/my_study.toml for an example.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..plotting.panels import Panel, curves, measured
+from .claims import Claim
+from .criteria import named_criterion
+from .specification import Grid, Study, Tables
+from .worker import load_source
+
+_SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}
+
+
+def load_studies(path: str | Path) -> list[Study]:
+    """The studies in a file: one in TOML or YAML; in Python, those bound to the names `study` or `studies`."""
+    path = Path(path)
+    readers: dict[str, Callable[[Path], list[Study]]] = {
+        ".toml": _from_toml,
+        ".yaml": _from_yaml,
+        ".yml": _from_yaml,
+        ".py": _from_python,
+    }
+    if path.suffix not in readers:
+        raise ValueError(f"study file {path} must end in {', '.join(readers)}")
+    if not path.is_file():
+        raise ValueError(f"study file {path} does not exist")
+    return readers[path.suffix](path)
+
+
+def _from_toml(path: Path) -> list[Study]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"study file {path} is not TOML: {error}") from error
+    return [_checked(path, content)]
+
+
+def _from_yaml(path: Path) -> list[Study]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"study file {path} is not YAML: {error}") from error
+    return [_checked(path, content)]
+
+
+def _from_python(path: Path) -> list[Study]:
+    try:
+        module = load_source(str(path.resolve()))
+    except Exception as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
+        raise ValueError(f"study file {path} cannot be imported: {type(error).__name__}: {error}") from error
+    found = getattr(module, "studies", None) or [getattr(module, "study", None)]
+    if not all(isinstance(study, Study) for study in found):
+        raise ValueError(f"study file {path} must bind a Study to `study`, or a list of them to `studies`")
+    return list(found)
+
+
+def _checked(path: Path, content: Any) -> Study:
+    try:
+        return study_from_dict(content)
+    except ValueError as error:
+        raise ValueError(f"study file {path}: {error}") from error
+
+
+def study_from_dict(content: Any) -> Study:
+    """A study from plain data, checked to the last name (its trials are specified and validated here already)."""
+    given = _fields("the study", content, needed=("name", "trials"), allowed=("title", "question", "panels", "claims"))
+    name = _text("name", given["name"])
+    grids = tuple(_grid(i, part) for i, part in enumerate(_list_of("trials", given["trials"])))
+    tables = [grid.name for grid in grids]
+    if len(set(tables)) < len(tables):
+        raise ValueError(f"tables must have different names, got {', '.join(tables)}")
+    for grid in grids:
+        grid.trials()
+    panels = [_panel(i, part, tables) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
+    claims = [_claim(i, part) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
+    return Study(
+        name=name,
+        title=_text("title", given.get("title", name)),
+        question=_text("question", given.get("question", "")),
+        grids={"quick": grids},
+        draw=(lambda tables: [make(tables) for make in panels]) if panels else None,
+        claims=tuple(claims),
+    )
+
+
+def _grid(place: int, content: Any) -> Grid:
+    where = f"trials[{place}]"
+    given = _fields(where, content, needed=("kind",), allowed=("table", "fixed", "grid", "repeats", "seed"))
+    kind = _text(f"{where}.kind", given["kind"])
+    axes = {
+        name: _axis(f"{where}.grid.{name}", v) for name, v in _table(f"{where}.grid", given.get("grid", {})).items()
+    }
+    return Grid(
+        name=_text(f"{where}.table", given.get("table", kind)),
+        kind=kind,
+        fixed=_table(f"{where}.fixed", given.get("fixed", {})),
+        axes=axes,
+        repeats=given.get("repeats", 1),
+        first_seed=given.get("seed", 0),
+    )
+
+
+def _axis(where: str, value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        given = _fields(where, value, needed=("from", "to", "count"), allowed=("spacing",))
+        spacing = given.get("spacing", "linear")
+        if spacing not in _SPACINGS:
+            raise ValueError(f"{where}.spacing must be one of {', '.join(_SPACINGS)}, got {spacing!r}")
+        if not isinstance(given["count"], int) or not 1 <= given["count"] <= 100_000:
+            raise ValueError(f"{where}.count must be a whole number from 1 to 100000, got {given['count']!r}")
+        try:
+            return [float(v) for v in _SPACINGS[spacing](given["from"], given["to"], given["count"])]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where} must run between two numbers: {error}") from error
+    values = _list_of(where, value)
+    if not values:
+        raise ValueError(f"{where} must not be empty")
+    return values
+
+
+def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables], Panel]:
+    where = f"panels[{place}]"
+    allowed = ("title", "theory", "by", "xlabel", "ylabel", "logx", "logy")
+    given = _fields(where, content, needed=("table", "x", "y"), allowed=allowed)
+    for name in ("table", "theory"):
+        if name in given and given[name] not in tables:
+            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {given[name]!r}")
+    x, y, by = given["x"], given["y"], given.get("by")
+
+    def part(tables: Tables, name: str) -> Any:
+        table = tables[given[name]]
+        for column in filter(None, (x, y, by)):
+            if column not in table:
+                raise ValueError(f"{where}: table {given[name]!r} has no column {column!r}")
+        return table if by else table.assign(**{"": y})
+
+    def make(tables: Tables) -> Panel:
+        layers: list[Any] = []
+        if "theory" in given:
+            layers += curves(part(tables, "theory"), x, y, by or "", suffix=", theory")
+        layers += measured(part(tables, "table"), x, y, by or "")
+        return Panel(
+            given.get("title", ""),
+            given.get("xlabel", x),
+            given.get("ylabel", y),
+            layers,
+            logx=bool(given.get("logx", False)),
+            logy=bool(given.get("logy", False)),
+        )
+
+    return make
+
+
+def _claim(place: int, content: Any) -> Claim:
+    where = f"claims[{place}]"
+    given = _fields(where, content, needed=("id", "statement", "criterion"), allowed=("source", "expected"))
+    parameters = _table(f"{where}.criterion", given["criterion"])
+    try:
+        criterion = named_criterion(parameters)
+        words = ", ".join(f"{k} = {v}" for k, v in parameters.items())
+        return Claim(
+            _text("id", given["id"]),
+            _text("statement", given["statement"]),
+            _text("source", given.get("source", "")),
+            words,
+            criterion,
+            given.get("expected", "confirmed"),
+        )
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _fields(where: str, content: Any, needed: Sequence[str], allowed: Sequence[str]) -> dict[str, Any]:
+    given = dict(_table(where, content))
+    for name in needed:
+        if name not in given:
+            raise ValueError(f"{where} needs {name!r}")
+    for name in given:
+        if name not in needed and name not in allowed:
+            raise ValueError(f"{where} has no field {name!r}; it has {', '.join((*needed, *allowed))}")
+    return given
+
+
+def _table(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ValueError(f"{where} must be a table of names and values, got {value!r}")
+    return value
+
+
+def _list_of(where: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{where} must be a list, got {value!r}")
+    return value
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where} must be text, got {value!r}")
+    return value

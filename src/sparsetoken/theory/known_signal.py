@@ -1,0 +1,215 @@
+"""What is possible when the signal's direction xi is known: the representation's own limit.
+
+Each classifier reduces a bag to one statistic of the tokens' coordinates t_l along xi and thresholds it at the best place:
+pooled and vectorized (the sum), hard max (the largest), attention (T = sum p_l t_l at sharpness k), elementwise attention,
+and the likelihood ratio (Bayes), which nobody beats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit, log_ndtr, ndtr
+
+from ..laws.draws import EXPLICIT_TOKENS, TokenDraws, token_draws, truncated_normal_rule
+from ..laws.law import Law, attention_law, elementwise_law
+from ..laws.nodes import Population
+from ..laws.statistics import bulk_sums
+from ..laws.subsets import log_mean_of_subsets
+from ..task import Task, real_number
+
+POINTS = 2048
+_MOST_TOKENS = 1 << 26  # tokens drawn in all when every one of a long bag is needed
+SHARPEST = 60.0
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Test errors with known signal direction and best threshold.
+
+    pooled, vectorized, hardmax are closed forms; attention and elementwise at `attention_sharpness` and
+    `elementwise_sharpness` (given, or the best ones), and bayes, rest on sampling: `errors` has their standard errors.
+    """
+
+    pooled: float
+    vectorized: float
+    hardmax: float
+    attention: float
+    elementwise: float
+    bayes: float
+    attention_sharpness: float
+    elementwise_sharpness: float
+    errors: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pooled_error(task: Task) -> float:
+    """Sum of the tokens: two normals of unit variance, theta R/sqrt(L) apart, with the best threshold."""
+    gap = task.strength * task.sparsity / task.length**0.5
+    pi = task.prevalence
+    if gap == 0:
+        return min(pi, 1 - pi)
+    threshold = gap / 2 + np.log((1 - pi) / pi) / gap
+    return float(pi * ndtr(threshold - gap) + (1 - pi) * ndtr(-threshold))
+
+
+def hardmax_error(task: Task) -> float:
+    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, with the best threshold."""
+    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
+
+    def error(b):
+        below_negative = L * log_ndtr(b)
+        below_positive = (L - R) * log_ndtr(b) + R * log_ndtr(b - theta)
+        return pi * np.exp(below_positive) - (1 - pi) * np.expm1(below_negative)
+
+    grid = np.linspace(-6.0, 12.0 + theta, 4001)
+    best = grid[np.argmin(error(grid))]
+    step = grid[1] - grid[0]
+    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12})
+    return float(min(result.fun, pi, 1 - pi))
+
+
+def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
+    """Error of thresholding a drawn statistic (replicates, draws) at the best place, and its standard error.
+
+    The threshold is chosen on all draws; ties with saying one class always are allowed.
+    """
+    pi = prevalence
+    both = np.concatenate([positive.ravel(), negative.ravel()])
+    jump = np.concatenate(
+        [np.full(positive.size, pi / positive.size), np.full(negative.size, -(1 - pi) / negative.size)]
+    )
+    order = np.argsort(both)
+    curve = (1 - pi) + np.cumsum(jump[order])  # error of "positive above" as the threshold passes each draw
+    at = int(np.argmin(curve))
+    trivial = min(pi, 1 - pi)
+    if curve[at] >= trivial:
+        return trivial, 0.0
+    threshold = both[order][at]
+    each = pi * (positive <= threshold).mean(1) + (1 - pi) * (negative > threshold).mean(1)
+    return float(each.mean()), float(np.std(each, ddof=1) / np.sqrt(len(each)))
+
+
+def _law_error(law: Law, points: int) -> tuple[float, float]:
+    population: Population = law.make_population(points)
+    shape = lambda c: np.broadcast_to(c.T, c.T.shape)  # noqa: E731
+    return threshold_error(shape(population.positive), shape(population.negative), law.prevalence)
+
+
+def known_signal_error(
+    task: Task, mechanism: str, sharpness: float, activation: Any = "sigmoid", points: int = POINTS
+) -> tuple[float, float]:
+    """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
+    if mechanism == "attention" and (sharpness == 0 or task.length == 1):
+        return pooled_error(task), 0.0
+    law = (
+        attention_law(task, 1.0, sharpness)
+        if mechanism == "attention"
+        else elementwise_law(task, 1.0, sharpness, activation)
+    )
+    return _law_error(law, points)
+
+
+def best_sharpness(
+    task: Task, mechanism: str, activation: Any = "sigmoid", points: int = POINTS
+) -> tuple[float, float, float]:
+    """The k that minimises the known-signal error on a logarithmic scale up to 60: (k, error, standard error)."""
+    error = lambda log_k: known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]  # noqa: E731
+    grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, SHARPEST])
+    values = [error(g) for g in grid]
+    i = int(np.argmin(values))
+    low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
+    result = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 0.02, "maxiter": 14})
+    k = float(np.exp(result.x if result.fun < values[i] else grid[i]))
+    return (k, *known_signal_error(task, mechanism, k, activation, points))
+
+
+def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """log of the average over R-subsets of exp(theta sum t_l - R theta^2/2), for drawn positives and negatives."""
+    L, R, theta = task.length, task.sparsity, strength
+    every = R > 1 and L - R > EXPLICIT_TOKENS
+    if every:
+        points = points_for_every_token(L, 16, points)
+    draws = token_draws(L, R, points, every)
+    out = []
+    for shift in (theta, 0.0):
+        signal = draws.signal + shift
+        if R == 1:
+            out.append(log_sum_exp(draws, signal, theta) - np.log(L) - theta**2 / 2)
+        else:
+            tokens = np.concatenate([signal, draws.noise], axis=-1)
+            out.append(log_mean_of_subsets(theta * tokens, R) - R * theta**2 / 2)
+    return out[0], out[1]
+
+
+def points_for_every_token(length: int, evaluations: int, most: int) -> int:
+    """Draws a replicate (a power of two) such that all tokens of a long bag can be drawn and used `evaluations` times."""
+    return int(2 ** np.clip(np.floor(np.log2(_MOST_TOKENS / (evaluations * length))), 4, np.log2(most)))
+
+
+def log_sum_exp(draws: TokenDraws, signal: np.ndarray, k: float) -> np.ndarray:
+    """log sum_l exp(k t_l) over a bag's tokens, the bulk included."""
+    scaled = k * np.concatenate([signal, draws.noise], axis=-1)
+    top = scaled.max(-1)
+    total = top + np.log(np.exp(scaled - top[..., None]).sum(-1))
+    if draws.has_bulk:
+        t, weights = truncated_normal_rule(draws.ceiling)
+        sums = bulk_sums(np.exp(k * (t - draws.ceiling))[None], weights, draws, np)[..., 0]
+        total = np.logaddexp(total, k * draws.ceiling + np.log(np.maximum(sums, 1e-300)))
+    return total
+
+
+def bayes_error(task: Task, strength: float | None = None, points: int = POINTS) -> tuple[float, float]:
+    """E[min(posterior, 1 - posterior)] of the likelihood ratio test at known direction: (error, standard error)."""
+    theta = task.strength if strength is None else strength
+    pi = task.prevalence
+    if theta == 0:
+        return min(pi, 1 - pi), 0.0
+    prior = np.log(pi / (1 - pi))
+    each = np.zeros(1)
+    for probability, ratio in zip((pi, 1 - pi), log_likelihood_ratios(task, theta, points)):
+        each = each + probability * expit(-np.abs(ratio + prior)).mean(1)
+    return float(each.mean()), float(np.std(each, ddof=1) / np.sqrt(len(each)))
+
+
+def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sigmoid", points: int = POINTS) -> Oracle:
+    """Known-signal test errors of every classifier; attention and elementwise at `sharpness`, or each at its best."""
+    if sharpness is not None:
+        real_number("sharpness", sharpness, 0.0)
+        k_attention = k_elementwise = float(sharpness)
+        attention, e_attention = known_signal_error(task, "attention", k_attention, points=points)
+        elementwise, e_elementwise = known_signal_error(task, "elementwise", k_elementwise, activation, points)
+    else:
+        k_attention, attention, e_attention = best_sharpness(task, "attention", points=points)
+        k_elementwise, elementwise, e_elementwise = best_sharpness(task, "elementwise", activation, points)
+    bayes, e_bayes = bayes_error(task, points=points)
+    pooled = pooled_error(task)
+    return Oracle(
+        pooled=pooled,
+        vectorized=pooled,
+        hardmax=hardmax_error(task),
+        attention=attention,
+        elementwise=elementwise,
+        bayes=bayes,
+        attention_sharpness=k_attention,
+        elementwise_sharpness=k_elementwise,
+        errors={"attention": e_attention, "elementwise": e_elementwise, "bayes": e_bayes},
+    )
+
+
+def strength_needed(task: Task, target_error: float, error: Callable[[Task], float], highest: float = 1e4) -> float:
+    """The strength theta at which a falling `error(task)` meets the target (other fields of `task` kept); inf if none."""
+    real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
+    gap = lambda log_theta: error(task.but(strength=float(np.exp(log_theta)))) - target_error  # noqa: E731
+    low, high = np.log(0.02), np.log(8.0)
+    while gap(high) > 0:
+        low, high = high, high + np.log(3.0)
+        if high > np.log(highest):
+            return float("inf")
+    return float(np.exp(brentq(gap, low, high, xtol=1e-4)))

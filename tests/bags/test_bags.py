@@ -1,0 +1,175 @@
+"""Bags: every input form, indexing, checks, and reductions over ragged bags."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import train_test_split
+
+from sparsetoken import Bags, BagScaler
+from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, rows_of, weighted_bag_sum
+
+
+def ragged(rng, lengths=(3, 1, 5, 2), d=4, dtype=np.float64):
+    return [rng.standard_normal((n, d)).astype(dtype) for n in lengths]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def same(a: Bags, b: Bags) -> bool:
+    return np.array_equal(a.tokens, b.tokens) and np.array_equal(a.starts, b.starts)
+
+
+def test_all_forms_give_the_same_bags(rng):
+    parts = ragged(rng)
+    bags = Bags(parts)
+    flat, ids = np.concatenate(parts), np.repeat(["a", "b", "c", "d"], bags.lengths)
+    padded, mask = bags.padded(fill=np.nan)
+    frame = pd.DataFrame(flat, columns=list("wxyz"))
+    keyed = frame.assign(group=ids)
+    assert same(Bags(flat, ids=ids), bags)
+    assert same(Bags(padded, mask=mask), bags)
+    assert same(Bags(padded, mask=mask.astype(int)), bags)
+    assert same(Bags(frame, ids=ids), bags)
+    assert same(Bags(keyed, ids="group"), bags)
+    assert same(Bags(keyed.groupby("group")), bags)
+    assert same(Bags([p.tolist() for p in parts]), bags)
+    assert same(Bags([pd.DataFrame(p) for p in parts]), bags)
+    assert same(Bags(bags), bags)
+    assert list(Bags(keyed.groupby("group")).ids) == ["a", "b", "c", "d"]
+    assert list(Bags(keyed, ids="group").feature_names) == list("wxyz")
+
+
+def test_rows_of_a_bag_need_not_be_neighbours_and_bags_keep_their_first_order(rng):
+    flat = rng.standard_normal((6, 2))
+    bags = Bags(flat, ids=["z", "a", "z", "m", "a", "z"])
+    assert list(bags.ids) == ["z", "a", "m"]
+    assert np.array_equal(bags[0], flat[[0, 2, 5]])
+    assert np.array_equal(bags[1], flat[[1, 4]])
+
+
+def test_three_dimensional_arrays_and_plain_tables(rng):
+    cube = rng.standard_normal((5, 3, 2))
+    assert same(Bags(cube), Bags(list(cube)))
+    table = rng.standard_normal((5, 2))
+    assert np.array_equal(Bags(table).lengths, np.ones(5))
+    assert same(Bags(table.tolist()), Bags(table))
+
+
+def test_indexing_gives_a_bag_or_bags(rng):
+    parts = ragged(rng)
+    bags = Bags(parts)
+    assert np.array_equal(bags[2], parts[2])
+    assert np.array_equal(bags[-1], parts[3])
+    assert np.array_equal(bags[np.int64(1)], parts[1])
+    chosen = bags[[3, 0, 3]]
+    assert [len(b) for b in chosen] == [2, 3, 2]
+    assert np.array_equal(chosen[2], parts[3])
+    assert list(bags[1:3].ids) == [1, 2]
+    assert len(bags[np.array([True, False, True, False])]) == 2
+    with pytest.raises(IndexError, match="bag 4"):
+        bags[4]
+
+
+def test_splitting_pickling_and_precision(rng):
+    bags = Bags(ragged(rng, dtype=np.float32))
+    assert bags.dtype == np.float32
+    train, test, y_train, _ = train_test_split(bags, [0, 1, 0, 1], random_state=0, test_size=2)
+    assert isinstance(train, Bags) and len(train) == len(y_train) == 2
+    assert set(train.ids) | set(test.ids) == {0, 1, 2, 3}
+    assert same(pickle.loads(pickle.dumps(bags)), bags)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: Bags([*p, np.empty((0, 4))]), "bag 4 has no tokens"),
+        (lambda p: Bags([p[0], []]), "bag 1 has no tokens"),
+        (lambda p: Bags([p[0], p[1][:, :3]]), "bag 1 has 3 features"),
+        (lambda p: Bags([p[0], p[1][0]]), "bag 1 must be a"),
+        (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.ones((2, 4))), r"mask must have shape \(2, 3\)"),
+        (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.zeros((2, 3))), "bag 0 has no tokens"),
+        (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.full((2, 3), 2)), "mask must be boolean"),
+        (lambda p: Bags(np.zeros((5, 2)), ids=[0, 1]), r"one bag id a token \(5\)"),
+        (lambda p: Bags(np.zeros((2, 2)), ids=["a", None]), "token 1 has no bag id"),
+        (lambda p: Bags(np.zeros((2, 2)), ids=[0, 1], mask=[[1]]), "not both"),
+        (lambda p: Bags(np.zeros(3)), "1D array"),
+        (lambda p: Bags([["a", "b"], ["c", "d"]]), "must be numbers"),
+        (lambda p: Bags(np.zeros((2, 3), dtype=complex)), "Complex"),
+        (lambda p: Bags(np.zeros((0, 2)), ids=[]), "there are no bags"),
+    ],
+)
+def test_bad_bags_are_named(make, words, rng):
+    with pytest.raises(ValueError, match=words):
+        make(ragged(rng))
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "inf")])
+def test_a_number_that_is_none_is_located(value, word, rng):
+    parts = ragged(rng)
+    parts[2][4, 1] = value
+    with pytest.raises(ValueError, match=f"{word}: bag 2, token 4, feature 1"):
+        Bags(parts)
+    frame = pd.DataFrame(np.concatenate(parts), columns=list("wxyz"))
+    with pytest.raises(ValueError, match=f"{word}: bag 'c', token 4, feature 'x'"):
+        Bags(frame, ids=list("aaabcccccdd"))
+
+
+def test_labels_by_bag_id(rng):
+    bags = Bags(np.concatenate(ragged(rng)), ids=list("aaabcccccdd"))
+    labels = {"d": 1, "c": 0, "b": 1, "a": 0}
+    assert list(bags.labels(labels)) == [0, 1, 0, 1]
+    assert list(bags.labels(pd.Series(labels))) == [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="'e', which is not among the bags"):
+        bags.labels(labels | {"e": 1})
+    with pytest.raises(ValueError, match="bag 'c' has no label"):
+        bags.labels({k: v for k, v in labels.items() if k != "c"})
+
+
+def test_ragged_reductions_agree_with_loops(rng):
+    bags = Bags(ragged(rng, lengths=(1, 4, 2, 7)))
+    scores = rng.standard_normal(bags.n_tokens) * 50
+    weights, smooth = bag_softmax(scores, bags.starts)
+    pooled = weighted_bag_sum(weights, bags.tokens, bags.starts)
+    for i, (x, s) in enumerate(zip(bags, np.split(scores, bags.starts[1:]))):
+        p = np.exp(s - s.max())
+        p /= p.sum()
+        np.testing.assert_allclose(weights[bags.bag_of_token == i], p, rtol=1e-12)
+        np.testing.assert_allclose(smooth[i], np.log(np.mean(np.exp(s - s.max()))) + s.max(), rtol=1e-12)
+        np.testing.assert_allclose(pooled[i], p @ x, rtol=1e-12)
+        np.testing.assert_allclose(bag_mean(bags.tokens, bags.starts)[i], x.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
+    chosen = np.array([3, 1])
+    rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
+    assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))
+
+
+def test_a_long_bag_costs_its_tokens_and_no_more(rng):
+    bags = Bags([np.ones((1000, 5)), *(np.ones((3, 5)) for _ in range(200))])
+    assert bags.tokens.shape == (1600, 5)
+
+
+def test_scaler_is_fitted_on_tokens_and_guards_constant_features(rng):
+    parts = ragged(rng, lengths=(40, 3, 17))
+    for part in parts:
+        part[:, 2] = 1e7 + 0.1  # constant up to rounding
+        part[:, 1] = 5 + 100 * part[:, 1]
+    bags = Bags(parts)
+    scaled = BagScaler().fit(bags).transform(bags)
+    assert isinstance(scaled, Bags)
+    np.testing.assert_allclose(scaled.tokens.mean(axis=0)[[0, 1, 3]], 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
+    np.testing.assert_allclose(scaled.tokens[:, 2], 0, atol=50 * np.spacing(1e7))
+    squeezed = BagScaler(compress=True).fit(bags).transform(bags)
+    np.testing.assert_allclose(squeezed.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
+    order = np.argsort(bags.tokens[:, 0])
+    assert np.all(np.diff(squeezed.tokens[order, 0]) > 0)
+    assert BagScaler().fit(bags.astype(np.float32)).transform(bags.astype(np.float32)).dtype == np.float32
+    named = BagScaler().set_output(transform="pandas").fit_transform(pd.DataFrame(bags.tokens, columns=list("wxyz")))
+    assert list(named.columns) == list("wxyz")

@@ -1,0 +1,267 @@
+"""fit, predict, evaluate and explain, as a user types them; files of bags and of models."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken import AttentionClassifier, ElementwiseAttentionClassifier, PooledClassifier
+from sparsetoken.bags.files import read_bags
+from sparsetoken.cli import main
+from sparsetoken.estimators.persistence import load_model, save_model, write_bytes
+
+
+def table(seed=0, n=60, d=5, labels=("no", "yes")) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for bag in range(n):
+        length, positive = int(rng.integers(3, 8)), bag % 2
+        tokens = rng.standard_normal((length, d))
+        place = int(rng.integers(length))
+        tokens[place, 0] += 5 * positive
+        for k, token in enumerate(tokens):
+            witness = int(positive and k == place)
+            rows.append([f"bag{bag}", labels[positive], witness, *token])
+    return pd.DataFrame(rows, columns=["bag_id", "label", "instance_label", *(f"f{j}" for j in range(d))])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    table().to_csv(tmp_path / "bags.csv", index=False)
+    table(1).to_csv(tmp_path / "new.csv.gz", index=False)
+    return tmp_path
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_fit_predict_and_explain(folder, capsys):
+    code, out, err = run(capsys, "fit", folder / "bags.csv", "--out", folder / "model.skops")
+    assert code == 0, err
+    assert "60 bags" in out and "held out auc" in out
+    code, out, err = run(capsys, "predict", folder / "model.skops", folder / "new.csv.gz")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0] == "bag_id,prediction,probability_yes" and len(lines) == 61
+    assert float(err.rsplit(" ", 1)[1]) > 0.85
+    code, out, _ = run(
+        capsys, "explain", folder / "model.skops", folder / "new.csv.gz", "--bags", 2, "--out", folder / "tokens.csv"
+    )
+    assert code == 0
+    assert float(out.split("token AUC against column 'instance_label': ")[1]) > 0.95
+    tokens = pd.read_csv(folder / "tokens.csv")
+    np.testing.assert_allclose(tokens.groupby("bag_id")["weight"].sum(), 1.0, atol=1e-4)
+    code, _, _ = run(
+        capsys, "predict", folder / "model.skops", folder / "new.csv.gz", "--out", folder / "predictions.csv"
+    )
+    assert code == 0 and len(pd.read_csv(folder / "predictions.csv")) == 60
+
+
+def test_evaluate_prints_writes_and_draws(folder, capsys):
+    code, out, err = run(
+        capsys,
+        *("evaluate", folder / "bags.csv", "--folds", 3, "--repeats", 2, "-m", "attention", "-m", "mean-pool LR"),
+        *("--plot", folder / "plot.png", "--csv", folder / "scores.csv"),
+    )
+    assert code == 0, err
+    assert "2 x 3-fold" in out and "token AUC" in out
+    scores = pd.read_csv(folder / "scores.csv").set_index("learner")
+    assert scores.loc["attention", "accuracy"] > 0.85 > scores.loc["mean-pool LR", "accuracy"] - 0.1
+    assert (folder / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert not [p for p in folder.iterdir() if p.name.startswith(".")]
+
+
+def test_the_three_formats_hold_the_same_bags(folder):
+    csv = read_bags(folder / "bags.csv")
+    frame = table()
+    frame.sample(frac=1, random_state=0).to_parquet(folder / "shuffled.parquet")
+    frame.to_parquet(folder / "bags.parquet")
+    features = frame.iloc[:, 3:].to_numpy()
+    np.savez(
+        folder / "bags.npz",
+        tokens=features,
+        bag=frame.bag_id.to_numpy(str),
+        label=csv.labels,
+        token_label=frame.iloc[:, 2],
+    )
+    for name in ("bags.parquet", "bags.npz"):
+        other = read_bags(folder / name)
+        np.testing.assert_allclose(other.bags.tokens, csv.bags.tokens, rtol=1e-12)
+        assert list(other.labels) == list(csv.labels)
+        assert list(other.token_labels) == list(csv.token_labels)
+    mixed = read_bags(folder / "shuffled.parquet")
+    by_name = dict(zip(csv.bags.ids, csv.labels))
+    assert [by_name[i] for i in mixed.bags.ids] == list(mixed.labels)
+    assert mixed.token_labels.sum() == csv.token_labels.sum()
+    padded, mask = csv.bags.padded()
+    np.savez(folder / "cube.npz", X=padded, mask=mask, y=csv.labels)
+    np.testing.assert_array_equal(read_bags(folder / "cube.npz").bags.tokens, csv.bags.tokens)
+
+
+def test_labels_may_be_kept_apart(folder, capsys):
+    frame = table()
+    frame.drop(columns="label").to_csv(folder / "plain.csv", index=False)
+    apart = frame.groupby("bag_id", as_index=False)["label"].first()
+    apart.to_csv(folder / "labels.csv", index=False)
+    read = read_bags(folder / "plain.csv", labels_file=folder / "labels.csv")
+    assert list(read.labels) == list(read_bags(folder / "bags.csv").labels)
+    pd.concat([apart, pd.DataFrame({"bag_id": ["bag99"], "label": ["yes"]})]).to_csv(folder / "more.csv", index=False)
+    code, _, err = run(
+        capsys, "fit", folder / "plain.csv", "--labels", folder / "more.csv", "--out", folder / "m.skops"
+    )
+    assert code == 2 and "'bag99', which is not among the bags" in err and err.count("\n") == 1
+    assert not (folder / "m.skops").exists()
+
+
+def break_nan(frame):
+    frame.loc[7, "f2"] = np.nan
+    return f"NaN: bag '{frame.bag_id[7]}'"
+
+
+def break_label(frame):
+    frame.loc[1, "label"] = "yes"
+    return "bag 'bag0' has more than one label"
+
+
+def break_missing_label(frame):
+    frame.loc[frame.bag_id == "bag3", "label"] = None
+    return "bag 'bag3' has no label"
+
+
+def break_one_class(frame):
+    frame["label"] = "yes"
+    return "only one class: 'yes'"
+
+
+def break_words(frame):
+    frame["f1"] = frame["f1"].astype(object)
+    frame.loc[4, "f1"] = "high"
+    return "column 'f1' of"
+
+
+def break_id(frame):
+    frame.loc[5, "bag_id"] = None
+    return "row 6 of"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [break_nan, break_label, break_missing_label, break_one_class, break_words, break_id],
+    ids=lambda f: f.__name__,
+)
+def test_a_damaged_table_ends_in_one_line_that_names_the_bag(damage, tmp_path, capsys):
+    frame = table()
+    words = damage(frame)
+    frame.to_csv(tmp_path / "bags.csv", index=False)
+    code, _, err = run(capsys, "fit", tmp_path / "bags.csv", "--out", tmp_path / "model.skops")
+    assert code == 2 and words in err and err.startswith("error: ") and err.count("\n") == 1
+    assert not (tmp_path / "model.skops").exists()
+
+
+def test_files_that_are_none(folder, capsys):
+    (folder / "empty.csv").write_text("")
+    (folder / "text.npz").write_text("not a zip")
+    (folder / "cut.csv.gz").write_bytes((folder / "new.csv.gz").read_bytes()[:200])
+    np.savez(folder / "objects.npz", tokens=np.array([{"a": 1}], dtype=object), bag=[1])
+    (folder / "bags.txt").write_text("x")
+    for name in ("missing.csv", "empty.csv", "text.npz", "cut.csv.gz", "objects.npz", "bags.txt"):
+        code, _, err = run(capsys, "evaluate", folder / name)
+        assert code == 2 and name in err and err.count("\n") == 1
+    for arguments, words in (
+        (("fit", folder / "bags.csv", "--bag", "nobag", "--out", folder / "m"), "no column 'nobag'"),
+        (("fit", folder / "bags.csv", "--label", "nolabel", "--out", folder / "m"), "no column 'nolabel'"),
+        (("fit", folder / "bags.csv", "--out", folder / "no" / "m"), "does not exist"),
+        (("fit", folder / "bags.csv", "--model", "deep", "--out", folder / "m"), "--model must be one of"),
+        (("evaluate", folder / "bags.csv", "-m", "deep"), "there is no learner 'deep'"),
+        (("evaluate", folder / "bags.csv", "--folds", 1), "folds must lie between"),
+        (
+            ("evaluate", folder / "bags.csv", "--plot", folder / "p.bmp", "--folds", 2, "-m", "pooled"),
+            ".png, .svg or .pdf",
+        ),
+        (("predict", folder / "bags.csv", folder / "bags.csv"), "not a model file"),
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert code == 2 and words in err and err.count("\n") == 1, err
+
+
+def test_a_model_asks_for_its_own_columns(folder, capsys):
+    run(capsys, "fit", folder / "bags.csv", "--model", "pooled", "--out", folder / "m.skops")
+    frame = table(1)
+    frame[frame.columns[::-1]].assign(extra=1.0).to_csv(folder / "turned.csv", index=False)
+    assert run(capsys, "predict", folder / "m.skops", folder / "turned.csv")[0] == 0
+    frame.drop(columns="f3").to_csv(folder / "less.csv", index=False)
+    code, _, err = run(capsys, "predict", folder / "m.skops", folder / "less.csv")
+    assert code == 2 and "no column 'f3', which the model needs" in err
+    code, _, err = run(capsys, "explain", folder / "m.skops", folder / "bags.csv")
+    assert code == 2 and "nothing to explain" in err
+
+
+def test_models_come_back_as_they_were(folder):
+    read = read_bags(folder / "bags.csv")
+    for model in (
+        AttentionClassifier(lift=10),
+        AttentionClassifier(training="staged"),
+        ElementwiseAttentionClassifier(),
+    ):
+        fitted = model.fit(read.bags, read.labels)
+        save_model(folder / "m.skops", fitted)
+        loaded = load_model(folder / "m.skops")
+        np.testing.assert_array_equal(loaded.decision_function(read.bags), fitted.decision_function(read.bags))
+        assert list(loaded.classes_) == ["no", "yes"]
+
+
+def test_loading_runs_no_code(folder):
+    """A model file doctored to name another callable is refused, and that callable is not called."""
+    save_model(folder / "m.skops", PooledClassifier().fit(table().iloc[:, 3:], np.arange(len(table())) % 2))
+    with zipfile.ZipFile(folder / "m.skops") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(parts["schema.json"])
+    text = json.dumps(schema).replace("sparsetoken.estimators.pooled", "os").replace("PooledClassifier", "system")
+    with zipfile.ZipFile(folder / "bad.skops", "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, text if name == "schema.json" else data)
+    with pytest.raises(ValueError, match=r"types that are not loaded for safety: os\.system"):
+        load_model(folder / "bad.skops")
+    with pytest.raises(ValueError, match=r"cannot be written|not loaded for safety"):
+        save_model(folder / "own.skops", ElementwiseAttentionClassifier(activation=lambda x: x))
+    assert not (folder / "own.skops").exists()
+
+
+def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):
+    target = folder / "model.skops"
+    write_bytes(target, b"old")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
+
+
+def test_the_installed_command_works(folder):
+    command = [
+        sys.executable,
+        "-m",
+        "sparsetoken.cli",
+        "fit",
+        str(folder / "bags.csv"),
+        "--out",
+        str(folder / "m.skops"),
+    ]
+    done = subprocess.run([*command, "--model", "message-passing"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "strength" in done.stdout

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sparsetoken import Task, Training, simulate
+from sparsetoken.cli import main
+from sparsetoken.cli.console import plain, print_table, with_error, write_csv, write_json
+from sparsetoken.simulation.repeats import trial_seeds
+
+SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    return stop.value.code
+
+
+def test_the_command_as_a_user_types_it():
+    command = [sys.executable, "-m", "sparsetoken.cli", "simulate", "--length", "10", "--sparsity", "1"]
+    command += [
+        "--strength",
+        "5",
+        "--prevalence",
+        "0.5",
+        "--alpha0",
+        "2",
+        "--alpha1",
+        "2",
+        "-d",
+        "100",
+        "--trials",
+        "8",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress bar where nobody watches
+    row = next(line for line in done.stdout.splitlines() if line.strip().startswith("attention"))
+    assert row.count("±") >= 6 and "mean ± standard error of 8 trials, seed 0" in done.stdout
+
+
+def test_output_is_what_the_library_gives(tmp_path, capsys):
+    files = tmp_path / "out.json", tmp_path / "out.csv"
+    arguments = ["--model", "all", "--alpha1", "1:3:2", "--json", str(files[0]), "--csv", str(files[1])]
+    assert run(*SMALL, *arguments) == 0
+    table = capsys.readouterr().out
+    assert table.count("vectorized") == 2
+    cases = json.loads(files[0].read_text())["cases"]
+    assert len(cases) == 8
+    with files[1].open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24
+    seeds = trial_seeds(0, 3)
+    for case in cases:
+        about = case["case"]
+        expected = [
+            simulate(Task(strength=4.0), Training(alpha1=about["alpha1"]), 40, seed, model=about["model"])
+            for seed in seeds
+        ]
+        errors = [one.test_error for one in expected]
+        assert [trial["test_error"] for trial in case["trials"]] == errors
+        assert case["mean"]["test_error"] == pytest.approx(sum(errors) / 3)
+        mine = [r for r in rows if r["model"] == about["model"] and float(r["alpha1"]) == about["alpha1"]]
+        assert [float(r["test_error"]) for r in mine] == errors
+        assert all(set(trial["seconds"]) for trial in case["trials"])
+    assert cases[1]["case"]["model"] == "pooled" and cases[1]["mean"]["cos_q"] is None
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.json"]
+
+
+def test_workers_change_nothing(tmp_path):
+    for workers in ("1", "2"):
+        assert run(*SMALL, "-w", workers, "--json", str(tmp_path / workers)) == 0
+    found = [json.loads((tmp_path / w).read_text())["cases"][0]["trials"] for w in "12"]
+    for trials in found:
+        for trial in trials:
+            del trial["seconds"]
+    assert found[0] == found[1]
+
+
+def test_other_options_reach_the_library(tmp_path, capsys):
+    out = tmp_path / "x.json"
+    options = [
+        "--schedule",
+        "reuse",
+        "--sampler",
+        "tensor",
+        "--positions",
+        "fixed:3",
+        "--loss",
+        "square",
+        "--seed",
+        "5",
+    ]
+    assert run(*SMALL, *options, "--eta-q", "9", "--json", str(out)) == 0
+    case = json.loads(out.read_text())["cases"][0]
+    assert case["case"]["positions"] == {"kind": "fixed", "places": [3]}
+    assert (case["case"]["eta_q"], case["case"]["loss"], case["trials"][0]["n1"]) == (9.0, "square", 80)
+    assert [t["seed"] for t in case["trials"]] == trial_seeds(5, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sparsity", "11"], "sparsity must be at most length (10), got 11"),
+        (["--prevalence", "1.5"], "prevalence must be a number in (0, 1)"),
+        (["--length", "2.5"], "length must be a whole number"),
+        (["--model", "foo"], "model must be one of"),
+        (["--alpha1", "1:2"], "alpha1 must be a number, a list"),
+        (["--ridge", "nan"], "ridge must be"),
+        (["--schedule", "joint"], "needs the full tokens"),
+        (["--positions", "fixed:a"], "positions must be"),
+        (["--positions", "weighted:1,2"], "weights must have one entry a token"),
+        (["--trials", "0"], "trials must be"),
+        (["--trials", "many"], "trials"),
+        (["--workers", "0"], "workers must be"),
+        (["--seed", "-1"], "seed must be"),
+        (["--json", "/nowhere/x.json"], "cannot write /nowhere/x.json"),
+        (["--csv", "/"], "cannot write /"),
+        (["--prevalence", "1e-9"], "D0 holds only negative samples"),
+        (["--lenght", "3"], "No such option"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, capsys):
+    assert run(*SMALL, *arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith("error: ") and message in captured.err
+
+
+def test_numbers_in_tables():
+    assert with_error(0.037312, 0.00112) == "0.0373 ± 0.0011"
+    assert with_error(12.0, float("nan")) == "12" and with_error(float("nan"), 0.0) == "-"
+    assert with_error(1234.5, 27.0) == "1234 ± 27"
+
+
+def test_tables_keep_one_line_a_row(capsys):
+    print_table("title", ["a", "b"], [["x" * 200, "y"], ["[bold]z", "w"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "title" and len(lines) == 5 and lines[-1].split() == ["[bold]z", "w"]
+
+
+def test_narrow_terminals_get_several_tables():
+    from sparsetoken.cli.console import _fitting
+
+    columns, rows = ["model", "alpha", "b", "c", "d"], [["x" * 10, "1", "y" * 20, "z" * 20, "w" * 60]]
+    assert _fitting(columns, rows, 2, 200) == [[0, 1, 2, 3, 4]]
+    assert _fitting(columns, rows, 2, 80) == [[0, 1, 2, 3], [0, 1, 4]]
+    assert _fitting(columns, rows, 2, 10) == [[0, 1, 2], [0, 1, 3], [0, 1, 4]]
+
+
+def test_files_appear_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "x.json"
+    target.write_text("old")
+    with pytest.raises(TypeError):
+        write_json(target, {"a": object()})
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+    write_csv(tmp_path / "x.csv", [{"a": 1, "b": {"c": float("inf")}}, {"d": "two, three"}])
+    assert (tmp_path / "x.csv").read_text() == 'a,b.c,d\n1,,\n,,"two, three"\n'
+    assert plain({"a": [float("nan"), 1.0, ("x",)]}) == {"a": [None, 1.0, ["x"]]}
+
+
+def test_the_package_runs_as_the_command():
+    command = [sys.executable, "-m", "sparsetoken", "simulate", "--strength", "nonsense"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,201 @@
+"""The commands reproduce, studies, run and results, and the files they leave."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sparsetoken.cli import main
+
+TOY = str(Path(__file__).resolve().parents[1] / "study" / "toy.py")
+
+JUDGED = """
+from sparsetoken.study import Claim, Judgement, Panel, Study
+from sparsetoken.plotting.panels import Heat, Histogram, Line, Points, Rule
+from sparsetoken.study.worker import load_source
+toy = load_source({toy!r}).study
+verdict = Judgement({verdict!r}, "1", "1.0 ± 0.1", "a <note>")
+claim = Claim("c1", "It is <straight>", "nowhere", "by eye", lambda tables: verdict, {expected!r})
+layers = [Line([1, 2], [1, 2], "theory"), Points([1, 2], [1, 2], [0.1, 0.1], "measured", marker="star"),
+          Rule("x", 1.5, "here"), Rule("y", 1.5), Histogram([0, 1, 2], [0.5, 0.5], "density")]
+heat = Heat([1, 2], [1, 2, 3], [[1, -2], [3, 4], [5, float("nan")]], "height", diverging=True)
+panels = [Panel("one", "x (units)", "y", layers, logx=True, xlim=(0.5, 3), ylim=(0, 3)), Panel("two", "x", "y", [heat])]
+study = Study("judged", "A title & more", "Why?", {{"quick": toy.grids["quick"]}}, draw=lambda tables: panels,
+              findings=lambda tables: f"{{len(tables['simulated'])}} trials seen.", claims=[claim], notes="A note.")
+"""
+
+
+def call(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments])
+    return ended.value.code
+
+
+def judged_file(folder, verdict, expected):
+    path = folder / f"judged_{verdict}_{expected}.py"
+    path.write_text(JUDGED.format(toy=TOY, verdict=verdict, expected=expected))
+    return path
+
+
+def test_run_then_results(tmp_path, capsys):
+    store = tmp_path / "results" / "store.sqlite"
+    assert call("run", TOY, "--store", store, "--workers", 1) == 0
+    out = capsys.readouterr().out
+    assert "15 trials, 0 of them from" in out and "report:" in out
+    assert call("run", TOY, "--store", store, "--workers", 1) == 0
+    assert "15 trials, 15 of them from" in capsys.readouterr().out
+    assert call("results", "--store", store) == 0
+    assert "toy (15)" in capsys.readouterr().out
+    assert call("results", "--store", store, "--study", "toy", "--limit", 3) == 0
+    assert "3 of 12 rows" in capsys.readouterr().out
+    assert call("results", "--store", store, "--kind", "line", "--columns", "x,value") == 0
+    assert "3 of 3 rows" in capsys.readouterr().out
+    assert call("results", "--store", store, "--kind", "line", "--columns", "weight") == 2
+    assert "line has no column 'weight'; it has x, value" in capsys.readouterr().err
+    for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
+        assert call("results", "--store", store, "--kind", "toy", "-o", tmp_path / f"t.{ending}") == 0
+        assert len(read(tmp_path / f"t.{ending}")) == 12
+    assert sorted(p.name for p in (store.parent / Path(TOY).stem / "tables").iterdir()) == [
+        "toy-simulated.csv",
+        "toy-theory.csv",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "code"),
+    [
+        ("confirmed", "confirmed", 0),
+        ("refuted", "refuted", 0),
+        ("refuted", "confirmed", 1),
+        ("undecided", "confirmed", 1),
+    ],
+)
+def test_the_exit_code_is_about_recorded_verdicts(tmp_path, capsys, verdict, expected, code):
+    path = judged_file(tmp_path, verdict, expected)
+    assert call("run", path, "--store", tmp_path / "s.sqlite", "--report", tmp_path / "r", "--workers", 1) == code
+    captured = capsys.readouterr()
+    assert verdict in captured.out
+    assert (f"claim c1: {verdict}, recorded as {expected}" in captured.err) == bool(code)
+
+
+def test_the_report_stands_alone(tmp_path, capsys):
+    call("run", judged_file(tmp_path, "confirmed", "confirmed"), "--store", tmp_path / "s.sqlite", "--workers", 1)
+    folder = tmp_path / "judged_confirmed_confirmed"
+    page = (folder / "report.html").read_text()
+    assert page.count("plotly.js v") == 1  # the library once, inside the page
+    head = page[: page.index("<script>")] + page[page.rindex("</head>") :]
+    assert "src=" not in head and "http://" not in head.replace("http://www.w3.org", "") and "https://" not in head
+    assert "It is &lt;straight&gt;" in page and "A title &amp; more" in page and "a &lt;note&gt;" in page
+    assert "12 trials seen." in page and "A note." in page
+    for ending in ("png", "pdf"):
+        assert (folder / "figures" / f"judged.{ending}").stat().st_size > 5000
+    ledger = pd.read_csv(folder / "ledger.csv")
+    assert ledger[["claim", "verdict", "recorded"]].to_numpy().tolist() == [["c1", "confirmed", "confirmed"]]
+
+
+def test_failures_are_told_and_shown(tmp_path, capsys):
+    marker = tmp_path / "marker"
+    marker.touch()
+    path = tmp_path / "flaky.py"
+    lines = (
+        "from sparsetoken.study import Grid, Study",
+        "from sparsetoken.study.worker import load_source",
+        f"load_source({TOY!r})",
+        f"grid = Grid('t', 'flaky', {{'marker': {str(marker)!r}}}, {{'x': [1, 2]}}, source={TOY!r})",
+        "study = Study('f', 'f', '', {'quick': [grid]})",
+    )
+    path.write_text("\n".join(lines))
+    store = tmp_path / "s.sqlite"
+    assert call("run", path, "--store", store, "--workers", 1) == 0
+    assert "1 trials failed" in capsys.readouterr().err
+    assert call("results", "--failed", "--store", store) == 0
+    assert "the sensor is wet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "missing.toml"), "does not exist"),
+        (("run", TOY, "--workers", 0), "workers must be"),
+        (("run", TOY, "--executor", "ray"), "executor must be one of"),
+        (("run", TOY, "--executor", "dask"), "needs --scheduler"),
+        (("reproduce", "nonsense"), "there is no study 'nonsense'"),
+        (("results", "--store", "missing.sqlite"), "does not exist"),
+        (("results", "--store", "toy.sqlite", "--study", "other"), "has no study 'other'; it has toy"),
+        (("run", TOY, "--store", "junk.sqlite"), "not an SQLite file"),
+        (("results", "--store", "toy.sqlite", "-o", "x.doc"), "must end in"),
+    ],
+)
+def test_errors_are_one_line(tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "junk.sqlite").write_text("junk " * 1000)
+    if "toy.sqlite" in arguments:
+        call("run", TOY, "--store", "toy.sqlite", "--workers", 1)
+        capsys.readouterr()
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+
+
+def test_the_list_of_studies(capsys):
+    assert call("studies", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert all({"study", "title", "claims", "quick trials", "full trials", "quick CPU s"} <= set(row) for row in rows)
+    assert call("studies") == 0
+    assert all(row["study"] in capsys.readouterr().out for row in rows[:1])
+
+
+def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path):
+    command = [sys.executable, "-m", "sparsetoken.cli", "run", TOY, "--workers", "1", "--store"]
+    quiet = subprocess.run([*command, str(tmp_path / "a.sqlite")], capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        [*command, str(tmp_path / "b.sqlite")], stdout=subprocess.DEVNULL, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait() == 0
+    os.close(ours)
+    assert b"15/15" in shown and b"toy" in shown
+
+
+def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
+    """What `reproduce` is asked for decides where its report goes; only the default lies beside the store."""
+    from sparsetoken.paper import reproduce as module
+
+    seen = []
+    monkeypatch.setattr(
+        module, "reproduce", lambda chosen, store, pool, folder, *_: (seen.append(folder) or [], folder)
+    )
+    store = tmp_path / "s.sqlite"
+    for arguments in (
+        (),
+        ("--full",),
+        ("capacity", "fig1"),
+        ("fig1", "--full", "--seed", 7),
+        ("--report", tmp_path / "r"),
+    ):
+        assert call("reproduce", *arguments, "--store", store, "--workers", 1) == 0
+    assert [str(folder.relative_to(tmp_path)) for folder in seen] == [
+        ".",
+        "full",
+        "fig1-capacity",
+        "full-fig1-seed7",
+        "r",
+    ]

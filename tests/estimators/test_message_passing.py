@@ -1,0 +1,208 @@
+"""Message passing: priors against enumeration, and its error on model data against the theory's limit."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, Task, Training
+from sparsetoken.estimators.message_passing.noise import estimate_noise
+from sparsetoken.estimators.message_passing.witness_prior import ExactCount, IndependentRate
+
+D = 1000
+
+
+def test_posteriors_agree_with_enumeration():
+    rng = np.random.default_rng(0)
+    lengths = [5, 2, 7, 5, 1]
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    evidence = 4 * rng.standard_normal(sum(lengths))
+    for count in (1, 2, 3):
+        ratio, marginals = ExactCount(count).posterior(evidence, starts)
+        for i, (start, length) in enumerate(zip(starts, lengths)):
+            a = evidence[start : start + length]
+            subsets = list(combinations(range(length), min(count, length)))
+            weights = np.array([np.exp(a[list(s)].sum()) for s in subsets])
+            np.testing.assert_allclose(ratio[i], np.log(weights.mean()), rtol=1e-10)
+            share = [sum(w for w, s in zip(weights, subsets) if t in s) / weights.sum() for t in range(length)]
+            np.testing.assert_allclose(marginals[start : start + length], share, rtol=1e-8, atol=1e-12)
+    ratio, marginals = IndependentRate(0.2).posterior(evidence, starts)
+    for i, (start, length) in enumerate(zip(starts, lengths)):
+        a = evidence[start : start + length]
+        np.testing.assert_allclose(ratio[i], np.sum(np.log(0.8 + 0.2 * np.exp(a))), rtol=1e-10)
+        np.testing.assert_allclose(marginals[start : start + length], expit(np.log(0.25) + a), rtol=1e-10)
+
+
+def test_large_evidence_does_not_overflow():
+    evidence, starts = np.array([800.0, -800.0, 3.0, 750.0]), np.array([0])
+    for prior in (ExactCount(1), ExactCount(2), IndependentRate(0.1)):
+        ratio, marginals = prior.posterior(evidence, starts)
+        assert np.isfinite(ratio).all() and np.all((marginals >= 0) & (marginals <= 1 + 1e-12))
+
+
+def test_noise_is_whitened_and_white_noise_left_alone():
+    rng = np.random.default_rng(1)
+    mixing = rng.standard_normal((6, 6))
+    tokens = rng.standard_normal((5000, 6)) @ mixing + 3
+    white = estimate_noise(tokens).whitened(tokens)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-10)
+    np.testing.assert_allclose(np.cov(white.T), np.eye(6), atol=0.02)
+    plain = estimate_noise(rng.standard_normal((2000, 200)))
+    assert plain.shrinkage == 1.0
+
+
+def model_draw(rng, task: Task, n: int, d: int = D):
+    """n bags of the model by its definition, in single precision, with the signal direction."""
+    xi = rng.standard_normal(d)
+    xi /= np.linalg.norm(xi)
+    labels = np.where(rng.random(n) < task.prevalence, 1, -1)
+    tokens = rng.standard_normal((n, task.length, d), dtype=np.float32)
+    for i in np.flatnonzero(labels == 1):
+        tokens[i, rng.choice(task.length, task.sparsity, replace=False)] += (task.strength * xi).astype(np.float32)
+    return tokens, labels, xi
+
+
+def error_on_fresh_bags(rng, task: Task, project, xi, classify, n=40000):
+    """Test error of a rule that sees tokens only through one direction: that coordinate is drawn exactly.
+
+    A token is N(strength xi, I) or N(0, I), so its coordinate along a vector s is N(strength <s, xi>, |s|^2) or N(0, ...).
+    """
+    labels = np.where(rng.random(n) < task.prevalence, 1, -1)
+    fields = np.linalg.norm(project) * rng.standard_normal((n, task.length))
+    fields[labels == 1, : task.sparsity] += task.strength * float(project @ xi)
+    return float(np.mean(classify(fields) != labels))
+
+
+def known(task):
+    return MessagePassingClassifier(strength=task.strength, sparsity=task.sparsity, whiten=False, scale=False)
+
+
+def projected_rule(model):
+    """The fitted classifier as a rule on the tokens' coordinates along its signal."""
+
+    def classify(fields):
+        evidence = model.strength_ * fields - 0.5 * model.strength_**2 * model.overlap_
+        prior = ExactCount(model.sparsity_)
+        ratios, _ = prior.posterior(evidence.ravel(), np.arange(len(fields)) * fields.shape[1])
+        return np.where(model.calibration_slope_ * ratios + model.calibration_offset_ > 0, 1, -1)
+
+    return classify
+
+
+@pytest.mark.parametrize(
+    ("task", "d"),
+    [(Task(length=10, sparsity=1, strength=5.0), 1000), (Task(length=10, sparsity=3, strength=3.0), 500)],
+    ids=["R=1", "R=3"],
+)
+def test_known_parameters_reach_the_limit(task, d):
+    """Mean error over 20 draws at alpha = 2 within 0.0015 of the reachable limit.
+
+    One draw's error scatters by about 0.001 (signal and fresh bags), the mean of 20 by 0.00025: six standard errors.
+    """
+    from sparsetoken.theory import bayes_limit
+
+    limit = bayes_limit(task, alpha=2.0)
+    rng = np.random.default_rng(2024)
+    errors, overlaps = [], []
+    for _ in range(20):
+        tokens, labels, xi = model_draw(rng, task, 2 * d, d)
+        model = known(task).fit(tokens, labels)
+        errors.append(error_on_fresh_bags(rng, task, model.signal_, xi, projected_rule(model)))
+        overlaps.append(float(model.signal_ @ xi) ** 2 / float(model.signal_ @ model.signal_))
+    assert abs(np.mean(errors) - limit.reachable_test_error) < 0.0015
+    assert abs(np.mean(overlaps) - limit.reachable_overlap) < 0.004
+
+
+def test_the_shortcut_of_the_error_is_the_estimator_itself():
+    task = Task(length=5, sparsity=2, strength=3.0)
+    rng = np.random.default_rng(3)
+    tokens, labels, _ = model_draw(rng, task, 400, d=50)
+    model = known(task).fit(tokens, labels)
+    fields = tokens @ model.signal_.astype(np.float32)
+    np.testing.assert_array_equal(projected_rule(model)(fields), model.predict(tokens))
+
+
+def test_estimated_parameters_come_close():
+    """All defaults (scaling, whitening, strength, sparsity, calibration): within 0.003 of the limit, 2 draws."""
+    task = Task(length=10, sparsity=1, strength=5.0)
+    rng = np.random.default_rng(7)
+    errors = []
+    for _ in range(2):
+        tokens, labels, xi = model_draw(rng, task, 2 * D)
+        model = MessagePassingClassifier().fit(tokens, labels)
+        test = rng.standard_normal((6000, 10, D), dtype=np.float32)
+        y = np.where(rng.random(6000) < 0.5, 1, -1)
+        test[y == 1, 0] += (task.strength * xi).astype(np.float32)
+        errors.append(float(np.mean(model.predict(test) != y)))
+        assert model.sparsity_ == 1
+        assert abs(model.strength_ - 5.0) < 0.4
+    # 12000 fresh bags in all: the standard error of the mean is 0.0013.
+    assert np.mean(errors) < 0.0203 + 0.003
+
+
+def test_a_random_number_of_signal_tokens_is_recognised():
+    rng = np.random.default_rng(4)
+    d, n, length, rate = 60, 600, 12, 0.25
+    xi = np.ones(d) / np.sqrt(d)
+    labels = rng.integers(0, 2, n)
+    tokens = rng.standard_normal((n, length, d))
+    witness = (rng.random((n, length)) < rate) & (labels[:, None] == 1)
+    tokens[witness] += 4.0 * xi
+    model = MessagePassingClassifier(scale=False).fit(tokens, labels)
+    assert isinstance(model.sparsity_, float) and abs(model.sparsity_ - rate) < 0.05
+    fixed = MessagePassingClassifier(sparsity=0.25, strength=4.0, scale=False, whiten=False).fit(tokens, labels)
+    assert fixed.sparsity_ == 0.25 and fixed.strength_ == 4.0
+    assert fixed.score(tokens, labels) > 0.9
+
+
+def test_correlated_and_shifted_noise_is_no_obstacle():
+    rng = np.random.default_rng(5)
+    d, n, length = 30, 500, 8
+    mixing = np.diag(np.geomspace(0.1, 10, d)) @ np.linalg.qr(rng.standard_normal((d, d)))[0]
+    labels = rng.integers(0, 2, 2 * n)
+    tokens = rng.standard_normal((2 * n, length, d))
+    tokens[labels == 1, 2] += 4.5 * np.eye(d)[0]
+    bags = Bags(tokens @ mixing + 100.0)
+    # The signal lies where there is least noise; drawing in tails feature by feature (scale=True) would blur that.
+    model = MessagePassingClassifier(scale=False).fit(bags[:n], labels[:n])
+    assert model.score(bags[n:], labels[n:]) > 0.9
+    found = [int(np.argmax(w)) for w, y in zip(model.attention_weights(bags[n:]), labels[n:]) if y]
+    assert np.mean(np.array(found) == 2) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [({"sparsity": "x"}, "sparsity must be"), ({"sparsity": 0}, "sparsity must be"), ({"strength": -1}, "strength")],
+)
+def test_bad_parameters_are_named(parameters, words):
+    tokens, labels, _ = model_draw(np.random.default_rng(0), Task(), 20, d=5)
+    with pytest.raises(ValueError, match=words):
+        MessagePassingClassifier(**parameters).fit(tokens, labels)
+
+
+def test_staged_attention_is_at_least_as_good_as_its_forecast():
+    """n0 = n1 = d at L = 10, R = 1, theta = 5: mean error of 2 draws against the theory of the same training.
+
+    The forecast is for d to infinity; at d = 1000 one draw scatters by about 0.003. Three standard errors are allowed.
+    """
+    from sparsetoken.theory import alignment, attention_law, erm
+
+    task, training = Task(), Training(alpha0=1.0, alpha1=1.0, ridge=1e-2)
+    cosine = alignment(task, training).cos_q
+    forecast = erm(attention_law(task, cosine, 1.5), alpha=1.0, ridge=1e-2).test_error
+    rng = np.random.default_rng(6)
+    errors = []
+    for _ in range(2):
+        tokens, labels, xi = model_draw(rng, task, 2 * D)
+        model = AttentionClassifier(training="staged", split=0.5, sharpness=1.5, ridge=1e-2, scale=False)
+        model.fit(tokens, labels)
+        test = rng.standard_normal((4000, 10, D), dtype=np.float32)
+        y = np.where(rng.random(4000) < 0.5, 1, -1)
+        test[y == 1, 0] += (5.0 * xi).astype(np.float32)
+        errors.append(float(np.mean(model.predict(test) != y)))
+    spread = np.sqrt(0.003**2 / 2 + forecast * (1 - forecast) / 8000)
+    assert np.mean(errors) < forecast + 3 * spread
+    assert np.mean(errors) > forecast - 6 * spread

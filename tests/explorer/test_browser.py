@@ -1,0 +1,317 @@
+"""The explorer in a real browser: what a user does, and what must then be on the screen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import threading
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+from sparsetoken import Task, Training, forecast, simulate, theory
+from sparsetoken.simulation.repeats import trial_seeds
+
+pytest.importorskip("dash", reason="the explorer's extra is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = os.environ.get("SPARSETOKEN_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PATIENCE = 120_000  # ms; the machine may be busy
+
+SHOWN = """(wanted) => {
+  const graph = document.querySelector('#graph .js-plotly-plot');
+  if (!graph || !graph.layout || !graph.layout.meta || !graph.layout.meta.key) return false;
+  if (document.getElementById('plot-area').dataset.stale === 'yes') return false;
+  const state = JSON.parse(graph.layout.meta.key);
+  if (wanted.stage && graph.layout.meta.stage !== wanted.stage) return false;
+  return Object.entries(wanted.values).every(([name, value]) => state[name] === value);
+}"""
+TRACES = """() => document.querySelector('#graph .js-plotly-plot').data.map(
+  (t) => ({meta: t.meta, x: Array.from(t.x || []), y: Array.from(t.y || []),
+           error: t.error_y && t.error_y.array ? Array.from(t.error_y.array) : []}))"""
+
+
+@pytest.fixture(scope="module")
+def address():
+    from sparsetoken.explorer import make_server
+
+    server = make_server(0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+class Page:
+    """A page and what the tests do with it."""
+
+    def __init__(self, browser, address: str, **options):
+        self.context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.address, self.problems = address, []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda m: self.problems.append(m.text) if m.type == "error" else None)
+        self.page.on("request", lambda request: self._local(request.url))
+
+    def _local(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:")):
+            self.problems.append(f"a request to {url}")
+
+    def open(self, query: str = "") -> Page:
+        self.page.goto(self.address + query)
+        return self
+
+    def wait(self, stage: str | None = "exact", **values) -> list[dict]:
+        """The traces once the figure of these parameters is on the screen."""
+        self.page.wait_for_function(SHOWN, arg={"stage": stage, "values": values})
+        return self.page.evaluate(TRACES)
+
+    def put(self, name: str, text: str) -> None:
+        self.page.locator(f"#in-{name}").fill(text)
+
+    def view(self, name: str) -> None:
+        self.page.locator(f"#in-view input[value={name}]").check(force=True)
+
+
+@pytest.fixture
+def visit(browser, address):
+    pages: list[Page] = []
+
+    def new(query: str = "", **options) -> Page:
+        pages.append(Page(browser, address, **options))
+        return pages[-1].open(query)
+
+    yield new
+    problems = [problem for page in pages for problem in page.problems]
+    for page in pages:
+        page.context.close()
+    assert not problems
+
+
+def line(traces: list[dict], meta: str) -> dict:
+    return next(t for t in traces if t["meta"] == meta)
+
+
+def value_at(traces: list[dict], meta: str, x: float) -> float:
+    found = line(traces, meta)
+    return found["y"][found["x"].index(x)]
+
+
+def library_error(task: Task, training: Training, model: str = "attention") -> float:
+    return forecast(task, training, model, equal_samples=True, accuracy=1e-3, with_capacity=False).test_error
+
+
+def test_first_page_and_a_moved_slider_show_the_library_s_numbers(visit):
+    page = visit()
+    traces = page.wait(strength=5)
+    for model in ("attention", "pooled", "vectorized", "bayes"):
+        expected = library_error(Task(), Training(), model)
+        assert value_at(traces, model, 4) == pytest.approx(expected, abs=1e-8)
+        assert page.page.locator(f"#row-{model} td").nth(1).inner_text() == f"{expected:.5f}"
+    slider = page.page.locator("#slide-strength")
+    slider.focus()
+    for _ in range(3):
+        slider.press("ArrowLeft")
+    traces = page.wait(strength=4.7)
+    expected = library_error(Task(strength=4.7), Training())
+    assert value_at(traces, "attention", 4) == pytest.approx(expected, abs=1e-8)
+    assert page.page.locator("#in-strength").input_value() == "4.7"
+    assert parse_qs(urlparse(page.page.url).query)["strength"] == ["4.7"]
+
+
+def test_a_shared_address_shows_the_same_view(visit):
+    page = visit("?length=20&sparsity=2&strength=3.5&prevalence=0.2&eta_b=2&equal=no&view=alignment&alpha0=5")
+    traces = page.wait(length=20, view="alignment")
+    steps = theory.alignment(Task(20, 2, 3.5, 0.2), Training(alpha0=5.0, eta_b=2.0))
+    assert value_at(traces, "cos_q", 5) == pytest.approx(steps.cos_q, abs=1e-10)
+    assert page.page.locator("#in-prevalence").input_value() == "0.2"
+    assert float(page.page.locator("#slide-alpha0").input_value()) == pytest.approx(0.7, abs=0.005)
+    assert "readout" in page.page.locator("#in-equal").inner_text()
+    again = visit(urlparse(page.page.url).query and "?" + urlparse(page.page.url).query)
+    assert again.wait(length=20, view="alignment") == traces
+
+
+def test_bad_input_is_said_beside_its_field(visit):
+    page = visit("?view=alignment&beta=fast")
+    page.wait(sparsity=1)
+    assert "not a number" in page.page.locator("#remarks").inner_text()
+    page.put("sparsity", "50")
+    page.wait(stage="invalid", sparsity=50)
+    assert "at most length" in page.page.locator("#message-sparsity").inner_text()
+    assert page.page.evaluate(TRACES) == []
+    page.put("prevalence", "")
+    page.wait(stage="invalid", prevalence=None)
+    assert "must be a number" in page.page.locator("#message-prevalence").inner_text()
+    page.put("sparsity", "3")
+    page.put("prevalence", "0.5")
+    page.wait(sparsity=3, prevalence=0.5)
+    assert page.page.locator("#message-sparsity").inner_text() == ""
+    assert page.page.locator("#message-prevalence").inner_text() == ""
+
+
+def test_simulation_runs_and_is_laid_over_the_curves(visit):
+    page = visit("?d=40&trials=2&seed=7")
+    other = visit("?view=alignment")
+    page.wait(d=40)
+    page.page.click("#simulate")
+    page.page.wait_for_function("() => document.getElementById('progress').innerText.includes('18 of 18 trials, done')")
+    page.page.wait_for_function("() => document.querySelector('#graph .js-plotly-plot').data.length >= 7")
+    drawn = line(page.page.evaluate(TRACES), "simulated-attention")
+    errors = [simulate(Task(), Training(), 40, seed).test_error for seed in trial_seeds(7, 2)]
+    at = drawn["x"].index(4)
+    assert drawn["y"][at] == pytest.approx(sum(errors) / 2)
+    assert drawn["error"][at] == pytest.approx(abs(errors[0] - errors[1]) / 2)
+    # Another page knows nothing of it, and other parameters take it off the figure.
+    assert other.page.locator("#progress").inner_text() == ""
+    page.put("seed", "8")
+    traces = page.wait(seed=8)
+    assert not [t for t in traces if str(t["meta"]).startswith("simulated")]
+
+
+def test_simulation_can_be_cancelled_and_the_page_stays_alive(visit):
+    page = visit("?d=200&trials=200")
+    page.wait(d=200)
+    page.page.click("#simulate")
+    page.page.wait_for_function("() => parseInt(document.getElementById('progress').innerText) >= 1")
+    page.view("alignment")
+    page.wait(view="alignment")  # answers while the simulation runs
+    page.view("curves")
+    page.page.click("#cancel")
+    page.page.wait_for_function("() => document.getElementById('progress').innerText.startsWith('cancelled')")
+    page.page.wait_for_function("() => !document.getElementById('simulate').disabled")
+    assert page.page.locator("#cancel").is_disabled()
+
+
+def test_no_stale_plot_is_ever_visible(visit):
+    """In every frame of a flurry of changes, a visible plot is that of the fields as they are."""
+    page = visit("?view=alignment")
+    page.wait(view="alignment")
+    page.page.evaluate("""() => {
+      window.frames_seen = 0; window.stale_seen = [];
+      const names = ['strength', 'prevalence', 'eta_b'];
+      const watch = () => {
+        const graph = document.querySelector('#graph .js-plotly-plot');
+        const visible = document.getElementById('plot-area').dataset.stale !== 'yes';
+        if (visible && graph && graph.layout && graph.layout.meta) {
+          window.frames_seen += 1;
+          const state = JSON.parse(graph.layout.meta.key);
+          for (const name of names) {
+            const field = document.getElementById('in-' + name).value;
+            if (Number(field) !== state[name]) window.stale_seen.push([name, field, state[name]]);
+          }
+        }
+        window.watching = requestAnimationFrame(watch);
+      };
+      watch();
+    }""")
+    for step in range(1, 9):
+        page.put("strength", str(step / 2))
+        page.put("prevalence", str(step / 10))
+        page.put("eta_b", str(step))
+        page.page.wait_for_timeout(60 if step % 2 else 0)
+    page.wait(strength=4, prevalence=0.8, eta_b=8)
+    page.page.wait_for_timeout(200)
+    page.page.evaluate("() => cancelAnimationFrame(window.watching)")
+    assert page.page.evaluate("() => window.frames_seen") > 5
+    assert page.page.evaluate("() => window.stale_seen") == []
+
+
+def test_every_view_draws_and_code_and_figure_can_be_taken_away(visit, tmp_path):
+    page = visit("?length=6&view=bag&x=strength&y=prevalence&colour=gain")
+    assert sum(line(page.wait(view="bag"), "after")["x"]) == pytest.approx(1.0)
+    page.view("phase")
+    page.wait(stage=None, view="phase")
+    assert page.page.locator("#in-x").is_visible()
+    page.view("capacity")
+    assert line(page.wait(stage=None, view="capacity"), "pooled")["y"][0] == pytest.approx(2.0, rel=1e-3)  # Cover's 2
+    assert not page.page.locator("#in-x").is_visible()
+    page.page.locator("summary").click()
+    code = page.page.locator("#code").inner_text()
+    assert "Task(length=6" in code and "forecast(task, training" in code
+    for button, ending in (("#save-svg", "svg"), ("#save-png", "png")):
+        with page.page.expect_download() as download:
+            page.page.click(button)
+        target = Path(tmp_path) / f"figure.{ending}"
+        download.value.save_as(target)
+        assert target.stat().st_size > 2000
+    assert b"<svg" in (tmp_path / "figure.svg").read_bytes()[:500]
+
+
+def test_small_screens_dark_colours_and_the_keyboard(visit):
+    page = visit("?view=alignment", color_scheme="dark")
+    page.page.set_viewport_size({"width": 360, "height": 740})
+    page.wait(view="alignment")
+    assert page.page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth + 1")
+    brightness = (
+        "(e) => getComputedStyle(e).backgroundColor.match(/[0-9]+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0)"
+    )
+    assert page.page.locator("body").evaluate(brightness) < 150
+    ink = "() => document.querySelector('#graph .js-plotly-plot').layout.font.color"
+    dark_ink = page.page.evaluate(ink)
+    page.page.locator("#theme input[value=light]").check(force=True)
+    page.page.wait_for_function(f"(old) => ({ink})() !== old", arg=dark_ink)
+    assert page.page.locator("body").evaluate(brightness) > 700
+    # With the keyboard alone: from the first field on, Tab reaches slider and number of every parameter.
+    page.page.locator("#slide-length").focus()
+    reached = []
+    for _ in range(8):
+        reached.append(page.page.evaluate("() => document.activeElement.id"))
+        page.page.keyboard.press("Tab")
+    expected = ["slide-length", "in-length", "slide-sparsity", "in-sparsity", "slide-strength", "in-strength"]
+    assert [name for name in reached if name][:6] == expected
+    for label in ("Length L", "Strength θ", "Ridge λ"):
+        assert page.page.get_by_label(label, exact=False).first.is_visible()
+
+
+def test_warm_points_update_quickly(visit, record_property):
+    """The median time from a keystroke to the plot, between two sets of parameters computed before (recorded, not judged)."""
+    page = visit()
+    page.wait(strength=5)
+    page.put("strength", "4")
+    page.wait(strength=4)
+    seconds = []
+    for step in range(6):
+        wanted = 5 if step % 2 == 0 else 4
+        seconds.append(page.page.evaluate("""(wanted) => new Promise((resolve) => {
+          const field = document.getElementById('in-strength');
+          const begun = performance.now();
+          Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, String(wanted));
+          field.dispatchEvent(new Event('input', {bubbles: true}));
+          const look = () => {
+            const meta = document.querySelector('#graph .js-plotly-plot').layout.meta;
+            const visible = document.getElementById('plot-area').dataset.stale !== 'yes';
+            if (visible && JSON.parse(meta.key).strength === wanted) resolve((performance.now() - begun) / 1000);
+            else requestAnimationFrame(look);
+          };
+          look();
+        })""", wanted))  # fmt: skip
+    median = statistics.median(seconds)
+    record_property("median_update_seconds", median)
+    print(json.dumps({"median_update_seconds": round(median, 3)}))
+    assert len(seconds) == 6

@@ -1,0 +1,251 @@
+"""The paper's studies: they are complete data, and their own criteria reach every verdict on synthetic tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.paper.catalogue import (
+    NAMES,
+    alignment,
+    anti_alignment,
+    capacity,
+    get_studies,
+    hyperparameters,
+    limits,
+    rates,
+    scaling,
+)
+
+STUDIES = {study.name: study for study in get_studies()}
+
+
+def test_all_studies_are_there_and_named_once():
+    assert list(STUDIES) == list(NAMES) and len(NAMES) == 11
+    ids = [claim.id for study in STUDIES.values() for claim in study.claims]
+    assert len(ids) == len(set(ids)) >= 20
+    with pytest.raises(ValueError, match="there is no study 'fig2'"):
+        get_studies(["fig2"])
+    assert [study.name for study in get_studies(["rates", "fig1"])] == ["fig1", "rates"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_is_complete(name):
+    study = STUDIES[name]
+    assert study.draw is not None and study.findings is not None and study.claims
+    assert set(study.cost) == {"quick", "full"}
+    for size in ("quick", "full"):
+        tables = study.trials(size)
+        assert all(len(trials) for trials in tables.values())
+    for claim in study.claims:
+        judged = claim.judge({table: pd.DataFrame() for table in study.trials()})
+        assert judged.verdict == "undecided" and "could not be judged" in judged.note
+
+
+def test_the_quick_form_is_quick():
+    assert (
+        sum(study.cost["quick"] for study in STUDIES.values()) < 500
+    )  # CPU seconds; two cores have 600 in five minutes
+
+
+def draws(rows, noise, repeats=30, column="test_error", seed=0):
+    """A table of noisy trials around the given values."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for row in rows:
+        value = row[column]
+        made += [{**row, column: value + noise * rng.standard_normal()} for _ in range(repeats)]
+    return pd.DataFrame(made)
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "verdict"), [(1.0, 0.05, "confirmed"), (1.5, 0.05, "refuted"), (1.0, 3.0, "undecided")]
+)
+def test_capacity_threshold(factor, noise, verdict):
+    rows = [{"model": "pooled", "d": d, "alpha_star": factor * 2.3 + 2.0 / d} for d in (25, 50, 100)]
+    tables = {
+        "draws": draws(rows, noise, column="alpha_star"),
+        "predicted": pd.DataFrame([{"model": "pooled", "alpha_star": 2.3}]),
+    }
+    assert capacity.threshold("pooled")(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("values", "noise", "verdict"),
+    [((2.3, 3.4, 23.0), 0.05, "confirmed"), ((3.4, 2.3, 23.0), 0.05, "refuted"), ((3.0, 3.0, 23.0), 0.05, "undecided")],
+)
+def test_capacity_order(values, noise, verdict):
+    names = ("pooled", "attention", "vectorized")
+    rows = [{"model": m, "d": d, "alpha_star": v} for m, v in zip(names, values) for d in (25, 50, 100)]
+    predicted = pd.DataFrame({"model": names, "alpha_star": values})
+    tables = {"draws": draws(rows, noise, column="alpha_star"), "predicted": predicted}
+    assert capacity.order(tables).verdict == verdict
+    assert capacity.ratio({**tables, "draws": tables["draws"]}).verdict in ("confirmed", "refuted")
+
+
+@pytest.mark.parametrize(
+    ("errors", "noise", "verdict"),
+    [
+        ((0.1, 0.03, 0.06), 0.01, "confirmed"),
+        ((0.03, 0.06, 0.1), 0.01, "refuted"),
+        ((0.1, 0.03, 0.06), 0.3, "undecided"),
+    ],
+)
+def test_interior_optimum(errors, noise, verdict):
+    places = hyperparameters.SHARP_SPOTS
+    common = {"alpha0": 2.0, "alpha1": 2.0}
+    rows = [{"d": d, "sharpness": k, "test_error": e, **common} for d in (150, 300) for k, e in zip(places, errors)]
+    line = pd.DataFrame([{"sharpness": k, "test_error": e, **common} for k, e in zip(places, errors)])
+    criterion = hyperparameters.valley("sharp_spots", "sharpness", places)
+    assert criterion({"sharp_spots": draws(rows, noise), "sharp": line}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("tiny", "noise", "verdict"), [(0.95, 0.02, "refuted"), (0.1, 0.02, "confirmed"), (0.47, 0.2, "undecided")]
+)
+def test_small_learning_rate(tiny, noise, verdict):
+    values = {hyperparameters.TINY_ETA_W: tiny, 1.0: 0.95}
+    rows = [{"d": d, "eta_w": e, "cos_q": c} for d in (4000, 8000) for e, c in values.items()]
+    assert hyperparameters.small_step({"steps": draws(rows, noise, column="cos_q")}).verdict == verdict
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.04, "refuted"), (0.4, "confirmed"), (0.26, "undecided")])
+def test_large_beta(error, verdict):
+    values = dict(zip(hyperparameters.SHARP_SPOTS, (0.08, 0.03, error)))
+    rows = [{"d": d, "sharpness": k, "test_error": e, "converged": 1.0} for d in (150, 300) for k, e in values.items()]
+    pooled = [{"d": d, "model": "pooled", "test_error": 0.26} for d in (150, 300)]
+    tables = {"sharp_spots": draws(rows, 0.005), "pooled": draws(pooled, 0.005, seed=1)}
+    assert hyperparameters.large_beta(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "noise", "verdict"), [(0.05, 0.01, "confirmed"), (0.005, 0.002, "refuted"), (0.021, 0.05, "undecided")]
+)
+def test_bayes_unbeaten(error, noise, verdict):
+    rows = [{"d": d, "model": "attention", "alpha0": 1.0, "alpha1": 1.0, "test_error": error} for d in (150, 300)]
+    bayes = pd.DataFrame([{"alpha": 2.0, "test_error": 0.0203, "test_error_se": 1e-5}])
+    assert limits.unbeaten({"simulated": draws(rows, noise), "bayes": bayes}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("optimum", "reachable", "se", "verdict"),
+    [(0.92, 0.02, 1e-4, "confirmed"), (0.92, 0.92, 1e-4, "refuted"), (0.92, 0.4, 0.1, "undecided")],
+)
+def test_hard_phase(optimum, reachable, se, verdict):
+    row = {
+        "alpha": 1.0,
+        "overlap": optimum,
+        "reachable_overlap": reachable,
+        "overlap_se": se,
+        "reachable_overlap_se": se,
+    }
+    assert limits.hard({"hard": pd.DataFrame([row])}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("exponent", "noise", "verdict"), [(1.0, 1e-4, "confirmed"), (0.5, 1e-4, "refuted"), (1.0, 4e-3, "undecided")]
+)
+def test_rate(exponent, noise, verdict):
+    """Theory is 0.2 + 0.3/alpha; the simulated excess has the given exponent."""
+    alphas = [*rates.SPOTS, 100.0, 300.0, 1000.0]
+    line = [{"model": "pooled", "alpha": a, "test_error": 0.2 + 0.3 / a} for a in alphas]
+    line.append({"model": "pooled", "alpha": rates.INFINITE, "test_error": 0.2})
+    rows = [
+        {"model": "pooled", "d": d, "alpha": a, "test_error": 0.2 + 0.3 / a**exponent}
+        for d in (60, 120)
+        for a in rates.SPOTS
+    ]
+    tables = {"simulated": draws(rows, noise), "predicted": pd.DataFrame(line)}
+    assert rates.slope("pooled")(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "verdict"), [(1.0, 1e-4, "confirmed"), (0.7, 1e-4, "refuted"), (1.0, 5e-3, "undecided")]
+)
+def test_alignment_rate(rate, noise, verdict):
+    alphas = [a for a in alignment.ALPHA0 if a >= alignment.RATE_FROM]
+    rows = [{"d": d, "alpha0": a, "cos_q": 1 - 0.2 / a**rate} for d in (2000, 4000) for a in alphas]
+    predicted = pd.DataFrame([{"alpha0": a, "cos_q": 1 - 0.2 / a} for a in alphas])
+    tables = {"simulated": draws(rows, noise, column="cos_q"), "predicted_there": predicted}
+    assert alignment.rate(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("wrong", "noise", "verdict"), [(False, 0.01, "confirmed"), (True, 0.01, "refuted"), (False, 0.5, "undecided")]
+)
+def test_anti_alignment_boundary(wrong, noise, verdict):
+    theory = {(0.0, 0.1): -0.2, (6.0, 0.1): 0.2, (6.0, 0.5): 0.4}
+    predicted = [{"eta_b": b, "prevalence": p, "cos_q": c, "anti_aligned": c < 0} for (b, p), c in theory.items()]
+    rows = [
+        {"d": d, "eta_b": b, "prevalence": p, "cos_q": -c if wrong else c}
+        for d in (100, 200)
+        for (b, p), c in theory.items()
+    ]
+    tables = {"simulated": draws(rows, noise, column="cos_q"), "predicted_there": pd.DataFrame(predicted)}
+    assert anti_alignment.boundary(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(("error", "verdict"), [(0.3, "refuted"), (0.7, "confirmed"), (0.5, "undecided")])
+def test_error_above_one_half(error, verdict):
+    rows = [
+        {"d": d, "model": "attention", "test_error": error, "balanced_error": error, "cos_q": -0.9} for d in (150, 300)
+    ]
+    table = draws(rows, 0.01)
+    table["balanced_error"] = table["test_error"]
+    assert anti_alignment.above_half({"trained": table}).verdict == verdict
+
+
+def crossing_tables(exponents, noise):
+    """Errors whose probit is linear in the strength, with the 10 % crossing at c L^exponent."""
+    from scipy.special import ndtr, ndtri
+
+    rows = []
+    for model, exponent in exponents.items():
+        base = scaling.CENTRES[model][8]
+        for length, centre in scaling.CENTRES[model].items():
+            crossing = base * (length / 8) ** exponent
+            for factor in scaling.FACTORS:
+                error = ndtr(ndtri(0.1) - 1.5 * (centre * factor / crossing - 1))
+                rows += [
+                    {
+                        "model": model,
+                        "d": d,
+                        "length": length,
+                        "strength": round(centre * factor, 4),
+                        "test_error": error,
+                    }
+                    for d in (100, 200)
+                ]
+    return {"spots": draws(rows, noise)}
+
+
+@pytest.mark.parametrize(
+    ("exponent", "noise", "verdict"), [(0.5, 1e-3, "confirmed"), (0.6, 1e-3, "refuted"), (0.5, 0.015, "undecided")]
+)
+def test_pooled_exponent(exponent, noise, verdict):
+    assert scaling.pooled_exponent(crossing_tables({"pooled": exponent}, noise)).verdict == verdict
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.1, "confirmed"), (0.6, "refuted"), (0.5, "undecided")])
+def test_attention_exponent_below_pooling(exponent, verdict):
+    tables = crossing_tables({"pooled": 0.5, "attention": 0.1}, 1e-3)
+    fits = {"pooled": scaling.trained_fit(tables, "pooled"), "attention": scaling.trained_fit(tables, "attention")}
+    assert fits["attention"].slope == pytest.approx(0.1, abs=0.02)
+    with pytest.MonkeyPatch.context() as patch:
+        shifted = {**fits, "attention": fits["attention"].__class__(exponent, 0.01, 0.0, 0.0, 0.0, 1)}
+        patch.setattr(scaling, "trained_fit", lambda _, model: shifted[model])
+        assert scaling.attention_exponent(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.5, "confirmed"), (0.25, "refuted")])
+def test_known_exponent(exponent, verdict):
+    rows = [
+        {
+            "mechanism": "elementwise",
+            "activation": "sigmoid",
+            "sharpness": 1.0,
+            "length": n,
+            "strength_needed": n**exponent,
+        }
+        for n in scaling.LENGTHS
+    ]
+    assert scaling.power("sigmoid", 0.5, 0.02)({"known": pd.DataFrame(rows)}).verdict == verdict

@@ -1,0 +1,164 @@
+"""Plans from bags: the estimated task, the checked forecasts, the command."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task
+from sparsetoken.cli import main
+from sparsetoken.planning import Criterion, Outlook, estimate, plan_for_bags
+from sparsetoken.planning.estimate import effective_dimension, strength_behind
+from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
+from sparsetoken.simulation.samplers.tensor import sample_bags
+from sparsetoken.theory import bayes_limit
+from tests.conftest import SHARED
+
+pytestmark = pytest.mark.xdist_group("plan")
+TRUTH = Task(length=10, strength=5.0)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    tokens, labels, _ = sample_bags(TRUTH, 240, 60, seed=2)
+    return tokens, labels
+
+
+@pytest.fixture(scope="module")
+def checked(drawn):
+    """A plan for the drawn bags, checked on fewer learners than usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled", "message_passing"))
+        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3)
+
+
+def test_drawn_bags_give_back_their_task(drawn):
+    """Four standard errors (about one false alarm in 10,000 with exact errors; six groups make them uncertain)."""
+    found = estimate(*drawn)
+    assert found.task.length == 10 and found.task.sparsity == 1 and found.signal_found and not found.remarks
+    assert abs(found.task.strength - 5.0) < 4 * found.strength_error
+    assert 0.02 < found.strength_error < 0.5
+    assert abs(found.task.prevalence - 0.5) < 4 * found.prevalence_error
+    assert found.dimension == pytest.approx(60, rel=0.03)
+
+
+def test_several_signal_tokens_and_scaled_features_are_recognised():
+    """Units of measurement and an offset of every feature change nothing."""
+    truth = Task(length=12, sparsity=2, strength=4.0, prevalence=0.4)
+    tokens, labels, _ = sample_bags(truth, 240, 40, seed=5)
+    scale = np.geomspace(0.01, 100, 40)
+    found = estimate(3.0 * scale + scale * tokens, np.where(labels > 0, "yes", "no"))
+    assert found.task.sparsity == 2
+    assert abs(found.task.strength - 4.0) < 4 * found.strength_error
+
+
+def test_noise_is_not_taken_for_signal():
+    rng = np.random.default_rng(3)
+    found = estimate(rng.standard_normal((60, 6, 30)), np.repeat([0, 1], 30))
+    assert not found.signal_found
+    assert any("no signal" in remark for remark in found.remarks)
+
+
+def test_effective_dimension_counts_independent_directions():
+    rng = np.random.default_rng(1)
+    assert effective_dimension(rng.standard_normal((4000, 50))) == pytest.approx(50, rel=0.03)
+    few = np.mean(
+        [effective_dimension(rng.standard_normal((60, 200)) @ np.diag([1.0] * 20 + [0.0] * 180)) for _ in range(20)]
+    )
+    assert few == pytest.approx(20, rel=0.1)
+    copies = np.repeat(rng.standard_normal((2000, 5)), 8, axis=1)
+    assert effective_dimension(copies) == pytest.approx(5, rel=0.03)
+
+
+def test_strength_behind_inverts_the_theory():
+    task = Task(strength=3.3)
+    seen = 3.3 * bayes_limit(task, 2.0).reachable_overlap ** 0.5
+    assert strength_behind(task.but(strength=1.0), seen, 2.0) == pytest.approx(3.3, rel=0.01)
+
+
+def test_forecasts_hold_on_drawn_bags(checked):
+    """Three (generous) standard errors at six places that share their bags: at most one false alarm in fifty draws of bags."""
+    found = checked
+    assert found.trust == "forecast"
+    assert {check.learner for check in found.checks} == {"pooled", "message_passing"}
+    errors = {(check.learner, check.n): check.measured for check in found.checks}
+    assert errors["pooled", 192] > errors["message_passing", 192]
+    assert [row["n"] for row in found.more if row["learner"] == "pooled"] == [240, 480, 960]
+    for check in found.checks:
+        assert abs(check.forecast - check.measured) < 3 * check.standard_error, check
+        if check.fitted:
+            assert check.calibrated == pytest.approx(check.measured, abs=0.01)
+    text, plain = str(found), json.loads(json.dumps(found.to_dict()))
+    assert "look to the theory like" in text and "Rely on: forecast" in text
+    assert plain["estimate"]["task"]["length"] == 10 and len(plain["checks"]) == 6
+
+
+def test_a_plan_s_settings_make_its_classifier(drawn, checked):
+    """The staged classifier with tuned settings does on fresh bags about what its forecast says (d = 60 is not infinite)."""
+    tokens, labels = drawn
+    settings = Outlook().attention(TRUTH, 4.0)
+    model = staged_classifier(settings, scale=False).fit(tokens, labels)
+    fresh, truth, _ = sample_bags(TRUTH, 2000, 60, seed=2)  # the same seed has the same signal direction
+    error = float(np.mean((model.decision_function(fresh[240:]) > 0) != (truth[240:] > 0)))
+    assert error < 2 * settings.loss
+    assert model.get_params()["split"] == pytest.approx(settings.share)
+    assert checked.plan.classifier().get_params()["sharpness"] == checked.plan.settings.sharpness
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.zeros(40), "two classes"),
+        (np.arange(40) < 5, "at least 12 positive"),
+        (np.zeros(39), "one label a bag"),
+    ],
+)
+def test_estimates_refuse(labels, words):
+    with pytest.raises(ValueError, match=words):
+        estimate(np.random.default_rng(0).standard_normal((40, 3, 5)), labels)
+
+
+def test_plan_command_reads_a_file(drawn, checked, tmp_path, capsys, monkeypatch):
+    import pandas as pd
+
+    given = {}
+
+    def planned(bags, labels, **options):
+        given.update(bags=bags, labels=labels, **options)
+        return checked
+
+    monkeypatch.setattr("sparsetoken.planning.plan_for_bags", planned)
+    tokens, labels = drawn
+    table = pd.DataFrame(tokens.reshape(-1, 60), columns=[f"f{k}" for k in range(60)])
+    table.insert(0, "group", np.repeat(np.arange(240), 10))
+    table.insert(1, "outcome", np.repeat(labels, 10))
+    path, target = tmp_path / "bags.csv.gz", tmp_path / "plan.json"
+    table.to_csv(path, index=False)
+    columns = ["--bag", "group", "--label", "outcome"]
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--from", str(path), *columns, "--ask", "none", "--target", "0.1", "--json", str(target)])
+    assert ended.value.code == 0
+    assert np.allclose(given["bags"].tokens, tokens.reshape(-1, 60)) and np.array_equal(given["labels"], labels)
+    assert given["target"] == 0.1 and given["questions"] == ()
+    assert "Rely on" in capsys.readouterr().out
+    assert json.loads(target.read_text())["estimate"]["n"] == 240
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--from", str(tmp_path / "nothing.csv")])
+    assert ended.value.code == 2
+
+
+@pytest.mark.skipif(not (SHARED / "data" / "musk1.csv.gz").is_file(), reason="no real bags at ../shared/data")
+def test_real_bags_are_forecast_by_calibration(monkeypatch):
+    """Pooling on musk1: a curve calibrated on half of the bags holds on other sizes."""
+    from sparsetoken.bags.files import read_bags
+
+    monkeypatch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled",))
+    held = read_bags(SHARED / "data" / "musk1.csv.gz")
+    found = estimate(held.bags, held.labels)
+    assert found.dimension < 30  # 166 strongly correlated features
+    assert any("correlated" in remark for remark in found.remarks)
+    checks, more = check_forecasts(held.bags, held.labels, found, Criterion(), 5, lambda words: None)
+    assert all(check.agrees(check.calibrated) for check in checks)
+    assert [row["n"] for row in more] == [92, 184, 368]

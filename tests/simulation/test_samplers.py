@@ -1,0 +1,264 @@
+"""The samplers against each other and against the laws they claim.
+
+Statistical tests state their level: a family of m comparisons runs at LEVEL/m each (Bonferroni), so a correct sampler
+fails a family with probability at most LEVEL, and seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sparsetoken import Positions, Task, Training, simulate
+from sparsetoken.simulation.samplers import TensorData, sample_bags
+from sparsetoken.simulation.samplers.labels import draw_labels, sample_count
+from sparsetoken.simulation.samplers.positions import draw_places, subset_law
+from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_flattened, draw_pooled
+from sparsetoken.simulation.samplers.streams import STREAMS, stream
+from sparsetoken.simulation.steps import two_steps
+
+LEVEL = 1e-3
+TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
+TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
+D = 30
+
+
+def least_p_value(one: list[dict], other: list[dict]) -> tuple[float, str]:
+    """Smallest two-sample Kolmogorov-Smirnov p-value over the statistics, times their number."""
+    names = [name for name in one[0] if not math.isnan(one[0][name])]
+    found = [(stats.ks_2samp([r[n] for r in one], [r[n] for r in other]).pvalue * len(names), n) for n in names]
+    return min(found)
+
+
+WEIGHTED = Positions("weighted", weights=(3.0, 1.0, 1.0, 0.0, 2.0, 0.5))
+
+
+@pytest.mark.parametrize("where", [Positions(), Positions("block"), Positions("fixed", places=(4, 1)), WEIGHTED])
+@pytest.mark.parametrize("sparsity", [1, 2])
+def test_places_follow_their_law(where, sparsity):
+    if where.places is not None:
+        where = Positions("fixed", places=where.places[:sparsity])
+    task = TASK.but(sparsity=sparsity, positions=where)
+    count = 20_000
+    drawn = np.sort(draw_places(np.random.default_rng(0), task, count), axis=1)
+    law = subset_law(task)
+    assert law is not None
+    subsets, probability = law
+    assert probability.sum() == pytest.approx(1.0)
+    seen = {tuple(s): 0 for s in np.sort(subsets, axis=1).tolist()}
+    for places in drawn.tolist():
+        seen[tuple(places)] += 1  # a KeyError is a subset that should not occur
+    if len(seen) > 1:
+        assert stats.chisquare(list(seen.values()), probability * count).pvalue > LEVEL
+
+
+def test_weighted_places_are_successive_draws():
+    """Two of three places with weights 1, 2, 3, by hand: P({0, 1}) = 1/6 * 2/5 + 2/6 * 1/4."""
+    law = subset_law(Task(3, 2, positions=Positions("weighted", weights=(1.0, 2.0, 3.0))))
+    assert law is not None
+    probability = dict(zip(map(tuple, law[0].tolist()), law[1]))
+    assert probability[(0, 1)] == pytest.approx(1 / 6 * 2 / 5 + 2 / 6 * 1 / 4)
+
+
+def test_too_many_subsets_are_not_listed():
+    assert subset_law(Task(60, 30)) is None
+    assert subset_law(Task(60, 10, positions=Positions("weighted", weights=(1.0,) * 60))) is None
+
+
+def test_tokens_are_what_the_task_says():
+    task = TASK.but(positions=Positions("fixed", places=(3, 5)))
+    tokens, labels, signal = sample_bags(task, 400, 20, 7)
+    assert np.linalg.norm(signal) == pytest.approx(1.0)
+    noise = tokens.copy()
+    noise[np.ix_(labels > 0, [3, 5])] -= task.strength * signal
+    assert stats.kstest(noise.ravel()[:20_000], "norm").pvalue > LEVEL
+    share = (labels > 0).mean()
+    assert abs(share - task.prevalence) < 4 * math.sqrt(0.4 * 0.6 / 400)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 10**6])
+def test_chunks_change_nothing(chunk):
+    """Not by a bit: steps, features and results are equal for every chunk size."""
+    data = [TensorData(TASK, 150, 40, 3, "1", chunk=c) for c in (None, chunk)]
+    query = np.random.default_rng(0).standard_normal(40)
+    for method in ("means", "flattened"):
+        assert np.array_equal(*(getattr(d, method)() for d in data))
+    assert np.array_equal(*(d.attended(query, None) for d in data))
+    results = [simulate(TASK, TRAINING, D, 5, sampler="tensor", chunk=c) for c in (None, chunk)]
+    assert results[0] == results[1]
+
+
+def test_redrawn_tokens_are_the_same_tokens(monkeypatch):
+    """A data set too large to keep is drawn anew on every pass, with the same numbers."""
+    kept = simulate(TASK, TRAINING, D, 5, sampler="tensor")
+    monkeypatch.setattr("sparsetoken.simulation.samplers.tensor.KEPT_NUMBERS", 0)
+    data = TensorData(TASK, 150, 40, 3, "1")
+    passes = [np.concatenate([tokens for _, tokens in data.blocks()]) for _ in range(2)]
+    assert data._kept is None and np.array_equal(*passes)
+    assert simulate(TASK, TRAINING, D, 5, sampler="tensor") == kept
+
+
+def test_memory_stays_bounded():
+    """Five times the bags, the same peak: 64 bags of 16 x 512 are 4 MB at a time, out of 63 MB and 315 MB."""
+    import tracemalloc
+
+    peaks = []
+    for count in (960, 4800):
+        data = TensorData(Task(length=16), count, 512, 0, "1")
+        data._kept = None
+        tracemalloc.start()
+        total = 0.0
+        for tokens in data._drawn():
+            total += float(tokens[0, 0, 0])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert max(peaks) < 20e6 and peaks[1] < 1.5 * peaks[0]
+
+
+def test_streams_are_distinct_and_reproducible():
+    first = {name: stream(1, name).standard_normal() for name in STREAMS}
+    assert len(set(first.values())) == len(STREAMS)
+    assert first == {name: stream(1, name).standard_normal() for name in STREAMS}
+    assert first["signal"] != stream(2, "signal").standard_normal()
+
+
+def test_one_class_is_an_error():
+    rare = TASK.but(prevalence=1e-9)
+    with pytest.raises(ValueError, match=r"^D0 holds only negative samples \(60 of them, prevalence 1e-09\)"):
+        two_steps(rare, TRAINING, D, 0)
+    with pytest.raises(ValueError, match="D1 holds only positive samples"):
+        simulate(TASK.but(prevalence=1 - 1e-9), TRAINING, D, 0, model="pooled")
+    with pytest.raises(ValueError, match="D0 holds only"):
+        simulate(rare, TRAINING, D, 0, sampler="tensor")
+    with pytest.raises(ValueError, match=r"alpha1 = 0\.01 gives 0 samples at d = 30"):
+        sample_count("alpha1", 0.01, 30)
+
+
+def steps_of(sampler: str, task: Task, trials: int) -> list[dict]:
+    offset = 10_000 if sampler == "tensor" else 0
+    names = ("cos_w", "cos_q", "norm_w", "norm_q", "bias", "overlap_q")
+    rows = []
+    for seed in range(trials):
+        found = two_steps(task, TRAINING, D, seed + offset, sampler)
+        row = {name: getattr(found, name) for name in names}
+        rows.append(row | {"cos_wq": found.readout @ found.query / (found.norm_w * found.norm_q)})
+    return rows
+
+
+@pytest.mark.parametrize(
+    "task", [TASK, Task(2, 1, 2.0), Task(3, 3, 1.0), Task(12, 1, 0.0), TASK.but(positions="block")], ids=repr
+)
+def test_two_steps_have_the_same_law(task):
+    p, name = least_p_value(steps_of("reduced", task, 400), steps_of("tensor", task, 400))
+    assert p > LEVEL, name
+
+
+def test_the_comparison_can_fail():
+    """400 trials a side notice a signal that is a tenth too strong."""
+    p, _ = least_p_value(steps_of("reduced", TASK.but(strength=3.3), 400), steps_of("tensor", TASK, 400))
+    assert p < LEVEL
+
+
+def feature_statistics(x: np.ndarray, special: np.ndarray, y: np.ndarray) -> list[dict]:
+    """What a rotation cannot change, for pairs of samples: special coordinates, norms, inner products."""
+    rows = []
+    for i in range(0, len(y) - 1, 2):
+        row = {f"axis{k}": special[i, k] for k in range(special.shape[1])}
+        rows.append(row | {"norm": x[i] @ x[i], "inner": x[i] @ x[i + 1], "label": y[i]})
+    return rows
+
+
+def gather(make: Callable[[int], list[dict]], trials: int, offset: int = 0) -> list[dict]:
+    return [row for seed in range(trials) for row in make(seed + offset)]
+
+
+def by_class(rows: list[dict]) -> list[list[dict]]:
+    return [[{n: v for n, v in r.items() if n != "label"} for r in rows if r["label"] == y] for y in (-1.0, 1.0)]
+
+
+@pytest.mark.parametrize("kind", ["pooled", "vectorized", "attention", "elementwise"])
+@pytest.mark.parametrize("count", [9, 60])  # fewer and more samples than dimensions
+def test_features_have_the_same_law(kind, count):
+    d, cosine, sharpness = 20, 0.7, 1.3
+    task = TASK.but(positions=WEIGHTED)
+    activation = np.tanh if kind == "elementwise" else None
+
+    def reduced(seed: int) -> list[dict]:
+        y = draw_labels(task, count, seed, "_test")  # a test set may hold one class only
+        if kind == "pooled":
+            x = draw_pooled(task, y, d, seed)
+        elif kind == "vectorized":
+            x = draw_flattened(task, y, d, seed)
+        else:
+            x = draw_attended(task, y, d, seed, cosine, sharpness, activation)
+        special = {"pooled": 1, "vectorized": task.length}.get(kind, 2)
+        return feature_statistics(x, x[:, :special], y)
+
+    def tensor(seed: int) -> list[dict]:
+        data = TensorData(task, count, d, seed, "_test")
+        xi = data.signal
+        if kind == "pooled":
+            x = data.means()
+            return feature_statistics(x, (x @ xi)[:, None], data.labels)
+        if kind == "vectorized":
+            x = data.flattened()
+            return feature_statistics(x, x.reshape(count, -1, d) @ xi, data.labels)
+        u = np.random.default_rng(seed).standard_normal(d)
+        u -= (u @ xi) * xi
+        q_hat = cosine * xi + math.sqrt(1 - cosine**2) * u / np.linalg.norm(u)
+        u = (xi - cosine * q_hat) / math.sqrt(1 - cosine**2)
+        x = data.attended(sharpness * q_hat, activation)
+        return feature_statistics(x, x @ np.stack([q_hat, u], axis=1), data.labels)
+
+    trials = 900 // count
+    pairs = zip(by_class(gather(reduced, trials)), by_class(gather(tensor, trials, 10_000)))
+    for one, other in pairs:
+        p, name = least_p_value(one, other)
+        assert p > LEVEL, name
+
+
+def test_bulk_rows_below_and_above_the_dimension():
+    rng = np.random.default_rng(0)
+    assert draw_bulk(rng, 5, 100).shape == (5, 5) and draw_bulk(rng, 100, 5).shape == (100, 5)
+    grams = np.array([(lambda x: x @ x.T)(draw_bulk(rng, 4, 7)) for _ in range(4000)])
+    expected = np.array([(lambda x: x @ x.T)(rng.standard_normal((4, 7))) for _ in range(4000)])
+    for i, j in ((0, 0), (3, 3), (0, 3), (2, 1)):
+        assert stats.ks_2samp(grams[:, i, j], expected[:, i, j]).pvalue > LEVEL / 4
+
+
+FIELDS = ("test_error", "train_loss", "train_error", "norm_w", "bias", "cos_readout", "auc", "cos_q")
+
+
+def results_of(sampler: str, trials: int, training: Training = TRAINING, task: Task = TASK, **options) -> list[dict]:
+    offset = 10_000 if sampler == "tensor" else 0
+    found = [simulate(task, training, D, seed + offset, sampler=sampler, **options) for seed in range(trials)]
+    return [{name: getattr(one, name) for name in FIELDS} for one in found]
+
+
+@pytest.mark.parametrize(
+    ("model", "training"),
+    [
+        ("attention", TRAINING),
+        ("attention", TRAINING.but(loss="square", alpha1=0.6)),
+        ("elementwise", TRAINING),
+        ("pooled", TRAINING.but(loss="smoothed_hinge", alpha1=0.6)),
+        ("pooled", TRAINING),
+        ("vectorized", TRAINING),
+        ("vectorized", TRAINING.but(alpha1=8.0, ridge=0.1)),
+    ],
+)
+def test_results_have_the_same_law(model, training, monkeypatch):
+    monkeypatch.setattr(
+        "sparsetoken.simulation.measures.MOST_POINTS", 2**9
+    )  # integration errors stay far below the spread of trials
+    task = TASK.but(positions=WEIGHTED)
+    trials = 150
+    p, name = least_p_value(
+        results_of("reduced", trials, training, task, model=model),
+        results_of("tensor", trials, training, task, model=model),
+    )
+    assert p > LEVEL, name

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task, Training
+from sparsetoken.simulation.samplers import TensorData
+from sparsetoken.simulation.steps import steps_on, two_steps
+from sparsetoken.theory.alignment import alignment
+
+TASK = Task(length=10, sparsity=3, strength=6.0, prevalence=0.2)
+TRAINING = Training(eta_w=0.5, eta_b=0.5, eta_q=0.5)
+NAMES = ("cos_w", "norm_w", "bias", "overlap_q", "norm_q", "cos_q")
+
+
+@pytest.mark.parametrize("loss", ["logistic", "square", "smoothed_hinge"])
+def test_steps_are_gradients(loss):
+    """w1, b1 and q2 by automatic differentiation of the loss of the attention classifier itself."""
+    import jax
+    import jax.numpy as jnp
+
+    training = Training(loss, eta_w=0.7, eta_b=0.3, eta_q=1.9, beta=1.4)
+    task = Task(5, 2, 2.0, 0.4)
+    data = TensorData(task, 30, 8, 1, "0")
+    x, y = data.flattened().reshape(30, 5, 8), data.labels
+    found = steps_on(data, training)
+    with jax.enable_x64(True):
+        x, y = jnp.asarray(x), jnp.asarray(y)
+
+        def mean_loss(q, w, b):
+            p = jax.nn.softmax(training.beta * x @ q, axis=1)
+            return training.loss_function.value(jnp.einsum("nl,nld,d->n", p, x, w) + b, y).mean()
+
+        zero = jnp.zeros(8)
+        gq, gw, gb = jax.grad(mean_loss, (0, 1, 2))(zero, zero, 0.0)
+        assert not np.any(gq)
+        w1, b1 = -training.eta_w * gw, -training.eta_b * gb
+        q2 = -training.eta_q * jax.grad(mean_loss)(zero, w1, b1)
+    np.testing.assert_allclose(found.readout, w1, rtol=1e-11, atol=1e-14)
+    assert found.bias == pytest.approx(float(b1), rel=1e-12)
+    np.testing.assert_allclose(found.query, q2, rtol=1e-11, atol=1e-14)
+    assert found.cos_q == pytest.approx(found.query @ data.signal / np.linalg.norm(found.query))
+    assert found.overlap_q == pytest.approx(found.cos_q * found.norm_q)
+
+
+@pytest.mark.parametrize("alpha0", [0.5, 4.0])
+def test_reference_cosines(reference_cases, alpha0):
+    """Ten trials at d = 1000: the mean is within three standard errors of the limit (a correct one fails 1 in 50)."""
+    case = next(
+        c["expect"]
+        for c in reference_cases
+        if c["function"] == "theory.alignment" and c["task"]["sparsity"] == 3 and c["training"]["alpha0"] == alpha0
+    )
+    found = [two_steps(TASK, TRAINING.but(alpha0=alpha0), 1000, seed).cos_q for seed in range(10)]
+    error = np.std(found, ddof=1) / math.sqrt(10)
+    assert abs(np.mean(found) - case["cos_q"]) < 3 * error
+
+
+@pytest.mark.parametrize(
+    ("task", "training"),
+    [
+        (TASK, TRAINING.but(alpha0=0.5)),
+        (TASK, TRAINING.but(alpha0=4.0)),
+        (Task(), Training("square", eta_q=1.0)),
+        (Task(40, 2, 2.0, 0.1), Training(alpha0=3.0, eta_b=0.0, eta_q=1.0)),  # anti-aligned
+    ],
+)
+def test_large_dimension_meets_theory(task, training):
+    """At d = 40,000 every number is within 5 standard errors of its limit; errors from 12 trials.
+
+    Finite-size bias is O(1/d), a hundredth of an error here. A correct program fails one of the 24 comparisons with
+    probability 24 P(|t_11| > 5) = 1%.
+    """
+    limit = alignment(task, training)
+    found = [two_steps(task, training, 40_000, seed) for seed in range(12)]
+    for name in NAMES:
+        values = np.array([getattr(f, name) for f in found])
+        error = values.std(ddof=1) / math.sqrt(len(values))
+        assert abs(values.mean() - getattr(limit, name)) <= 5 * error + 1e-12, name
+
+
+def test_a_million_dimensions():
+    found = two_steps(TASK, TRAINING.but(alpha0=4.0), 1_000_000, 0)
+    limit = alignment(TASK, TRAINING.but(alpha0=4.0))
+    assert found.n0 == 4_000_000
+    for name in NAMES:  # fluctuations are of relative order 1/sqrt(d) = 0.001
+        assert getattr(found, name) == pytest.approx(getattr(limit, name), rel=0.01), name
+
+
+def test_edges():
+    one_token = two_steps(Task(1, 1), Training(), 50, 0)
+    assert one_token.norm_q == 0.0 and math.isnan(one_token.cos_q) and one_token.norm_w > 0
+    frozen = two_steps(Task(), Training(eta_w=0.0), 50, 0)
+    assert frozen.norm_w == frozen.norm_q == 0.0
+    assert two_steps(Task(), Training(eta_w=0.0), 50, 0, "tensor").norm_q == 0.0
+    first, second = two_steps(Task(), Training(), 50, 3), two_steps(Task(), Training(), 50, 3)
+    assert np.array_equal(first.query, second.query)
+    assert two_steps(Task(), Training(), 50, 4).cos_q != first.cos_q
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sampler": "magic"}, "sampler must be one of reduced, tensor, got 'magic'"),
+        ({"d": 1}, "d must be a whole number >= 2"),
+        ({"seed": -1}, "seed must be a whole number >= 0"),
+        ({"seed": 0.5}, "seed must be a whole number >= 0"),
+        ({"training": Training(alpha0=0.001)}, "alpha0"),
+    ],
+)
+def test_bad_input(change, message):
+    good = {"task": Task(), "training": Training(), "d": 100, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        two_steps(**(good | change))

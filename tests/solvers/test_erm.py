@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from sparsetoken.losses import LOSSES, Loss, get_loss
+from sparsetoken.solvers.erm import ERMResult, fit_erm
+
+
+def features(n: int, d: int, seed: int = 0, shift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping clouds of unequal spread, 40% positive."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+    x = rng.standard_normal((n, d)) * np.sqrt(rng.uniform(0.1, 1.0, n))[:, None]
+    x[:, 0] += shift * (y + 1)
+    return x, y
+
+
+def gradient(x, y, w, b, ridge, loss, p=None, fit_bias=True):
+    """||grad F|| / (ridge ||w||), written out anew."""
+    p = np.full(len(y), 1 / len(y)) if p is None else p
+    r = p * get_loss(loss).slope(x @ w + b, y)
+    g = np.append(x.T @ r + ridge * w, r.sum() if fit_bias else 0.0)
+    return np.linalg.norm(g) / (ridge * np.linalg.norm(w))
+
+
+SHAPES = [(300, 40), (120, 100), (60, 200), (40, 41)]
+RIDGES = [1e-1, 1e-3, 1e-5, 1e-8]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ridge", RIDGES)
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_reaches_the_minimum(loss, ridge, shape):
+    """The objective is convex: a vanishing gradient is the minimum. Separable data (n < d) included."""
+    x, y = features(*shape)
+    fit = fit_erm(x, y, ridge, loss, tolerance=1e-6)
+    assert fit.converged
+    measured = gradient(x, y, fit.coef, fit.bias, ridge, loss)
+    assert measured <= 1e-6 or fit.stopped == "precision"
+    assert measured <= 1e-4
+    np.testing.assert_allclose(fit.gradient_norm, measured, rtol=0.1, atol=1e-8)
+    z = x @ fit.coef + fit.bias
+    expected = get_loss(loss).value(z, y).mean() + 0.5 * ridge * fit.coef @ fit.coef
+    assert fit.value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ridge", [1e-1, 1e-3, 1e-5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_agrees_with_scikit_learn(shape, ridge, weighted):
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = features(*shape)
+    n = len(y)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, n) if weighted else None
+    total = n if weight is None else weight.sum()
+    oracle = LogisticRegression(C=1 / (ridge * total), solver="newton-cholesky", tol=1e-12, max_iter=500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at this tolerance it reports rounding errors
+        oracle.fit(x, y, sample_weight=weight)
+    fit = fit_erm(x, y, ridge, sample_weight=weight, tolerance=1e-9)
+    np.testing.assert_allclose(fit.coef, oracle.coef_[0], rtol=1e-5, atol=1e-6 * np.abs(oracle.coef_).max())
+    assert fit.bias == pytest.approx(oracle.intercept_[0], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (60, 200)])
+@pytest.mark.parametrize("fit_bias", [True, False])
+def test_square_loss_solves_the_normal_equations(shape, fit_bias):
+    x, y = features(*shape)
+    n, d = x.shape
+    ridge = 1e-3
+    a = np.hstack([x, np.ones((n, 1))]) if fit_bias else x
+    penalty = ridge * np.diag(np.append(np.ones(d), np.zeros(a.shape[1] - d)))
+    exact = np.linalg.solve(a.T @ a / n + penalty, a.T @ y / n)
+    fit = fit_erm(x, y, ridge, "square", fit_bias=fit_bias, tolerance=1e-10)
+    np.testing.assert_allclose(fit.coef, exact[:d], rtol=1e-7, atol=1e-9)
+    assert fit.bias == pytest.approx(exact[d] if fit_bias else 0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_whole_number_weights_are_repeated_samples(loss):
+    x, y = features(80, 30)
+    counts = np.random.default_rng(2).integers(0, 4, len(y))
+    weighted = fit_erm(x, y, 1e-3, loss, sample_weight=counts, tolerance=1e-9)
+    repeated = fit_erm(np.repeat(x, counts, axis=0), np.repeat(y, counts), 1e-3, loss, tolerance=1e-9)
+    np.testing.assert_allclose(weighted.coef, repeated.coef, rtol=1e-5, atol=1e-7)
+    scaled = fit_erm(x, y, 1e-3, loss, sample_weight=7.5 * counts, tolerance=1e-9)
+    np.testing.assert_allclose(weighted.coef, scaled.coef, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (60, 200)])
+def test_single_precision_features_get_double_precision_answers(shape):
+    x, y = features(*shape)
+    x32 = x.astype(np.float32)
+    single = fit_erm(x32, y, 1e-5, tolerance=1e-8)
+    double = fit_erm(x32.astype(np.float64), y, 1e-5, tolerance=1e-8)
+    assert single.gradient_norm < 1e-8
+    np.testing.assert_allclose(single.coef, double.coef, rtol=1e-6, atol=1e-8)
+
+
+def test_memory_order_does_not_matter():
+    x, y = features(200, 50)
+    reference = fit_erm(x, y, 1e-4, tolerance=1e-9).coef
+    padded = np.zeros((200, 100))
+    padded[:, ::2] = x
+    for same in (np.asfortranarray(x), padded[:, ::2]):
+        np.testing.assert_allclose(fit_erm(same, y, 1e-4, tolerance=1e-9).coef, reference, rtol=1e-6, atol=1e-9)
+
+
+def test_warm_start_saves_work():
+    x, y = features(300, 100)
+    cold = fit_erm(x, y, 1e-4)
+    warm = fit_erm(x, y, 0.9e-4, start=cold)
+    from_zero = fit_erm(x, y, 0.9e-4)
+    assert warm.iterations < from_zero.iterations
+    np.testing.assert_allclose(warm.coef, from_zero.coef, rtol=1e-5, atol=1e-6)
+    again = fit_erm(x, y, 1e-4, start=(cold.coef, cold.bias))
+    assert again.iterations == 0
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda x: np.vstack([x, x]),  # every sample twice
+        lambda x: np.hstack([x, x[:, :7], np.zeros((len(x), 3))]),  # repeated and constant features
+        lambda x: x * np.geomspace(1e-6, 1e6, x.shape[1]),  # unequal units
+        lambda x: x[:, :1],  # one feature
+    ],
+    ids=["duplicates", "collinear", "units", "one"],
+)
+@pytest.mark.parametrize("shape", [(150, 20), (30, 90)])
+@pytest.mark.parametrize("ridge", [1e-2, 1e-6])
+def test_ill_posed_features(spoil, shape, ridge):
+    x, y = features(*shape)
+    x = spoil(x)
+    y = np.resize(y, len(x))
+    fit = fit_erm(x, y, ridge, tolerance=1e-5)
+    assert fit.converged
+    # Rounding of the sums sum_i p_i l'_i x_i bounds what any method can reach.
+    noise = np.finfo(float).eps * np.linalg.norm(np.abs(x).max(axis=0)) / (ridge * np.linalg.norm(fit.coef))
+    assert gradient(x, y, fit.coef, fit.bias, ridge, "logistic") <= 1e-5 + 200 * noise
+
+
+@pytest.mark.parametrize("shape", [(150, 20), (30, 90)])
+@pytest.mark.parametrize("ridge", [1e-2, 1e-6])
+def test_far_from_the_origin(shape, ridge):
+    """The bias is free, so moving all features by a constant changes only the bias."""
+    x, y = features(*shape)
+    here = fit_erm(x, y, ridge)
+    offset = np.linspace(1e4, 3e4, x.shape[1])
+    there = fit_erm(x + offset, y, ridge)
+    assert there.converged
+    np.testing.assert_allclose(there.coef, here.coef, rtol=1e-5, atol=1e-5 * np.abs(here.coef).max())
+    assert there.bias + offset @ there.coef == pytest.approx(here.bias, rel=1e-4)
+
+
+def test_no_features_worth_a_weight():
+    y = np.array([1.0, 1.0, 1.0, -1.0])
+    fit = fit_erm(np.zeros((4, 3)), y, 0.1)
+    assert not np.any(fit.coef)
+    assert fit.bias == pytest.approx(np.log(3), rel=1e-6)
+
+
+def test_zero_ridge():
+    x, y = features(400, 10)
+    fit = fit_erm(x, y, 0.0)
+    r = get_loss("logistic").slope(x @ fit.coef + fit.bias, y) / len(y)
+    assert fit.converged and np.abs(x.T @ r).max() < 1e-7
+    separable = fit_erm(x, np.sign(x[:, 0] - 0.3), 0.0, max_iterations=30)
+    assert separable.stopped == "iterations" and not separable.converged
+
+
+def test_a_loss_of_ones_own():
+    class Exponential(Loss):
+        """exp(-m) for m >= 0, continued by its second-order expansion: convex, smooth, unbounded curvature range."""
+
+        name = "exponential"
+
+        def value(self, z, y):
+            m = y * z
+            return np.where(m > 0, np.exp(-np.maximum(m, 0)), 1 - m + m**2 / 2)
+
+        def slope(self, z, y):
+            m = y * z
+            return y * np.where(m > 0, -np.exp(-np.maximum(m, 0)), m - 1)
+
+        def curvature(self, z, y):
+            m = y * z
+            return np.where(m > 0, np.exp(-np.maximum(m, 0)), 1.0)
+
+    for shape in SHAPES:
+        x, y = features(*shape)
+        fit = fit_erm(x, y, 1e-4, Exponential(), tolerance=1e-6)
+        assert gradient(x, y, fit.coef, fit.bias, 1e-4, Exponential()) < 1e-6
+
+
+def test_stops_when_told():
+    x, y = features(300, 100)
+    fit = fit_erm(x, y, 1e-5, max_iterations=2)
+    assert fit.stopped == "iterations" and fit.iterations == 2 and fit.gradient_norm > 1e-7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": np.zeros((0, 3))}, "features must be"),
+        ({"features": np.zeros(3)}, "features must be"),
+        ({"features": np.full((4, 2), np.nan)}, "features must be finite"),
+        ({"labels": [1, 1, -1]}, "labels must hold one label a sample"),
+        ({"labels": [1, 0, 1, 0]}, "labels must be -1 or"),
+        ({"ridge": -1.0}, "ridge must be"),
+        ({"ridge": np.nan}, "ridge must be"),
+        ({"loss": "hinge"}, "loss must be"),
+        ({"tolerance": 0.0}, "tolerance must be"),
+        ({"sample_weight": [1, 1, 1]}, "sample_weight must hold"),
+        ({"sample_weight": [0, 0, 0, 0]}, "sample_weight must hold"),
+        ({"sample_weight": [1, 1, 1, -1]}, "sample_weight must hold"),
+        ({"start": (np.zeros(5), 0.0)}, "start must be 2"),
+        ({"max_iterations": 0}, "max_iterations must be"),
+    ],
+)
+def test_bad_input(change, message):
+    good = {"features": np.arange(8.0).reshape(4, 2), "labels": [1, -1, 1, -1], "ridge": 0.1}
+    assert isinstance(fit_erm(**good), ERMResult)
+    with pytest.raises(ValueError, match=message):
+        fit_erm(**(good | change))
+
+
+def test_leaves_thread_settings_and_inputs_alone():
+    x, y = features(100, 20)
+    before = x.copy(), [pool["num_threads"] for pool in threadpool_info()]
+    x.flags.writeable = False
+    fit_erm(x, y, 1e-3)
+    assert np.array_equal(x, before[0])
+    assert [pool["num_threads"] for pool in threadpool_info()] == before[1]

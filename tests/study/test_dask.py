@@ -1,0 +1,80 @@
+"""The Dask executor, against a real local cluster, with a worker killed in the middle of the run."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from sparsetoken.study import Grid, Store, open_executor, run_study, run_trials
+from sparsetoken.study.executor import ExecutorError
+from sparsetoken.study.worker import load_source
+
+distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
+
+pytestmark = pytest.mark.xdist_group("dask")  # one cluster for all of them
+
+SOURCE = str(Path(__file__).with_name("toy.py"))
+STUDY = load_source(SOURCE).study
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options, host="127.0.0.1") as made:
+        yield made
+
+
+def test_dask_gives_the_same_tables(cluster, tmp_path):
+    with Store(tmp_path / "1.sqlite") as store, open_executor(workers=1) as pool:
+        alone, _ = run_study(STUDY, store, pool)
+    with Store(tmp_path / "2.sqlite") as store, open_executor("dask", scheduler=cluster.scheduler_address) as pool:
+        many, summary = run_study(STUDY, store, pool)
+    assert summary.done == 15
+    for name, table in alone.items():
+        pd.testing.assert_frame_equal(table, many[name])
+
+
+def test_failures_on_dask_are_rows(cluster, tmp_path):
+    marker = tmp_path / "marker"
+    marker.touch()
+    trials = Grid("t", "flaky", {"marker": str(marker)}, {"x": [1.0, 2.0, 3.0]}, source=SOURCE).trials()
+    with Store(tmp_path / "s.sqlite") as store, open_executor("dask", scheduler=cluster.scheduler_address) as pool:
+        summary = run_trials(trials, store, pool)
+        assert (summary.done, len(summary.failed)) == (2, 1)
+        assert "the sensor is wet" in store.rows(status="failed")[0].traceback
+
+
+def test_a_worker_killed_in_mid_run(cluster, tmp_path):
+    log = tmp_path / "log"
+    fixed = {"pause": 0.1, "log": str(log)}
+    trials = Grid("t", "toy", fixed, {"x": [float(x) for x in range(8)]}, repeats=3, source=SOURCE).trials()
+    victim = next(iter(cluster.workers.values())).pid
+
+    def kill_when_under_way():
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (not log.exists() or len(log.read_text().splitlines()) < 4):
+            time.sleep(0.01)
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_when_under_way)
+    killer.start()
+    with Store(tmp_path / "s.sqlite") as store, open_executor("dask", scheduler=cluster.scheduler_address) as pool:
+        summary = run_trials(trials, store, pool)
+        killer.join()
+        rows = store.rows()
+    assert (summary.total, summary.done, summary.failed) == (24, 24, [])
+    assert len(rows) == 24 and {row.status for row in rows} == {"done"}
+    assert victim not in [worker.pid for worker in cluster.workers.values()]
+
+
+def test_no_scheduler_is_one_clear_error():
+    from sparsetoken.study.executor import DaskExecutor
+
+    with pytest.raises(ExecutorError, match="no Dask scheduler answers at tcp://127"):
+        DaskExecutor("tcp://127.0.0.1:9", timeout=0.5)
+    with pytest.raises(ExecutorError, match="no Dask scheduler answers at nonsense"):
+        DaskExecutor("nonsense://x", timeout=0.5)

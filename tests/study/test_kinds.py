@@ -1,0 +1,126 @@
+"""The package's own kinds of trial: certified separability, margins, curves, and the numbers they must agree on."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from sparsetoken.study import Trial
+from sparsetoken.study.kinds.simulation import separable
+from sparsetoken.study.registry import get_kind
+from sparsetoken.task import Task, Training
+
+
+def call(kind, **arguments):
+    return get_kind(kind).call(Trial.of(kind, **arguments).arguments)
+
+
+def separable_by_linear_program(x, y):
+    n, p = x.shape
+    left = -(y[:, None] * np.hstack([x, np.ones((n, 1))]))
+    found = linprog(np.zeros(p + 1), left, -np.ones(n), bounds=(None, None), method="highs")
+    assert found.status in (0, 2)  # solved, or proved infeasible
+    return found.status == 0
+
+
+def test_separability_agrees_with_a_linear_program():
+    """n = 2 (p + 1) = 22 is where about half of the draws are separable, so both answers occur."""
+    answers = []
+    for n in (18, 22, 26, 34):
+        for seed in range(12):
+            rng = np.random.default_rng([n, seed])
+            x, y = rng.standard_normal((n, 10)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+            answers.append(separable(x, y))
+            assert answers[-1] == separable_by_linear_program(x, y)
+    assert 10 < sum(answers) < 38
+
+
+def test_separability_is_scale_free_and_sees_tiny_margins():
+    x = np.array([[0.0], [1.0], [1.0 + 1e-4], [2.0]])
+    y = np.array([-1.0, -1.0, 1.0, 1.0])
+    assert separable(x, y) and separable(1e-3 * x, y) and separable(1e3 * x, y)
+    assert not separable(x, np.array([-1.0, 1.0, -1.0, 1.0]))
+
+
+def test_the_separability_threshold_is_where_prefixes_stop_being_separable():
+    arguments = {"d": 8, "alpha_high": 8.0, "model": "pooled", "strength": 3.0}
+    for seed in range(4):
+        found = call("separability", **arguments, seed=seed)
+        assert found["n_star"] == round(found["alpha_star"] * 8)
+        assert 8 <= found["n_star"] < 64  # d + 1 points in general position are always separable
+    with pytest.raises(ValueError, match="still separable"):
+        call("separability", **{**arguments, "alpha_high": 1.0})
+
+
+def test_pooled_noise_has_covers_capacity():
+    """No signal, balanced classes: P(n* >= 2(d+1)) is 1/2; 60 draws, so 30 +- 5 x 3.9 (error rate 1e-6)."""
+    d = 12
+    draws = [
+        call("separability", d=d, alpha_high=8.0, model="pooled", strength=0.0, seed=s)["n_star"] for s in range(60)
+    ]
+    assert abs(sum(n >= 2 * (d + 1) for n in draws) - 30) < 20
+
+
+def test_unknown_models_are_refused():
+    with pytest.raises(ValueError, match="model must be one of"):
+        call("readout", d=20, alpha=2.0, model="magic")
+    with pytest.raises(ValueError, match="model must be one of"):
+        call("capacity", model="magic")
+
+
+@pytest.mark.parametrize("model", ["attention", "pooled", "vectorized", "elementwise"])
+def test_readout_trials_are_reproducible_and_sane(model):
+    arguments = {"d": 30, "alpha": 4.0, "ridge": 1e-2, "model": model, "cosine": 0.9, "sharpness": 2.0, "seed": 3}
+    first, again = call("readout", **arguments), call("readout", **arguments)
+    assert first == again
+    assert 0 < first["test_error"] < 0.5
+    assert first["train_error"] <= first["test_error"]
+
+
+def test_margins_of_a_trial_are_shares():
+    rows = call("margins", d=40, alpha=4.0, low=-2.0, high=6.0, bins=8, cosine=0.9, sharpness=2.0)
+    assert len(rows) == 8
+    for name in ("train_share", "test_share"):
+        assert sum(row[name] for row in rows) == pytest.approx(1.0)
+        assert min(row[name] for row in rows) >= 0
+
+
+def test_predicted_margins_below_zero_are_the_predicted_errors():
+    law = {"alpha": 4.0, "ridge": 1e-2, "cosine": 0.9, "sharpness": 2.0}
+    rows = call("margins_theory", **law, low=-4.0, high=8.0, bins=12)
+    (found,) = call("readout_theory", **{**law, "alpha": [4.0]})
+    below = {name: sum(row[f"{name}_share"] for row in rows if row["bin"] < 4) for name in ("train", "test")}
+    assert below["test"] == pytest.approx(found["test_error"], rel=0.01)
+    assert below["train"] == pytest.approx(found["train_error"], rel=0.05)
+
+
+def test_a_curve_of_forecasts_is_made_of_forecasts():
+    fixed = {"model": "pooled", "ridge": 1e-2}
+    curve = call("forecast_curve", **fixed, over="alpha1", values=[1.0, 2.0])
+    points = [call("forecast", **fixed, alpha1=a) for a in (1.0, 2.0)]
+    assert [row["alpha1"] for row in curve] == [1.0, 2.0]
+    for row, point in zip(curve, points):
+        assert row["test_error"] == pytest.approx(point["test_error"], abs=1e-6)
+
+
+def test_sharpness_sets_the_query_step():
+    from sparsetoken.study.kinds.simulation import with_sharpness
+    from sparsetoken.theory import alignment
+
+    task, training = Task(), Training()
+    assert alignment(task, with_sharpness(task, training, 3.5)).sharpness == pytest.approx(3.5)
+    assert with_sharpness(task, training, None) == training
+
+
+@pytest.mark.parametrize("mechanism", ["pooled", "hardmax", "bayes", "attention", "elementwise"])
+def test_strength_needed_gives_the_target_error(mechanism):
+    from sparsetoken.theory import oracle
+
+    needed = call("known_strength", length=20, mechanism=mechanism, guess=3.0, points=1024)["strength_needed"]
+    errors = oracle(Task(20, 1, needed, 0.5), sharpness=1.0, points=1024).to_dict()
+    assert errors[mechanism] == pytest.approx(0.1, abs=0.003)
+
+
+def test_message_passing_trial():
+    found = call("message_passing", d=60, alpha=4.0, test_samples=2000)
+    assert found["overlap"] > 0.8 and found["test_error"] < 0.06
+    assert found["expected_overlap"] == pytest.approx(found["overlap"], abs=0.1)

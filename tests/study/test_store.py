@@ -1,0 +1,226 @@
+"""The store: keys, reuse, failures, and what happens to it when things go wrong."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetoken.study import Grid, Store, StoreError, Trial
+from sparsetoken.study.registry import stream_seed
+from sparsetoken.study.tables import extrapolate, summarise, tidy, write_bytes, write_table
+from sparsetoken.study.worker import load_source
+
+SOURCE = str(Path(__file__).with_name("toy.py"))
+load_source(SOURCE)
+
+
+def toy(x=1.0, seed=0):
+    return Trial.of("toy", SOURCE, x=x, seed=seed)
+
+
+def outcome(**result):
+    return {"result": result, "traceback": None, "seconds": 0.5, "cpu_seconds": 0.4}
+
+
+FAILURE = {"result": None, "traceback": "Traceback: it broke", "seconds": 0.1, "cpu_seconds": 0.1}
+
+
+def test_the_key_is_the_full_specification():
+    assert toy().key == Trial.of("toy", x=1.0).key  # defaults are part of it, given or not
+    assert len({toy().key, toy(x=2.0).key, toy(seed=1).key}) == 3
+    assert toy().key == Trial.of("toy", x=np.float64(1.0), pause=0.0, log="").key
+
+
+def test_a_new_version_is_a_new_key(monkeypatch):
+    from sparsetoken.study import registry
+
+    before, kind = toy().key, registry.get_kind("toy")
+    monkeypatch.setitem(registry._KINDS, "toy", registry.TrialKind("toy", kind.version + 1, kind.function))
+    assert toy().key != before
+
+
+def test_random_numbers_differ_between_points_and_repeat_exactly():
+    trials = Grid("t", "toy", axes={"x": [1.0, 2.0]}, repeats=3, source=SOURCE).trials()
+    seeds = [stream_seed(t.kind, t.arguments) for t in trials]
+    assert len(set(seeds)) == 6
+    assert seeds == [stream_seed(t.kind, json.loads(json.dumps(t.arguments))) for t in trials]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "needs 'x'"),
+        ({"x": 1.0, "y": 2}, "has no parameter 'y'"),
+        ({"x": float("nan")}, "x must be finite"),
+        ({"x": object()}, "plain data"),
+        ({"x": 1.0, "seed": -1}, "seed must be"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Trial.of("toy", **arguments)
+
+
+def test_unknown_kind():
+    with pytest.raises(ValueError, match="no trial kind 'magic'"):
+        Trial.of("magic")
+
+
+def test_rows_survive_reopening(tmp_path):
+    path = tmp_path / "deep" / "store.sqlite"
+    with Store(path) as store:
+        store.record(toy(), outcome(value=1.25, text="a", series=[1, 2], bad=float("nan")))
+        store.record(toy(seed=1), FAILURE)
+    with Store(path, create=False) as store:
+        assert store.finished() == {toy().key}
+        row = store.lookup([toy().key, toy(seed=1).key, "unknown"])
+        assert row[toy().key].result["value"] == 1.25
+        assert row[toy(seed=1).key].traceback == "Traceback: it broke"
+        table = tidy(store.rows())
+    assert table["value"].tolist() == [1.25]
+    assert table["series"].tolist() == ["[1, 2]"]
+    assert table["bad"].isna().all()
+
+
+def test_success_stays_and_failure_gives_way(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.record(toy(), FAILURE)
+        store.record(toy(), outcome(value=1.0))
+        store.record(toy(), outcome(value=2.0))
+        store.record(toy(), FAILURE)
+        assert [row.result for row in store.rows()] == [{"value": 1.0}]
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"my only copy of the thesis" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="not an SQLite file or is damaged"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE music (title TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_damage_inside_is_noticed(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        for seed in range(200):
+            store.record(toy(seed=seed), outcome(value=1.0))
+    content = bytearray(path.read_bytes())
+    content[5000:9000] = b"\xff" * 4000
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"):
+        Store(path)
+    assert path.read_bytes() == bytes(content)
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(StoreError, match="format 99"):
+        Store(path)
+
+
+def test_a_locked_store_says_so(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path, timeout=0.1) as store:
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="another process holds it"):
+            store.record(toy(), outcome(value=1.0))
+        holder.execute("ROLLBACK")
+        holder.close()
+        store.record(toy(), outcome(value=1.0))
+        assert store.finished() == {toy().key}
+
+
+def test_a_full_disk_keeps_what_was_recorded(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.record(toy(), outcome(value=1.0))
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count={pages}")
+        with pytest.raises(StoreError, match="disk is full"):
+            store.record(toy(seed=1), outcome(value=list(range(20_000))))
+        with pytest.raises(StoreError, match="disk is full"):
+            store.enrol("study", {"table": [toy(seed=i) for i in range(5000)]})
+    with Store(tmp_path / "s.sqlite") as store:
+        assert store.finished() == {toy().key}
+        assert store.studies() == {}
+        store.enrol("study", {"table": [toy()]})
+        assert store.studies() == {"study": 1}
+
+
+def test_missing_store_and_folder_in_its_place(tmp_path):
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(tmp_path / "none.sqlite", create=False)
+    with pytest.raises(StoreError, match="is a folder"):
+        Store(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot make the folder"):
+        Store(tmp_path / "file" / "s.sqlite")
+
+
+def test_two_stores_on_one_file(tmp_path):
+    with Store(tmp_path / "s.sqlite") as one, Store(tmp_path / "s.sqlite") as two:
+        one.record(toy(), outcome(value=1.0))
+        two.record(toy(), outcome(value=3.0))
+        two.record(toy(seed=1), outcome(value=2.0))
+        assert [row.result["value"] for row in one.rows()] == [1.0, 2.0]
+
+
+def test_mean_error_and_extrapolation():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    rows = [
+        {"x": x, "d": d, "value": x + 3.0 / d + 0.01 * rng.standard_normal()}
+        for x in (1.0, 2.0)
+        for d in (10, 20)
+        for _ in range(50)
+    ]
+    table = pd.DataFrame(rows)
+    means = summarise(table, ["x", "d"], "value")
+    first = table.query("x == 1 and d == 10")["value"]
+    assert means.loc[0, "mean"] == pytest.approx(first.mean())
+    assert means.loc[0, "error"] == pytest.approx(first.std(ddof=1) / np.sqrt(50))
+    limits = extrapolate(table, ["x"], "value")
+    # 2 mean(20) - mean(10): standard error sqrt(5) 0.01/sqrt(50), and five of them allowed (error rate 1e-6)
+    assert np.abs(limits["limit"] - limits["x"]).max() < 5 * np.sqrt(5) * 0.01 / np.sqrt(50)
+    assert limits["error"].to_numpy() == pytest.approx(np.sqrt(5) * 0.01 / np.sqrt(50), rel=0.4)
+    assert limits["bias"].to_numpy() == pytest.approx(3.0 / 20, abs=0.03)
+
+
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+    with pytest.raises(OSError, match=r"cannot write .*table\.csv: no space"):
+        write_bytes(path, b"new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_tables_are_written_in_three_formats(tmp_path):
+    import pandas as pd
+
+    table = pd.DataFrame({"a": [1.5, 2.0], "b": ["x", "y"]})
+    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet), (".json", pd.read_json)):
+        write_table(table, tmp_path / f"t{ending}")
+        pd.testing.assert_frame_equal(read(tmp_path / f"t{ending}"), table, check_dtype=False)
+    with pytest.raises(ValueError, match=r"must end in \.csv"):
+        write_table(table, tmp_path / "t.xlsx")

@@ -1,0 +1,147 @@
+"""Study files: TOML, YAML and Python; whatever is wrong in them is one clear sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from sparsetoken.study import load_studies
+from sparsetoken.study.study_files import study_from_dict
+from sparsetoken.study.worker import load_source
+
+TOY = Path(__file__).with_name("toy.py")
+load_source(str(TOY.resolve()))
+
+GOOD = {
+    "name": "mine",
+    "trials": [
+        {"table": "sim", "kind": "toy", "repeats": 2, "grid": {"x": [1.0, 2.0]}},
+        {"table": "exact", "kind": "line", "grid": {"x": {"from": 1, "to": 100, "count": 3, "spacing": "log"}}},
+    ],
+    "panels": [{"table": "sim", "theory": "exact", "x": "x", "y": "value"}],
+    "claims": [
+        {
+            "id": "c",
+            "statement": "straight",
+            "criterion": {
+                "kind": "agreement",
+                "table": "sim",
+                "theory": "exact",
+                "value": "value",
+                "on": ["x"],
+                "resolution": 1,
+            },
+        }
+    ],
+}
+
+
+def with_change(path, value):
+    """GOOD with one entry changed (or removed, for value None)."""
+    import copy
+
+    content = copy.deepcopy(GOOD)
+    *way, last = path
+    place = content
+    for step in way:
+        place = place[step]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return content
+
+
+def test_a_good_study():
+    study = study_from_dict(GOOD)
+    trials = study.trials()
+    assert [len(trials[name]) for name in ("sim", "exact")] == [4, 3]
+    assert [t.arguments["x"] for t in trials["exact"]] == pytest.approx([1.0, 10.0, 100.0])
+    assert study.claims[0].expected == "confirmed"
+    assert study.trials("full") == trials  # one size serves both
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("name",), None, "needs 'name'"),
+        (("name",), 3, "name must be text"),
+        (("trials",), None, "needs 'trials'"),
+        (("trials",), {"kind": "toy"}, "trials must be a list"),
+        (("colour",), "red", "has no field 'colour'"),
+        (("trials", 0, "kind"), "magic", "no trial kind 'magic'"),
+        (("trials", 0, "kind"), None, r"trials\[0\] needs 'kind'"),
+        (("trials", 0, "grid"), {"speed": [1]}, "has no parameter 'speed'"),
+        (("trials", 0, "grid"), {"x": []}, "must not be empty"),
+        (("trials", 0, "grid"), {"x": 3}, "must be a list"),
+        (("trials", 0, "grid"), {"x": [1], "seed": [1]}, "seed"),
+        (("trials", 1, "grid", "x"), {"from": 1, "to": 2}, "needs 'count'"),
+        (("trials", 1, "grid", "x"), {"from": 1, "to": 2, "count": 10**9}, "count must be"),
+        (("trials", 1, "grid", "x"), {"from": "a", "to": 2, "count": 3}, "between two numbers"),
+        (("trials", 1, "grid", "x", "spacing"), "cubic", "spacing must be one of"),
+        (("trials", 0, "repeats"), 0, "repeats must be"),
+        (("trials", 0, "repeats"), "many", "repeats must be"),
+        (("trials", 1, "table"), "sim", "different names"),
+        (("panels", 0, "table"), "nothing", "must be one of sim, exact"),
+        (("panels", 0, "z"), "x", "has no field 'z'"),
+        (("claims", 0, "criterion"), {"kind": "magic"}, r"claims\[0\]: criterion kind"),
+        (("claims", 0, "expected"), "true", "expected verdict"),
+        (("claims", 0, "criterion"), None, "needs 'criterion'"),
+    ],
+)
+def test_whatever_is_wrong_is_named(path, value, message):
+    with pytest.raises(ValueError, match=message):
+        study_from_dict(with_change(path, value))
+
+
+@pytest.mark.parametrize("content", [None, 3, [], "text"])
+def test_not_even_a_table(content):
+    with pytest.raises(ValueError, match="must be a table"):
+        study_from_dict(content)
+
+
+def test_toml_and_yaml_say_the_same(tmp_path):
+    import yaml
+
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(GOOD))
+    toml = """
+name = "mine"
+[[trials]]
+table = "sim"
+kind = "toy"
+repeats = 2
+grid = { x = [1.0, 2.0] }
+[[trials]]
+table = "exact"
+kind = "line"
+grid = { x = { from = 1, to = 100, count = 3, spacing = "log" } }
+"""
+    (tmp_path / "s.toml").write_text(toml)
+    (from_yaml,), (from_toml,) = load_studies(tmp_path / "s.yaml"), load_studies(tmp_path / "s.toml")
+    assert from_yaml.trials() == from_toml.trials()
+
+
+def test_python_files_are_the_users_code():
+    (study,) = load_studies(TOY)
+    assert study.name == "toy"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("s.toml", "name = ", "is not TOML"),
+        ("s.toml", 'name = "x"', "s.toml: the study needs 'trials'"),
+        ("s.yaml", "a: [", "is not YAML"),
+        ("s.yaml", "!!python/object/apply:os.system ['touch /tmp/never']", "is not YAML"),
+        ("s.py", "def (", "cannot be imported"),
+        ("s.py", "import no_such_module", "cannot be imported: ModuleNotFoundError"),
+        ("s.py", "1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("s.py", "x = 1", "must bind a Study"),
+        ("s.txt", "", "must end in"),
+        (None, "", "does not exist"),
+    ],
+)
+def test_unreadable_files(tmp_path, name, content, message):
+    if name:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_studies(tmp_path / (name or "missing.toml"))

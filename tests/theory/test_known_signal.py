@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from sparsetoken import Task, Training, theory
+from sparsetoken.laws.subsets import log_mean_of_subsets
+from sparsetoken.theory.bayes import signal_mass
+from sparsetoken.theory.known_signal import bayes_error, strength_needed
+
+
+def test_capacity_without_signal_is_two():
+    nothing = Task(strength=0.0)
+    assert theory.capacity(theory.pooled_law(nothing)).alpha == pytest.approx(2.0, abs=1e-9)
+    attention = theory.capacity(theory.attention_law(nothing, 0.7, 0.0))
+    assert attention.alpha == pytest.approx(2.0, abs=1e-9)
+
+
+def test_capacity_counts_and_order():
+    task = Task()
+    pooled, vectorized = theory.capacity(theory.pooled_law(task)), theory.capacity(theory.vectorized_law(task))
+    attention = theory.capacity(theory.attention_law(task, 0.8, 1.0))
+    assert vectorized.alpha == pytest.approx(10 * pooled.alpha)
+    assert vectorized.alpha > attention.alpha > pooled.alpha
+    assert attention.standard_error <= 1e-3 * attention.alpha
+
+
+@pytest.mark.parametrize(
+    "law", [theory.pooled_law(Task()), theory.attention_law(Task(), 0.5, 1.0)], ids=["pooled", "attention"]
+)
+def test_training_loss_leaves_zero_at_capacity(law):
+    """As the ridge falls by 100, the training loss falls with it below alpha* and stays where it is above."""
+    threshold = theory.capacity(law).alpha
+    ratio = {}
+    for factor in (0.95, 1.05):
+        small, tiny = (theory.erm(law, factor * threshold, r, accuracy=1e-2).train_loss for r in (1e-6, 1e-8))
+        ratio[factor] = small / tiny
+    assert ratio[0.95] > 3.0 and ratio[1.05] == pytest.approx(1.0, abs=0.05), ratio
+
+
+def test_known_signal_errors_are_ordered():
+    for task in (Task(), Task(length=100, sparsity=3, strength=3, prevalence=0.3)):
+        found = theory.oracle(task, points=512)
+        slack = 4 * max(found.errors.values())
+        assert found.bayes <= min(found.hardmax, found.attention, found.elementwise, found.pooled) + slack
+        assert found.attention <= min(found.hardmax, found.pooled) + slack
+        assert found.vectorized == found.pooled
+
+
+def test_one_token_is_two_normals():
+    task = Task(length=1, strength=1.5, prevalence=0.5)
+    found = theory.oracle(task, points=512)
+    for name in ("pooled", "hardmax"):
+        assert getattr(found, name) == pytest.approx(ndtr(-0.75), abs=1e-9)
+    for name in ("attention", "bayes"):
+        assert getattr(found, name) == pytest.approx(ndtr(-0.75), abs=4 * found.errors[name] + 1e-9)
+
+
+def test_whole_bag_signal_is_the_sum():
+    """R = L: the likelihood ratio is a function of the tokens' sum, so Bayes equals pooling."""
+    task = Task(length=4, sparsity=4, strength=0.7, prevalence=0.3)
+    error, se = bayes_error(task)
+    assert error == pytest.approx(theory.oracle(task, 0.0).pooled, abs=4.5 * se)
+
+
+def test_sharpness_zero_is_pooling_and_infinity_is_hard_max():
+    task = Task()
+    assert theory.oracle(task, 0.0, points=64).attention == theory.oracle(task, 0.0, points=64).pooled
+    sharp = theory.oracle(task, 400.0)
+    assert sharp.attention == pytest.approx(sharp.hardmax, abs=4.5 * sharp.errors["attention"] + 1e-4)
+
+
+def test_subset_averages_by_brute_force():
+    from itertools import combinations
+
+    x = np.random.default_rng(0).normal(size=(3, 6)) * np.array([[1], [10], [300]])
+    for size in (1, 2, 4, 6):
+        terms = np.stack([x[:, list(c)].sum(1) for c in combinations(range(6), size)])
+        brute = np.logaddexp.reduce(terms) - np.log(len(terms))
+        np.testing.assert_allclose(log_mean_of_subsets(x, size), brute, rtol=1e-12)
+
+
+def test_posterior_mass_by_enumeration():
+    """M(s) for L = 4, R = 2 against an enumeration of the six subsets on fresh draws (4.5 s.e.)."""
+    from itertools import combinations
+
+    root, rng = 1.3, np.random.default_rng(3)
+    t = rng.standard_normal((40_000, 4))
+    t[:, :2] += root
+    subsets = list(combinations(range(4), 2))
+    logs = np.stack([root * t[:, list(c)].sum(1) for c in subsets])
+    weights = np.exp(logs - np.logaddexp.reduce(logs))
+    mass = sum(w * len({0, 1} & set(c)) for w, c in zip(weights, subsets))
+    mine = signal_mass(4, 2, root, 512)
+    error = np.hypot(mass.std() / len(mass) ** 0.5, mine.std(ddof=1) / 4)
+    assert abs(mass.mean() - mine.mean()) <= 4.5 * error
+
+
+def test_bayes_limit_of_one_token_is_linear_regression_like():
+    """L = R = 1: M = 1, so m = x/(1 + x) with x = alpha pi theta^2 exactly."""
+    found = theory.bayes_limit(Task(length=1, strength=1.0, prevalence=0.5), 4.0)
+    assert found.overlap == pytest.approx(2 / 3, abs=1e-9) and not found.hard
+    assert found.test_error == pytest.approx(ndtr(-0.5 * (2 / 3) ** 0.5), abs=4.5 * found.errors["test_error"] + 1e-6)
+
+
+def test_hard_phase_is_found_and_gone_with_more_samples():
+    hard = theory.bayes_limit(Task(length=1000), 1.0)
+    assert hard.hard and hard.reachable_overlap < 0.05 and hard.overlap > 0.9
+    assert hard.test_error < hard.reachable_test_error
+    assert not theory.bayes_limit(Task(length=1000), 60.0).hard
+
+
+def test_nobody_beats_the_bayes_limit():
+    for task in (Task(), Task(sparsity=3, strength=3, prevalence=0.3)):
+        training = Training(ridge=1e-2)
+        limit = theory.forecast(task, training, "bayes")
+        for model in ("attention", "pooled", "vectorized", "elementwise"):
+            found = theory.forecast(task, training, model, equal_samples=True, with_capacity=False)
+            assert found.test_error > limit.test_error
+
+
+def test_more_samples_never_hurt_the_limit():
+    errors = [theory.bayes_limit(Task(strength=3.0), a).test_error for a in (0.2, 0.5, 1, 3, 10)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] > bayes_error(Task(strength=3.0))[0]
+
+
+def test_strength_needed_inverts_the_error():
+    task = Task(length=64)
+    theta = strength_needed(task, 0.1, lambda t: theory.oracle(t, 0.0, points=16).pooled)
+    assert theory.oracle(task.but(strength=theta), 0.0, points=16).pooled == pytest.approx(0.1, abs=1e-4)
+    assert strength_needed(task, 0.1, lambda t: 0.5) == float("inf")
+
+
+def test_forecast_grid_rows_and_failures():
+    rows = theory.forecast_grid(
+        Task(), Training(), ["pooled", "bayes"], over={"alpha1": [1.0, 2.0], "prevalence": [0.5, 2.0]}
+    )
+    assert len(rows) == 8
+    failed = [row for row in rows if row["failure"]]
+    assert len(failed) == 4 and all("prevalence" in row["failure"] for row in failed)
+    single = theory.forecast(Task(), Training(alpha1=2.0), "pooled")
+    match = next(r for r in rows if r["model"] == "pooled" and r["alpha1"] == 2.0 and not r["failure"])
+    assert match["test_error"] == pytest.approx(single.test_error, abs=1e-9)
+    with pytest.raises(ValueError, match="no field 'alpha2'"):
+        theory.forecast_grid(Task(), Training(), over={"alpha2": [1]})
+
+
+def test_forecast_refuses_what_the_theory_does_not_cover():
+    with pytest.raises(ValueError, match="staged"):
+        theory.forecast(Task(), Training(schedule="joint"))
+    with pytest.raises(ValueError, match="model must be one of"):
+        theory.forecast(Task(), Training(), "transformer")
+    with pytest.raises(ValueError, match="uniform positions"):
+        theory.forecast(Task(positions="block"), Training(), "vectorized")
