@@ -10,8 +10,8 @@ import warnings
 
 import numpy as np
 
+from sparsetoken._core.arrays import sigmoid
 from sparsetoken._core.threads import single_blas_thread
-from sparsetoken.losses import sigmoid
 from sparsetoken.simulation.samplers.labels import draw_labels
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_pooled
 from sparsetoken.solvers.erm import fit_erm

@@ -7,7 +7,8 @@ import time
 
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.simulation.trial import MODELS, simulate
-from sparsetoken.task import Task, Training
+from sparsetoken.task import Task
+from sparsetoken.training import Training
 
 from .measure import Row, Timing, case, timed
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from sparsetoken import Logistic, Loss, SmoothedHinge, Square
+from sparsetoken._core.arrays import sigmoid, softplus
 from sparsetoken.activations import ACTIVATIONS, Threshold, get_activation, softmax, token_weights
-from sparsetoken.losses import LOSSES, get_loss, loss_name, sigmoid, softplus
+from sparsetoken.losses import LOSSES, get_loss, loss_name
 
 EVERY = list(LOSSES.values())
 # Steps and outputs of the separable regime included: V kappa^2 up to 1e8, outputs of hundreds.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsetoken import Logistic, Loss, Positions, SmoothedHinge, Task, Training
-from sparsetoken.task import real_number, whole_number
+from sparsetoken._core.validation import real_number, whole_number
 
 
 @pytest.mark.parametrize(

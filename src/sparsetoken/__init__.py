@@ -5,20 +5,20 @@ Public names are resolved on first use, so that `import sparsetoken` is quick an
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from ._core.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Task": "task",
-    "Training": "task",
+    "Training": "training",
     "Positions": "task",
     "Loss": "losses",
     "Logistic": "losses",
     "Square": "losses",
     "SmoothedHinge": "losses",
     "simulate": "simulation",
+    "theory": "theory",
     "forecast": "theory",
     "forecast_grid": "theory",
     "plan": "planning",
@@ -31,18 +31,6 @@ _HOME = {
     "MessagePassingClassifier": "estimators",
 }
 
-__all__ = ["__version__", "theory", *_HOME]
+__all__ = ["__version__", *_HOME]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "theory":
-        return import_module(".theory", __name__)
-    if name in _HOME:
-        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .losses import namespace, sigmoid, softplus
-from .task import real_number
+from ._core.arrays import namespace, sigmoid, softplus
+from ._core.validation import real_number
 
 DEFAULT_ACTIVATION = "sigmoid"
 

@@ -13,36 +13,17 @@ Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ._core.arrays import namespace, sigmoid, softplus
+
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
 NEWTON_STEPS_GENERIC = 200
-
-
-def namespace(*arrays: Any):
-    """jax.numpy when any argument is a JAX array, else numpy (JAX is not imported for NumPy callers)."""
-    jax = sys.modules.get("jax")
-    if jax is not None and any(isinstance(a, jax.Array) for a in arrays):
-        return jax.numpy
-    return np
-
-
-def softplus(x):
-    """log(1 + exp(x)) without overflow (`logaddexp` also differentiates rightly at 0 under JAX)."""
-    return namespace(x).logaddexp(x, 0.0)
-
-
-def sigmoid(x):
-    """1/(1 + exp(-x)) without overflow."""
-    xp = namespace(x)
-    e = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1.0, e) / (1.0 + e)
 
 
 class Loss:

@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 
 from sparsetoken import AttentionClassifier, ElementwiseAttentionClassifier, PooledClassifier
+from sparsetoken._core.files import write_bytes
 from sparsetoken.bags.files import read_bags
 from sparsetoken.cli import main
-from sparsetoken.estimators.persistence import load_model, save_model, write_bytes
+from sparsetoken.estimators.persistence import load_model, save_model
 
 
 def table(seed=0, n=60, d=5, labels=("no", "yes")) -> pd.DataFrame:

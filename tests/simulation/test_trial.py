@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from sparsetoken import Loss, Positions, Task, Training, simulate
-from sparsetoken.losses import sigmoid, softplus
+from sparsetoken._core.arrays import sigmoid, softplus
+from sparsetoken.cli.values import parse_values
 from sparsetoken.simulation.joint import descend
 from sparsetoken.simulation.measures import (
     OutputLaw,
@@ -19,7 +20,7 @@ from sparsetoken.simulation.measures import (
     pooled_measures,
     vectorized_measures,
 )
-from sparsetoken.simulation.repeats import mean_and_error, parse_values, trial_seeds
+from sparsetoken.simulation.repeats import mean_and_error, trial_seeds
 from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.simulation.trial import MODELS, SimulationResult

@@ -7,7 +7,8 @@ from scipy.optimize import linprog
 from sparsetoken.study import Trial
 from sparsetoken.study.kinds.simulation import separable
 from sparsetoken.study.registry import get_kind
-from sparsetoken.task import Task, Training
+from sparsetoken.task import Task
+from sparsetoken.training import Training
 
 
 def call(kind, **arguments):

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparsetoken._core.files import write_bytes
 from sparsetoken.study import Grid, Store, StoreError, Trial
 from sparsetoken.study.registry import stream_seed
-from sparsetoken.study.tables import extrapolate, summarise, tidy, write_bytes, write_table
+from sparsetoken.study.tables import extrapolate, summarise, tidy, write_table
 from sparsetoken.study.worker import load_source
 
 SOURCE = str(Path(__file__).with_name("toy.py"))

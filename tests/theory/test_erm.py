@@ -6,7 +6,8 @@ import pytest
 from scipy.special import ndtr
 
 from sparsetoken import Loss, Task, theory
-from sparsetoken.losses import LOSSES, sigmoid, softplus
+from sparsetoken._core.arrays import sigmoid, softplus
+from sparsetoken.losses import LOSSES
 
 POOLED = theory.pooled_law(Task())
 SKEWED = Task(prevalence=0.2)

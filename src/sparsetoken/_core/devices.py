@@ -1,17 +1,18 @@
 """Where large arrays live: in NumPy's memory, or on a device of JAX's (a GPU, or the CPU through JAX).
 
-Functions that take either say so; they ask `namespace(array)` of `losses` for the module to compute with.
+Functions that take either say so; they ask `arrays.namespace(array)` for the module to compute with.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache
 from importlib import metadata, util
 from typing import Any
 
 import numpy as np
+
+from .arrays import is_jax_array
 
 # At three times this size simple fits gain a factor of 1.8 on an H200 (the refined training 44) once compiled, and compiling
 # takes ten seconds: below it a device gains nothing worth that.
@@ -92,12 +93,6 @@ def working_on(device: Any | None) -> AbstractContextManager[Any]:
     return stack
 
 
-def brought_home(array: Any) -> Any:
+def to_host(array: Any) -> Any:
     """The array as NumPy's where it is too small to be worth a device; large ones stay where they are."""
-    return np.asarray(array) if is_placed(array) and array.size < WORTH_MOVING else array
-
-
-def is_placed(array: Any) -> bool:
-    """Whether the array is one of JAX's (JAX is not imported to find out)."""
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(array, jax.Array)
+    return np.asarray(array) if is_jax_array(array) and array.size < WORTH_MOVING else array

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from ..losses import namespace
+from .._core.arrays import namespace
 from .bags import Bags
 from .checks import checked_bags, holds_bags
 from .scratch import row_blocks, rowwise

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.devices import is_placed
+from .._core.arrays import is_jax_array
 
 BLOCK_BYTES = 2**23
 DEVICE_BLOCK_BYTES = 2**30  # on a JAX device: few, large steps
@@ -38,7 +38,7 @@ def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> 
 
 def row_blocks(array: Any) -> Iterator[slice]:
     """Slices of rows, some megabytes each, that cover the array in order."""
-    size = DEVICE_BLOCK_BYTES if is_placed(array) else BLOCK_BYTES
+    size = DEVICE_BLOCK_BYTES if is_jax_array(array) else BLOCK_BYTES
     step = max(1, size // max(1, array.itemsize * int(np.prod(array.shape[1:]))))
     for first in range(0, len(array), step):
         yield slice(first, min(first + step, len(array)))
@@ -46,7 +46,7 @@ def row_blocks(array: Any) -> Iterator[slice]:
 
 def rowwise(function: Callable[[Any], Any], array: Any, columns: int, dtype: Any) -> Any:
     """function(block of rows) for all rows, block by block: (rows, columns), where the array is (memory, file, device)."""
-    if is_placed(array):
+    if is_jax_array(array):
         import jax.numpy as jnp
 
         return jnp.concatenate([function(array[block]).astype(dtype) for block in row_blocks(array)])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..losses import namespace
+from .._core.arrays import namespace
 
 GATHERED = 2**28  # numbers a device gathers at a time
 

@@ -41,9 +41,9 @@ def fit(
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
 ) -> None:
     """Fit a classifier to a file of bags and write it to a model file."""
+    from .._core.files import check_writable
     from ..bags.files import read_bags
     from ..estimators.persistence import save_model
-    from .console import check_writable
 
     check_writable(out)
     read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
@@ -68,8 +68,8 @@ def predict(
     """Predict the label and the probability of the second class for every bag of a file."""
     import pandas as pd
 
+    from .._core.files import check_writable
     from ..estimators.persistence import load_model
-    from .console import check_writable
 
     check_writable(out)
     estimator = load_model(model)
@@ -106,11 +106,12 @@ def evaluate(
     csv: Path = typer.Option(None, "--csv", help="Table to write."),
 ) -> None:
     """Repeated stratified cross-validation of all learners and of simple baselines."""
+    from .._core.files import check_writable
+    from .._core.validation import whole_number
     from ..bags.files import read_bags
     from ..estimators.evaluation import Evaluation, chosen_learners, stratified_splits
     from ..estimators.evaluation import evaluate as cross_validate
-    from ..task import whole_number
-    from .console import check_writable, print_table, with_error, write_csv
+    from .console import print_table, with_error, write_csv
 
     check_writable(plot)
     check_writable(csv)
@@ -162,10 +163,11 @@ def explain(
     import numpy as np
     import pandas as pd
 
+    from .._core.files import check_writable
+    from .._core.validation import whole_number
     from ..estimators.evaluation import area_under_curve
     from ..estimators.persistence import load_model
-    from ..task import whole_number
-    from .console import check_writable, print_table
+    from .console import print_table
 
     check_writable(out)
     top = whole_number("top", top, 1)
@@ -236,7 +238,7 @@ def _read_for(estimator: Any, file: Path, bag: str, token_label: str = "instance
 
 
 def _emit(table: Any, out: Path | None) -> None:
-    from ..estimators.persistence import write_bytes
+    from .._core.files import write_bytes
 
     text = table.to_csv(index=False, lineterminator="\n")
     if out is None:
@@ -279,7 +281,7 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from ..estimators.persistence import write_bytes
+    from .._core.files import write_bytes
 
     figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
     FigureCanvasAgg(figure)

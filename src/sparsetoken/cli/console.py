@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from .._core.files import write_bytes
 
 
 def with_error(mean: float, error: float) -> str:
@@ -82,7 +82,7 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    _write(path, json.dumps(plain(value), indent=1) + "\n")
+    write_bytes(path, (json.dumps(plain(value), indent=1) + "\n").encode())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -93,7 +93,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: "" if value is None else value for name, value in plain(row).items()} for row in flat)
-    _write(path, text.getvalue())
+    write_bytes(path, text.getvalue().encode())
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,27 +104,3 @@ def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def check_writable(path: Path | None) -> None:
-    """ValueError unless a file could be written there: said before the work, not after it."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write beside the target and move into place: an interrupted run leaves no half file."""
-    check_writable(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -72,11 +72,13 @@ def forecast(
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
     """
-    from ..simulation.repeats import parse_values
-    from ..task import Task, Training
+    from .._core.files import check_writable
+    from ..task import Task
     from ..theory.forecast import MODELS
     from ..theory.sweep import forecast_grid
-    from .console import check_writable, print_table, with_error, write_csv, write_json
+    from ..training import Training
+    from .console import print_table, with_error, write_csv, write_json
+    from .values import parse_values
 
     given = dict(
         zip(_NUMBERS, (length, sparsity, strength, prevalence, alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge))

@@ -42,10 +42,11 @@ def plan(
     plot: Path = typer.Option(None, "--plot", help="Draw the predicted learning curves here (png, svg or pdf)."),
 ) -> None:
     """Say what to do with n bags of d-dimensional tokens, and what to expect."""
+    from .._core.files import check_writable
     from ..planning import advice
     from ..planning import plan as make_plan
     from ..task import Task
-    from .console import check_writable, write_json
+    from .console import write_json
 
     for file in (json_file, plot):
         check_writable(file)
@@ -91,7 +92,7 @@ def _stages() -> Iterator[Callable[[str], None]]:
 def _write_figure(path: Path, figure: Any) -> None:
     import io
 
-    from ..study.tables import write_bytes
+    from .._core.files import write_bytes
 
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:], dpi=150)

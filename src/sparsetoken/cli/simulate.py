@@ -64,10 +64,14 @@ def simulate(
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
     """
-    from ..simulation.repeats import parse_values, trial_seeds
+    from .._core.files import check_writable
+    from .._core.validation import whole_number
+    from ..simulation.repeats import trial_seeds
     from ..simulation.trial import MODELS
-    from ..task import Positions, Task, Training, whole_number
-    from .console import check_writable, print_table, write_csv, write_json
+    from ..task import Positions, Task
+    from ..training import Training
+    from .console import print_table, write_csv, write_json
+    from .values import parse_values
 
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
     given |= {"alpha0": alpha0, "alpha1": alpha1, "eta_w": eta_w, "eta_b": eta_b, "beta": beta, "ridge": ridge}

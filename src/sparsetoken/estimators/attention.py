@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from .._core.validation import real_number, whole_number
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, scaled_bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
 from ..bags.segments import bag_softmax, weighted_bag_sum
 from ..losses import Loss, get_loss
-from ..task import real_number, whole_number
 from .base import BagClassifier, per_bag
 from .calibration import Calibration
 from .heads import Head

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from .._core.devices import is_placed
+from .._core.arrays import is_jax_array
 
 FOLDS = 5
 LOG_SLOPE, OFFSET = 1.0, 0.5  # standard deviations of the prior on log slope and offset, in units of log odds
@@ -85,7 +85,7 @@ def held_apart(
     Samples are `Bags` or rows of features. On a device all stay where they are and the held ones get weight zero, which
     comes to the same: no copies, and one shape for all folds, hence one compilation.
     """
-    if is_placed(getattr(samples, "tokens", samples)):
+    if is_jax_array(getattr(samples, "tokens", samples)):
         without = weights.copy()
         without[held] = 0.0
         return (samples, signs, without), samples, held

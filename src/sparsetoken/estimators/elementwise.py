@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import real_number
 from ..activations import DEFAULT_ACTIVATION, get_activation
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, scaled_bags
 from ..bags.segments import bag_sum, weighted_bag_sum
 from ..losses import Loss, get_loss
-from ..task import real_number
 from .base import per_bag
 from .readout import ReadoutClassifier, checked_ridge
 from .staged import checked_sharpness, checked_split, fit_staged

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from .._core.devices import brought_home, is_placed
+from .._core.arrays import is_jax_array, namespace
+from .._core.devices import to_host
 from .._core.threads import single_blas_thread
 from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
-from ..losses import Loss, namespace
+from ..losses import Loss
 from ..solvers.erm import fit_erm
 
 ITERATIONS = 100
@@ -78,10 +79,10 @@ def fit_head(
     p = weights / weights.sum()
     d = tokens.shape[1]
     if kind == "pooled":  # convex
-        features = brought_home(bag_mean(tokens, starts))
+        features = to_host(bag_mean(tokens, starts))
         found = fit_erm(features, signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
         return Head(kind, np.zeros(d), found.coef, found.bias)
-    placed = is_placed(tokens)
+    placed = is_jax_array(tokens)
     objective = _placed_objective if placed else _objective
     where = layout_of(starts, len(tokens)) if placed else starts
     first = np.append(start.readout, start.bias)
@@ -111,7 +112,7 @@ def _placed_objective(kind: str, loss: Loss) -> Callable[..., Any]:
     """The same for tokens on a device: compiled as one, and only the parameters and the gradient travel."""
     import jax
 
-    from ..theory.equations import traceable
+    from ..jax_losses import traceable
 
     compiled = jax.jit(_objective(kind, traceable(loss)))
 

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
+from .._core.arrays import namespace
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, heavy_features
 from ..bags.scratch import row_blocks, rowwise
-from ..losses import namespace
 
 LANDMARKS = 150
 WIDTHS = (0.1, 2.0)  # gamma in units of 1 / median squared distance

@@ -6,10 +6,10 @@ estimators is refused before anything is built.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from .._core.files import write_bytes
 
 FORMAT = 2
 _OWN_TYPES = (
@@ -24,26 +24,6 @@ _OWN_TYPES = (
     "sparsetoken.losses.SmoothedHinge",
     "sparsetoken.losses.Square",
 )
-
-
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write beside the target and move into place: an interrupted write leaves the old file, or none."""
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def save_model(path: str | Path, model: Any) -> None:

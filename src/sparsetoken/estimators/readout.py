@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from .._core.devices import brought_home
+from .._core.devices import to_host
+from .._core.validation import real_number
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, scaled_bags
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
-from ..task import real_number
 from .base import BagClassifier
 from .calibration import Calibration, area_under_curve, fit_calibration, held_apart, stratified_folds
 
@@ -63,7 +63,7 @@ def fit_readout(
 
     hold_out  hold bags out, and calibrate by them, also where the ridge is given
     """
-    features = brought_home(features)
+    features = to_host(features)
     given = isinstance(ridge, Real)
     ridges = (float(ridge),) if given else RIDGES
     best: tuple[float, Calibration, np.ndarray | None]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import real_number
 from ..bags.bags import Bags
 from ..bags.segments import bag_mean, bag_softmax, weighted_bag_sum
 from ..losses import Loss
-from ..task import real_number
 from .readout import Readout, fit_readout
 from .two_steps import noise_scale, two_gradient_steps
 

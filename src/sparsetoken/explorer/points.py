@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..task import Task, Training
+from ..task import Task
 from ..theory import Capacity, bayes_limit, capacity, erm, forecast
 from ..theory.forecast import law_of, readout_alpha
+from ..training import Training
 
 ACCURACY = 1e-3
 _QUICK_POINTS = 128

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..simulation.repeats import mean_and_error, trial_seeds
 from ..simulation.trial import simulate
-from ..task import Training
+from ..training import Training
 from .state import State
 from .views import MODELS, at_total
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
+from .._core.validation import real_number, whole_number
 from ..losses import LOSSES
-from ..task import Task, Training, real_number, whole_number
+from ..task import Task
+from ..training import Training
 
 VIEWS = {
     "curves": "Learning curves",

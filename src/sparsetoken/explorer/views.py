@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..simulation.steps import two_steps
-from ..task import Training
 from ..theory import alignment
+from ..training import Training
 from .points import Alive, Point, always, point, threshold
 from .state import COLOURS, NUMBERS, State, tidy
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import real_number
 from ..activations import get_activation
-from ..task import Task, real_number
+from ..task import Task
 from .draws import REPLICATES, token_draws
 from .nodes import ClassColumns, Nodes, Population, gaussian_population, nodes_of
 from .statistics import elementwise_population, softmax_population

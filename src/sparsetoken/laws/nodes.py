@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..losses import namespace
+from .._core.arrays import namespace
 
 
 class ClassColumns(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..losses import namespace
+from .._core.arrays import namespace
 from .draws import TokenDraws, truncated_normal_rule
 from .nodes import ClassColumns, Population
 

@@ -12,12 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import __version__
+from .._core.files import write_bytes
 from ..plotting.draw import plotly_figure, save_figure
 from ..plotting.panels import Panel
 from ..study.claims import LedgerRow, ledger_table, made_from
 from ..study.runner import RunSummary
 from ..study.specification import Study
-from ..study.tables import StudyTables, write_bytes, write_table
+from ..study.tables import StudyTables, write_table
 
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 
@@ -55,7 +56,7 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     if rows:
         write_table(ledger_table(rows), folder / "ledger.csv")
     page = folder / "report.html"
-    write_bytes(page, _page(outcomes, rows, size, title).encode())
+    write_bytes(page, _page(outcomes, rows, size, title).encode(), make_folder=True)
     return page
 
 

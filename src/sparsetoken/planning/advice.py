@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import whole_number
 from ..losses import Loss
-from ..task import Task, whole_number
+from ..task import Task
 from .criterion import Criterion
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength

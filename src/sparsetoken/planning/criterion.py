@@ -14,8 +14,9 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
+from .._core.validation import real_number
 from ..laws.measures import score_law
-from ..task import Task, real_number
+from ..task import Task
 from ..theory import ErmResult
 from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_error
 

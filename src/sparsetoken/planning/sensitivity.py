@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..task import Task, Training
+from ..task import Task
 from ..theory import alignment, attention_law, erm
+from ..training import Training
 from .criterion import Criterion, Measured
 from .tuning import ACCURACY
 

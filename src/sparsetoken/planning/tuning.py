@@ -23,8 +23,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
 
 from ..losses import Loss
-from ..task import Task, Training
+from ..task import Task
 from ..theory import ConvergenceError, ErmResult, Law, alignment, attention_law, erm, pooled_law, vectorized_law
+from ..training import Training
 from .criterion import Criterion, Measured
 
 POINTS = 128  # draws a replicate and class while settings are sought

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..study.tables import write_bytes
+from .._core.files import write_bytes
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
 
 COLUMNS = 3
@@ -142,7 +142,7 @@ def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=ending, **options)
         path = stem.with_name(f"{stem.name}.{ending}")
-        write_bytes(path, buffer.getvalue())
+        write_bytes(path, buffer.getvalue(), make_folder=True)
         paths.append(path)
     return paths
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..activations import softmax
-from ..task import Training
+from ..training import Training
 from .samplers import TensorData
 
 MAX_ITERATIONS = 400

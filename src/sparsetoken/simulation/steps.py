@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._core.threads import single_blas_thread
-from ..task import Task, Training, whole_number
+from .._core.validation import whole_number
+from ..task import Task
+from ..training import Training
 from .samplers import SAMPLERS, TensorData
 from .samplers.labels import draw_labels, sample_count
 from .samplers.reduced import draw_two_steps

@@ -13,9 +13,11 @@ import numpy as np
 
 from .._core.devices import wanted_device, working_on
 from .._core.threads import single_blas_thread
+from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
 from ..solvers.erm import fit_erm
-from ..task import Task, Training, whole_number
+from ..task import Task
+from ..training import Training
 from . import measures as closed_form
 from .joint import descend
 from .measures import Measures

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core.devices import checked_device, device_for, is_placed, working_on
+from .._core.arrays import is_jax_array
+from .._core.devices import checked_device, device_for, working_on
 from .._core.threads import single_blas_thread
+from .._core.validation import real_number, whole_number
 from ..losses import Loss, get_loss
-from ..task import real_number, whole_number
 from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradients, reduced
 
 # Features this large are kept out of single precision, where their squares would overflow.
@@ -127,7 +128,7 @@ def _checked(
 
 def _placed(features: Any, device: str) -> Features:
     """The features where they are to be worked on, double or single precision as they come."""
-    placed = is_placed(features)
+    placed = is_jax_array(features)
     x: Any = features if placed else np.asarray(features)
     if x.ndim != 2 or 0 in x.shape:
         raise ValueError(f"features must be a non-empty (samples, features) array, got shape {x.shape}")

@@ -5,8 +5,7 @@ Names are resolved on first use, so that worker processes import no more than th
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from .._core.lazy import lazy_exports
 
 _HOME = {
     "trial_kind": "registry",
@@ -26,14 +25,4 @@ _HOME = {
 
 __all__ = list(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from .._core.threads import single_blas_thread
-from ..task import whole_number
+from .._core.validation import whole_number
 from .worker import limit_threads, start_worker
 
 EXECUTORS = ("local", "dask")

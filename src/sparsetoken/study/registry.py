@@ -20,7 +20,9 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
-from ..task import Task, Training, whole_number
+from .._core.validation import whole_number
+from ..task import Task
+from ..training import Training
 
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training}
 _KINDS: dict[str, TrialKind] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..task import whole_number
+from .._core.validation import whole_number
 from .registry import canonical_json, get_kind
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._core.files import write_bytes
 from .specification import Trial
 from .store import Row, Store
 
@@ -100,30 +99,10 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
     }
     if path.suffix not in writers:
         raise ValueError(f"{path.name} must end in {', '.join(writers)}")
-    write_bytes(path, writers[path.suffix]())
+    write_bytes(path, writers[path.suffix](), make_folder=True)
 
 
 def _parquet(table: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
     return buffer.getvalue()
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one go: a reader sees the old one or the new one, never half of it."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import Loss, namespace
-from ..task import Task, Training
+from .._core.arrays import namespace
+from ..losses import Loss
+from ..task import Task
+from ..training import Training
 
 # Trapezoidal rule on the Gaussian weight: exponentially accurate for analytic losses, 1e-8 for ones with kinks in l'.
 _NODES = np.linspace(-10.0, 10.0, 8001)

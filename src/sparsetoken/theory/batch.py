@@ -18,13 +18,15 @@ from jax.scipy.special import ndtr
 
 from .._core.devices import pick_device
 from .._core.precision import in_double_precision
+from .._core.validation import whole_number
+from ..jax_losses import traceable
 from ..laws.draws import TokenDraws, token_draws
 from ..laws.law import attention_law
 from ..laws.nodes import Nodes, nodes_of
 from ..laws.statistics import softmax_population
 from ..losses import Loss, get_loss
-from ..task import Task, whole_number
-from .equations import STRATA, TOLERANCE, field_of_nodes, newton, traceable
+from ..task import Task
+from .equations import STRATA, TOLERANCE, field_of_nodes, newton
 from .erm import erm
 
 FIELDS = ("strength", "prevalence", "cosine", "sharpness", "alpha", "ridge")

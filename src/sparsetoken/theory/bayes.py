@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from .._core.validation import real_number
 from ..laws.draws import EXPLICIT_TOKENS, token_draws
 from ..laws.subsets import log_means_up_to
-from ..task import Task, real_number
+from ..task import Task
 from .known_signal import bayes_error, log_sum_exp, points_for_every_token
 
 _CHEBYSHEV_NODES = 33

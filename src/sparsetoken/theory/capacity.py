@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from .._core.validation import real_number
 from ..laws.law import MAXIMUM_POINTS, Law
 from ..laws.nodes import Population
-from ..task import real_number
 from .erm import refined
 from .errors import ConvergenceError
 

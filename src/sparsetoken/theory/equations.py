@@ -17,7 +17,7 @@ averages of g = l''/(1 + V kappa^2 l'') at the same points.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -26,69 +26,15 @@ import jax.scipy.special
 import numpy as np
 import scipy.special
 
+from .._core.arrays import namespace
 from ..laws.nodes import Nodes
-from ..losses import Loss, namespace
+from ..losses import Loss
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
 AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
 _HALF_RANGE = 6.5
 _EVALUATIONS = 1 << 17
 STRATA, COARSE_GRID, FINE_GRID = 5, 27, 1601
-UNKNOWNS = ("m_q", "m_u", "log_nu", "bias", "log_V")
-
-
-class HostLoss(Loss):
-    """A loss that only knows NumPy, made callable from compiled JAX code."""
-
-    def __init__(self, inner: Loss):
-        self.inner, self.name = inner, inner.name
-
-    def __hash__(self):
-        return hash(("host", self.inner))
-
-    def __eq__(self, other):
-        return isinstance(other, HostLoss) and other.inner == self.inner
-
-    def _call(self, method: str, *arrays):
-        inputs = jnp.broadcast_arrays(*[jnp.asarray(a, dtype=float) for a in arrays])
-        function = getattr(self.inner, method)
-
-        def host(*words):
-            doubles = (np.ascontiguousarray(w).view(np.float64)[..., 0] for w in words)
-            out = np.ascontiguousarray(function(*doubles), dtype=np.float64)
-            return out.view(np.uint32).reshape(*out.shape, 2)
-
-        # The callback runs in a thread where double precision is not switched on, and JAX would round its numbers to single;
-        # as pairs of 32-bit words they pass unharmed.
-        words = [jax.lax.bitcast_convert_type(a, jnp.uint32) for a in inputs]
-        shape = jax.ShapeDtypeStruct((*inputs[0].shape, 2), jnp.uint32)
-        out = jax.pure_callback(host, shape, *words, vmap_method="broadcast_all")
-        return jax.lax.bitcast_convert_type(out, jnp.float64)
-
-    def value(self, z, y):
-        return self._call("value", z, y)
-
-    def slope(self, z, y):
-        return self._call("slope", z, y)
-
-    def curvature(self, z, y):
-        return self._call("curvature", z, y)
-
-    def prox(self, h, step, y):
-        return self._call("prox", h, step, y)
-
-
-@lru_cache(maxsize=64)  # tracing a loss takes longer than a warm solve
-def traceable(loss: Loss) -> Loss:
-    """The loss itself if JAX can trace it, else the loss behind a callback to NumPy."""
-    probe = jax.ShapeDtypeStruct((2,), np.float64)
-    try:
-        for method in ("value", "slope", "curvature"):
-            jax.eval_shape(getattr(loss, method), probe, probe)
-        jax.eval_shape(loss.prox, probe, probe, probe)
-    except (jax.errors.JAXTypeError, TypeError):
-        return HostLoss(loss)
-    return loss
 
 
 def grid_size(nodes: Nodes) -> int:

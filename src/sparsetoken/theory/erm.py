@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from .._core.precision import in_double_precision
+from .._core.validation import real_number
+from ..jax_losses import traceable
 from ..laws.law import MAXIMUM_POINTS, Law
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Nodes, Population
 from ..losses import Loss, get_loss
-from ..task import real_number
-from .equations import AIM, TOLERANCE, Solution, traceable
+from .equations import AIM, TOLERANCE, Solution
 from .errors import AccuracyError, ConvergenceError
 from .newton import newton
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
-from ..task import Task, Training
+from ..task import Task
+from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes import bayes_limit
 from .capacity import capacity

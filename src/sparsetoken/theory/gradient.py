@@ -20,13 +20,15 @@ from jax.scipy.special import ndtr
 
 from .._core.precision import in_double_precision
 from ..activations import get_activation
+from ..jax_losses import traceable
 from ..laws.draws import TokenDraws, token_draws
 from ..laws.nodes import Nodes, Population, gaussian_population, nodes_of
 from ..laws.statistics import elementwise_population, softmax_population
 from ..losses import Loss
-from ..task import Task, Training
+from ..task import Task
+from ..training import Training
 from .alignment import alignment_formulas
-from .equations import TOLERANCE, field_of_nodes, grid_size, moments, newton, quadrature, residual_of_moments, traceable
+from .equations import TOLERANCE, field_of_nodes, grid_size, moments, newton, quadrature, residual_of_moments
 from .erm import solve_nodes
 from .errors import ConvergenceError
 from .forecast import WITH_QUERY, law_of, readout_alpha

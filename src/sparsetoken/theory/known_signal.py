@@ -15,12 +15,13 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_ndtr, ndtr
 
+from .._core.validation import real_number
 from ..laws.draws import EXPLICIT_TOKENS, TokenDraws, token_draws, truncated_normal_rule
 from ..laws.law import Law, attention_law, elementwise_law
 from ..laws.nodes import Population
 from ..laws.statistics import bulk_sums
 from ..laws.subsets import log_mean_of_subsets
-from ..task import Task, real_number
+from ..task import Task
 
 POINTS = 2048
 _MOST_TOKENS = 1 << 26  # tokens drawn in all when every one of a long bag is needed

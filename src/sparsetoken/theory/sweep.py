@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import whole_number
 from ..laws.law import Law
 from ..losses import Loss
-from ..task import Task, Training, whole_number
+from ..task import Task
+from ..training import Training
 from .erm import DEFAULT_ACCURACY, SAFETY, SECOND_LEVEL, ErmResult, erm
 from .forecast import forecast
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..._core.arrays import namespace
 from ...bags.segments import lengths_of
-from ...losses import namespace
 from .witness_prior import ExactCount, IndependentRate
 
 Prior = ExactCount | IndependentRate

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from ..._core.validation import real_number, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
 from ...bags.segments import bag_sum, weighted_bag_sum
-from ...task import real_number, whole_number
 from ..base import BagClassifier, per_bag
 from ..calibration import Calibration, fit_calibration
 from ..readout import held_out_diagnostics, warn_of

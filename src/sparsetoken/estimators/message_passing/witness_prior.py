@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, logit
 
+from ..._core.arrays import sigmoid, softplus
 from ...bags.segments import bag_softmax, bag_sum, lengths_of, rows_of
-from ...losses import sigmoid, softplus
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...activations import token_weights
-from ...task import Task, Training
+from ...task import Task
+from ...training import Training
 from .positions import draw_places
 from .streams import stream
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...task import whole_number
+from ..._core.validation import whole_number
 
 STREAMS = (
     "signal",  # xi

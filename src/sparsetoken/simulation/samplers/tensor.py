@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.validation import whole_number
 from ...activations import token_weights
-from ...task import Task, whole_number
+from ...task import Task
 from .labels import draw_labels
 from .positions import draw_places
 from .streams import check_seed, stream

@@ -12,7 +12,8 @@ from ...simulation.samplers.labels import draw_labels, sample_count
 from ...simulation.samplers.reduced import draw_attended, draw_flattened, draw_pooled
 from ...simulation.samplers.streams import stream
 from ...solvers.erm import fit_erm
-from ...task import Task, Training
+from ...task import Task
+from ...training import Training
 from ..registry import trial_kind
 
 # A separating margin below this share of the features' size counts as none.

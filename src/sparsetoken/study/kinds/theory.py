@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...task import Task, Training
+from ...task import Task
+from ...training import Training
 from ..registry import trial_kind
 from .simulation import with_sharpness
 

@@ -1,0 +1,61 @@
+"""How a classifier learns from a task: `Training`, frozen and validated like `Task`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._core.description import Description
+from ._core.validation import real_number, rejection
+from .losses import LOSSES, Loss, get_loss, loss_name
+
+SCHEDULES = ("staged", "reuse", "joint")
+
+
+@dataclass(frozen=True)
+class Training(Description):
+    """The four-stage training of the attention classifier (and, by its last stage, of the others).
+
+    loss      l(z; y), a name or a `Loss` (default "logistic")
+    alpha0    n0/d, samples for the two gradient steps (default 2)
+    alpha1    n1/d, samples for the convex readout (default 2)
+    eta_w     learning rate of the readout's one step (default 1)
+    eta_b     learning rate of the bias's one step (default 1)
+    eta_q     learning rate of the query's one step (default 25: at the default task k = beta ||q2|| = 1.75;
+              unit rates give 0.07, hardly more than pooling)
+    beta      inverse temperature of the softmax (default 1)
+    ridge     lambda of (1/n1) sum l + (lambda/2) ||w||^2, bias unpenalised (default 1e-3)
+    schedule  "staged": D0 and D1 disjoint; "reuse": D0 serves again as D1 (n1 = n0, alpha1 unused);
+              "joint": full-batch gradient descent on (q, w, b), on D1 with D0 added
+    """
+
+    loss: str | Loss = "logistic"
+    alpha0: float = 2.0
+    alpha1: float = 2.0
+    eta_w: float = 1.0
+    eta_b: float = 1.0
+    eta_q: float = 25.0
+    beta: float = 1.0
+    ridge: float = 1e-3
+    schedule: str = "staged"
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        loss = get_loss(self.loss)
+        if LOSSES.get(loss.name) == loss:  # one spelling a loss, so that equal trainings compare equal
+            put("loss", loss.name)
+        put("alpha0", real_number("alpha0", self.alpha0, 0.0, open_low=True))
+        put("alpha1", real_number("alpha1", self.alpha1, 0.0, open_low=True))
+        for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge"):
+            put(name, real_number(name, getattr(self, name), 0.0))
+        if self.schedule not in SCHEDULES:
+            raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")
+
+    @property
+    def loss_function(self) -> Loss:
+        """The `Loss` object behind `loss`."""
+        return get_loss(self.loss)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values; a loss of one's own, which has no name to be found by, is refused."""
+        return {**super().to_dict(), "loss": loss_name(self.loss)}
