@@ -16,6 +16,7 @@ from sparsetoken import Task, Training, forecast, simulate, theory
 from sparsetoken.explorer import create_app, views
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.simulation import Simulations
+from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.explorer.state import DEFAULTS, check, from_query
 from sparsetoken.simulation.repeats import trial_seeds
 
@@ -125,7 +126,7 @@ def test_bag_view_shows_weights_that_sum_to_one():
     figure = views.figure_of(state_of(view="bag", length=30, sparsity=2, seed=3), "exact")
     after = trace(figure, "after")
     assert sum(after["x"]) == pytest.approx(1.0)
-    assert after["marker"]["color"].count("#ef4444") == 2
+    assert after["marker"]["color"].count(SIGNAL_TOKEN) == 2
     assert len(trace(figure, "tokens")["z"]) == 30
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparsetoken._core.averages import extrapolate, summarise
 from sparsetoken._core.files import write_bytes
 from sparsetoken.study import Grid, Store, StoreError, Trial
 from sparsetoken.study.registry import stream_seed
-from sparsetoken.study.tables import extrapolate, summarise, tidy, write_table
+from sparsetoken.study.tables import tidy, write_table
 from sparsetoken.study.worker import load_source
 
 SOURCE = str(Path(__file__).with_name("toy.py"))

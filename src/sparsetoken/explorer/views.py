@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..plotting.style import NOISE_TOKEN, OTHER_COLOURS, REFERENCE, SIGNAL_TOKEN, colour, label, marker
 from ..simulation.steps import two_steps
 from ..theory import alignment
 from ..training import Training
@@ -18,13 +19,6 @@ from .points import Alive, Point, always, point, threshold
 from .state import COLOURS, NUMBERS, State, tidy
 
 MODELS = ("attention", "pooled", "vectorized")
-STYLES = {
-    "attention": {"color": "#3b82f6", "symbol": "circle"},
-    "pooled": {"color": "#f59e0b", "symbol": "square"},
-    "vectorized": {"color": "#10b981", "symbol": "triangle-up"},
-    "bayes": {"color": "#8b5cf6", "symbol": "diamond"},
-}
-LABELS = {"attention": "attention", "pooled": "pooled", "vectorized": "vectorized", "bayes": "Bayes limit"}
 STAGES = ("quick", "models", "exact")
 BAG_DIMENSION = 400
 SHOWN_COORDINATES = 24
@@ -105,18 +99,17 @@ def curves(state: State, stage: str, alive: Alive) -> dict[str, Any]:
             )
             found.append(near)
         failures += [f.failure for f in found if f.failure][:1]
-        style = STYLES[model]
         traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": LABELS[model], "x": shown,
-            "y": [_finite(f.test_error) for f in found], "line": {"color": style["color"]},
-            "marker": {"color": style["color"], "symbol": style["symbol"], "size": 5},
+            "type": "scatter", "mode": "lines+markers", "name": label(model), "x": shown,
+            "y": [_finite(f.test_error) for f in found], "line": {"color": colour(model)},
+            "marker": {"color": colour(model), "symbol": marker(model), "size": 5},
             "error_y": {"type": "data", "array": [_finite(f.standard_error) for f in found], "width": 0, "thickness": 1},
             "meta": model,
         })  # fmt: skip
         if model == "bayes" and any(f.hard for f in found):
             traces.append({
-                "type": "scatter", "mode": "lines", "name": "message passing", "x": shown,
-                "y": [_finite(f.reachable) for f in found], "line": {"color": style["color"], "dash": "dash"},
+                "type": "scatter", "mode": "lines", "name": label("reachable"), "x": shown,
+                "y": [_finite(f.reachable) for f in found], "line": {"color": colour("reachable"), "dash": "dash"},
                 "meta": "reachable",
             })  # fmt: skip
     layout = _layout(
@@ -124,7 +117,7 @@ def curves(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         _axis("samples α₀ + α₁ = n/d", type="log"),
         _axis("test error", rangemode="tozero"),
         shapes=[{"type": "line", "x0": total, "x1": total, "y0": 0, "y1": 1, "yref": "paper",
-                 "line": {"color": "grey", "dash": "dot", "width": 1}}],
+                 "line": {"color": REFERENCE, "dash": "dot", "width": 1}}],
     )  # fmt: skip
     return {"data": traces, "layout": layout, "failures": failures}
 
@@ -137,14 +130,16 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     rate = found[0].rate
     sign = -1.0 if found[-1].cos_q < 0 else 1.0
     line = lambda name, y, **more: {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}  # noqa: E731
-    traces = [line("cos(q₂, ξ)", [f.cos_q for f in found], line={"color": "#3b82f6", "width": 3}, meta="cos_q")]
-    traces.append(line("cos(w₁, ξ)", [f.cos_w for f in found], line={"color": "#10b981"}, meta="cos_w"))
+    traces = [
+        line("cos(q₂, ξ)", [f.cos_q for f in found], line={"color": colour("attention"), "width": 3}, meta="cos_q")
+    ]
+    traces.append(line("cos(w₁, ξ)", [f.cos_w for f in found], line={"color": OTHER_COLOURS[0]}, meta="cos_w"))
     if np.isfinite(rate):
         first = [sign * (1 - rate / a) if rate / a < 1 else None for a in alphas]
-        traces.append(line("±(1 − K/α₀)", first, line={"color": "grey", "dash": "dash"}, meta="rate"))
+        traces.append(line("±(1 − K/α₀)", first, line={"color": REFERENCE, "dash": "dash"}, meta="rate"))
     sharpness = [f.sharpness for f in found]
     traces.append(
-        line("sharpness k = β‖q₂‖", sharpness, line={"color": "#f59e0b", "dash": "dot"}, yaxis="y2", meta="k")
+        line("sharpness k = β‖q₂‖", sharpness, line={"color": OTHER_COLOURS[2], "dash": "dot"}, yaxis="y2", meta="k")
     )
     note = ": anti-aligned here" if found[alphas.index(here)].cos_q < 0 else ""
     layout = _layout(
@@ -153,7 +148,7 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         _axis("cosine with the signal", range=[-1.05, 1.05]),
         yaxis2=_axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
         shapes=[{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper",
-                 "line": {"color": "grey", "dash": "dot", "width": 1}}],
+                 "line": {"color": REFERENCE, "dash": "dot", "width": 1}}],
     )  # fmt: skip
     return {"data": traces, "layout": layout, "failures": []}
 
@@ -177,16 +172,15 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
                 failures.append(str(error))
                 values.append(None)
                 errors.append(None)
-        style = STYLES[model]
         traces.append({
-            "type": "scatter", "mode": "lines+markers", "name": LABELS[model], "x": strengths, "y": values,
-            "line": {"color": style["color"]}, "marker": {"symbol": style["symbol"], "size": 5}, "meta": model,
+            "type": "scatter", "mode": "lines+markers", "name": label(model), "x": strengths, "y": values,
+            "line": {"color": colour(model)}, "marker": {"symbol": marker(model), "size": 5}, "meta": model,
             "error_y": {"type": "data", "array": errors, "width": 0, "thickness": 1},
         })  # fmt: skip
     alpha1 = state.training.alpha1
     traces.append({
         "type": "scatter", "mode": "lines", "name": "α₁", "x": [strengths[0], strengths[-1]], "y": [alpha1, alpha1],
-        "line": {"color": "grey", "dash": "dash"}, "meta": "alpha1",
+        "line": {"color": REFERENCE, "dash": "dash"}, "meta": "alpha1",
     })  # fmt: skip
     layout = _layout(
         f"Capacity: D₁ is separable below the line, not above<br>{_small(describe(state))}",
@@ -297,14 +291,14 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     }  # fmt: skip
     bars = [
         {"type": "scatter", "mode": "lines", "name": "weight before (1/L)", "x": before.tolist(), "y": index,
-         "line": {"color": "grey", "dash": "dash"}, "xaxis": "x2", "meta": "before"},
+         "line": {"color": REFERENCE, "dash": "dash"}, "xaxis": "x2", "meta": "before"},
         {"type": "bar", "orientation": "h", "name": "weight after", "x": after.tolist(), "y": index, "xaxis": "x2",
-         "marker": {"color": ["#ef4444" if i in set(places.tolist()) else "#3b82f6" for i in range(task.length)]},
+         "marker": {"color": [SIGNAL_TOKEN if i in set(places.tolist()) else NOISE_TOKEN for i in range(task.length)]},
          "meta": "after"},
     ]  # fmt: skip
     share = float(after[places].sum())
     layout = _layout(
-        f"A positive bag, signal tokens red: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f} "
+        f"A positive bag, signal tokens highlighted: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f} "
         f"(cos(q₂, ξ) = {steps.cos_q:.2f} at d = {d})<br>"
         f"{_small(describe(state))}",
         _axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),

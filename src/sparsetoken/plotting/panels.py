@@ -9,34 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..study.tables import summarise
-
-# One colour a classifier, the same in every figure (Okabe and Ito's palette, readable without full colour vision).
-COLOURS = {
-    "attention": "#D55E00",
-    "pooled": "#0072B2",
-    "vectorized": "#009E73",
-    "elementwise": "#CC79A7",
-    "bayes": "#000000",
-    "message_passing": "#7A5195",
-    "hardmax": "#E69F00",
-    "reachable": "#7A5195",
-}
-OTHER_COLOURS = ("#56B4E9", "#8C564B", "#B8A100", "#5F6B7A", "#C02942", "#2E8B8B")
-NAMES = {"bayes": "Bayes limit", "message_passing": "message passing", "hardmax": "hard max"}
-
-
-MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
-
-
-def marker(name: Any) -> str:
-    """The classifier's marker."""
-    return MARKERS.get(str(name), "diamond")
-
-
-def colour(name: Any, place: int = 0) -> str:
-    """The classifier's colour, or one of the spare ones."""
-    return COLOURS.get(str(name), OTHER_COLOURS[place % len(OTHER_COLOURS)])
+from .._core.averages import summarise
+from .style import REFERENCE, colour, label, marker
 
 
 @dataclass(frozen=True)
@@ -92,7 +66,7 @@ class Rule:
     axis: str  # "x": vertical at that x, "y": horizontal at that y
     value: float
     label: str = ""
-    colour: str = "#888888"
+    colour: str = REFERENCE
 
 
 Layer = Line | Points | Histogram | Heat | Rule
@@ -100,7 +74,7 @@ Layer = Line | Points | Histogram | Heat | Rule
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `note` is printed under the figure."""
+    """One pair of axes with what is drawn on them, in order."""
 
     title: str
     xlabel: str
@@ -117,8 +91,8 @@ def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", da
     lines = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         part = part.sort_values(x)
-        label = NAMES.get(str(name), str(name)) + suffix
-        lines.append(Line(part[x].to_numpy(float), part[y].to_numpy(float), label, colour(name, i), dash))
+        words = label(name) + suffix
+        lines.append(Line(part[x].to_numpy(float), part[y].to_numpy(float), words, colour(name, i), dash))
     return lines
 
 
@@ -127,13 +101,13 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") 
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
-        label = NAMES.get(str(name), str(name)) + suffix
+        words = label(name) + suffix
         layers.append(
             Points(
                 means[x].to_numpy(float),
                 means["mean"].to_numpy(float),
                 means["error"].to_numpy(float),
-                label,
+                words,
                 colour(name, i),
                 marker(name),
             )

@@ -8,7 +8,7 @@ points it rests on (Bonferroni, Student's t for errors estimated from few trials
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .specification import Tables
-
 VERDICTS = ("confirmed", "refuted", "undecided")
 LEVEL = 1e-3
+Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 
 
 class NotJudgeable(Exception):

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .claims import Judgement, NotJudgeable, equal_verdict, format_value, greater_verdict, need, quantile, worst
-from .specification import Tables
-from .tables import extrapolate, summarise
+from .._core.averages import extrapolate, summarise
+from .claims import Judgement, NotJudgeable, Tables, equal_verdict, format_value, greater_verdict, need, quantile, worst
 
 
 def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predicted_error: str | None = None) -> Any:

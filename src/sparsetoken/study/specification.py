@@ -14,9 +14,8 @@ from .registry import canonical_json, get_kind
 
 if TYPE_CHECKING:
     from ..plotting.panels import Panel
-    from .claims import Claim
+    from .claims import Claim, Tables
 
-Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 SIZES = ("quick", "full")
 
 

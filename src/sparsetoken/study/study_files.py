@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..plotting.panels import Panel, curves, measured
-from .claims import Claim
+from .claims import Claim, Tables
 from .criteria import named_criterion
-from .specification import Grid, Study, Tables
+from .specification import Grid, Study
 from .worker import load_source
 
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}

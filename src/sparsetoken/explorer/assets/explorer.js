@@ -85,10 +85,12 @@
     phase: "test errors computed to 0.001",
     bag: "one draw; another seed draws another",
   };
-  const COLOURS = { attention: "#3b82f6", pooled: "#f59e0b", vectorized: "#10b981" };
+  const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
 
-  function overlay(simulated) {
-    return Object.keys(COLOURS).map(function (model) {
+  /* Simulated points in the colours of the curves they belong to. */
+  function overlay(simulated, curves) {
+    return curves.map(function (curve) {
+      const model = curve.meta;
       const rows = simulated.rows.filter((row) => row.model === model);
       return {
         type: "scatter",
@@ -97,7 +99,7 @@
         x: rows.map((row) => row.x),
         y: rows.map((row) => row.y),
         error_y: { type: "data", array: rows.map((row) => row.error), visible: true },
-        marker: { color: COLOURS[model], size: 9, symbol: "circle-open", line: { width: 2 } },
+        marker: { color: curve.line.color, size: 9, symbol: "circle-open", line: { width: 2 } },
         meta: "simulated-" + model,
       };
     });
@@ -138,8 +140,13 @@
       return [{ data: [], layout: layout }, words, "", ""];
     }
     const figure = JSON.parse(JSON.stringify(found.figure));
+    for (const trace of figure.data) {
+      for (const part of [trace.line, trace.marker]) {
+        if (part && part.color === BLACK) part.color = ink;
+      }
+    }
     if (simulated && simulated.key === current && found.view === "curves") {
-      figure.data = figure.data.concat(overlay(simulated).filter((trace) => trace.x.length));
+      figure.data = figure.data.concat(overlay(simulated, figure.data).filter((trace) => trace.x.length));
     }
     figure.layout.font = { color: ink };
     figure.layout.meta = { key: found.key, stage: found.stage };

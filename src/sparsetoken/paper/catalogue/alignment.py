@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points, colour
-from ...study.claims import Claim, Judgement, greater_verdict, need, quantile, worst
+from ..._core.averages import extrapolate, summarise
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import colour
+from ...study.claims import Claim, Judgement, Tables, greater_verdict, need, quantile, worst
 from ...study.criteria import fit_line, judge_agreement, judge_value
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate, summarise
+from ...study.specification import Grid, Study
 from .common import AXES, PAPER
 
 FIXED = {

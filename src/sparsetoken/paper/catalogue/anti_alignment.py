@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
-from ...study.claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
+from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate, summarise
+from ...study.specification import Grid, Study
 from .common import AXES, FOLKLORE, HERE, PAPER
 
 FIXED = {
@@ -129,7 +129,7 @@ def findings(tables: Tables) -> str:
         "too small a bias step, where the negative bags' residual errors push the query away from what they share. "
         "The remedy "
         f"is η_b: a bias step large enough to fit the base rate. An anti-aligned query does not mean an error above "
-        f"one half: at π = 0.1 the "
+        f"one half: at π = {ANTI['prevalence']:g} the "
         f"trained attention has error {error:.3f}, pooling {pooled:.3f}."
     )
 

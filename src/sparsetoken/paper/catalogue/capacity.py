@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...plotting.panels import Layer, Line, Panel, Points, Rule, colour, marker
+from ..._core.averages import summarise
+from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.style import colour, marker
 from ...study.claims import (
     Claim,
     Judgement,
     NotJudgeable,
+    Tables,
     equal_verdict,
     format_value,
     greater_verdict,
@@ -20,8 +23,7 @@ from ...study.claims import (
     worst,
 )
 from ...study.criteria import fit_line, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import summarise
+from ...study.specification import Grid, Study
 from .common import AXES, HERE, MODELS, PAPER
 
 QUERY = {"cosine": 0.8, "sharpness": 1.0}

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..._core.averages import summarise
 from ...plotting.panels import Layer, Panel, curves, measured
-from ...study.claims import Claim, Judgement, need
+from ...study.claims import Claim, Judgement, Tables, need
 from ...study.criteria import judge_agreement, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import summarise
+from ...study.specification import Grid, Study
 from .common import AXES, MODELS, PAPER, TEN_TOKENS
 
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.

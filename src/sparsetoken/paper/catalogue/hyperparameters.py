@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Heat, Layer, Line, Panel, Points, colour, grid_of
-from ...study.claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
+from ..._core.averages import extrapolate, summarise
+from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
+from ...plotting.style import colour
+from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate, summarise
+from ...study.specification import Grid, Study
 from .common import AXES, FOLKLORE, HERE, PAPER, TEN_TOKENS
 
 BASE = {

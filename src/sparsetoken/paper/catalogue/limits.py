@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points, colour, marker
-from ...study.claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
+from ..._core.averages import summarise
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import colour, marker
+from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import summarise
+from ...study.specification import Grid, Study
 from .common import AXES, HERE, TEN_TOKENS
 
 SPOTS = [1.0, 2.0, 4.0, 8.0]

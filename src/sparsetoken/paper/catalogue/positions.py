@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points, colour, marker
-from ...study.claims import Claim, Judgement, format_value, greater_verdict, need, quantile, worst
+from ..._core.averages import extrapolate, summarise
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import colour, marker
+from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate, summarise
+from ...study.specification import Grid, Study
 from .common import AXES, HERE, PAPER, TEN_TOKENS
 
 FIXED = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-3, "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}

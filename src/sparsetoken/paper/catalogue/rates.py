@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.panels import Layer, Line, Panel, Points, colour, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, equal_verdict, format_value, need, quantile
+from ..._core.averages import extrapolate
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import colour, marker
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, equal_verdict, format_value, need, quantile
 from ...study.criteria import Fit, fit_line, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate
+from ...study.specification import Grid, Study
 from .common import MODELS, PAPER, TEN_TOKENS
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}

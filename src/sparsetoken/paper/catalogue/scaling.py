@@ -8,11 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from ...plotting.panels import COLOURS, Layer, Line, Panel, Points, colour, marker
+from ..._core.averages import extrapolate
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import colour, marker
 from ...study.claims import (
     Claim,
     Judgement,
     NotJudgeable,
+    Tables,
     equal_verdict,
     format_value,
     greater_verdict,
@@ -21,8 +24,7 @@ from ...study.claims import (
     worst,
 )
 from ...study.criteria import Fit, fit_line, select
-from ...study.specification import Grid, Study, Tables
-from ...study.tables import extrapolate
+from ...study.specification import Grid, Study
 from .common import AXES, FOLKLORE, HERE, PAPER
 
 TARGET = 0.1
@@ -132,8 +134,10 @@ def exponent(tables: Tables, name: str, least: int) -> Fit:
 
 
 def power(name: str, predicted: float, tolerance: float, least: int = 2**8):
-    """A known-signal exponent: the fit's own scatter is small, so the tolerance stands for the approach to the "
-    "limit."""
+    """Criterion for a known-signal exponent.
+
+    The fit's own scatter is small, so the tolerance stands for the approach to the limit of long bags.
+    """
 
     def criterion(tables: Tables) -> Judgement:
         fit = exponent(tables, name, least)
@@ -178,8 +182,10 @@ def thresholded(tables: Tables) -> Judgement:
 
 
 def crossings(tables: Tables, model: str) -> Any:
-    """Simulated strength for 10 % error at each length: probit of the error (d -> infinity) is a line in log "
-    "strength."""
+    """Simulated strength for 10 % error at each length.
+
+    The probit of the error (extrapolated to d -> infinity) is taken as a line in the strength around its centre.
+    """
     spots = select(need(tables, "spots", ["test_error"]), {"model": model})
     found = extrapolate(spots, ["length", "strength"], "test_error")
     rows = []
@@ -257,7 +263,7 @@ def draw(tables: Tables) -> list[Panel]:
         "fixed": (f"attention, k = {FIXED_SHARPNESS:g}", colour("attention"), "dash"),
         "growing": ("attention, k = 0.75 sqrt(2 log L), near the best", colour("attention"), "solid"),
         "hardmax": ("hard max", colour("hardmax"), "dash"),
-        "bayes": ("Bayes limit", COLOURS["bayes"], "dot"),
+        "bayes": ("Bayes limit", colour("bayes"), "dot"),
     }
     all_layers: list[Layer] = []
     low_layers: list[Layer] = []
@@ -316,7 +322,7 @@ def findings(tables: Tables) -> str:
         f"pays for its many "
         f"weights) and {fits['attention'].slope:.3f} (attention). The trained attention's requirement is not "
         f"logarithmic: finding the "
-        f"query from a fixed number of samples a dimension gets harder with length, and its local exponent at L = "
+        f"query from a fixed number of samples per dimension gets harder with length, and its local exponent at L = "
         f"{FAR_LENGTHS['attention'][-1]} is "
         f"{last:.2f}."
     )
