@@ -16,8 +16,8 @@ from sparsetoken import Task, Training, forecast, simulate, theory
 from sparsetoken.explorer import create_app, views
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.simulation import Simulations
-from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.explorer.state import DEFAULTS, check, from_query
+from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.simulation.repeats import trial_seeds
 
 pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetoken._core.averages import extrapolate, summarise
-from sparsetoken._core.files import write_bytes
 from sparsetoken.study import Grid, Store, StoreError, Trial
 from sparsetoken.study.registry import stream_seed
 from sparsetoken.study.tables import tidy, write_table
@@ -183,38 +181,6 @@ def test_two_stores_on_one_file(tmp_path):
         two.record(toy(), outcome(value=3.0))
         two.record(toy(seed=1), outcome(value=2.0))
         assert [row.result["value"] for row in one.rows()] == [1.0, 2.0]
-
-
-def test_mean_error_and_extrapolation():
-    import pandas as pd
-
-    rng = np.random.default_rng(0)
-    rows = [
-        {"x": x, "d": d, "value": x + 3.0 / d + 0.01 * rng.standard_normal()}
-        for x in (1.0, 2.0)
-        for d in (10, 20)
-        for _ in range(50)
-    ]
-    table = pd.DataFrame(rows)
-    means = summarise(table, ["x", "d"], "value")
-    first = table.query("x == 1 and d == 10")["value"]
-    assert means.loc[0, "mean"] == pytest.approx(first.mean())
-    assert means.loc[0, "error"] == pytest.approx(first.std(ddof=1) / np.sqrt(50))
-    limits = extrapolate(table, ["x"], "value")
-    # 2 mean(20) - mean(10): standard error sqrt(5) 0.01/sqrt(50), and five of them allowed (error rate 1e-6)
-    assert np.abs(limits["limit"] - limits["x"]).max() < 5 * np.sqrt(5) * 0.01 / np.sqrt(50)
-    assert limits["error"].to_numpy() == pytest.approx(np.sqrt(5) * 0.01 / np.sqrt(50), rel=0.4)
-    assert limits["bias"].to_numpy() == pytest.approx(3.0 / 20, abs=0.03)
-
-
-def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "table.csv"
-    path.write_text("old")
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
-    with pytest.raises(OSError, match=r"cannot write .*table\.csv: no space"):
-        write_bytes(path, b"new")
-    assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
 
 
 def test_tables_are_written_in_three_formats(tmp_path):

@@ -4,30 +4,83 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+# Written to the target's folder to see whether there is room: as much as a small figure or table takes.
+_PROBE = bytes(2**16)
 
-def check_writable(path: str | Path | None) -> None:
-    """Raise ValueError unless a file could be written at `path`, so that it is said before the work and not after it."""
+
+def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make_folder: bool = False) -> None:
+    """Find out before the work, and not after it, whether a file can be written.
+
+    The folder's permissions and free space are tried with a small file, which is removed again; the target itself is not
+    touched.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        Where the file is to go; None asks for no file and is always fine.
+    endings : sequence of str
+        The endings allowed, such as `(".csv", ".json")`; none given means any.
+    make_folder : bool
+        Whether a missing folder is made; otherwise it is an error.
+
+    Raises
+    ------
+    ValueError
+        If the ending is not allowed, the target is a folder, or its folder does not exist.
+    OSError
+        If the system refuses to write there; the message names the file and the reason.
+    """
     if path is None:
         return
     path = Path(path)
-    if path.is_dir():
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(f"{path.name} must end in {', '.join(endings)}")
+    try:
+        target = _target(path, make_folder)
+        if _is_stream(target):
+            return
+        handle, probe = tempfile.mkstemp(dir=target.parent, prefix=".sparsetoken-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_PROBE)
+        finally:
+            os.unlink(probe)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _target(path: Path, make_folder: bool) -> Path:
+    """The file behind a link; ValueError or OSError where none can be written."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
+    if make_folder:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.parent.is_dir():
         raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError("it is write-protected")
+    return target
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether the target is a device or a pipe: it is written to and must not be replaced by a file."""
+    return target.exists() and not target.is_file()
 
 
 def write_bytes(path: str | Path, content: bytes, *, make_folder: bool = False) -> None:
     """Write `content` beside the target and move it into place.
 
     An interrupted or failed write leaves the old file, or none. The new file has the permissions that any program of the
-    user would give it.
+    user would give it. Devices and pipes are written to directly.
 
     Parameters
     ----------
     path : str or Path
-        Where the file goes.
+        Where the file goes; a link stays one, and the file it points to is replaced.
     content : bytes
         What it holds.
     make_folder : bool
@@ -43,10 +96,11 @@ def write_bytes(path: str | Path, content: bytes, *, make_folder: bool = False) 
     path = Path(path)
     temporary = None
     try:
-        if make_folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        check_writable(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = _target(path, make_folder)
+        if _is_stream(target):
+            target.write_bytes(content)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".sparsetoken-")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -54,7 +108,7 @@ def write_bytes(path: str | Path, content: bytes, *, make_folder: bool = False) 
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = None
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""A bar a study with counts and time left, on a terminal; nothing elsewhere."""
+"""A bar per piece of work, with counts and time left, on a terminal; nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advance]]:
-    """Yields `add(title, total) -> advance(count)`. Enabled when standard error is a terminal, unless told."""
+    """A context in which bars can be added.
+
+    Parameters
+    ----------
+    enabled : bool or None
+        Whether bars are drawn; None draws them where standard error is a terminal.
+
+    Yields
+    ------
+    callable
+        `add(title, total)`, which adds a bar and returns `advance(count)`.
+    """
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -36,7 +48,7 @@ def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advan
     with Progress(*columns, console=console) as bars:
 
         def add(title: str, total: int) -> Advance:
-            task = bars.add_task(title, total=total)
+            task = bars.add_task(escape(title), total=total)
             return lambda count: bars.advance(task, count)
 
         yield add

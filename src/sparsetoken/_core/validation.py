@@ -6,19 +6,44 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
+
+
+def shown(value: Any) -> str:
+    """The value as a message shows it: its `repr`, cut short where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python does not print integers of more than 4300 digits
+        return f"a value of type {type(value).__name__} too long to print"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
 
 def rejection(name: str, value: Any, allowed: str) -> ValueError:
-    return ValueError(f"{name} must be {allowed}, got {value!r}")
+    """The error that says what `name` must be."""
+    return ValueError(f"{name} must be {allowed}, got {shown(value)}")
+
+
+def as_float(value: Any) -> float | None:
+    """A real number as a finite float; None for anything else, booleans and numbers beyond the floats included."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        x = float(value)
+    except OverflowError:
+        return None
+    return x if math.isfinite(x) else None
 
 
 def whole_number(name: str, value: Any, minimum: int) -> int:
     """`value` as an int, or a ValueError naming the field."""
     allowed = f"a whole number >= {minimum}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise rejection(name, value, allowed)
-    if not isinstance(value, Integral) and not float(value).is_integer():
-        raise rejection(name, value, allowed)
-    number = int(float(value)) if not isinstance(value, Integral) else int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+    else:
+        x = as_float(value)
+        if x is None or not x.is_integer():
+            raise rejection(name, value, allowed)
+        number = int(x)
     if number < minimum:
         raise rejection(name, value, allowed)
     return number
@@ -27,10 +52,7 @@ def whole_number(name: str, value: Any, minimum: int) -> int:
 def real_number(name: str, value: Any, low: float, high: float = math.inf, *, open_low=False, open_high=False) -> float:
     """`value` as a finite float inside the interval, or a ValueError naming the field."""
     left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
-    allowed = f"a number in {left}{low:g}, {high:g}{right}"
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(float(value)):
-        raise rejection(name, value, allowed)
-    x = float(value)
-    if x < low or x > high or (open_low and x == low) or (open_high and x == high):
-        raise rejection(name, value, allowed)
+    x = as_float(value)
+    if x is None or x < low or x > high or (open_low and x == low) or (open_high and x == high):
+        raise rejection(name, value, f"a number in {left}{low:g}, {high:g}{right}")
     return x

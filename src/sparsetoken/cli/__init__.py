@@ -6,11 +6,16 @@ one line on standard error and exit code 2, never in a traceback (set SPARSETOKE
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 import typer
+
+from .console import spell_where_needed
 
 app = typer.Typer(
     name="sparsetoken",
@@ -40,8 +45,12 @@ def main(arguments: list[str] | None = None) -> None:
     _keep_compiled_code()
     for module in COMMAND_MODULES:
         import_module(f".{module}", __name__)
+    for stream in (sys.stdout, sys.stderr):
+        spell_where_needed(stream)
     try:
         outcome = app(args=arguments, standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except Exception as error:
@@ -51,10 +60,21 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(2)
         if hasattr(error, "format_message"):  # click's usage errors
             _fail(error.format_message(), 2)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            _fail_on_output(error)
         if isinstance(error, ValueError | OSError | ArithmeticError | MemoryError | ImportError):
             _fail(str(error) or type(error).__name__, 2)
         raise
     sys.exit(outcome if isinstance(outcome, int) else 0)
+
+
+def _fail_on_output(error: OSError) -> NoReturn:
+    """Standard output is full or closed. Files are written before anything is printed, so these are complete."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer would fail again at the end
+    if error.errno == errno.EPIPE:  # whoever read the output has seen enough
+        sys.exit(1)
+    _fail(f"cannot write to standard output: {error.strerror}", 2)
 
 
 def _keep_compiled_code() -> None:
@@ -64,6 +84,6 @@ def _keep_compiled_code() -> None:
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)

@@ -1,16 +1,82 @@
-"""What commands share: tables on the terminal, and JSON and CSV files."""
+"""What commands share: tables on the terminal, JSON and CSV files, and the order in which results leave the program."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from .._core.files import write_bytes
+
+# The signs that our own texts hold, as a terminal without them gets them; anything else becomes a question mark.
+_SPELLED = {
+    "±": "+-", "−": "-", "–": "-", "—": "-", "…": "...", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "·": "|", "‖": "||",
+    "²": "^2", "₀": "0", "₁": "1", "₂": "2", "Σ": "sum", "α": "alpha", "β": "beta", "γ": "gamma", "η": "eta", "θ": "theta",
+    "κ": "kappa", "λ": "lambda", "ξ": "xi", "π": "pi", "✓": "v", "✗": "x",
+    "─": "-", "━": "-", "│": "|", "┃": "|", "╶": "-", "╴": "-",
+}  # fmt: skip
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(_SPELLED.get(sign, "?") for sign in signs), error.end
+
+
+codecs.register_error("sparsetoken.spell", _spell)
+
+
+def spell_where_needed(stream: Any) -> None:
+    """Let a text stream write signs that its encoding lacks in letters, instead of failing on them."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="sparsetoken.spell")
+
+
+def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callable[[Path], None]]]) -> None:
+    """Hand over what a command has computed: files first, then the terminal, and no failure costs another part.
+
+    A file that cannot be written where it was wanted goes to the folder for temporary files.
+
+    Parameters
+    ----------
+    show : callable
+        Prints the results.
+    files : iterable of (Path or None, callable)
+        Where a file is wanted (None: nowhere), and what writes it to a given path.
+
+    Raises
+    ------
+    OSError
+        After everything else is done, if a file could not be written; the message says where its content is instead.
+    """
+    failures = []
+    for path, write in files:
+        if path is None:
+            continue
+        try:
+            write(path)
+        except OSError as error:
+            failures.append(f"{error}{_rescued(path, write)}")
+    show()
+    if failures:
+        raise OSError("; ".join(failures))
+
+
+def _rescued(path: Path, write: Callable[[Path], None]) -> str:
+    """Write to the folder for temporary files instead; in words, where that is (or nothing, where it failed too)."""
+    try:
+        other = Path(tempfile.mkdtemp(prefix="sparsetoken-")) / path.name
+        write(other)
+    except OSError:
+        return ""
+    return f" (its content is in {other})"
 
 
 def with_error(mean: float, error: float) -> str:
@@ -24,7 +90,7 @@ def with_error(mean: float, error: float) -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
-    """A title and a table on standard output, one line a row.
+    """A title and a table on standard output, one line per row.
 
     A terminal too narrow for all columns gets them in several tables, each with the first `keys` columns again. Piped
     output is never split and has no trailing spaces.
@@ -82,11 +148,12 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, NaN and infinities as null."""
     write_bytes(path, (json.dumps(plain(value), indent=1) + "\n").encode())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """One line a row; nested dictionaries become columns `name.key`, missing values are empty."""
+    """One line per row; nested dictionaries become columns `name.key`, missing values are empty."""
     flat = [_flatten(row) for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     text = StringIO()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from .._core.validation import real_number
+
+MOST_VALUES = 100_000  # in one range
+MOST_POINTS = 1_000_000  # combinations of one command: days of work for the quickest trials
 
 
 def parse_values(name: str, text: str) -> Sequence[float]:
@@ -22,7 +26,37 @@ def parse_values(name: str, text: str) -> Sequence[float]:
         ends, points = (real_number(name, float(low), -math.inf), real_number(name, float(high), -math.inf)), int(count)
     except ValueError:
         raise ValueError(allowed) from None
+    if points > MOST_VALUES:
+        raise ValueError(f"{name} must have at most {MOST_VALUES:,} values, got {points:,}")
     if points < 2 or (scale and min(ends) <= 0.0):
         raise ValueError(f"{allowed}; a range has at least 2 points, and positive ends in the logarithm")
     spaced = np.geomspace(*ends, points) if scale else np.linspace(*ends, points)
     return [float(f"{x:.12g}") for x in spaced]
+
+
+def check_combinations(values: Iterable[Sequence[Any]], times: int = 1) -> int:
+    """How many combinations the lists of values have, refused before any of them is made where they are too many.
+
+    Parameters
+    ----------
+    values : iterable of sequences
+        The values of each field.
+    times : int
+        How often every combination is computed (trials, models).
+
+    Returns
+    -------
+    int
+        The number of computations.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_POINTS`.
+    """
+    total = math.prod(len(part) for part in values) * times
+    if total > MOST_POINTS:
+        raise ValueError(
+            f"these ranges, models and trials make {total:,} computations; at most {MOST_POINTS:,} are run at once"
+        )
+    return total

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._core.files import write_bytes
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
+from .pictures import write_picture
 
 COLUMNS = 3
 _DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
@@ -137,13 +136,9 @@ def _limits(layer: Heat) -> tuple[float, float]:
 def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
     """Write `stem`.png and `stem`.pdf; returns their paths."""
     figure = matplotlib_figure(panels)
-    paths = []
-    for ending, options in (("png", {"dpi": 150}), ("pdf", {"metadata": {"CreationDate": None}})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, **options)
-        path = stem.with_name(f"{stem.name}.{ending}")
-        write_bytes(path, buffer.getvalue(), make_folder=True)
-        paths.append(path)
+    paths = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf")]
+    for path in paths:
+        write_picture(path, figure, make_folder=True)
     return paths
 
 

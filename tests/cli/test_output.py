@@ -1,0 +1,88 @@
+"""What leaves the program: files before words, and no stream that fails costs what was computed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparsetoken.cli.console import deliver, spell_where_needed, write_json
+from sparsetoken.cli.values import check_combinations, parse_values
+
+
+def start(*arguments, **options):
+    command = [sys.executable, "-m", "sparsetoken", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_closed_pipe_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("studies", "--json", stdout=writing)
+    os.close(writing)
+    words = process.communicate(timeout=60)[1]
+    assert process.returncode == 1 and words == ""
+
+
+def test_a_full_output_is_one_line():
+    with open("/dev/full", "w") as full:
+        process = start("studies", "--json", stdout=full)
+        words = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and words == "error: cannot write to standard output: No space left on device\n"
+
+
+def test_a_terminal_without_greek_letters(tmp_path):
+    study = tmp_path / "s.toml"
+    study.write_text('name = "θ → ∞"\ntitle = "α ± β"\n[[trials]]\nkind = "alignment"\n')
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    process = start("run", str(study), "--workers", "1", "--store", str(tmp_path / "s.sqlite"), stdout=subprocess.PIPE,
+                    env=environment)  # fmt: skip
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    shown = start("results", "--store", str(tmp_path / "s.sqlite"), stdout=subprocess.PIPE, env=environment)
+    assert "theta -> ?" in shown.communicate(timeout=60)[0]
+
+
+def test_signs_are_spelled(tmp_path):
+    with open(tmp_path / "out", "w", encoding="ascii") as file:
+        spell_where_needed(file)
+        file.write("0.1 ± 0.2 → θ ☃")
+    assert (tmp_path / "out").read_text() == "0.1 +- 0.2 -> theta ?"
+
+
+def test_files_come_first_and_a_failed_one_costs_nothing(tmp_path):
+    order = []
+
+    def write(path):
+        order.append(path.name)
+        write_json(path, {"a": 1.5, "b": float("nan")})
+
+    good, bad = tmp_path / "good.json", tmp_path / "none" / "bad.json"
+    with pytest.raises(OSError, match=r"No space left on device.*its content is in .*bad\.json") as failed:
+        deliver(lambda: order.append("shown"), [(None, write), (bad, _full_disk(write)), (good, write)])
+    assert order == ["bad.json", "good.json", "shown"]
+    assert json.loads(good.read_text()) == {"a": 1.5, "b": None}
+    rescued = str(failed.value).split("its content is in ")[1].rstrip(")")
+    assert json.loads(Path(rescued).read_text()) == {"a": 1.5, "b": None}
+
+
+def _full_disk(write):
+    calls = []
+
+    def once(path):
+        calls.append(path)
+        if len(calls) == 1:
+            raise OSError(f"cannot write {path}: No space left on device")
+        write(path)
+
+    return once
+
+
+def test_runaway_ranges_are_refused_up_front():
+    with pytest.raises(ValueError, match="alpha1 must have at most 100,000 values, got 1,000,000,000"):
+        parse_values("alpha1", "1:2:1000000000")
+    assert check_combinations([[1, 2], [1, 2, 3]], 4) == 24
+    with pytest.raises(ValueError, match="1,000,000,000 computations"):
+        check_combinations([range(1000), range(1000)], 1000)
