@@ -85,7 +85,7 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
     floor = passes * X.nbytes / bandwidth
     expected = forecast(task, training, with_capacity=False)
     # One trial's query deviates from its limit by O(1/sqrt d), more for long bags: compare at its own cosine and sharpness.
-    own = attention_law(task, found.cos_q, training.beta * found.norm_q)
+    own = attention_law(task, found.cosine["q"], found.sharpness)
     return {
         "d": d,
         "length": task.length,
@@ -99,8 +99,8 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
         "test_error": found.test_error,
         "theory": expected.test_error,
         "theory_at_its_own_query": erm(own, training.alpha1, training.ridge).test_error,
-        "cos_q": found.cos_q,
-        "theory_cos_q": expected.cos_q,
+        "cosine_q": found.cosine["q"],
+        "theory_cosine_q": expected.cosine["q"],
         "readout_seconds": seconds,
         "readout_passes": passes,
         "readout_factorisations": fit.factorisations,

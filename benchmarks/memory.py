@@ -21,7 +21,7 @@ d, length, n = map(int, sys.argv[1:])
 two_steps(Task(length=4), Training(), 50, 0, sampler="tensor")
 before = peak()
 found = two_steps(Task(length=length), Training(alpha0=n / d), d, 0, sampler="tensor")
-print(json.dumps([before, peak(), found.cos_q]))
+print(json.dumps([before, peak(), found.cosine["q"]]))
 """
 
 

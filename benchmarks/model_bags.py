@@ -44,7 +44,7 @@ def measure(make, task: Task, draws: int) -> str:
 def main() -> None:
     one, three = Task(), Task(sparsity=3, strength=3.0)
     staged = {"training": "staged", "split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
-    cosine = alignment(one, Training(alpha0=1.0)).cos_q
+    cosine = alignment(one, Training(alpha0=1.0)).cosine["q"]
     forecast = erm(attention_law(one, cosine, 1.5), 1.0, 1e-2).test_error
     print("| learner | task | theory | measured | s a fit |\n|---|---|---|---|---|")
     for task in (one, three):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 
+from sparsetoken.models import SIMULATED
 from sparsetoken.simulation.steps import two_steps
-from sparsetoken.simulation.trial import MODELS, simulate
+from sparsetoken.simulation.trial import simulate
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 
@@ -34,7 +35,7 @@ def samplers(quick: bool) -> list[Row]:
     d, repeats = (60, 1) if quick else (1000, 3)
     rows = []
     for length in (10,) if quick else (10, 100):
-        for model in MODELS:
+        for model in SIMULATED:
             if length == 100 and model == "vectorized":
                 continue  # 100,000 weights: 1.6 GB of features
             parts = {s: _trials(length, model, s, d, repeats) for s in ("reduced", "tensor")}
@@ -52,10 +53,10 @@ def alignment(quick: bool) -> list[Row]:
     training, rows = Training(alpha0=4.0), []
     for d in (1000,) if quick else (1000, 10_000, 100_000, 1_000_000):
         ours, found = timed(lambda: two_steps(Task(), training, d, 0), 1 if quick else 3)  # noqa: B023
-        note = f"cosine of the query {found.cos_q:.4f}"
+        note = f"cosine of the query {found.cosine['q']:.4f}"
         if d == 1000:
             peer, other = timed(lambda: two_steps(Task(), training, d, 0, "tensor"), 1 if quick else 3)  # noqa: B023
-            rows.append(Row(f"two steps, d = {d}", ours, "full tensor", peer, f"{note}; peer {other.cos_q:.4f}"))
+            rows.append(Row(f"two steps, d = {d}", ours, "full tensor", peer, f"{note}; peer {other.cosine['q']:.4f}"))
         else:
             size = 8e-9 * training.alpha0 * 10 * d * d
             rows.append(Row(f"two steps, d = {d}", ours, note=f"{note}; the tensor would hold {size:,.0f} GB"))

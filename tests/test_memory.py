@@ -37,7 +37,7 @@ def test_tensor_sampler_streams(peak):
     peak()
     steps = two_steps(task, training, d, 0, sampler="tensor")
     assert peak() < 60
-    assert steps.n0 == 700 and np.isfinite(steps.cos_q)
+    assert steps.n0 == 700 and np.isfinite(steps.cosine["q"])
 
 
 def mapped_bags(path, n: int, length: int, d: int):

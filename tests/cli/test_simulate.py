@@ -68,7 +68,7 @@ def test_output_is_what_the_library_gives(tmp_path, capsys):
         mine = [r for r in rows if r["model"] == about["model"] and float(r["alpha1"]) == about["alpha1"]]
         assert [float(r["test_error"]) for r in mine] == errors
         assert all(set(trial["seconds"]) for trial in case["trials"])
-    assert cases[1]["case"]["model"] == "pooled" and cases[1]["mean"]["cos_q"] is None
+    assert cases[1]["case"]["model"] == "pooled" and cases[1]["mean"]["cosine_q"] is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.json"]
 
 

@@ -191,7 +191,7 @@ def test_staged_attention_is_at_least_as_good_as_its_forecast():
     from sparsetoken.theory import alignment, attention_law, erm
 
     task, training = Task(), Training(alpha0=1.0, alpha1=1.0, ridge=1e-2)
-    cosine = alignment(task, training).cos_q
+    cosine = alignment(task, training).cosine["q"]
     forecast = erm(attention_law(task, cosine, 1.5), alpha=1.0, ridge=1e-2).test_error
     rng = np.random.default_rng(6)
     errors = []

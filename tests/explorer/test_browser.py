@@ -149,7 +149,7 @@ def test_a_shared_address_shows_the_same_view(visit):
     page = visit("?length=20&sparsity=2&strength=3.5&prevalence=0.2&eta_b=2&equal=no&view=alignment&alpha0=5")
     traces = page.wait(length=20, view="alignment")
     steps = theory.alignment(Task(20, 2, 3.5, 0.2), Training(alpha0=5.0, eta_b=2.0))
-    assert value_at(traces, "cos_q", 5) == pytest.approx(steps.cos_q, abs=1e-10)
+    assert value_at(traces, "cosine_q", 5) == pytest.approx(steps.cosine["q"], abs=1e-10)
     assert page.page.locator("#in-prevalence").input_value() == "0.2"
     assert float(page.page.locator("#slide-alpha0").input_value()) == pytest.approx(0.7, abs=0.005)
     assert "readout" in page.page.locator("#in-equal").inner_text()

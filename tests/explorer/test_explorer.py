@@ -101,9 +101,9 @@ def test_curves_are_the_library_s_forecasts():
 
 def test_alignment_view_is_the_closed_form():
     state = state_of(view="alignment", prevalence=0.1, eta_b=3.0)
-    line = trace(views.figure_of(state, "exact"), "cos_q")
+    line = trace(views.figure_of(state, "exact"), "cosine_q")
     at = line["x"].index(2.0)
-    assert line["y"][at] == theory.alignment(state.task, state.training).cos_q
+    assert line["y"][at] == theory.alignment(state.task, state.training).cosine["q"]
 
 
 def test_capacity_view_is_the_library_s():
@@ -149,7 +149,7 @@ def test_exported_code_runs(view):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, {})
-    assert ("attention" if view == "curves" else "cos_q") in out.getvalue()
+    assert ("attention" if view == "curves" else "cosine_q") in out.getvalue()
 
 
 # -- simulations in the background ------------------------------------------------------------------------------------

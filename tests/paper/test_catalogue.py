@@ -104,8 +104,8 @@ def test_interior_optimum(errors, noise, verdict):
 )
 def test_small_learning_rate(tiny, noise, verdict):
     values = {hyperparameters.TINY_ETA_W: tiny, 1.0: 0.95}
-    rows = [{"d": d, "eta_w": e, "cos_q": c} for d in (4000, 8000) for e, c in values.items()]
-    assert hyperparameters.small_step({"steps": draws(rows, noise, column="cos_q")}).verdict == verdict
+    rows = [{"d": d, "eta_w": e, "cosine_q": c} for d in (4000, 8000) for e, c in values.items()]
+    assert hyperparameters.small_step({"steps": draws(rows, noise, column="cosine_q")}).verdict == verdict
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.04, "refuted"), (0.4, "confirmed"), (0.26, "undecided")])
@@ -163,9 +163,9 @@ def test_rate(exponent, noise, verdict):
 )
 def test_alignment_rate(rate, noise, verdict):
     alphas = [a for a in alignment.ALPHA0 if a >= alignment.RATE_FROM]
-    rows = [{"d": d, "alpha0": a, "cos_q": 1 - 0.2 / a**rate} for d in (2000, 4000) for a in alphas]
-    predicted = pd.DataFrame([{"alpha0": a, "cos_q": 1 - 0.2 / a} for a in alphas])
-    tables = {"simulated": draws(rows, noise, column="cos_q"), "predicted_there": predicted}
+    rows = [{"d": d, "alpha0": a, "cosine_q": 1 - 0.2 / a**rate} for d in (2000, 4000) for a in alphas]
+    predicted = pd.DataFrame([{"alpha0": a, "cosine_q": 1 - 0.2 / a} for a in alphas])
+    tables = {"simulated": draws(rows, noise, column="cosine_q"), "predicted_there": predicted}
     assert alignment.rate(tables).verdict == verdict
 
 
@@ -174,20 +174,21 @@ def test_alignment_rate(rate, noise, verdict):
 )
 def test_anti_alignment_boundary(wrong, noise, verdict):
     theory = {(0.0, 0.1): -0.2, (6.0, 0.1): 0.2, (6.0, 0.5): 0.4}
-    predicted = [{"eta_b": b, "prevalence": p, "cos_q": c, "anti_aligned": c < 0} for (b, p), c in theory.items()]
+    predicted = [{"eta_b": b, "prevalence": p, "cosine_q": c, "anti_aligned": c < 0} for (b, p), c in theory.items()]
     rows = [
-        {"d": d, "eta_b": b, "prevalence": p, "cos_q": -c if wrong else c}
+        {"d": d, "eta_b": b, "prevalence": p, "cosine_q": -c if wrong else c}
         for d in (100, 200)
         for (b, p), c in theory.items()
     ]
-    tables = {"simulated": draws(rows, noise, column="cos_q"), "predicted_there": pd.DataFrame(predicted)}
+    tables = {"simulated": draws(rows, noise, column="cosine_q"), "predicted_there": pd.DataFrame(predicted)}
     assert anti_alignment.boundary(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.3, "refuted"), (0.7, "confirmed"), (0.5, "undecided")])
 def test_error_above_one_half(error, verdict):
     rows = [
-        {"d": d, "model": "attention", "test_error": error, "balanced_error": error, "cos_q": -0.9} for d in (150, 300)
+        {"d": d, "model": "attention", "test_error": error, "balanced_error": error, "cosine_q": -0.9}
+        for d in (150, 300)
     ]
     table = draws(rows, 0.01)
     table["balanced_error"] = table["test_error"]

@@ -140,12 +140,12 @@ def test_one_class_is_an_error():
 
 def steps_of(sampler: str, task: Task, trials: int) -> list[dict]:
     offset = 10_000 if sampler == "tensor" else 0
-    names = ("cos_w", "cos_q", "norm_w", "norm_q", "bias", "overlap_q")
+    names = ("cosine_w", "cosine_q", "norm_w", "norm_q", "bias", "overlap_q")
     rows = []
     for seed in range(trials):
         found = two_steps(task, TRAINING, D, seed + offset, sampler)
-        row = {name: getattr(found, name) for name in names}
-        rows.append(row | {"cos_wq": found.readout @ found.query / (found.norm_w * found.norm_q)})
+        row = {name: found.to_row()[name] for name in names}
+        rows.append(row | {"cosine_wq": found.readout @ found.query / (found.norm["w"] * found.norm["q"])})
     return rows
 
 
@@ -230,13 +230,13 @@ def test_bulk_rows_below_and_above_the_dimension():
         assert stats.ks_2samp(grams[:, i, j], expected[:, i, j]).pvalue > LEVEL / 4
 
 
-FIELDS = ("test_error", "train_loss", "train_error", "norm_w", "bias", "cos_readout", "auc", "cos_q")
+FIELDS = ("test_error", "train_loss", "train_error", "norm_w", "bias", "cosine_w", "auc", "cosine_q")
 
 
 def results_of(sampler: str, trials: int, training: Training = TRAINING, task: Task = TASK, **options) -> list[dict]:
     offset = 10_000 if sampler == "tensor" else 0
     found = [simulate(task, training, D, seed + offset, sampler=sampler, **options) for seed in range(trials)]
-    return [{name: getattr(one, name) for name in FIELDS} for one in found]
+    return [{name: one.to_row()[name] for name in FIELDS} for one in found]
 
 
 @pytest.mark.parametrize(

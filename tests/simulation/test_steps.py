@@ -12,7 +12,7 @@ from sparsetoken.theory.alignment import alignment
 
 TASK = Task(length=10, sparsity=3, strength=6.0, prevalence=0.2)
 TRAINING = Training(eta_w=0.5, eta_b=0.5, eta_q=0.5)
-NAMES = ("cos_w", "norm_w", "bias", "overlap_q", "norm_q", "cos_q")
+NAMES = ("cosine_w", "overlap_w", "norm_w", "bias", "overlap_q", "norm_q", "cosine_q", "sharpness")
 
 
 @pytest.mark.parametrize("loss", ["logistic", "square", "smoothed_hinge"])
@@ -41,8 +41,11 @@ def test_steps_are_gradients(loss):
     np.testing.assert_allclose(found.readout, w1, rtol=1e-11, atol=1e-14)
     assert found.bias == pytest.approx(float(b1), rel=1e-12)
     np.testing.assert_allclose(found.query, q2, rtol=1e-11, atol=1e-14)
-    assert found.cos_q == pytest.approx(found.query @ data.signal / np.linalg.norm(found.query))
-    assert found.overlap_q == pytest.approx(found.cos_q * found.norm_q)
+    for name, vector in (("w", found.readout), ("q", found.query)):
+        assert found.overlap[name] == pytest.approx(vector @ data.signal)
+        assert found.norm[name] == pytest.approx(np.linalg.norm(vector))
+        assert found.cosine[name] == pytest.approx(vector @ data.signal / np.linalg.norm(vector))
+    assert found.sharpness == pytest.approx(training.beta * np.linalg.norm(found.query))
 
 
 @pytest.mark.parametrize("alpha0", [0.5, 4.0])
@@ -53,7 +56,7 @@ def test_reference_cosines(reference_cases, alpha0):
         for c in reference_cases
         if c["function"] == "theory.alignment" and c["task"]["sparsity"] == 3 and c["training"]["alpha0"] == alpha0
     )
-    found = [two_steps(TASK, TRAINING.but(alpha0=alpha0), 1000, seed).cos_q for seed in range(10)]
+    found = [two_steps(TASK, TRAINING.but(alpha0=alpha0), 1000, seed).cosine["q"] for seed in range(10)]
     error = np.std(found, ddof=1) / math.sqrt(10)
     assert abs(np.mean(found) - case["cos_q"]) < 3 * error
 
@@ -70,34 +73,35 @@ def test_reference_cosines(reference_cases, alpha0):
 def test_large_dimension_meets_theory(task, training):
     """At d = 40,000 every number is within 5 standard errors of its limit; errors from 12 trials.
 
-    Finite-size bias is O(1/d), a hundredth of an error here. A correct program fails one of the 24 comparisons with
-    probability 24 P(|t_11| > 5) = 1%.
+    Finite-size bias is O(1/d), a hundredth of an error here. A correct program fails one of the 32 comparisons with
+    probability 32 P(|t_11| > 5) = 1.3%.
     """
-    limit = alignment(task, training)
-    found = [two_steps(task, training, 40_000, seed) for seed in range(12)]
+    limit = alignment(task, training).to_row()
+    found = [two_steps(task, training, 40_000, seed).to_row() for seed in range(12)]
     for name in NAMES:
-        values = np.array([getattr(f, name) for f in found])
+        values = np.array([row[name] for row in found])
         error = values.std(ddof=1) / math.sqrt(len(values))
-        assert abs(values.mean() - getattr(limit, name)) <= 5 * error + 1e-12, name
+        assert abs(values.mean() - limit[name]) <= 5 * error + 1e-12, name
 
 
 def test_a_million_dimensions():
     found = two_steps(TASK, TRAINING.but(alpha0=4.0), 1_000_000, 0)
-    limit = alignment(TASK, TRAINING.but(alpha0=4.0))
+    limit = alignment(TASK, TRAINING.but(alpha0=4.0)).to_row()
     assert found.n0 == 4_000_000
     for name in NAMES:  # fluctuations are of relative order 1/sqrt(d) = 0.001
-        assert getattr(found, name) == pytest.approx(getattr(limit, name), rel=0.01), name
+        assert found.to_row()[name] == pytest.approx(limit[name], rel=0.01), name
 
 
 def test_edges():
     one_token = two_steps(Task(1, 1), Training(), 50, 0)
-    assert one_token.norm_q == 0.0 and math.isnan(one_token.cos_q) and one_token.norm_w > 0
+    assert one_token.norm["q"] == 0.0 and math.isnan(one_token.cosine["q"]) and one_token.norm["w"] > 0
+    assert one_token.query_cosine == 1.0
     frozen = two_steps(Task(), Training(eta_w=0.0), 50, 0)
-    assert frozen.norm_w == frozen.norm_q == 0.0
-    assert two_steps(Task(), Training(eta_w=0.0), 50, 0, "tensor").norm_q == 0.0
+    assert frozen.norm == {"w": 0.0, "q": 0.0} and all(map(math.isnan, frozen.cosine.values()))
+    assert two_steps(Task(), Training(eta_w=0.0), 50, 0, "tensor").norm["q"] == 0.0
     first, second = two_steps(Task(), Training(), 50, 3), two_steps(Task(), Training(), 50, 3)
     assert np.array_equal(first.query, second.query)
-    assert two_steps(Task(), Training(), 50, 4).cos_q != first.cos_q
+    assert two_steps(Task(), Training(), 50, 4).cosine != first.cosine
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ def test_cosine_approaches_one_at_the_stated_rate(loss):
     training = Training(loss=loss, eta_w=0.5, eta_b=0.5, eta_q=0.5)
     far, farther = (theory.alignment(ISSUE_TASK, training.but(alpha0=a)) for a in (1e4, 1e5))
     for a, found in ((1e4, far), (1e5, farther)):
-        assert a * (1 - abs(found.cos_q)) == pytest.approx(found.rate, rel=20 / np.sqrt(a))
-    assert abs(1e5 * (1 - abs(farther.cos_q)) - farther.rate) < abs(1e4 * (1 - abs(far.cos_q)) - far.rate)
+        assert a * (1 - abs(found.cosine["q"])) == pytest.approx(found.rate, rel=20 / np.sqrt(a))
+    assert abs(1e5 * (1 - abs(farther.cosine["q"])) - farther.rate) < abs(1e4 * (1 - abs(far.cosine["q"])) - far.rate)
 
 
 def test_gaussian_integrals_agree_with_adaptive_quadrature():
@@ -24,13 +24,13 @@ def test_gaussian_integrals_agree_with_adaptive_quadrature():
     task, training = ISSUE_TASK, Training(alpha0=0.7, eta_w=2.0, eta_b=1.0, eta_q=1.0)
     L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
     found = theory.alignment(task, training)
-    a = found.cos_w * found.norm_w
+    a = found.overlap["w"]
     own = training.eta_w / (training.alpha0 * L)
     loss = LOSSES["logistic"]
 
     def mean(y, power):
         centre = found.bias + (a * theta * R / L if y > 0 else 0.0) - own * float(loss.slope(0.0, y))
-        spread = found.norm_w / np.sqrt(L)
+        spread = found.norm["w"] / np.sqrt(L)
         return quad(lambda g: float(loss.slope(centre + spread * g, y)) ** power * norm.pdf(g), -9, 9, epsabs=1e-12)[0]
 
     Eh = pi * mean(1.0, 1) + (1 - pi) * mean(-1.0, 1)
@@ -44,21 +44,22 @@ def test_query_turns_away_from_the_signal_exactly_where_the_condition_says():
         for pi in (0.05, 0.2, 0.5):
             task = Task(length=40, sparsity=2, strength=2, prevalence=pi)
             found = theory.alignment(task, Training(alpha0=3, eta_b=eta_b))
-            assert (found.cos_q < 0) == found.anti_aligned == (found.anti_margin > 0)
+            assert (found.cosine["q"] < 0) == found.anti_aligned == (found.anti_margin > 0)
             seen.add(found.anti_aligned)
     assert seen == {True, False}
 
 
 def test_rates_scale_the_query_and_nothing_else():
     one, two = (theory.alignment(ISSUE_TASK, Training(eta_q=e)) for e in (1.0, 3.0))
-    assert two.norm_q == pytest.approx(3 * one.norm_q)
-    assert (two.cos_q, two.cos_w, two.bias) == (one.cos_q, one.cos_w, one.bias)
-    assert one.sharpness == one.norm_q
+    assert two.norm["q"] == pytest.approx(3 * one.norm["q"])
+    assert (two.cosine, two.norm["w"], two.bias) == (one.cosine, one.norm["w"], one.bias)
+    assert one.sharpness == one.norm["q"]
 
 
 def test_no_step_learns_nothing():
     found = theory.alignment(ISSUE_TASK, Training(eta_w=0.0))
-    assert found.norm_w == found.norm_q == found.cos_q == found.cos_w == 0.0
+    assert found.norm == found.overlap == {"w": 0.0, "q": 0.0}
+    assert np.isnan(list(found.cosine.values())).all()
     assert np.isnan(found.rate) and not found.anti_aligned
 
 

@@ -75,7 +75,7 @@ def test_capacity_does_not_stall_in_rounding(monkeypatch):
     objective = module._objective
     monkeypatch.setattr(module, "_objective", lambda *given: evaluations.append(1) or objective(*given))
     steps = alignment(Task(), Training())
-    found = module.capacity(attention_law(Task(), steps.cos_q, steps.sharpness))
+    found = module.capacity(attention_law(Task(), steps.cosine["q"], steps.sharpness))
     # Three levels of refinement, Newton's method on each: halving steps that rounding makes look bad took 134.
     assert len(evaluations) <= 30
     assert found.residual < 1e-10

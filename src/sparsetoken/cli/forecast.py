@@ -29,15 +29,15 @@ _COLUMNS = (
     ("balanced_error", "balanced error"),
     ("train_loss", "train loss"),
     ("train_error", "train error"),
-    ("cos_q", "cos(q2, ξ)"),
-    ("sharpness", "k = β‖q2‖"),
-    ("cos_readout", "cos(w, ξ)"),
+    ("cosine_q", "cos(q, ξ)"),
+    ("sharpness", "k = β‖q‖"),
+    ("cosine_w", "cos(w, ξ)"),
     ("norm_w", "‖w‖"),
     ("bias", "b"),
     ("capacity", "capacity α*"),
 )
 
-_IN_SWEEPS = ("test_error", "auc", "train_loss", "cos_q", "sharpness", "capacity")
+_IN_SWEEPS = ("test_error", "auc", "train_loss", "cosine_q", "sharpness", "capacity")
 
 
 def _many(name: str, words: str) -> Any:
@@ -73,8 +73,8 @@ def forecast(
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
     """
     from .._core.files import check_writable
+    from ..models import FORECAST
     from ..task import Task
-    from ..theory.forecast import MODELS
     from ..theory.sweep import forecast_grid
     from ..training import Training
     from .console import print_table, with_error, write_csv, write_json
@@ -86,10 +86,10 @@ def forecast(
     grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
     for file in (json_file, csv_file, plot_file):
         check_writable(file)
-    models = list(MODELS) if "all" in model else list(dict.fromkeys(model))
-    unknown = [name for name in models if name not in MODELS]
+    models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
+    unknown = [name for name in models if name not in FORECAST]
     if unknown:
-        raise ValueError(f"model must be one of {', '.join(MODELS)} or all, got {unknown[0]!r}")
+        raise ValueError(f"model must be one of {', '.join(FORECAST)} or all, got {unknown[0]!r}")
     swept = [name for name, values in grid.items() if len(values) > 1]
     if plot_file is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
@@ -120,9 +120,8 @@ def forecast(
 
 
 def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
-    errors = row.get("errors", {}) | {"test_error": row.get("standard_error", 0.0)}
     value = row.get(name, math.nan)
-    error = errors.get(name, 0.0)
+    error = row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
     return with_error(value, error if error > 1e-12 else 0.0)
 
 
@@ -169,9 +168,9 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
         typer.echo(
             f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}"
         )
-    anti = [row for row in rows if not row["failure"] and row.get("cos_q", math.nan) < 0]
+    anti = [row for row in rows if not row["failure"] and row.get("cosine_q", math.nan) < 0]
     if anti:
-        typer.echo("the query is anti-aligned with the signal (cos(q2, ξ) < 0): try another eta_b")
+        typer.echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try another eta_b")
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:

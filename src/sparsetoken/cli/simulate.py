@@ -18,8 +18,8 @@ _COLUMNS = (
     ("auc", "AUC"),
     ("train_loss", "train loss"),
     ("train_error", "train error"),
-    ("cos_q", "cos(q2, ξ)"),
-    ("cos_readout", "cos(w, ξ)"),
+    ("cosine_q", "cos(q, ξ)"),
+    ("cosine_w", "cos(w, ξ)"),
     ("norm_w", "‖w‖"),
     ("bias", "b"),
 )
@@ -66,8 +66,8 @@ def simulate(
     """
     from .._core.files import check_writable
     from .._core.validation import whole_number
+    from ..models import SIMULATED
     from ..simulation.repeats import trial_seeds
-    from ..simulation.trial import MODELS
     from ..task import Positions, Task
     from ..training import Training
     from .console import print_table, write_csv, write_json
@@ -77,7 +77,7 @@ def simulate(
     given |= {"alpha0": alpha0, "alpha1": alpha1, "eta_w": eta_w, "eta_b": eta_b, "beta": beta, "ridge": ridge}
     given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
     grid = {name: parse_values(name, text) for name, text in given.items()}
-    models = list(MODELS) if "all" in model else list(dict.fromkeys(model))
+    models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
@@ -99,7 +99,7 @@ def simulate(
         summary = _summary(found)
         rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
         records.append({"case": about, "options": options, **summary, "trials": [one.to_dict() for one in found]})
-        lines += [about | {"trial": k} | one.to_dict() for k, one in enumerate(found)]
+        lines += [about | {"trial": k} | one.to_row() for k, one in enumerate(found)]
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in grid.items() if not more)
     title = (
         f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
@@ -153,10 +153,10 @@ def _trial(job: tuple, options: dict[str, Any]) -> Any:
 def _summary(found: list) -> dict[str, dict[str, float]]:
     from ..simulation.repeats import mean_and_error
 
-    plain = [one.to_dict() for one in found]
-    numbers = [name for name, value in plain[0].items() if isinstance(value, float)]
-    pairs = {name: mean_and_error(row[name] for row in plain) for name in numbers}
-    pairs["seconds"] = mean_and_error(sum(row["seconds"].values()) for row in plain)
+    rows = [one.to_row() for one in found]
+    numbers = [name for name, value in rows[0].items() if isinstance(value, float)]
+    pairs = {name: mean_and_error(row[name] for row in rows) for name in numbers}
+    pairs["seconds"] = mean_and_error(sum(one.seconds.values()) for one in found)
     return {
         "mean": {name: pair[0] for name, pair in pairs.items()},
         "standard_error": {name: pair[1] for name, pair in pairs.items()},

@@ -128,12 +128,11 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
     found = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
     rate = found[0].rate
-    sign = -1.0 if found[-1].cos_q < 0 else 1.0
+    sign = -1.0 if found[-1].cosine["q"] < 0 else 1.0
     line = lambda name, y, **more: {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}  # noqa: E731
-    traces = [
-        line("cos(q₂, ξ)", [f.cos_q for f in found], line={"color": colour("attention"), "width": 3}, meta="cos_q")
-    ]
-    traces.append(line("cos(w₁, ξ)", [f.cos_w for f in found], line={"color": OTHER_COLOURS[0]}, meta="cos_w"))
+    cosines = lambda name: [c if np.isfinite(c := f.cosine[name]) else None for f in found]  # noqa: E731
+    traces = [line("cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
+    traces.append(line("cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
     if np.isfinite(rate):
         first = [sign * (1 - rate / a) if rate / a < 1 else None for a in alphas]
         traces.append(line("±(1 − K/α₀)", first, line={"color": REFERENCE, "dash": "dash"}, meta="rate"))
@@ -141,7 +140,7 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     traces.append(
         line("sharpness k = β‖q₂‖", sharpness, line={"color": OTHER_COLOURS[2], "dash": "dot"}, yaxis="y2", meta="k")
     )
-    note = ": anti-aligned here" if found[alphas.index(here)].cos_q < 0 else ""
+    note = ": anti-aligned here" if found[alphas.index(here)].cosine["q"] < 0 else ""
     layout = _layout(
         f"Alignment after the two steps{note}<br>{_small(describe(state))}",
         _axis("samples of the steps α₀ = n₀/d", type="log"),
@@ -299,7 +298,7 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     share = float(after[places].sum())
     layout = _layout(
         f"A positive bag, signal tokens highlighted: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f} "
-        f"(cos(q₂, ξ) = {steps.cos_q:.2f} at d = {d})<br>"
+        f"(cos(q₂, ξ) = {steps.cosine['q']:.2f} at d = {d})<br>"
         f"{_small(describe(state))}",
         _axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),
         _axis("token", autorange="reversed"),

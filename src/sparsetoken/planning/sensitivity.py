@@ -59,7 +59,7 @@ def sensitivities(
 
     def measured(task: Task, training: Training) -> Measured:
         steps = alignment(task, training)
-        law = attention_law(task, steps.cos_q, steps.sharpness)
+        law = attention_law(task, steps.query_cosine, steps.sharpness)
         return criterion.of_readout(erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy))
 
     slopes = []

@@ -70,7 +70,7 @@ def best_rates(task: Task, loss: str | Loss, alpha0: float) -> tuple[float, floa
 
     def cosine(log_rates) -> float:
         eta_w, eta_b = np.exp(log_rates)
-        return alignment(task, Training(loss, alpha0=alpha0, eta_w=float(eta_w), eta_b=float(eta_b))).cos_q
+        return alignment(task, Training(loss, alpha0=alpha0, eta_w=float(eta_w), eta_b=float(eta_b))).query_cosine
 
     grid = [(np.log(w), b) for w in (1.0,) for b in np.linspace(np.log(0.3), np.log(40.0), 8)]
     first = max(grid, key=cosine)
@@ -116,7 +116,7 @@ class _Search:
         alpha0 = share * self.alpha
         eta_w, eta_b, gamma = best_rates(self.task, self.loss, alpha0)
         unit = Training(self.loss, alpha0, self.alpha - alpha0, eta_w, eta_b, eta_q=1.0, beta=1.0, ridge=ridge)
-        per_rate = alignment(self.task, unit).norm_q
+        per_rate = alignment(self.task, unit).norm["q"]
         return unit.but(eta_q=k / per_rate if per_rate > 0 else 0.0), gamma, k
 
     def log_value_and_slope(self, z: np.ndarray) -> tuple[float, np.ndarray]:

@@ -43,10 +43,10 @@ class OutputLaw:
 
 @dataclass(frozen=True)
 class Measures:
-    """Population measures of a classifier; `test_error_se` is the numerical integration's standard error."""
+    """Population measures of a classifier; `standard_error` that of `test_error` as an integral."""
 
     test_error: float
-    test_error_se: float
+    standard_error: float
     auc: float
     sensitivity: float
     specificity: float
@@ -67,7 +67,7 @@ def measures(positive: OutputLaw, negative: OutputLaw, prevalence: float) -> Mea
     count = len(error)
     return Measures(
         test_error=float(error.mean()),
-        test_error_se=float(error.std(ddof=1) / math.sqrt(count)) if count > 1 else 0.0,
+        standard_error=float(error.std(ddof=1) / math.sqrt(count)) if count > 1 else 0.0,
         auc=_auc(positive, negative),
         sensitivity=float(sensitivity.mean()),
         specificity=float(specificity.mean()),

@@ -8,13 +8,13 @@ From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> +
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
+from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .samplers import SAMPLERS, TensorData
@@ -23,37 +23,51 @@ from .samplers.reduced import draw_two_steps
 from .samplers.streams import check_seed
 
 
-@dataclass(frozen=True)
-class TwoSteps:
-    """What the two gradient steps give.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulatedSteps(TwoSteps):
+    """The two gradient steps on drawn data: the numbers of `results.TwoSteps`, and the vectors themselves.
 
-    cos_w      <w1, xi>/||w1||          norm_w     ||w1||        bias      b1
-    cos_q      <q2, xi>/||q2|| (gamma)  norm_q     ||q2||        overlap_q <q2, xi>
-    n0         samples used
-    readout    w1                       query      q2            signal    xi
-
-    A cosine is NaN where its vector vanishes (a bag of one token leaves the query at zero).
+    Attributes
+    ----------
+    overlap, cosine, norm, bias, sharpness
+        As in `results.TwoSteps`: of w1 under "w", of q2 under "q".
+    n0 : int
+        Samples used.
+    readout, query, signal : ndarray (d,)
+        w1, q2 and xi.
     """
 
-    cos_w: float
-    cos_q: float
-    norm_w: float
-    norm_q: float
-    bias: float
-    overlap_q: float
     n0: int
-    readout: np.ndarray
-    query: np.ndarray
-    signal: np.ndarray
+    readout: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    query: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    signal: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
 
 
-def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = "reduced") -> TwoSteps:
+def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = "reduced") -> SimulatedSteps:
     """The two gradient steps on a data set D0 of n0 = alpha0 d bags.
 
     The reduced sampler draws O(n0 + d) numbers (d = 1,000,000 takes about a second) and puts xi on the first axis; the
     tensor sampler draws every token.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned; alpha0, the three rates, beta and the loss matter.
+    d : int
+        Dimension of a token, at least 2.
+    seed : int
+        All randomness comes from it.
+    sampler : str
+        "reduced" or "tensor".
+
+    Returns
+    -------
+    SimulatedSteps
     """
-    d, seed, n0 = check_size(training, d, seed, sampler)
+    d, seed = check_size(d, seed, sampler)
+    n0 = sample_count("alpha0", training.alpha0, d)
     with single_blas_thread():
         if sampler == "tensor":
             return steps_on(TensorData(task, n0, d, seed, "0"), training)
@@ -61,18 +75,17 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
         w1, b1, q2 = draw_two_steps(task, training, labels, d, seed)
     signal = np.zeros(d)
     signal[0] = 1.0
-    return summarise(w1, b1, q2, signal, n0)
+    return summarise(w1, b1, q2, signal, n0, training.beta)
 
 
-def check_size(training: Training, d: int, seed: int, sampler: str) -> tuple[int, int, int]:
-    """(d, seed, n0), checked."""
+def check_size(d: int, seed: int, sampler: str) -> tuple[int, int]:
+    """(d, seed), checked along with the sampler's name."""
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
-    d = whole_number("d", d, 2)
-    return d, check_seed(seed), sample_count("alpha0", training.alpha0, d)
+    return whole_number("d", d, 2), check_seed(seed)
 
 
-def steps_on(data: TensorData, training: Training) -> TwoSteps:
+def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags."""
     loss, y, n0, length = training.loss_function, data.labels, data.count, data.task.length
     c = loss.slope(np.zeros(n0), y)
@@ -88,22 +101,12 @@ def steps_on(data: TensorData, training: Training) -> TwoSteps:
         field = scores.mean(axis=1, keepdims=True)
         h = loss.slope(field[:, 0] + b1, y[which])
         total += (h[:, None] * (scores - field)).ravel() @ tokens.reshape(-1, data.d)
-    return summarise(w1, b1, -training.eta_q * training.beta / (n0 * length) * total, data.signal, n0)
+    q2 = -training.eta_q * training.beta / (n0 * length) * total
+    return summarise(w1, b1, q2, data.signal, n0, training.beta)
 
 
-def summarise(w1: np.ndarray, b1: float, q2: np.ndarray, signal: np.ndarray, n0: int) -> TwoSteps:
-    """Norms and cosines of a readout, a bias and a query."""
+def summarise(w1: np.ndarray, b1: float, q2: np.ndarray, signal: np.ndarray, n0: int, beta: float) -> SimulatedSteps:
+    """Overlaps, norms and cosines of a readout, a bias and a query."""
     norm_w, norm_q = float(np.linalg.norm(w1)), float(np.linalg.norm(q2))
-    overlap_w, overlap_q = float(w1 @ signal), float(q2 @ signal)
-    return TwoSteps(
-        cos_w=overlap_w / norm_w if norm_w > 0 else math.nan,
-        cos_q=overlap_q / norm_q if norm_q > 0 else math.nan,
-        norm_w=norm_w,
-        norm_q=norm_q,
-        bias=b1,
-        overlap_q=overlap_q,
-        n0=n0,
-        readout=w1,
-        query=q2,
-        signal=signal,
-    )
+    fields = two_steps_from(float(w1 @ signal), norm_w, float(q2 @ signal), norm_q, b1, beta)
+    return SimulatedSteps(**fields, n0=n0, readout=w1, query=q2, signal=signal)

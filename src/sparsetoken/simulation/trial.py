@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +15,8 @@ from .._core.devices import wanted_device, working_on
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
+from ..models import SIMULATED, check_model
+from ..results import ClassifierResult, directions_of_readout
 from ..solvers.erm import fit_erm
 from ..task import Task
 from ..training import Training
@@ -24,62 +26,49 @@ from .measures import Measures
 from .samplers import TensorData, reduced
 from .samplers.labels import draw_labels, sample_count
 from .samplers.streams import stream
-from .steps import TwoSteps, check_size, steps_on, summarise, two_steps
-
-MODELS = ("attention", "pooled", "vectorized", "elementwise")
-WITH_QUERY = ("attention", "elementwise")
+from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
 
 
-@dataclass(frozen=True)
-class SimulationResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulationResult(ClassifierResult):
     """What one trial gives.
 
-    test_error, test_error_se   P(wrong sign) on a fresh bag, and the standard error of its numerical integration
-                                (0 where the formula needs none)
-    auc, sensitivity, specificity, balanced_error   from the same closed form
-    train_loss, train_error     mean loss (without the ridge term) and misclassified share of the readout's samples
-    norm_w, bias, cos_readout   ||w||, b and cosine with xi of the final readout (vectorized: with xi at every token)
-    cos_w, cos_q, norm_q        of the two gradient steps (joint: of where descent ended); NaN without a query
-    n0, n1                      samples of the two steps (0 for models without a query) and of the readout
-    overlaps                    the numbers the test error depends on: query models `q` = <w, qhat>, `u` = <w, u>,
-                                `rest` = norm of the rest; pooled `signal` = <w, xi>, `rest`; vectorized `token0`, ... =
-                                <W_l, xi>, `rest`
-    stopped, gradient_norm      how the last optimisation ended (see `models.erm`; joint: see `joint.descend`)
-    sampled_error, sampled_error_se   test error counted on `test_samples` fresh bags (NaN when none were asked for)
-    seconds                     time spent, stage by stage
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `errors`: the finite counterparts of `forecast`'s.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+        See there; standard errors are those of the numerical integration.
+    sampler : str
+        "reduced" or "tensor".
+    d, seed : int
+        Dimension of a token, and the seed all randomness came from.
+    n0, n1 : int
+        Samples of the two steps (0 for models without a query) and of the readout.
+    token_overlaps : tuple of float
+        <W_l, xi> for each token l of the vectorized model; empty for the others.
+    stopped, gradient_norm : str, float
+        How the last optimisation ended (see `solvers.erm`; joint: see `joint.descend`).
+    sampled_error, sampled_standard_error : float
+        Test error counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
+    seconds : mapping
+        Time spent, stage by stage.
     """
 
-    model: str
     sampler: str
     d: int
     seed: int
-    test_error: float
-    test_error_se: float
-    auc: float
-    sensitivity: float
-    specificity: float
-    balanced_error: float
-    train_loss: float
-    train_error: float
-    norm_w: float
-    bias: float
-    cos_readout: float
-    cos_w: float
-    cos_q: float
-    norm_q: float
     n0: int
     n1: int
     stopped: str
     gradient_norm: float
-    sampled_error: float
-    sampled_error_se: float
-    overlaps: dict[str, float] = field(compare=False)
-    seconds: dict[str, float] = field(compare=False)
+    sampled_error: float = math.nan
+    sampled_standard_error: float = math.nan
+    token_overlaps: tuple[float, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: `overlaps` and `seconds` stay dictionaries."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return plain | {"overlaps": dict(self.overlaps), "seconds": dict(self.seconds)}
+    def _setting(self) -> str:
+        return f"{self.model}, d={self.d}, seed={self.seed}"
 
 
 @dataclass(frozen=True)
@@ -122,20 +111,45 @@ def simulate(
 
     The readout minimises (1/n1) sum l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised.
 
-    model          "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1;
-                   "pooled" and "vectorized" learn from D1 alone
-    sampler        "reduced" (exact in law, fast) or "tensor" (every token is drawn)
-    activation     of the elementwise model: a name or a function, see `activations`
-    equal_samples  give pooled and vectorized n0 + n1 samples (models with a query have used D0 already)
-    test_samples   also count errors on that many fresh bags (tensor sampler only)
-    chunk          bags the tensor sampler draws at a time; changes memory use, never a result
-    device         "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX
-                   there. JAX draws other numbers of the same law. Reduced sampler; not for the vectorized model
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned.
+    d : int
+        Dimension of a token, at least 2.
+    seed : int
+        All randomness of the trial comes from it.
+    model : str
+        "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
+        "vectorized" learn from D1 alone.
+    sampler : str
+        "reduced" (exact in law, fast) or "tensor" (every token is drawn).
+    activation : str or callable
+        Of the elementwise model: a name or a function, see `activations`.
+    equal_samples : bool
+        Give pooled and vectorized n0 + n1 samples (models with a query have used D0 already).
+    test_samples : int
+        Also count errors on that many fresh bags (tensor sampler only).
+    chunk : int, optional
+        Bags the tensor sampler draws at a time; changes memory use, never a result.
+    device : str
+        "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
+        draws other numbers of the same law. Reduced sampler only, and not for the vectorized model.
+
+    Returns
+    -------
+    SimulationResult
+
+    Raises
+    ------
+    ValueError
+        If the arguments do not go together, or D0 or D1 holds fewer than two bags or only one class.
     """
-    if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    with_query = check_model(model, SIMULATED).has_query
     sigma = get_activation(activation) if model == "elementwise" else None
-    d, seed, n0 = check_size(training, d, seed, sampler)
+    d, seed = check_size(d, seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
     schedule = training.schedule
     if sampler == "reduced":
@@ -145,12 +159,19 @@ def simulate(
             raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
     if schedule == "joint" and model == "elementwise":
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
-    n1 = n0 if schedule == "reuse" else sample_count("alpha1", training.alpha1, d)
-    if equal_samples and model not in WITH_QUERY and schedule != "reuse":
-        n1 += n0
+    n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _device_trial(device, model, sampler) or (_TensorTrial if sampler == "tensor" else _ReducedTrial)
     with single_blas_thread():
         return trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+
+
+def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: bool) -> tuple[int, int]:
+    """(n0, n1): bags of the two steps, 0 for models without a query, and bags of the readout."""
+    n0 = sample_count("alpha0", training.alpha0, d) if with_query else 0
+    if training.schedule == "reuse":
+        return n0, sample_count("alpha0", training.alpha0, d)
+    n1 = sample_count("alpha1", training.alpha1, d)
+    return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
 
 
 def _device_trial(device: str, model: str, sampler: str) -> type[_Trial] | None:
@@ -178,20 +199,21 @@ class _Trial:
         self.task, self.training, self.d, self.seed = task, training, d, seed
         self.model, self.sigma, self.n0, self.n1, self.chunk = model, sigma, n0, n1, chunk
         self.clock = _Clock()
-        self.steps: TwoSteps | None = None
+        self.steps: SimulatedSteps | None = None
         self.prepare()
 
     def prepare(self) -> None:
         """Draw what has to exist before the first stage."""
 
-    def take_steps(self) -> TwoSteps:
+    def take_steps(self) -> SimulatedSteps:
         raise NotImplementedError
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
         """(features, labels) of the readout."""
         raise NotImplementedError
 
-    def overlaps(self, w: np.ndarray) -> dict[str, float]:
+    def special(self, w: np.ndarray) -> np.ndarray:
+        """w's coordinates along the special directions: qhat and u; pooled xi; vectorized xi at each token."""
         raise NotImplementedError
 
     def sampled_error(self, readout: _Readout, count: int) -> float:
@@ -201,18 +223,18 @@ class _Trial:
     def cosine(self) -> float:
         """gamma; a query that is zero pools, and xi may stand for its direction."""
         assert self.steps is not None
-        return self.steps.cos_q if self.steps.norm_q > 0 else 1.0
+        return self.steps.query_cosine
 
     @property
     def sharpness(self) -> float:
         assert self.steps is not None
-        return self.training.beta * self.steps.norm_q
+        return self.steps.sharpness
 
     def run(self, test_samples: int) -> SimulationResult:
         if self.training.schedule == "joint" and self.model == "attention":
             readout = self.train_jointly()
         else:
-            if self.model in WITH_QUERY:
+            if self.n0:
                 with self.clock.stage("steps"):
                     self.steps = self.take_steps()
             with self.clock.stage("features"):
@@ -221,14 +243,14 @@ class _Trial:
                 readout = self.fit(x, y)
             del x
         with self.clock.stage("test_error"):
-            overlaps = self.overlaps(readout.w)
-            measured = self.measure(overlaps, readout)
+            special, norm = self.special(readout.w), float(np.linalg.norm(readout.w))
+            measured = self.measure(special, norm, readout.bias)
         sampled = math.nan
         if test_samples:
             with self.clock.stage("sampled_error"):
                 sampled = self.sampled_error(readout, test_samples)
-        norm = float(np.linalg.norm(readout.w))
-        steps = self.steps
+        steps = None if self.steps is None else self.steps.summary()
+        m_q, m_u = self.coordinates(special)
         return SimulationResult(
             model=self.model,
             sampler=self.sampler,
@@ -239,19 +261,27 @@ class _Trial:
             train_error=readout.train_error,
             norm_w=norm,
             bias=readout.bias,
-            cos_readout=self.signal_overlap(overlaps) / norm if norm > 0 else math.nan,
-            cos_w=steps.cos_w if steps else math.nan,
-            cos_q=steps.cos_q if steps else math.nan,
-            norm_q=steps.norm_q if steps else math.nan,
-            n0=self.n0 if steps else 0,
+            **directions_of_readout(m_q, m_u, norm, steps),
+            m_q=m_q,
+            m_u=m_u,
+            nu=math.sqrt(max(0.0, norm**2 - m_q**2 - m_u**2)),
+            sharpness=math.nan if steps is None else steps.sharpness,
+            steps=steps,
+            n0=self.n0,
             n1=self.n1,
             stopped=readout.stopped,
             gradient_norm=readout.gradient_norm,
             sampled_error=sampled,
-            sampled_error_se=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
-            overlaps=overlaps,
+            sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
+            token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
             seconds=self.clock.seconds,
         )
+
+    def coordinates(self, special: np.ndarray) -> tuple[float, float]:
+        """(m_q, m_u); the vectorized model's qhat is xi at every token."""
+        if self.model == "vectorized":
+            return float(special.sum()) / math.sqrt(self.task.length), 0.0
+        return float(special[0]), float(special[1]) if len(special) > 1 else 0.0
 
     def fit(self, x: Any, y: np.ndarray) -> _Readout:
         fit = fit_erm(x, y, self.training.ridge, self.training.loss, device=self.readout_device)
@@ -266,37 +296,14 @@ class _Trial:
         loss = float(self.training.loss_function.value(z, y).mean())
         return _Readout(w, bias, loss, float(np.mean(z * y <= 0.0)), stopped, gradient_norm)
 
-    def signal_overlap(self, overlaps: dict[str, float]) -> float:
-        """<w, xi>; for the vectorized model the overlap with xi at every token."""
+    def measure(self, special: np.ndarray, norm: float, bias: float) -> Measures:
+        task, rng = self.task, stream(self.seed, "quadrature")
         if self.model == "pooled":
-            return overlaps["signal"]
+            return closed_form.pooled_measures(task, float(special[0]), norm, bias)
         if self.model == "vectorized":
-            return sum(self.by_token(overlaps)) / math.sqrt(self.task.length)
-        cosine = self.cosine
-        return cosine * overlaps["q"] + math.sqrt(max(0.0, 1.0 - cosine**2)) * overlaps["u"]
-
-    def by_token(self, overlaps: dict[str, float]) -> list[float]:
-        return [overlaps[f"token{place}"] for place in range(self.task.length)]
-
-    def measure(self, overlaps: dict[str, float], readout: _Readout) -> Measures:
-        task, norm, rng = self.task, float(np.linalg.norm(readout.w)), stream(self.seed, "quadrature")
-        if self.model == "pooled":
-            return closed_form.pooled_measures(task, overlaps["signal"], norm, readout.bias)
-        if self.model == "vectorized":
-            return closed_form.vectorized_measures(task, np.array(self.by_token(overlaps)), norm, readout.bias, rng)
-        return closed_form.attention_measures(
-            task, self.cosine, self.sharpness, overlaps["q"], overlaps["u"], norm, readout.bias, self.sigma, rng
-        )
-
-
-def _named_overlaps(model: str, special: np.ndarray, w: np.ndarray) -> dict[str, float]:
-    """Name w's overlaps with the special directions and add the norm of the rest."""
-    rest = math.sqrt(max(0.0, float(w @ w) - float(special @ special)))
-    if model == "vectorized":
-        names = [f"token{place}" for place in range(len(special))]
-    else:
-        names = ["signal"] if model == "pooled" else ["q", "u"]
-    return dict(zip(names, map(float, special), strict=True)) | {"rest": rest}
+            return closed_form.vectorized_measures(task, special, norm, bias, rng)
+        m_q, m_u = map(float, special)
+        return closed_form.attention_measures(task, self.cosine, self.sharpness, m_q, m_u, norm, bias, self.sigma, rng)
 
 
 class _ReducedTrial(_Trial):
@@ -304,7 +311,7 @@ class _ReducedTrial(_Trial):
 
     sampler = "reduced"
 
-    def take_steps(self) -> TwoSteps:
+    def take_steps(self) -> SimulatedSteps:
         return two_steps(self.task, self.training, self.d, self.seed)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
@@ -316,9 +323,8 @@ class _ReducedTrial(_Trial):
         features = reduced.draw_attended(self.task, y, self.d, self.seed, self.cosine, self.sharpness, self.sigma)
         return features, y
 
-    def overlaps(self, w: np.ndarray) -> dict[str, float]:
-        special = {"pooled": 1, "vectorized": self.task.length}.get(self.model, 2)
-        return _named_overlaps(self.model, w[:special], w)
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return w[: {"pooled": 1, "vectorized": self.task.length}.get(self.model, 2)]
 
 
 class _DeviceTrial(_ReducedTrial):
@@ -347,13 +353,15 @@ class _TensorTrial(_Trial):
 
     def prepare(self) -> None:
         with self.clock.stage("sampling"):
-            self.first = TensorData(self.task, self.n0, self.d, self.seed, "0", self.chunk)
-            if self.training.schedule == "reuse":
+            reuse = self.training.schedule == "reuse"
+            if self.n0:
+                self.first = TensorData(self.task, self.n0, self.d, self.seed, "0", self.chunk)
+            if reuse and self.n0:
                 self.second = self.first
             else:
-                self.second = TensorData(self.task, self.n1, self.d, self.seed, "1", self.chunk)
+                self.second = TensorData(self.task, self.n1, self.d, self.seed, "0" if reuse else "1", self.chunk)
 
-    def take_steps(self) -> TwoSteps:
+    def take_steps(self) -> SimulatedSteps:
         return steps_on(self.first, self.training)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
@@ -368,23 +376,21 @@ class _TensorTrial(_Trial):
     def train_jointly(self) -> _Readout:
         with self.clock.stage("descent"):
             found = descend([self.first, self.second], self.training)
-        self.steps = summarise(found.readout, found.bias, found.query, self.first.signal, self.n0)
+        self.steps = summarise(found.readout, found.bias, found.query, self.first.signal, self.n0, self.training.beta)
         return self.summary(found.readout, found.bias, found.outputs, found.labels, found.stopped, found.gradient_norm)
 
-    def overlaps(self, w: np.ndarray) -> dict[str, float]:
+    def special(self, w: np.ndarray) -> np.ndarray:
         xi = self.second.signal
         if self.model == "pooled":
-            special = np.array([w @ xi])
-        elif self.model == "vectorized":
-            special = w.reshape(self.task.length, self.d) @ xi
-        else:
-            assert self.steps is not None
-            cosine = self.cosine
-            q_hat = self.steps.query / self.steps.norm_q if self.steps.norm_q > 0 else xi
-            u = xi - cosine * q_hat
-            length = float(np.linalg.norm(u))
-            special = np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
-        return _named_overlaps(self.model, special, w)
+            return np.array([w @ xi])
+        if self.model == "vectorized":
+            return w.reshape(self.task.length, self.d) @ xi
+        assert self.steps is not None
+        norm_q = self.steps.norm["q"]
+        q_hat = self.steps.query / norm_q if norm_q > 0 else xi
+        u = xi - self.cosine * q_hat
+        length = float(np.linalg.norm(u))
+        return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
 
     def sampled_error(self, readout: _Readout, count: int) -> float:
         """Share of `count` fresh bags with the wrong sign."""

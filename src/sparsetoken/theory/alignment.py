@@ -5,18 +5,19 @@ Step 1 (at q = w = b = 0) moves readout and bias, step 2 the query:
     w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
     q2 = -(eta_q beta/(n0 L)) sum_i h_i X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
 
-Everything below is a closed form up to one Gaussian integral a class.
+Everything below is a closed form up to one Gaussian integral per class.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import namespace
 from ..losses import Loss
+from ..results import TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 
@@ -25,36 +26,26 @@ _NODES = np.linspace(-10.0, 10.0, 8001)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) * (_NODES[1] - _NODES[0]) / np.sqrt(2 * np.pi)
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """Limits after the two steps.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Alignment(TwoSteps):
+    """Limits of readout, bias and query after the two gradient steps.
 
-    cos_w       cos(w1, xi)
-    norm_w      ||w1||
-    bias        b1
-    overlap_q   <q2, xi>
-    norm_q      ||q2||
-    cos_q       gamma = cos(q2, xi)
-    rate        K of |cos_q| = 1 - K/alpha0 + o(1/alpha0); NaN where the query learns nothing (C = 0)
-    anti_margin the left side of the anti-alignment condition, pi E[h+] theta^2 R(1 - R/L) + (L-1) E[h]; the query
-                points away from the signal (with eta_w > 0) exactly when it is positive
-    anti_aligned  whether that is so
-    sharpness   k = beta ||q2||, the inverse temperature of the trained attention
+    Attributes
+    ----------
+    overlap, cosine, norm, bias, sharpness
+        As in `results.TwoSteps`: of w1 under "w", of q2 under "q"; gamma = `cosine["q"]`, k = `sharpness`.
+    rate : float
+        K of |gamma| = 1 - K/alpha0 + o(1/alpha0); NaN where the query learns nothing (C = 0).
+    anti_margin : float
+        The left side of the anti-alignment condition, pi E[h+] theta^2 R (1 - R/L) + (L - 1) E[h]. With eta_w > 0 the query
+        points away from the signal exactly when it is positive.
+    anti_aligned : bool
+        Whether the query points away from the signal.
     """
 
-    cos_w: float
-    norm_w: float
-    bias: float
-    overlap_q: float
-    norm_q: float
-    cos_q: float
     rate: float
     anti_margin: float
     anti_aligned: bool
-    sharpness: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def _field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
@@ -115,22 +106,30 @@ def _rate(loss: Loss, L, R, theta, pi, eta_w, eta_b) -> float:
 
 
 def alignment(task: Task, training: Training) -> Alignment:
-    """Limits of readout, bias and query after the two gradient steps; see `Alignment`."""
+    """Limits of readout, bias and query after the two gradient steps.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned; alpha0, the three rates, beta and the loss matter.
+
+    Returns
+    -------
+    Alignment
+    """
     loss = training.loss_function
     L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
     t = training
     f = alignment_formulas(loss, L, R, theta, pi, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)
-    norm_w, norm_q = float(f["norm_w"]), float(f["norm_q"])
-    condition = float(f["condition"])
+    a, condition = float(f["a"]), float(f["condition"])
+    fields = two_steps_from(a, float(f["norm_w"]), float(f["overlap_q"]), float(f["norm_q"]), float(f["bias"]), t.beta)
+    if fields["norm"]["q"] > 0:  # the formula's own cosine has no rounding from the rates' scale
+        fields["cosine"]["q"] = float(f["cos_q"])
     return Alignment(
-        cos_w=float(f["a"]) / norm_w if norm_w > 0 else 0.0,
-        norm_w=norm_w,
-        bias=float(f["bias"]),
-        overlap_q=float(f["overlap_q"]),
-        norm_q=norm_q,
-        cos_q=float(f["cos_q"]),
+        **fields,
         rate=_rate(loss, L, R, theta, pi, t.eta_w, t.eta_b),
         anti_margin=condition,
-        anti_aligned=bool(condition > 0 and float(f["a"]) > 0),
-        sharpness=t.beta * norm_q,
+        anti_aligned=bool(condition > 0 and a > 0),
     )

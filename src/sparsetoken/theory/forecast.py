@@ -1,14 +1,16 @@
-"""Forecasts: alignment -> law -> ERM -> capacity in one call, with the field names and sample accounting of `simulate`."""
+"""Forecasts: alignment -> law -> ERM -> capacity in one call, with the fields and sample accounting of `simulate`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
+from ..models import SIMULATED, check_model, has_query
+from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
 from .alignment import Alignment, alignment
@@ -16,82 +18,92 @@ from .bayes import bayes_limit
 from .capacity import capacity
 from .erm import DEFAULT_ACCURACY, ErmResult, erm
 
-MODELS = ("attention", "pooled", "vectorized", "elementwise", "bayes")
-WITH_QUERY = ("attention", "elementwise")
 
-
-@dataclass(frozen=True)
-class Forecast:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Forecast(ClassifierResult):
     """Exact asymptotics of one classifier under one training.
 
-    Fields shared with `simulate` have its names: test_error, train_loss, train_error, norm_w, bias (of the readout), auc,
-    sensitivity, specificity, balanced_error, cos_readout (the readout's cosine with xi), cos_w, cos_q, norm_q (of the two
-    steps; NaN without a query). alpha is the readout's n/d after sample accounting; capacity its separability threshold.
-    standard_error is that of the test error, `errors` has the others'. Bayes limit ("bayes"): test_error is what no learner
-    beats at alpha0 + alpha1, reachable_test_error what message passing reaches, cos_readout the estimate's cosine.
+    The Bayes limit (model "bayes") has `test_error`, which no learner beats at alpha0 + alpha1 samples per dimension, and
+    under "w" the cosine of the best estimate of xi; what is particular to a trained readout is NaN.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `errors`: the limits of what `simulate` gives.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, errors
+        See there; standard errors come from the sampling of the law.
+    steps : Alignment or None
+        The limits after the two gradient steps; None without a query.
+    alpha : float
+        n/d of the readout, after sample accounting.
+    capacity : float
+        Its separability threshold alpha*; NaN where it was not asked for.
+    reachable_test_error, hard : float, bool
+        Bayes limit only: the test error that message passing reaches, and whether it is larger than the optimum.
+    residual : float
+        Largest entry of the fixed point's undamped scaled residual.
+    result : ErmResult or None
+        The fixed point behind the numbers, a start for neighbouring forecasts.
     """
 
-    model: str
-    test_error: float
-    train_loss: float = float("nan")
-    train_error: float = float("nan")
-    norm_w: float = float("nan")
-    bias: float = float("nan")
-    cos_readout: float = float("nan")
-    auc: float = float("nan")
-    sensitivity: float = float("nan")
-    specificity: float = float("nan")
-    balanced_error: float = float("nan")
-    cos_w: float = float("nan")
-    cos_q: float = float("nan")
-    norm_q: float = float("nan")
-    sharpness: float = float("nan")
     alpha: float = float("nan")
     capacity: float = float("nan")
     reachable_test_error: float = float("nan")
     hard: bool = False
-    standard_error: float = 0.0
     residual: float = 0.0
-    errors: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
-    result: ErmResult | None = field(default=None, repr=False, compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("result", "errors")}
-        return plain | {"errors": dict(self.errors)}
+    result: ErmResult | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
 
+_FROM_THE_FIXED_POINT = (
+    *("test_error", "standard_error", "auc", "sensitivity", "specificity", "balanced_error"),
+    *("train_loss", "train_error", "norm_w", "bias", "m_q", "m_u", "nu", "residual"),
+)
 # Along a sweep in alpha1 or ridge the law stays the same: its draws, pushed through the softmax, are kept.
 _attention_law = lru_cache(maxsize=2)(attention_law)
 
 
 def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoid") -> tuple[Law, Alignment | None]:
-    """The law of (T, S, kappa) that a model trained this way gives, and the alignment behind it."""
+    """The law of (T, S, kappa) that a model trained this way gives, and the alignment behind it.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned.
+    model : str
+        A trained model: attention, pooled, vectorized or elementwise.
+    activation : str or callable
+        Of the elementwise model.
+
+    Returns
+    -------
+    tuple of Law and Alignment or None
+        None for models without a query.
+    """
+    check_model(model, SIMULATED)
     if model == "pooled":
         return pooled_law(task), None
     if model == "vectorized":
         return vectorized_law(task), None
     steps = alignment(task, training)
     if model == "attention":
-        return _attention_law(task, steps.cos_q, steps.sharpness), steps
-    if model == "elementwise":
-        return elementwise_law(task, steps.cos_q, steps.sharpness, activation), steps
-    raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+        return _attention_law(task, steps.query_cosine, steps.sharpness), steps
+    return elementwise_law(task, steps.query_cosine, steps.sharpness, activation), steps
 
 
-def readout_alpha(training: Training, model: str, equal_samples: bool) -> float:
-    """n/d of the readout: alpha1, and alpha0 as well for models without a query when samples are to be equal."""
+def check_schedule(training: Training) -> None:
+    """The theory's formulas hold for disjoint D0 and D1: say so where the training is another one."""
     if training.schedule != "staged":
         raise ValueError(
             f"the theory covers the staged schedule (D0 and D1 disjoint), not {training.schedule!r}; simulate it instead"
         )
-    return training.alpha1 + (training.alpha0 if equal_samples and model not in WITH_QUERY else 0.0)
 
 
-def _cos_readout(result: ErmResult, steps: Alignment | None) -> float:
-    """Cosine of w with xi = gamma qhat + sqrt(1 - gamma^2) u (without a query qhat is xi itself)."""
-    gamma = 1.0 if steps is None else steps.cos_q
-    overlap = gamma * result.m_q + (1 - gamma**2) ** 0.5 * result.m_u
-    return float(overlap / result.norm_w) if np.isfinite(result.norm_w) and result.norm_w > 0 else 0.0
+def readout_alpha(training: Training, model: str, equal_samples: bool) -> float:
+    """n/d of the readout: alpha1, and alpha0 as well for models without a query when samples are to be equal."""
+    check_schedule(training)
+    return training.alpha1 + (training.alpha0 if equal_samples and not has_query(model) else 0.0)
 
 
 def forecast(
@@ -107,41 +119,70 @@ def forecast(
     points: int | None = None,
     offset: np.ndarray | None = None,
 ) -> Forecast:
-    """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows; see `Forecast`.
+    """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows.
 
-    model "bayes" gives the information-theoretic limit at alpha0 + alpha1. `accuracy` is the absolute error allowed on the
-    test error; `start`, `points` and `offset` are those of a neighbouring forecast's `result`.
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned; the schedule must be "staged".
+    model : str
+        "attention", "pooled", "vectorized", "elementwise", or "bayes" for the information-theoretic limit at alpha0 + alpha1.
+    activation : str or callable
+        Of the elementwise model.
+    equal_samples : bool
+        Give pooled and vectorized alpha0 + alpha1 (models with a query have used D0 already).
+    accuracy : float
+        Absolute error allowed on the test error.
+    with_capacity : bool
+        Also compute the separability threshold.
+    start, points, offset : optional
+        Those of a neighbouring forecast's `result`, to start from.
+
+    Returns
+    -------
+    Forecast
+
+    Raises
+    ------
+    ValueError
+        If the model is unknown or the schedule is not "staged".
     """
+    check_model(model)
+    check_schedule(training)
     if model == "bayes":
-        limit = bayes_limit(task, training.alpha0 + training.alpha1)
-        return Forecast(
-            "bayes",
-            limit.test_error,
-            cos_readout=limit.overlap**0.5,
-            alpha=training.alpha0 + training.alpha1,
-            reachable_test_error=limit.reachable_test_error,
-            hard=limit.hard,
-            standard_error=limit.errors["test_error"],
-            errors={"reachable_test_error": limit.errors["reachable_test_error"]},
-        )
+        return _bayes_forecast(task, training.alpha0 + training.alpha1)
     law, steps = law_of(task, training, model, activation)
     alpha = readout_alpha(training, model, equal_samples)
     near: dict[str, Any] = {"start": start, "points": points, "offset": offset}
     result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, **near)
     threshold = capacity(law) if with_capacity else None
-    shared = ("test_error", "train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity", "specificity")
-    values = {name: getattr(result, name) for name in (*shared, "balanced_error", "standard_error", "residual")}
     errors = dict(result.errors)
     if threshold is not None:
         errors["capacity"] = threshold.standard_error
-    if steps is not None:
-        values |= {"cos_w": steps.cos_w, "cos_q": steps.cos_q, "norm_q": steps.norm_q, "sharpness": steps.sharpness}
     return Forecast(
         model=model,
-        cos_readout=_cos_readout(result, steps),
+        **{name: getattr(result, name) for name in _FROM_THE_FIXED_POINT},
+        **directions_of_readout(result.m_q, result.m_u, result.norm_w, steps),
+        sharpness=float("nan") if steps is None else steps.sharpness,
+        steps=steps,
         alpha=alpha,
         capacity=float("nan") if threshold is None else threshold.alpha,
         errors=errors,
         result=result,
-        **values,
+    )
+
+
+def _bayes_forecast(task: Task, alpha: float) -> Forecast:
+    limit = bayes_limit(task, alpha)
+    return Forecast(
+        model="bayes",
+        test_error=limit.test_error,
+        cosine={"w": limit.overlap**0.5},
+        alpha=alpha,
+        reachable_test_error=limit.reachable_test_error,
+        hard=limit.hard,
+        standard_error=limit.errors["test_error"],
+        errors={"reachable_test_error": limit.errors["reachable_test_error"]},
     )

@@ -25,13 +25,14 @@ from ..laws.draws import TokenDraws, token_draws
 from ..laws.nodes import Nodes, Population, gaussian_population, nodes_of
 from ..laws.statistics import elementwise_population, softmax_population
 from ..losses import Loss
+from ..models import has_query
 from ..task import Task
 from ..training import Training
 from .alignment import alignment_formulas
 from .equations import TOLERANCE, field_of_nodes, grid_size, moments, newton, quadrature, residual_of_moments
 from .erm import solve_nodes
 from .errors import ConvergenceError
-from .forecast import WITH_QUERY, law_of, readout_alpha
+from .forecast import law_of, readout_alpha
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 POINTS = 1024
@@ -72,7 +73,7 @@ def _differentiate(x0, p, draws, model, L, R, loss, activation, equal, size):
     """Fixed point from x0, test error and its gradient in p, on one replicate's draws."""
 
     def alpha_of(p):
-        extra = p["alpha0"] if equal and model not in WITH_QUERY else 0.0
+        extra = p["alpha0"] if equal and not has_query(model) else 0.0
         return (p["alpha1"] + extra) / (L if model == "vectorized" else 1)
 
     def nodes_at(p) -> Nodes:

@@ -15,6 +15,7 @@ import numpy as np
 from .._core.validation import whole_number
 from ..laws.law import Law
 from ..losses import Loss
+from ..models import check_model
 from ..task import Task
 from ..training import Training
 from .erm import DEFAULT_ACCURACY, SAFETY, SECOND_LEVEL, ErmResult, erm
@@ -42,6 +43,8 @@ def forecast_grid(
     few seconds to start, which pays from some hundreds of points. Further options go to `forecast`.
     """
     models = (model,) if isinstance(model, str) else tuple(model)
+    for name in models:
+        check_model(name)
     names = list(over)
     for name in names:
         if name not in task.__dataclass_fields__ and name not in training.__dataclass_fields__:
@@ -191,4 +194,4 @@ def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], 
         found = forecast(t, tr, model, **start, **options)
     except (ValueError, ArithmeticError) as error:
         return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    return {**point, **found.to_dict(), "failure": ""}, found.result
+    return {**point, **found.to_row(), "failure": ""}, found.result

@@ -45,16 +45,19 @@ def grids(sizes: list[int], repeats: int) -> list[Grid]:
 
 
 def exact(tables: Tables) -> Judgement:
-    simulated, predicted = need(tables, "simulated", ["cos_q", "cos_w"]), need(tables, "predicted_there", ["cos_q"])
-    parts = [judge_agreement(simulated, predicted, value, ["alpha0"], 0.03) for value in ("cos_q", "cos_w")]
-    measured = "; ".join(f"{name}: {part.measured}" for name, part in zip(("cos_q", "cos_w"), parts))
+    simulated, predicted = (
+        need(tables, "simulated", ["cosine_q", "cosine_w"]),
+        need(tables, "predicted_there", ["cosine_q"]),
+    )
+    parts = [judge_agreement(simulated, predicted, value, ["alpha0"], 0.03) for value in ("cosine_q", "cosine_w")]
+    measured = "; ".join(f"{name}: {part.measured}" for name, part in zip(("cosine_q", "cosine_w"), parts))
     expected = "; ".join(part.predicted for part in parts)
     return Judgement(worst(p.verdict for p in parts), expected, measured, "; ".join(p.note for p in parts))
 
 
 def align(tables: Tables) -> Judgement:
-    """cos_q grows with alpha0 and passes 0.99."""
-    limits = extrapolate(need(tables, "simulated", ["cos_q"]), ["alpha0"], "cos_q").sort_values("alpha0")
+    """cosine_q grows with alpha0 and passes 0.99."""
+    limits = extrapolate(need(tables, "simulated", ["cosine_q"]), ["alpha0"], "cosine_q").sort_values("alpha0")
     steps = np.diff(limits["limit"])
     errors = np.hypot(limits["error"].to_numpy()[1:], limits["error"].to_numpy()[:-1])
     margin = quantile(len(steps) + 1) * errors
@@ -64,24 +67,24 @@ def align(tables: Tables) -> Judgement:
     first = limits.iloc[0]
     return Judgement(
         worst(verdicts),
-        "cos_q increases to 1",
+        "cosine_q increases to 1",
         f"{first['limit']:.3f} at α₀ = {first['alpha0']:g} to {last['limit']:.4f} ± {last['error']:.4f} at "
         f"{last['alpha0']:g}",
     )
 
 
 def _gap(tables: Tables) -> Any:
-    simulated = need(tables, "simulated", ["cos_q"])
-    far = simulated[simulated["alpha0"] >= RATE_FROM].assign(gap=lambda t: 1 - t["cos_q"])
+    simulated = need(tables, "simulated", ["cosine_q"])
+    far = simulated[simulated["alpha0"] >= RATE_FROM].assign(gap=lambda t: 1 - t["cosine_q"])
     return extrapolate(far, ["alpha0"], "gap")
 
 
 def rate(tables: Tables) -> Judgement:
     gap = _gap(tables)
     fit = fit_line(np.log(gap["alpha0"]), np.log(gap["limit"]), gap["error"] / gap["limit"])
-    predicted = need(tables, "predicted_there", ["cos_q"])
+    predicted = need(tables, "predicted_there", ["cosine_q"])
     theory = predicted[predicted["alpha0"] >= RATE_FROM]
-    finite = fit_line(np.log(theory["alpha0"]), np.log(1 - theory["cos_q"])).slope
+    finite = fit_line(np.log(theory["alpha0"]), np.log(1 - theory["cosine_q"])).slope
     judged = judge_value(fit.slope, fit.slope_error, -1.0, 0.05)
     # The next order, 1/alpha0^2, bends the line a little over a finite range: theory knows by how much.
     verdict = judge_value(fit.slope, fit.slope_error, finite, 0.05).verdict
@@ -91,7 +94,7 @@ def rate(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     lines, shown = tables["predicted"], tables["shown"]
-    styles = {"cos_q": ("cos(q₂, ξ), query", colour("attention")), "cos_w": ("cos(w₁, ξ), readout", "#56B4E9")}
+    styles = {"cosine_q": ("cos(q₂, ξ), query", colour("attention")), "cosine_w": ("cos(w₁, ξ), readout", "#56B4E9")}
     cosines: list[Layer] = []
     gaps: list[Layer] = []
     for name, (label, shade) in styles.items():
@@ -140,14 +143,14 @@ study = Study(
             "alignment-exact",
             "The cosines after two steps are those of the asymptotic formula",
             PAPER,
-            "cos_q and cos_w at every α₀, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03",
+            "cosine_q and cosine_w at every α₀, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03",
             exact,
         ),
         Claim(
             "two-steps-align",
             "Two gradient steps align the query with the signal as α₀ grows",
             PAPER,
-            "cos_q increases from each α₀ to the next, and exceeds 0.99 at the largest",
+            "cosine_q increases from each α₀ to the next, and exceeds 0.99 at the largest",
             align,
         ),
         Claim(

@@ -52,9 +52,9 @@ def grids(sizes: list[int], repeats: int, trained_sizes: list[int], trained: int
 
 
 def boundary(tables: Tables) -> Judgement:
-    simulated, predicted = need(tables, "simulated", ["cos_q"]), need(tables, "predicted_there", ["cos_q"])
-    size = judge_agreement(simulated, predicted, "cos_q", ["eta_b", "prevalence"], 0.06)
-    limits = extrapolate(simulated, ["eta_b", "prevalence"], "cos_q").merge(
+    simulated, predicted = need(tables, "simulated", ["cosine_q"]), need(tables, "predicted_there", ["cosine_q"])
+    size = judge_agreement(simulated, predicted, "cosine_q", ["eta_b", "prevalence"], 0.06)
+    limits = extrapolate(simulated, ["eta_b", "prevalence"], "cosine_q").merge(
         predicted[["eta_b", "prevalence", "anti_aligned"]], on=["eta_b", "prevalence"]
     )
     margin = quantile(len(limits), limits["degrees"].to_numpy(float)) * limits["error"]
@@ -64,26 +64,26 @@ def boundary(tables: Tables) -> Judgement:
     both = bool((limits["limit"][clear] < 0).any() and (limits["limit"][clear] > 0).any())
     verdict = worst([size.verdict, "refuted" if wrong else "confirmed" if both else "undecided"])
     measured = f"{int((clear & agree).sum())} signs right, {wrong} wrong, {int((~clear).sum())} within noise of zero"
-    return Judgement(verdict, "sign of π E[h₊] θ² R(1−R/L) + (L−1) E[h]", measured, f"size of cos_q: {size.note}")
+    return Judgement(verdict, "sign of π E[h₊] θ² R(1−R/L) + (L−1) E[h]", measured, f"size of cosine_q: {size.note}")
 
 
 def above_half(tables: Tables) -> Judgement:
-    trained = need(tables, "trained", ["test_error", "balanced_error", "cos_q"])
+    trained = need(tables, "trained", ["test_error", "balanced_error", "cosine_q"])
     attention = trained[trained["model"] == "attention"]
     verdicts, words = [], []
     for name in ("test_error", "balanced_error"):
         row = extrapolate(attention, ["model"], name).iloc[0]
         verdicts.append(greater_verdict(row["limit"] - 0.5, quantile(2, row["degrees"]) * row["error"]))
         words.append(f"{name.replace('_', ' ')} {format_value(row['limit'], row['error'])}")
-    cosine = summarise(attention, "model", "cos_q").iloc[0]
-    note = f"at cos_q = {cosine['mean']:.2f}: the readout is trained afterwards and makes the best of a bad query"
+    cosine = summarise(attention, "model", "cosine_q").iloc[0]
+    note = f"at cosine_q = {cosine['mean']:.2f}: the readout is trained afterwards and makes the best of a bad query"
     return Judgement(worst(verdicts), "above 0.5", ", ".join(words), note)
 
 
 def draw(tables: Tables) -> list[Panel]:
-    x, y, z = grid_of(tables["predicted"], "eta_b", "prevalence", "cos_q")
+    x, y, z = grid_of(tables["predicted"], "eta_b", "prevalence", "cosine_q")
     zero = _zero_line(x, y, z)
-    limits = summarise(tables["simulated"][lambda t: t["d"] == t["d"].max()], ["eta_b", "prevalence"], "cos_q")
+    limits = summarise(tables["simulated"][lambda t: t["d"] == t["d"].max()], ["eta_b", "prevalence"], "cosine_q")
     layers: list[Layer] = [
         Heat(x, y, z, "cos(q₂, ξ), theory", diverging=True),
         Line(*zero, "predicted boundary", "#000000"),
@@ -100,11 +100,11 @@ def draw(tables: Tables) -> list[Panel]:
         line = tables["predicted"].iloc[(tables["predicted"]["eta_b"] - eta_b).abs().argsort().iloc[: len(FINE_PI)]]
         line = line.sort_values("prevalence")
         means = limits[limits["eta_b"] == eta_b]
-        cuts.append(Line(line["prevalence"], line["cos_q"], f"η_b = {eta_b:g}: theory", shade))
+        cuts.append(Line(line["prevalence"], line["cosine_q"], f"η_b = {eta_b:g}: theory", shade))
         cuts.append(Points(means["prevalence"], means["mean"], means["error"], f"η_b = {eta_b:g}: simulated", shade))
     return [
         Panel("Alignment over (η_b, π)", AXES["eta_b"], AXES["prevalence"], layers),
-        Panel("Cuts through the map", AXES["prevalence"], AXES["cos_q"], cuts),
+        Panel("Cuts through the map", AXES["prevalence"], AXES["cosine_q"], cuts),
     ]
 
 
@@ -148,7 +148,7 @@ study = Study(
             "anti-alignment-boundary",
             "The query is anti-aligned exactly where π E[h₊] θ² R(1−R/L) + (L−1) E[h] > 0",
             f"{PAPER}; {HERE}",
-            "cos_q agrees with theory at all 35 settings (d → ∞, resolution 0.06), every sign clear of noise is the "
+            "cosine_q agrees with theory at all 35 settings (d → ∞, resolution 0.06), every sign clear of noise is the "
             "predicted one, both occur",
             boundary,
         ),

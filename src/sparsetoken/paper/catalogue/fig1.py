@@ -87,7 +87,7 @@ def findings(tables: Tables) -> str:
     error = summarise(last, "model", "test_error").set_index("model")["mean"]
     query = select(tables["predicted"], {"model": "attention"}).iloc[0]
     return (
-        f"The trained query has cosine {query['cos_q']:.3f} with the signal and inverse temperature k = "
+        f"The trained query has cosine {query['cosine_q']:.3f} with the signal and inverse temperature k = "
         f"{query['k']:.2f}. "
         f"At α₁ = {max(SPOTS):g} the errors are {error['attention']:.3f} (attention), {error['pooled']:.3f} (pooled) "
         f"and "

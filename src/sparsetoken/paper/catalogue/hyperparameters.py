@@ -108,8 +108,8 @@ def best_of(table: Any, column: str) -> tuple[float, float]:
 
 
 def small_step(tables: Tables) -> Judgement:
-    """cos_q at a tiny eta_w below half of that at eta_w = 1?"""
-    found = extrapolate(need(tables, "steps", ["cos_q"]), ["eta_w"], "cos_q").set_index("eta_w")
+    """cosine_q at a tiny eta_w below half of that at eta_w = 1?"""
+    found = extrapolate(need(tables, "steps", ["cosine_q"]), ["eta_w"], "cosine_q").set_index("eta_w")
     tiny, usual = found.loc[TINY_ETA_W], found.loc[1.0]
     margin = quantile(1, min(tiny["degrees"], usual["degrees"])) * np.hypot(tiny["error"], 0.5 * usual["error"])
     return Judgement(
@@ -157,7 +157,7 @@ def draw(tables: Tables) -> list[Panel]:
 
     share, sharp = with_share(tables["share"]).sort_values("share"), tables["sharp"].sort_values("sharpness")
     lines: list[Layer] = [Line(share["share"], share["test_error"], "attention: theory", colour("attention"))]
-    lines.append(Line(share["share"], 1 - share["cos_q"], "1 − cos(q₂, ξ): theory", "#56B4E9", "dash"))
+    lines.append(Line(share["share"], 1 - share["cosine_q"], "1 − cos(q₂, ξ): theory", "#56B4E9", "dash"))
     lines.append(_spots(with_share(tables["share_spots"]), "share"))
     curve: list[Layer] = [Line(sharp["sharpness"], sharp["test_error"], "attention: theory", colour("attention"))]
     curve.append(_spots(tables["sharp_spots"], "sharpness"))
@@ -168,7 +168,7 @@ def draw(tables: Tables) -> list[Panel]:
         chart("beta_ridge", "beta", "ridge", "test_error", "Softmax and ridge", both),
         chart("eta_q_beta", "eta_q", "beta", "test_error", "Query step and softmax", both),
         Panel("Sharpness of the trained softmax", AXES["sharpness"], AXES["test_error"], curve, logx=True),
-        chart("eta_w_b", "eta_w", "eta_b", "cos_q", "Alignment, π = 0.2", (True, False), diverging=True),
+        chart("eta_w_b", "eta_w", "eta_b", "cosine_q", "Alignment, π = 0.2", (True, False), diverging=True),
         chart("eta_w_b", "eta_w", "eta_b", "test_error", "Test error, π = 0.2", (True, False)),
         Panel(
             f"Splitting α₀ + α₁ = {TOTAL:g}", "share of the two steps, α₀/(α₀ + α₁)", "test error; 1 − cosine", lines
@@ -234,7 +234,7 @@ study = Study(
             "small-eta-w",
             "A too small η_w prevents alignment",
             FOLKLORE,
-            "cos_q at η_w = 0.001 below half of that at η_w = 1, beyond the margin",
+            "cosine_q at η_w = 0.001 below half of that at η_w = 1, beyond the margin",
             small_step,
             expected="refuted",
         ),

@@ -30,7 +30,7 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-@trial_kind("simulate", version=2)
+@trial_kind("simulate", version=3)
 def simulate_trial(
     task: Task,
     training: Training,
@@ -52,25 +52,26 @@ def simulate_trial(
         "train_error",
         "norm_w",
         "bias",
-        "cos_readout",
+        "cosine_w",
         "auc",
         "sensitivity",
         "specificity",
         "balanced_error",
-        "cos_w",
-        "cos_q",
-        "norm_q",
+        "cosine_q",
+        "steps_cosine_w",
+        "steps_norm_q",
     )
-    return {**{name: getattr(result, name) for name in names}, "converged": float(result.stopped != "iterations")}
+    row = result.to_row()
+    return {**{name: row[name] for name in names}, "converged": float(result.stopped != "iterations")}
 
 
-@trial_kind("two_steps", version=1)
+@trial_kind("two_steps", version=2)
 def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps alone."""
     from ...simulation.steps import two_steps
 
-    found = two_steps(task, training, d, seed)
-    return {name: getattr(found, name) for name in ("cos_w", "norm_w", "bias", "cos_q", "norm_q")}
+    row = two_steps(task, training, d, seed).to_row()
+    return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
 
 
 def draw_features(

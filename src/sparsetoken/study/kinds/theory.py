@@ -25,18 +25,18 @@ ERM_FIELDS = (
 )
 
 
-@trial_kind("alignment", version=1)
+@trial_kind("alignment", version=2)
 def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     """Limits after the two gradient steps."""
     from ...theory import alignment
 
-    return alignment(task, training).to_dict()
+    return alignment(task, training).to_row()
 
 
-FORECAST_FIELDS = (*ERM_FIELDS, "cos_readout", "cos_w", "cos_q", "norm_q")
+FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_cosine_w", "steps_norm_q")
 
 
-@trial_kind("forecast", version=1)
+@trial_kind("forecast", version=2)
 def forecast_trial(
     task: Task,
     training: Training,
@@ -52,14 +52,15 @@ def forecast_trial(
     found = forecast(
         task, chosen, model, activation=activation, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False
     )
+    row = found.to_row()
     return {
-        **{name: getattr(found, name) for name in FORECAST_FIELDS},
+        **{name: row[name] for name in FORECAST_FIELDS},
         "k": found.sharpness,
         "eta_q_used": chosen.eta_q,
     }
 
 
-@trial_kind("forecast_curve", version=2)
+@trial_kind("forecast_curve", version=3)
 def forecast_curve_trial(
     task: Task,
     training: Training,
@@ -92,7 +93,8 @@ def forecast_curve_trial(
         start = found.start
         row = {name: getattr(found, name) for name in ERM_FIELDS}
         if steps is not None:
-            row |= {"cos_w": steps.cos_w, "cos_q": steps.cos_q, "norm_q": steps.norm_q, "k": steps.sharpness}
+            row |= {"cosine_q": steps.cosine["q"], "steps_cosine_w": steps.cosine["w"]}
+            row |= {"steps_norm_q": steps.norm["q"], "k": steps.sharpness}
         rows.append({**part, **row, "eta_q_used": chosen.eta_q})
     return rows
 
@@ -242,7 +244,7 @@ def known_strength_trial(
     return {"strength_needed": _crossing(error, target, guess)}
 
 
-@trial_kind("trained_strength", version=2)
+@trial_kind("trained_strength", version=3)
 def trained_strength_trial(
     task: Task,
     training: Training,
@@ -261,4 +263,4 @@ def trained_strength_trial(
         return forecast(t, chosen, model, equal_samples=equal_samples, accuracy=1e-3, with_capacity=False)
 
     needed = _crossing(lambda strength: found(strength).test_error, target, guess)
-    return {"strength_needed": needed, "cos_q": found(needed).cos_q}
+    return {"strength_needed": needed, "cosine_q": found(needed).cosine.get("q", float("nan"))}

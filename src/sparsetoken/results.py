@@ -1,0 +1,236 @@
+"""What theory and simulation give back: the same fields, with the same names, units and meaning in both worlds.
+
+A result cannot be changed: mappings are read-only and arrays refuse to be written to. `to_dict` gives nested plain data,
+`to_row` one flat row for a table, in which `cosine["q"]` is the column `cosine_q` and `steps.norm["q"]` is `steps_norm_q`.
+
+Directions are called "w" for the readout and "q" for the query; xi is the signal's direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ._core.frozen import FrozenMapping, read_only
+
+# Directions that a row has columns for, whether or not the classifier has a query.
+DIRECTIONS = ("w", "q")
+_EMPTY: Mapping[str, float] = FrozenMapping({})
+# Metadata of a dataclass field that is left out of `to_dict` and `to_row`.
+NOT_PLAIN = {"plain": False}
+
+
+def cosine_of(overlap: float, norm: float) -> float:
+    """overlap/norm: the cosine with the unit vector xi, NaN where the vector vanishes."""
+    return float(overlap / norm) if norm > 0 else math.nan
+
+
+class Result:
+    """Base of frozen dataclasses that hold results: read-only content, plain forms and a repr of one line."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            if isinstance(value, Mapping) and not isinstance(value, FrozenMapping):
+                object.__setattr__(self, f.name, FrozenMapping(value))
+            elif isinstance(value, np.ndarray):
+                object.__setattr__(self, f.name, read_only(value))
+
+    def _plain_fields(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("plain", True)}  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain data: numbers, text, lists and dictionaries."""
+        return {name: _plain(value) for name, value in self._plain_fields().items()}
+
+    def to_row(self) -> dict[str, Any]:
+        """One flat row: a mapping's entries become columns `name_key`, standard errors columns `name_se`.
+
+        The columns of the two directions and of the two steps are always there, with NaN for a classifier without a query.
+        """
+        row: dict[str, Any] = {}
+        for name, value in self._plain_fields().items():
+            if name == "errors":
+                row |= {f"{key}_se": error for key, error in value.items()}
+            elif name == "steps":
+                row |= {f"steps_{key}": v for key, v in (value or _NO_STEPS).to_row().items()}
+            elif name in ("overlap", "cosine", "norm"):
+                row |= {f"{name}_{key}": value.get(key, math.nan) for key in dict.fromkeys((*DIRECTIONS, *value))}
+            elif isinstance(value, Mapping):
+                row |= {f"{name}_{key}": v for key, v in value.items()}
+            elif isinstance(value, tuple):
+                row |= {f"{name}_{i}": v for i, v in enumerate(value)}
+            else:
+                row[name] = value
+        return row
+
+    def _words(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._words()})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TwoSteps(Result):
+    """What the two gradient steps on D0 give: readout w1 and bias b1 after the first, query q2 after the second.
+
+    With the joint schedule, where there are no such steps: the readout, bias and query that descent ended with.
+
+    Attributes
+    ----------
+    overlap : mapping
+        <w1, xi> under "w", <q2, xi> under "q".
+    cosine : mapping
+        cos(w1, xi) under "w", gamma = cos(q2, xi) under "q"; NaN where the vector vanishes.
+    norm : mapping
+        ||w1|| under "w", ||q2|| under "q".
+    bias : float
+        b1.
+    sharpness : float
+        k = beta ||q2||, the inverse temperature of the trained attention.
+    """
+
+    overlap: Mapping[str, float]
+    cosine: Mapping[str, float]
+    norm: Mapping[str, float]
+    bias: float
+    sharpness: float
+
+    @property
+    def query_cosine(self) -> float:
+        """gamma for formulas: 1 where the query is zero, since a bag is then pooled and xi may stand for qhat."""
+        return self.cosine["q"] if self.norm["q"] > 0 else 1.0
+
+    def summary(self) -> TwoSteps:
+        """The numbers alone, without what a subclass adds."""
+        return TwoSteps(**{f.name: getattr(self, f.name) for f in fields(TwoSteps)})
+
+    def _words(self) -> str:
+        w, q = (f"{self.cosine[name]:.4f}" for name in DIRECTIONS)
+        return f"cosine of w1 {w}, of q2 {q}, sharpness {self.sharpness:.4g}"
+
+
+def two_steps_from(
+    overlap_w: float, norm_w: float, overlap_q: float, norm_q: float, bias: float, beta: float
+) -> dict[str, Any]:
+    """The fields of `TwoSteps` from the vectors' overlaps with xi and their norms."""
+    return {
+        "overlap": {"w": float(overlap_w), "q": float(overlap_q)},
+        "cosine": {"w": cosine_of(overlap_w, norm_w), "q": cosine_of(overlap_q, norm_q)},
+        "norm": {"w": float(norm_w), "q": float(norm_q)},
+        "bias": float(bias),
+        "sharpness": float(beta * norm_q),
+    }
+
+
+_NO_STEPS = TwoSteps(overlap=_EMPTY, cosine=_EMPTY, norm=_EMPTY, bias=math.nan, sharpness=math.nan)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ClassifierResult(Result):
+    """A trained classifier: how well it does on fresh bags, and the few numbers that describe it.
+
+    Attributes
+    ----------
+    model : str
+        Which classifier (see `models`).
+    test_error : float
+        P(wrong sign) on a fresh bag.
+    standard_error : float
+        Standard error of `test_error` as a number computed here, 0 where the formula is exact. In simulations it is that of
+        the numerical integration for this one trained classifier, not the spread between trials.
+    auc, sensitivity, specificity, balanced_error : float
+        P(score of a positive bag > score of a negative one), P(+1 | y = +1), P(-1 | y = -1), and the mean error of the two
+        classes.
+    train_loss, train_error : float
+        Mean loss (without the ridge term) and share of misclassified bags on the readout's own samples.
+    norm_w, bias : float
+        ||w|| and b of the final readout.
+    overlap, cosine : mapping
+        Overlap and cosine with xi, under "w" of the final readout, under "q" of the query (models with one). The vectorized
+        readout is compared with xi at every token, (xi, .., xi)/sqrt(L). NaN where the vector vanishes.
+    m_q, m_u, nu : float
+        Coordinates of the final readout along qhat = q/||q|| and along u, xi's unit direction orthogonal to qhat, and the
+        norm of the rest. Without a query (or with a query that vanishes) qhat is the direction of the signal and m_u is 0.
+    sharpness : float
+        k = beta ||q||; NaN without a query.
+    steps : TwoSteps or None
+        The two gradient steps that gave the query; None without a query.
+    errors : mapping
+        Field -> standard error of further fields, as far as they have one.
+    """
+
+    model: str
+    test_error: float
+    standard_error: float = 0.0
+    auc: float = math.nan
+    sensitivity: float = math.nan
+    specificity: float = math.nan
+    balanced_error: float = math.nan
+    train_loss: float = math.nan
+    train_error: float = math.nan
+    norm_w: float = math.nan
+    bias: float = math.nan
+    overlap: Mapping[str, float] = _EMPTY
+    cosine: Mapping[str, float] = _EMPTY
+    m_q: float = math.nan
+    m_u: float = math.nan
+    nu: float = math.nan
+    sharpness: float = math.nan
+    steps: TwoSteps | None = None
+    errors: Mapping[str, float] = _EMPTY
+
+    def _setting(self) -> str:
+        return self.model
+
+    def _words(self) -> str:
+        error = f" ± {self.standard_error:.1g}" if self.standard_error > 0 else ""
+        words = [f"test error {self.test_error:.4g}{error}"]
+        if not math.isnan(self.auc):
+            words.append(f"AUC {self.auc:.4f}")
+        words += [f"cosine of {name} {value:.4f}" for name, value in self.cosine.items()]
+        return f"{self._setting()}: {', '.join(words)}"
+
+
+def directions_of_readout(
+    m_q: float, m_u: float, norm_w: float, steps: TwoSteps | None, query_cosine: float = 1.0
+) -> dict[str, Any]:
+    """`overlap` and `cosine` of a classifier from its readout's coordinates and the steps behind its query.
+
+    Parameters
+    ----------
+    m_q, m_u : float
+        Coordinates of w along qhat and u; xi = gamma qhat + sqrt(1 - gamma^2) u.
+    norm_w : float
+        ||w||.
+    steps : TwoSteps or None
+        Where the query comes from; None for models without one.
+    query_cosine : float
+        gamma, where there are no steps to tell it.
+
+    Returns
+    -------
+    dict
+        The fields `overlap` and `cosine` of `ClassifierResult`.
+    """
+    gamma = query_cosine if steps is None else steps.query_cosine
+    along = gamma * m_q + math.sqrt(max(0.0, 1.0 - gamma**2)) * m_u
+    overlap, cosine = {"w": float(along)}, {"w": cosine_of(along, norm_w)}
+    if steps is not None:
+        overlap["q"], cosine["q"] = steps.overlap["q"], steps.cosine["q"]
+    return {"overlap": overlap, "cosine": cosine}
