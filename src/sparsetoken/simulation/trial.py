@@ -278,10 +278,12 @@ class _Trial:
         )
 
     def coordinates(self, special: np.ndarray) -> tuple[float, float]:
-        """(m_q, m_u); the vectorized model's qhat is xi at every token."""
+        """(m_q, m_u); the vectorized model's qhat is xi at every token, and there is no u where qhat is xi."""
         if self.model == "vectorized":
             return float(special.sum()) / math.sqrt(self.task.length), 0.0
-        return float(special[0]), float(special[1]) if len(special) > 1 else 0.0
+        if self.steps is None or not self.steps.norm["q"] > 0:
+            return float(special[0]), 0.0
+        return float(special[0]), float(special[1])
 
     def fit(self, x: Any, y: np.ndarray) -> _Readout:
         fit = fit_erm(x, y, self.training.ridge, self.training.loss, device=self.readout_device)
