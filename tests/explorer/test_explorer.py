@@ -149,7 +149,7 @@ def test_exported_code_runs(view):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(code, {})
-    assert ("attention" if view == "curves" else "cosine_q") in out.getvalue()
+    assert ("attention" if view == "curves" else "of q2") in out.getvalue()
 
 
 # -- simulations in the background ------------------------------------------------------------------------------------
