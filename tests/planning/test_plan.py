@@ -147,7 +147,7 @@ def test_plan_settings_are_what_the_forecast_says(small_plan):
     again = forecast(TASK, settings.training, with_capacity=False, accuracy=5e-4)
     assert again.test_error == pytest.approx(settings.loss, abs=1e-3)
     assert again.sharpness == pytest.approx(settings.sharpness, rel=1e-6)
-    assert again.cos_q == pytest.approx(settings.cos_q, rel=1e-6)
+    assert again.cosine["q"] == pytest.approx(settings.cos_q, rel=1e-6)
     assert settings.training.alpha0 + settings.training.alpha1 == pytest.approx(2.0)
     assert small_plan.n0 + small_plan.n1 == 400
 
