@@ -1,0 +1,171 @@
+"""Searches along one parameter: where a falling function passes zero, the last whole number that will do, the first valley.
+
+All of them work on a logarithmic scale and call a function that is dear (a forecast, a fit), so they bracket from a first
+guess, never evaluate a point twice, and say when there is nothing to find within the range instead of raising.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple, TypeVar
+
+from scipy.optimize import brentq
+
+FOUND: Literal["found"] = "found"
+ALWAYS: Literal["always"] = "always"
+BEYOND: Literal["beyond"] = "beyond"
+Status = Literal["found", "always", "beyond"]
+Candidate = TypeVar("Candidate")
+
+_GROWTH = 1.5  # every further step of the bracket is longer by this power: a guess off by 10^4 costs eight evaluations
+
+
+class Root(NamedTuple):
+    """Where a search ended.
+
+    Attributes
+    ----------
+    status : {"found", "always", "beyond"}
+        "found": `x` is the answer; "always": the condition holds already at the low end of the range, `x`; "beyond": it does
+        not hold anywhere up to the high end, `x`.
+    x : float
+        The answer, or the end of the range.
+    """
+
+    status: Status
+    x: float
+
+
+def falling_root(
+    gap: Callable[[float], float], first: float, low: float, high: float, *, precision: float = 0.01
+) -> Root:
+    """Where a function that falls with x passes zero, by bracketing from `first` and Brent's method on log x.
+
+    The function may jump: the place of the jump is then the answer.
+
+    Parameters
+    ----------
+    gap : callable
+        x -> a number; positive while x is too small.
+    first : float
+        Where the search begins; put into the range if it lies outside.
+    low, high : float
+        The range, both ends positive.
+    precision : float
+        Allowed error of log x.
+
+    Returns
+    -------
+    Root
+        ("found", x), ("always", low) where the gap is not positive even at `low`, or ("beyond", high) where it is positive
+        still at `high`.
+
+    Raises
+    ------
+    ArithmeticError
+        If the function gives a number that is not one (NaN).
+    """
+    known: dict[float, float] = {}
+
+    def value(u: float) -> float:
+        if u not in known:
+            known[u] = float(gap(math.exp(u)))
+            if math.isnan(known[u]):
+                raise ArithmeticError(f"the function whose root is sought gives NaN at {math.exp(u):.6g}")
+        return known[u]
+
+    bottom, top = math.log(low), math.log(high)
+    here = min(max(math.log(first), bottom), top)
+    step = math.log(2.0)
+    positive = value(here) > 0
+    while True:
+        if positive and here >= top:
+            return Root(BEYOND, high)
+        if not positive and here <= bottom:
+            return Root(ALWAYS, low)
+        further = min(here + step, top) if positive else max(here - step, bottom)
+        if (value(further) > 0) != positive:
+            break
+        here, step = further, step * _GROWTH
+    root = brentq(value, min(here, further), max(here, further), xtol=precision)
+    return Root(FOUND, math.exp(root))
+
+
+def last_that_holds(
+    holds: Callable[[int], bool], first: int, low: int, high: int, *, precision: float = 0.02
+) -> tuple[Status | Literal["never"], int]:
+    """The largest whole number for which a condition holds that is lost as the number grows.
+
+    Parameters
+    ----------
+    holds : callable
+        Whole number -> whether the condition holds.
+    first : int
+        Where the search begins.
+    low, high : int
+        The range.
+    precision : float
+        Allowed relative error of the answer; answers below 1/precision are exact.
+
+    Returns
+    -------
+    tuple
+        ("found", number), ("beyond", high) where the condition holds in the whole range, or ("never", low).
+    """
+    first = min(max(first, low), high)
+    good, bad = (first, None) if holds(first) else (None, first)
+    while bad is None:
+        assert good is not None
+        if good == high:
+            return BEYOND, high
+        further = min(2 * good, high)
+        good, bad = (further, None) if holds(further) else (good, further)
+    while good is None:
+        if bad == low:
+            return "never", low
+        nearer = max(bad // 2, low)
+        good, bad = (nearer, bad) if holds(nearer) else (None, nearer)
+    while bad - good > max(1, int(precision * good)):
+        middle = min(max(round(math.sqrt(good * bad)), good + 1), bad - 1)
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return FOUND, good
+
+
+def first_valley(
+    candidates: Iterable[Candidate], loss: Callable[[Candidate], float], patience: int = 2
+) -> tuple[Candidate, float]:
+    """The best of a row of candidates whose loss has one valley; the rest of the row is never tried.
+
+    Parameters
+    ----------
+    candidates : iterable
+        In order, at least one.
+    loss : callable
+        Candidate -> number; the least is best.
+    patience : int
+        The search ends after this many candidates in a row that are no better than the best so far.
+
+    Returns
+    -------
+    tuple
+        The candidate, and its loss.
+
+    Raises
+    ------
+    ValueError
+        If there are no candidates.
+    """
+    best: tuple[Candidate, float] | None = None
+    worse = 0
+    for candidate in candidates:
+        value = loss(candidate)
+        if best is None or value < best[1]:
+            best, worse = (candidate, value), 0
+            continue
+        worse += 1
+        if worse == patience:
+            break
+    if best is None:
+        raise ValueError("there must be at least one candidate to choose from")
+    return best
