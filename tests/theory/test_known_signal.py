@@ -4,8 +4,7 @@ from scipy.special import ndtr
 
 from sparsetoken import Task, Training, theory
 from sparsetoken.laws.subsets import log_mean_of_subsets
-from sparsetoken.theory.bayes import signal_mass
-from sparsetoken.theory.known_signal import bayes_error, strength_needed
+from sparsetoken.theory.known_signal import bayes_error, hardmax_error, strength_needed
 
 
 def test_capacity_without_signal_is_two():
@@ -79,36 +78,6 @@ def test_subset_averages_by_brute_force():
         np.testing.assert_allclose(log_mean_of_subsets(x, size), brute, rtol=1e-12)
 
 
-def test_posterior_mass_by_enumeration():
-    """M(s) for L = 4, R = 2 against an enumeration of the six subsets on fresh draws (4.5 s.e.)."""
-    from itertools import combinations
-
-    root, rng = 1.3, np.random.default_rng(3)
-    t = rng.standard_normal((40_000, 4))
-    t[:, :2] += root
-    subsets = list(combinations(range(4), 2))
-    logs = np.stack([root * t[:, list(c)].sum(1) for c in subsets])
-    weights = np.exp(logs - np.logaddexp.reduce(logs))
-    mass = sum(w * len({0, 1} & set(c)) for w, c in zip(weights, subsets))
-    mine = signal_mass(4, 2, root, 512)
-    error = np.hypot(mass.std() / len(mass) ** 0.5, mine.std(ddof=1) / 4)
-    assert abs(mass.mean() - mine.mean()) <= 4.5 * error
-
-
-def test_bayes_limit_of_one_token_is_linear_regression_like():
-    """L = R = 1: M = 1, so m = x/(1 + x) with x = alpha pi theta^2 exactly."""
-    found = theory.bayes_limit(Task(length=1, strength=1.0, prevalence=0.5), 4.0)
-    assert found.overlap == pytest.approx(2 / 3, abs=1e-9) and not found.hard
-    assert found.test_error == pytest.approx(ndtr(-0.5 * (2 / 3) ** 0.5), abs=4.5 * found.errors["test_error"] + 1e-6)
-
-
-def test_hard_phase_is_found_and_gone_with_more_samples():
-    hard = theory.bayes_limit(Task(length=1000), 1.0)
-    assert hard.hard and hard.reachable_overlap < 0.05 and hard.overlap > 0.9
-    assert hard.test_error < hard.reachable_test_error
-    assert not theory.bayes_limit(Task(length=1000), 60.0).hard
-
-
 def test_nobody_beats_the_bayes_limit():
     for task in (Task(), Task(sparsity=3, strength=3, prevalence=0.3)):
         training = Training(ridge=1e-2)
@@ -118,17 +87,44 @@ def test_nobody_beats_the_bayes_limit():
             assert found.test_error > limit.test_error
 
 
-def test_more_samples_never_hurt_the_limit():
-    errors = [theory.bayes_limit(Task(strength=3.0), a).test_error for a in (0.2, 0.5, 1, 3, 10)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] > bayes_error(Task(strength=3.0))[0]
-
-
 def test_strength_needed_inverts_the_error():
     task = Task(length=64)
     theta = strength_needed(task, 0.1, lambda t: theory.oracle(t, 0.0, points=16).pooled)
     assert theory.oracle(task.but(strength=theta), 0.0, points=16).pooled == pytest.approx(0.1, abs=1e-4)
     assert strength_needed(task, 0.1, lambda t: 0.5) == float("inf")
+    # A target so near to guessing that next to no signal is needed, found from any start.
+    weak = strength_needed(task, 0.4999, lambda t: theory.oracle(t, 0.0, points=16).pooled)
+    assert weak < 0.01 and theory.oracle(task.but(strength=weak), 0.0, points=16).pooled == pytest.approx(
+        0.4999, abs=1e-6
+    )
+    with pytest.raises(ValueError, match="at every strength"):
+        strength_needed(task, 0.1, lambda t: 0.01)
+
+
+def test_tails_of_the_likelihood_ratio_test_are_resolved():
+    """Errors of 10^-9: just below hard max, which is a closed form, and falling as fast with the strength."""
+    for theta in (8.0, 12.0, 20.0):
+        task = Task(strength=theta)
+        error, se = bayes_error(task)
+        closed = hardmax_error(task)
+        assert 0.9 * closed < error < closed + 4 * se, theta
+        assert se < 1e-3 * error
+
+
+def test_likelihood_ratio_errors_against_counting():
+    """Fresh bags classified by the enumerated likelihood ratio, L = 6, R = 2 (4.5 s.e.)."""
+    from itertools import combinations
+
+    task, rng = Task(length=6, sparsity=2, strength=2.0, prevalence=0.3), np.random.default_rng(5)
+    n = 200_000
+    positive = rng.random(n) < 0.3
+    t = rng.standard_normal((n, 6))
+    t[positive, :2] += 2.0
+    terms = np.stack([2.0 * t[:, list(c)].sum(1) for c in combinations(range(6), 2)])
+    log_ratio = np.logaddexp.reduce(terms) - np.log(len(terms)) - 4.0
+    wrong = np.mean((log_ratio + np.log(0.3 / 0.7) > 0) != positive)
+    error, se = bayes_error(task)
+    assert abs(error - wrong) < 4.5 * np.hypot(se, (wrong * (1 - wrong) / n) ** 0.5)
 
 
 def test_forecast_grid_rows_and_failures():

@@ -5,41 +5,60 @@ cosine m with it, a fixed point of
 
     m = x/(1 + x),   x = alpha pi theta^2 M(theta^2 m),
 
-where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L". Iteration from m = 0 ends at the
-lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
+where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`signal_places`). Iteration from
+m = 0 ends at the lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
 
     i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
 
 Where they differ the problem is hard: solvable in principle, by no known fast method in between.
+
+The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
+the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 from .._core.validation import real_number
-from ..laws.draws import EXPLICIT_TOKENS, token_draws
-from ..laws.subsets import log_means_up_to
 from ..task import Task
-from .known_signal import bayes_error, log_sum_exp, points_for_every_token
+from .errors import AccuracyError
+from .known_signal import bayes_error
+from .signal_places import Channel, channel, clear_of_noise
 
-_CHEBYSHEV_NODES = 33
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
+RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
+_NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
+_TABLE_NODES = 20
+_SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
+_SATURATED = 26.0  # logit(M/R) from which M is R to rounding
 
 
 @dataclass(frozen=True)
 class BayesLimit:
     """The limits at alpha = n/d bags.
 
-    overlap, test_error                      squared cosine and error of the best possible learner
-    reachable_overlap, reachable_test_error  of message passing, the best known fast one
-    hard                                     whether they differ
-    errors                                   standard errors of the four numbers
+    Attributes
+    ----------
+    overlap, test_error : float
+        Squared cosine of the best possible estimate of xi, and the test error of the best possible learner.
+    reachable_overlap, reachable_test_error : float
+        The same of message passing, the best known fast learner.
+    hard : bool
+        Whether they differ.
+    errors : dict
+        Standard errors of the four numbers (0 where a number is exact).
+    residual : float
+        Largest relative residual of the fixed points behind them.
     """
 
     overlap: float
@@ -48,118 +67,183 @@ class BayesLimit:
     reachable_test_error: float
     hard: bool
     errors: dict[str, float] = field(default_factory=dict)
+    residual: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
         return asdict(self)
 
 
-def signal_mass(length: int, sparsity: int, root: float, points: int) -> np.ndarray:
-    """M(s) at s = root^2 for each replicate: the posterior mass on the true places, given sqrt(s) v + noise."""
-    R, L = sparsity, length
-    every = R > 1 and L - R > EXPLICIT_TOKENS
-    draws = token_draws(L, R, points, every)
-    if root == 0:
-        return np.full(len(draws.signal), R * R / L)
-    if R == 1:
-        signal = draws.signal + root
-        return np.exp(root * signal[..., 0] - log_sum_exp(draws, signal, root)).mean(1)
-    if R == L:
-        return np.full(len(draws.signal), float(R))
-    # One signal token against the rest: P(v_1 = 1) = R x_1 e_{R-1}/(R x_1 e_{R-1} + (L - R) e_R), with e_r the averages
-    # over r-subsets of the other L - 1 tokens.
-    signal = draws.signal + root
-    others = np.concatenate([signal[..., 1:], draws.noise], axis=-1)
-    means = log_means_up_to(root * others, R)
-    gain = np.log(R) + root * signal[..., 0] + means[..., R - 1]
-    against = np.log(L - R) + means[..., R]
-    return R * np.exp(gain - np.logaddexp(gain, against)).mean(1)
+@lru_cache(maxsize=64)
+def _mass_table(length: int, sparsity: int) -> Callable[[float], float]:
+    """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
+
+    The log-odds of M/R are interpolated, which keeps M between 0 and R and steep rises in place.
+    """
+    drawn = channel(length, sparsity)
+    highest = clear_of_noise(length)
+    nodes = highest * np.linspace(0.0, 1.0, _TABLE_NODES)
+    share = [drawn.rough_mass(u) / sparsity for u in nodes]
+    odds = np.clip(logit(np.clip(share, 1e-300, 1.0)), None, _SATURATED)
+    rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
+    return lambda root: sparsity * float(expit(rule(min(root, highest))))
 
 
-@lru_cache(maxsize=32)
-def _mass_table(length: int, sparsity: int, highest: float, points: int) -> np.ndarray:
-    """Chebyshev coefficients (nodes, replicates) of M as a function of the root of s on [0, highest]."""
-    nodes = 0.5 * highest * (1 + np.cos(np.pi * (np.arange(_CHEBYSHEV_NODES) + 0.5) / _CHEBYSHEV_NODES))
-    values = np.stack([signal_mass(length, sparsity, float(u), points) for u in nodes])
-    return chebyshev.chebfit(2 * nodes / highest - 1, values, _CHEBYSHEV_NODES - 1)
+class _Map:
+    """T(u) = theta sqrt(x/(1 + x)) in u = theta sqrt(m): the fixed points' map, direct or from the table."""
 
+    def __init__(self, task: Task, alpha: float):
+        self.task, self.alpha, self.theta = task, alpha, task.strength
+        self.gain = alpha * task.prevalence * task.strength**2  # x = gain * M
+        self.channel: Channel = channel(task.length, task.sparsity)
+        table = None if self.channel.exact else _mass_table(task.length, task.sparsity)
+        self.quick: Callable[[float], float] = self.direct if table is None else lambda u: self.image(table(u))
 
-def _points(task: Task) -> int:
-    heavy = task.sparsity > 1 and task.length - task.sparsity > EXPLICIT_TOKENS
-    if heavy:
-        return points_for_every_token(task.length, 256, 2048)
-    return 4096 if task.length <= 64 and task.sparsity == 1 else 2048 if task.length <= 64 else 512
+    def image(self, mass: Any) -> Any:
+        x = self.gain * mass
+        return self.theta * np.sqrt(x / (1.0 + x))
 
+    def direct(self, u: float) -> float:
+        return float(self.image(float(self.channel.mass(u).mean())))
 
-def _fixed_points(task: Task, alpha: float, table: np.ndarray, highest: float):
-    """Stable fixed points m of the pooled table in rising order, each with its free energy i(m)."""
-    R, theta, pi = task.sparsity, task.strength, task.prevalence
-    pooled = table.mean(1)
-    mass = lambda m: chebyshev.chebval(2 * theta * np.sqrt(m) / highest - 1, pooled)  # noqa: E731
-    m = np.linspace(0.0, 1.0, 4001) ** 2  # dense near zero, where weak fixed points sit
-    x = alpha * pi * theta**2 * mass(m)
-    gap = x / (1 + x) - m
-    crossings = np.flatnonzero((gap[:-1] > 0) & (gap[1:] <= 0))
-    u = theta * np.sqrt(m)
-    deficit = R - mass(m)
-    information = np.concatenate([[0.0], np.cumsum(0.5 * (deficit[1:] * u[1:] + deficit[:-1] * u[:-1]) * np.diff(u))])
-    found = []
-    for c in crossings:
-        root = m[c] + (m[c + 1] - m[c]) * gap[c] / (gap[c] - gap[c + 1])
-        for _ in range(50):  # polish by the (stable) iteration itself
-            x_root = alpha * pi * theta**2 * mass(root)
-            root = x_root / (1 + x_root)
-        x_root = alpha * pi * theta**2 * mass(root)
-        energy = 0.5 * np.log1p(x_root) + alpha * pi * np.interp(theta * np.sqrt(root), u, information)
-        energy += 0.5 * alpha * pi * theta**2 * (1 - root) * (R - mass(root))
-        found.append((float(root), float(energy)))
-    return found
+    def replicates(self, u: float) -> np.ndarray:
+        return self.image(self.channel.mass(u))
 
+    @property
+    def lowest(self) -> float:
+        """No fixed point lies below: M is at least R^2/L."""
+        return float(self.image(self.task.sparsity**2 / self.task.length))
 
-def _overlap_error(task: Task, alpha: float, table: np.ndarray, highest: float, m: float) -> float:
-    """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
-    theta, pi = task.strength, task.prevalence
+    @property
+    def highest(self) -> float:
+        """Nor above: M is at most R."""
+        return float(self.image(float(self.task.sparsity)))
 
-    def image(m):
-        x = alpha * pi * theta**2 * chebyshev.chebval(2 * theta * np.sqrt(m) / highest - 1, table)
-        return x / (1 + x)
+    def slope(self, u: float) -> float:
+        """T'(u), by differences of the quick map."""
+        h = 1e-4 * u
+        return (self.quick(u + h) - self.quick(u - h)) / (2 * h)
 
-    h = 1e-4 * max(m * (1 - m), 1e-6)
-    slope = float((image(m + h) - image(m - h)).mean() / (2 * h))
-    return float(np.std(image(m), ddof=1) / np.sqrt(table.shape[1]) / max(1 - slope, 1e-3))
+    def crossings(self) -> list[tuple[float, float]]:
+        """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
+        known: dict[float, float] = {}
+
+        def T(u: float) -> float:
+            if u not in known:
+                known[u] = self.quick(u)
+            return known[u]
+
+        low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
+        found = []
+        # Equal ratios: while u is small nothing but the scale changes.
+        few = np.exp(np.linspace(np.log(low), np.log(high), 24))
+        todo = list(pairwise(few))[::-1]
+        while todo:
+            a, b = todo.pop()
+            if T(a) > b or T(b) < a:
+                continue
+            if b - a <= _NARROW * b:
+                if T(a) > a and T(b) <= b:
+                    found.append((a, b))
+                continue
+            middle = 0.5 * (a + b)
+            todo += [(middle, b), (a, middle)]
+        return found
+
+    def polished(self, a: float, b: float) -> float:
+        """The fixed point near [a, b] on M itself."""
+        if self.channel.exact:
+            gap = lambda u: self.direct(u) - u  # noqa: E731
+            return float(brentq(gap, a, b, xtol=1e-13 * b, rtol=1e-13)) if gap(b) < 0 else b
+        u = 0.5 * (a + b)
+        value = self.direct(u)
+        slope = min(self.slope(u), 0.99)
+        for _ in range(60):  # a chord step, at most a tenth of the way; plain iteration is its slowest case
+            if abs(value - u) <= 0.1 * RESIDUAL * u:
+                break
+            following = float(np.clip(u + (value - u) / (1.0 - slope), 0.9 * u, 1.1 * u))
+            image = self.direct(following)
+            if following != u:
+                slope = float(np.clip((image - value) / (following - u), -1.0, 0.99))
+            u, value = following, image
+        return u
+
+    def energy(self, u: float) -> float:
+        """i(m), of which the least belongs to the optimum."""
+        M = float(self.channel.mass(u).mean())
+        x, m = self.gain * M, (u / self.theta) ** 2
+        weight = self.alpha * self.task.prevalence
+        hidden = 0.5 * self.gain * (1.0 - m) * (self.task.sparsity - M)
+        return float(0.5 * np.log1p(x) + weight * self.channel.information(u) + hidden)
 
 
 def bayes_limit(task: Task, alpha: float) -> BayesLimit:
-    """Best possible and best reachable overlap and test error at alpha = n/d bags; see `BayesLimit`."""
+    """Best possible and best reachable overlap and test error at alpha = n/d bags.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    alpha : float
+        n/d, positive.
+
+    Returns
+    -------
+    BayesLimit
+        The limits, with standard errors and the residual of their fixed points.
+
+    Raises
+    ------
+    AccuracyError
+        If a fixed point cannot be met within tolerance.
+    """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
-    pi, theta = task.prevalence, task.strength
-    if theta == 0:
-        e = min(pi, 1 - pi)
+    if task.strength == 0:
+        e = min(task.prevalence, 1 - task.prevalence)
         return BayesLimit(0.0, e, 0.0, e, False, dict.fromkeys(_NAMES, 0.0))
-    points = _points(task)
-    table = _mass_table(task.length, task.sparsity, theta, points)
-    found = _fixed_points(task, alpha, table, theta)
-    reachable = found[0][0]
-    best = min(found, key=lambda pair: pair[1])[0]
-    hard = best - reachable > HARD_GAP
-    if not hard:
-        best = reachable
+    search = _Map(task, alpha)
+    points = [search.polished(a, b) for a, b in search.crossings()]
+    if not points:
+        raise AccuracyError(
+            f"no fixed point of the Bayes limit was found at length {task.length}, strength {task.strength:g}, alpha {alpha:g}"
+        )
+    reachable = points[0]
+    best = min(points, key=search.energy) if len(points) > 1 else reachable
+    hard = (best**2 - reachable**2) / task.strength**2 > HARD_GAP
     values: dict[str, float] = {}
     errors: dict[str, float] = {}
-    for prefix, m in (("", best), ("reachable_", reachable)):
+    residual = 0.0
+    for prefix, u in (("", best if hard else reachable), ("reachable_", reachable)):
         if prefix and not hard:
-            values[f"{prefix}overlap"], values[f"{prefix}test_error"] = values["overlap"], values["test_error"]
-            errors[f"{prefix}overlap"], errors[f"{prefix}test_error"] = errors["overlap"], errors["test_error"]
+            for name in ("overlap", "test_error"):
+                values[prefix + name], errors[prefix + name] = values[name], errors[name]
             continue
-        error, sampling = bayes_error(task, theta * m**0.5)
-        m_error = _overlap_error(task, alpha, table, theta, m)
-        h = 0.02 * m
-        drift = (
-            bayes_error(task, theta * min(1.0, m + h) ** 0.5)[0] - bayes_error(task, theta * (m - h) ** 0.5)[0]
-        ) / (min(1.0, m + h) - (m - h))
-        values[f"{prefix}overlap"], errors[f"{prefix}overlap"] = m, m_error
-        values[f"{prefix}test_error"] = error
-        errors[f"{prefix}test_error"] = float(np.hypot(sampling, drift * m_error))
-    return BayesLimit(**values, hard=bool(hard), errors=errors)
+        off = abs(search.direct(u) / u - 1.0)
+        if not off <= RESIDUAL:
+            raise AccuracyError(
+                f"the Bayes limit's fixed point is met only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
+                f"strength {task.strength:g}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
+            )
+        residual = max(residual, off)
+        u_error = _root_error(search, u)
+        error, sampling = bayes_error(task, u)
+        if u_error > 0:  # how the error moves with u
+            h = 0.01 * u
+            up, down = (bayes_error(task, u + side, _SLOPE_POINTS)[0] for side in (h, -h))
+            drift = (up - down) / (2 * h)
+            sampling = float(np.hypot(sampling, drift * u_error))
+        values[f"{prefix}overlap"] = min((u / task.strength) ** 2, 1.0)
+        errors[f"{prefix}overlap"] = 2 * u * u_error / task.strength**2
+        values[f"{prefix}test_error"], errors[f"{prefix}test_error"] = error, sampling
+    return BayesLimit(**values, hard=bool(hard), errors=errors, residual=residual)
+
+
+def _root_error(search: _Map, u: float) -> float:
+    """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
+    each = search.replicates(u)
+    if len(each) == 1:
+        return 0.0
+    return float(np.std(each, ddof=1) / np.sqrt(len(each)) / max(1.0 - search.slope(u), 1e-3))
 
 
 _NAMES = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")

@@ -1,0 +1,460 @@
+"""The channel that hides the places of the signal tokens: v in {0,1}^L with exactly R ones, seen through sqrt(s) v + noise.
+
+With root = sqrt(s) and t_l the tokens' coordinates (root v_l + N(0, 1)), a subset of places has posterior weight proportional
+to the product of x_l = exp(root t_l) over it. Two numbers of this channel decide what can be learnt of the signal:
+
+    M(s) = E[sum_l v_l P(v_l = 1 | t)]                       the posterior mass on the true places, from R^2/L to R
+    I(s) = R s - E[log mean over R-subsets of prod x_l]      its mutual information, I' = (R - M)/2
+
+For one signal token both are exact one-dimensional integrals at any length: adding independent Gumbel numbers G_l to
+root t_l turns posterior weights into P(token l has the largest sum) and the log of the sum of exponentials into the mean of
+that largest sum. For several signal tokens bags are drawn, and the sums over subsets are exact for each draw.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit, gammaln, ndtr
+
+from ..laws.draws import REPLICATES, TokenDraws, token_draws, truncated_normal_rule
+from ..laws.statistics import bulk_sums
+
+# Trapezoidal step for convolutions with the Gumbel law, which is analytic in a strip of half-width pi/2: the error is about
+# exp(-pi^2/step), below rounding.
+_STEP = 0.25
+_TAIL = 38.0  # the Gumbel law's right tail exp(-z) is below rounding from here on
+_SIGMAS = 9.0  # and the normal law beyond this many deviations
+_HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
+_EULER = 0.5772156649015329
+
+_SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens is quicker than the sum over angles
+_ROUGH = 8  # one bag in so many is enough to find one's way
+_DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
+_BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
+_WORK = 1 << 22  # numbers held at a time
+
+
+class Channel(ABC):
+    """M and I of the channel for given L and R; the same draws at every root, so that both are smooth in it."""
+
+    def __init__(self, length: int, sparsity: int):
+        self.length, self.sparsity = length, sparsity
+
+    @abstractmethod
+    def mass(self, root: float) -> np.ndarray:
+        """M at s = root^2, one value per replicate (a single one where it is exact)."""
+
+    def rough_mass(self, root: float) -> float:
+        """M from fewer draws, to find one's way."""
+        return float(self.mass(root).mean())
+
+    @abstractmethod
+    def information(self, root: float) -> float:
+        """I at s = root^2."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether M is free of sampling error."""
+        return False
+
+
+def clear_of_noise(length: int) -> float:
+    """The root from which signal tokens stand nine deviations above the largest of `length` noise tokens: nothing is hidden."""
+    return (2 * np.log(length)) ** 0.5 + 9.0
+
+
+class _WholeBag(Channel):
+    """R = L: nothing is hidden."""
+
+    def mass(self, root: float) -> np.ndarray:
+        return np.array([float(self.sparsity)])
+
+    def information(self, root: float) -> float:
+        return 0.0
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+
+class _OneToken(Channel):
+    """R = 1: the law of the largest of L independent sums root t_l + G_l, on a grid."""
+
+    def __init__(self, length: int, sparsity: int = 1):
+        super().__init__(length, sparsity)
+        self._mass = lru_cache(maxsize=4096)(self._exact_mass)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def _grid(self, root: float) -> tuple[np.ndarray, float]:
+        """Places z of the largest sum, relative to the signal's mean root^2, and their spacing."""
+        step = _STEP if root > 1 else 0.2
+        noise_top = np.log(self.length) + 0.5 * root**2 if root < 3 else root * (2 * np.log(self.length)) ** 0.5 + 6.0
+        top = max(_SIGMAS * root, noise_top - root**2) + _TAIL
+        return np.arange(-_SIGMAS * root - 5.0, top + step, step), step
+
+    def _smoothed(self, function, root: float, z: np.ndarray, step: float) -> np.ndarray:
+        """E[function(z - root g)], g standard normal."""
+        if root <= 1:
+            nodes, weights = _HERMITE
+            return function(z[:, None] - root * nodes) @ (weights / weights.sum())
+        half = int(np.ceil(_SIGMAS * root / step))
+        y = step * np.arange(-half, half + 1)
+        weights = np.exp(-0.5 * (y / root) ** 2)
+        values = function(z[0] - y[-1] + step * np.arange(len(z) + 2 * half))
+        return np.convolve(values, weights / weights.sum(), mode="valid")
+
+    def _laws(self, root: float):
+        """Grid, spacing, the signal's density there and log distribution functions of one noise and of the signal's sum."""
+        z, step = self._grid(root)
+        with np.errstate(over="ignore", under="ignore"):
+            above = lambda x: -np.expm1(-np.exp(-x))  # noqa: E731
+            density = lambda x: np.exp(-x - np.exp(-x))  # noqa: E731
+            noise_above = self._smoothed(above, root, z + root**2, step)
+            signal_above = self._smoothed(above, root, z, step)
+            signal_density = self._smoothed(density, root, z, step)
+        with np.errstate(divide="ignore"):
+            log_noise = np.log1p(-np.minimum(noise_above, 1.0))
+            log_signal = np.log1p(-np.minimum(signal_above, 1.0))
+        return z, step, signal_density, log_noise, log_signal
+
+    def _exact_mass(self, root: float) -> float:
+        if self.length == 1 or root == 0:
+            return 1.0 / self.length
+        if root > clear_of_noise(self.length):
+            return 1.0
+        _, step, density, log_noise, _ = self._laws(root)
+        return float(min(step * (density * np.exp((self.length - 1) * log_noise)).sum(), 1.0))
+
+    def mass(self, root: float) -> np.ndarray:
+        return np.array([self._mass(float(root))])
+
+    def information(self, root: float) -> float:
+        if root == 0 or self.length == 1:
+            return 0.0
+        if root > clear_of_noise(self.length):
+            return float(np.log(self.length))
+        z, step, _, log_noise, log_signal = self._laws(root)
+        below = np.exp((self.length - 1) * log_noise + log_signal)
+        # Mean of the largest sum: the trapezoidal rule for 1{z > 0} - H(z) is exact to rounding on this smooth law when the
+        # reference point lies midway between two nodes.
+        reference = z[len(z) // 2] + 0.5 * step
+        largest = root**2 + reference + step * ((z > reference) - below).sum()
+        return float(root**2 - (largest - _EULER - np.log(self.length)))
+
+
+class _DrawnBags(Channel):
+    """R > 1: drawn bags, in independent replicates.
+
+    Few signal tokens: the recursion over tokens; in long bags only the largest noise tokens are drawn one by one, and the
+    others enter through power sums. Many signal tokens: counts of tokens in narrow bins, and the sum over angles.
+    """
+
+    def __init__(self, length: int, sparsity: int):
+        super().__init__(length, sparsity)
+        self._kept: tuple[float, np.ndarray, float] | None = None
+        self._binned: _BinnedBags | None = None
+        if sparsity > _SUBSET_STEPS:
+            self._binned = _BinnedBags(length, sparsity)
+
+    def mass(self, root: float) -> np.ndarray:
+        return self._at(root)[1]
+
+    def information(self, root: float) -> float:
+        return self._at(root)[2]
+
+    def _at(self, root: float) -> tuple[float, np.ndarray, float]:
+        if self._kept is None or self._kept[0] != root:
+            self._kept = (root, *self._computed(root))
+        return self._kept
+
+    def rough_mass(self, root: float) -> float:
+        return float(self._computed(root, _ROUGH)[0].mean())
+
+    def _computed(self, root: float, part: int = 1) -> tuple[np.ndarray, float]:
+        """M per replicate and I, from the first of every `part` bags."""
+        R = self.sparsity
+        if root == 0:
+            return np.full(REPLICATES, R * R / self.length), 0.0
+        if self._binned is not None:
+            log_mean, squares, along = self._binned.subsets(root, root, part)
+            return squares.mean(1), float((along - log_mean).mean())
+        draws = token_draws(self.length, R, drawn_bags(self.length))
+        if part > 1:
+            few = draws.signal.shape[1] // part
+            leaves = (draws.signal, draws.noise, draws.bulk, draws.normals, draws.offset)
+            draws = TokenDraws(*(leaf[:, :few] for leaf in leaves), ceiling=draws.ceiling)
+        signal = draws.signal + root
+        log_mean, first = few_signal_tokens(draws, signal, root)
+        return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
+
+
+def drawn_bags(length: int) -> int:
+    """Bags per replicate where tokens are drawn one by one."""
+    return 2048 if length <= 64 else 512
+
+
+def few_signal_tokens(draws: TokenDraws, signal: np.ndarray, root: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over the R-subsets of drawn bags, R small, whose signal tokens have the coordinates `signal`.
+
+    P(v_1 = 1 | t) = x_1 e_{R-1}/(x_1 e_{R-1} + e_R), e_r the elementary symmetric polynomials of the other tokens. They are
+    built token by token in log-odds relative to a log z at which R tokens are members on average: e_r z^r is divided by
+    prod (1 + z x_l), so that nothing overflows. The bulk of a long bag enters first, through its power sums
+    p_j = sum x^j: r e_r = sum_j (-1)^(j-1) p_j e_{r-j}. Its tokens are small beside the drawn ones, and three powers do.
+
+    Parameters
+    ----------
+    draws : TokenDraws
+        The bags' noise tokens and, for long bags, their bulk.
+    signal : ndarray of shape (replicates, bags, R)
+        Coordinates of the signal tokens, shift included.
+    root : float
+        The root of s.
+
+    Returns
+    -------
+    tuple of ndarray of shape (replicates, bags)
+        log mean over R-subsets of prod exp(root t_l), and the posterior weight of the first signal token.
+    """
+    R = signal.shape[-1]
+    explicit = root * np.concatenate([signal, draws.noise], axis=-1)
+    shape = explicit.shape[:-1]
+    log_x = explicit.reshape(-1, explicit.shape[-1])
+    present = np.isfinite(log_x)
+    length = present.sum(1).astype(float)
+    powers = np.zeros((0, len(log_x)))
+    log_ceiling = 0.0
+    if draws.has_bulk:
+        log_ceiling = root * draws.ceiling
+        t, weights = truncated_normal_rule(draws.ceiling)
+        x = np.exp(root * (t - draws.ceiling))
+        sums = bulk_sums(np.stack([x, x**2, x**3]), weights, draws, np)
+        powers = np.maximum(np.moveaxis(sums, -1, 0).reshape(3, -1), 0.0)
+        length = length + draws.bulk.ravel()
+    counts = present.astype(float)
+    if len(powers):  # the bulk counts as so many tokens of equal size
+        bulk = draws.bulk.ravel()
+        mean = log_ceiling + np.log(np.maximum(powers[0], 1e-300) / np.maximum(bulk, 1.0))
+        values, counts = np.column_stack([log_x, mean]), np.column_stack([counts, bulk])
+    else:
+        values = log_x
+    # With z one over the R-th largest x at least R/2 tokens are members; usually that is balance enough.
+    largest = -np.partition(-log_x, R - 1, axis=1)[:, R - 1]
+    log_z = _balance(np.where(counts > 0, values, 0.0), counts, R, 0.5 * R, -largest)
+    log_odds = log_x + log_z[:, None]
+    small = np.exp(-np.abs(log_odds))
+    q = np.where(log_odds > 0, small, 1.0) / (1.0 + small)
+    p = np.where(log_odds > 0, 1.0, small) / (1.0 + small)
+    norm = (np.maximum(log_odds, 0.0) + np.log1p(small)).sum(1)
+    e = np.zeros((R + 1, len(log_x)))
+    e[0] = 1.0
+    if len(powers):
+        scaled = [np.exp((j + 1) * (log_ceiling + log_z)) * powers[j] for j in range(3)]
+        for r in range(1, R + 1):
+            e[r] = sum((-1) ** j * scaled[j] * e[r - j - 1] for j in range(min(3, r))) / r
+    by_token = np.ascontiguousarray(p.T), np.ascontiguousarray(q.T)
+    for l, (member, other) in enumerate(zip(*by_token)):
+        if l == 0:
+            continue
+        e[1:] = other * e[1:] + member * e[:-1]
+        e[0] *= other
+    gain, against = p[:, 0] * e[R - 1], q[:, 0] * e[R]
+    log_choices = gammaln(length + 1) - gammaln(R + 1) - gammaln(length - R + 1)
+    log_mean = np.log(gain + against) + norm - R * log_z - log_choices
+    return log_mean.reshape(shape), (gain / (gain + against)).reshape(shape)
+
+
+class _BinnedBags:
+    """Bags of many tokens as counts of tokens in narrow bins of their noise, signal and noise tokens apart."""
+
+    def __init__(self, length: int, sparsity: int):
+        self.length, self.sparsity = length, sparsity
+        # Sums over many tokens fluctuate little: a few bags per replicate are enough, the more the shorter they are.
+        self.bags = int(np.clip(2 ** np.round(np.log2(16384 / length)), 16, 64))
+        self.edges = np.concatenate([[-np.inf], np.arange(-6.0, 6.0 + _BIN / 2, _BIN), [np.inf]])
+        seeds = np.random.SeedSequence([20250925, length, sparsity]).spawn(REPLICATES)
+        shares = np.diff(ndtr(self.edges))
+        signal, noise = [], []
+        for seed in seeds:
+            rng = np.random.Generator(np.random.SFC64(seed))
+            signal.append(rng.multinomial(sparsity, shares, self.bags))
+            noise.append(rng.multinomial(length - sparsity, shares, self.bags))
+        self.signal, self.noise = np.concatenate(signal), np.concatenate(noise)
+        used = (self.signal.any(0), self.noise.any(0))
+        self.signal, self.noise = self.signal[:, used[0]].astype(float), self.noise[:, used[1]].astype(float)
+        self.bins = [(self.edges[:-1][u], self.edges[1:][u]) for u in used]
+
+    def _log_weights(self, root: float, bins: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """log E[exp(root g) | g in the bin]: sums of x over a bin's tokens are right on average."""
+        low, high = bins
+        # Differences of the distribution function on the side of zero where it is small, so that nothing cancels.
+        flip = low + high > 0
+        a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+        shift = np.where(flip, root, -root)
+        width = ndtr(b) - ndtr(a)
+        tilted = ndtr(b + shift) - ndtr(a + shift)
+        other = ndtr(-(a + shift)) - ndtr(-(b + shift))
+        tilted = np.where(a + shift > 0, other, tilted)
+        return 0.5 * root**2 + np.log(np.maximum(tilted, 1e-300)) - np.log(width)
+
+    def subsets(self, root: float, shift: float, part: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sums over the R-subsets of bags whose signal tokens are moved by `shift`; arrays (replicates, bags).
+
+        Returns log mean over subsets of prod exp(root t), sum_l P(v_l = 1 | t)^2, and root times the sum of the signal
+        tokens' coordinates; of one bag in `part`.
+        """
+        few = max(1, self.bags // part)
+        chosen = (np.arange(REPLICATES)[:, None] * self.bags + np.arange(few)).ravel()
+        middle = [self._log_weights(root, bins) for bins in self.bins]
+        a = np.concatenate([middle[0] + root * shift, middle[1]])
+        counts = np.concatenate([self.signal[chosen], self.noise[chosen]], axis=1)
+        size = max(1, _WORK // (len(a) * 32))
+        parts = [
+            subset_sums(np.broadcast_to(a, (len(part), len(a))), part, self.sparsity)
+            for part in np.array_split(counts, max(1, -(-len(counts) // size)))
+        ]
+        log_sum, squares = (np.concatenate(column) for column in zip(*parts))
+        L, R = self.length, self.sparsity
+        log_mean = log_sum - (gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1))
+        along = self.signal[chosen] @ (middle[0] + root * shift)
+        return tuple(v.reshape(REPLICATES, few) for v in (log_mean, squares, along))  # type: ignore[return-value]
+
+
+def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """log of the sum over subsets of `size` tokens of prod x_l, and the sum of the tokens' squared posterior weights.
+
+    With log-odds log z + log x_l chosen such that independent tokens would give `size` members on average, a subset's size
+    S is a sum of independent binary numbers, the sum over subsets is prod (1 + z x_l) P(S = size)/z^size, and a
+    token's posterior weight is p_l P(S without l = size - 1)/P(S = size). P(S = .) is the sum of the characteristic function
+    over equally spaced angles: exact, at a cost that does not depend on `size`.
+
+    Parameters
+    ----------
+    log_x : ndarray of shape (bags, values)
+        log x of each kind of token.
+    counts : ndarray of shape (bags, values)
+        How many tokens of each kind a bag has.
+    size : int
+        R, the number of tokens in a subset; less than the number of tokens of a bag.
+
+    Returns
+    -------
+    tuple of ndarray of shape (bags,)
+        The logarithm of the sum, and sum_l P(l is in the subset)^2 over the bag's tokens.
+    """
+    log_z = _balance(log_x, counts, size)
+    log_odds = log_x + log_z[:, None]
+    p = expit(log_odds)
+    q = expit(-log_odds)
+    deviation = np.sqrt(np.maximum((counts * p * q).sum(1), 1e-4))
+    # N angles around the circle alias sizes N apart; half-way between the usual ones, so that none is pi.
+    N = 2 * np.ceil(7 * deviation + 12)
+    used = int(min(np.ceil(_DECAY * N / (2 * np.pi * deviation)).max(), (N / 2).max()))
+    k = np.arange(used)
+    angle = 2 * np.pi * (k + 0.5) / N[:, None]
+    weight = np.where(k < N[:, None] / 2, 2.0 / N[:, None], 0.0)
+    factor = q[:, :, None] + p[:, :, None] * np.exp(1j * angle)[:, None, :]
+    log_factor = np.log(factor)
+    characteristic = np.einsum("bv,bvk->bk", counts, log_factor)
+    turned = weight * np.exp(characteristic - 1j * size * angle)
+    probability = turned.real.sum(1)
+    rest = np.einsum("bk,bvk->bv", turned * np.exp(1j * angle), 1.0 / factor).real
+    posterior = np.clip(p * rest / probability[:, None], 0.0, 1.0)
+    log_sum = (counts * np.logaddexp(0.0, log_odds)).sum(1) - size * log_z + np.log(probability)
+    return log_sum, (counts * posterior**2).sum(1)
+
+
+def _balance(
+    log_x: np.ndarray, counts: np.ndarray, size: int, tolerance: float = 0.1, first: np.ndarray | None = None
+) -> np.ndarray:
+    """log z with sum_l expit(log z + log x_l) = size to a tolerance, by Newton's method inside a shrinking bracket.
+
+    Any log z gives the same sums over subsets; near balance they lose no digits.
+    """
+    present = counts > 0
+    total = counts.sum(1)
+    edge = np.log(size / (total - size))
+    low = edge - np.where(present, log_x, -np.inf).max(1) - 1e-9
+    high = edge - np.where(present, log_x, np.inf).min(1) + 1e-9
+    u = 0.5 * (low + high) if first is None else np.clip(first, low, high)
+    todo = np.arange(len(log_x))
+    for _ in range(200):
+        p = expit(u[todo, None] + log_x[todo])
+        members = counts[todo] * p
+        gap = members.sum(1) - size
+        low[todo], high[todo] = np.where(gap < 0, u[todo], low[todo]), np.where(gap < 0, high[todo], u[todo])
+        open_ = np.abs(gap) > tolerance
+        if not open_.any():
+            break
+        todo, gap = todo[open_], gap[open_]
+        step = gap / np.maximum((members[open_] * (1 - p[open_])).sum(1), 1e-300)
+        following = u[todo] - step
+        inside = (following > low[todo]) & (following < high[todo])
+        u[todo] = np.where(inside, following, 0.5 * (low[todo] + high[todo]))
+    return u
+
+
+def log_sum_exp(draws: TokenDraws, signal: np.ndarray, k: float) -> np.ndarray:
+    """log sum_l exp(k t_l) over each drawn bag's tokens, the bulk included."""
+    scaled = k * np.concatenate([signal, draws.noise], axis=-1)
+    top = scaled.max(-1)
+    total = top + np.log(np.exp(scaled - top[..., None]).sum(-1))
+    if draws.has_bulk:
+        t, weights = truncated_normal_rule(draws.ceiling)
+        sums = bulk_sums(np.exp(k * (t - draws.ceiling))[None], weights, draws, np)[..., 0]
+        total = np.logaddexp(total, k * draws.ceiling + np.log(np.maximum(sums, 1e-300)))
+    return total
+
+
+def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int) -> np.ndarray:
+    """log of the average over R-subsets of exp(root sum t_l - R root^2/2) for drawn bags; (roots, replicates, bags).
+
+    Parameters
+    ----------
+    length, sparsity : int
+        L and R.
+    roots : tuple of float
+        Strengths at which the likelihood is evaluated.
+    shift : float
+        Strength with which the bags are drawn: their signal tokens are moved by it (0: bags without signal).
+    bags : int
+        Bags per replicate (long bags with several signal tokens: fewer, since they are dear).
+
+    Returns
+    -------
+    ndarray of shape (roots, replicates, bags)
+        The log likelihood ratios; the same bags for every root.
+    """
+    L, R = length, sparsity
+    out = []
+    if 1 < R < L and R > _SUBSET_STEPS:
+        made = channel(L, R)
+        assert isinstance(made, _DrawnBags) and made._binned is not None
+        return np.stack([made._binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
+    draws = token_draws(L, R, bags if R == 1 else min(bags, drawn_bags(L)))
+    signal = draws.signal + shift
+    for root in roots:
+        if R == 1:
+            log_mean = log_sum_exp(draws, signal, root) - np.log(L)
+        elif R == L:
+            log_mean = root * signal.sum(-1)
+        else:
+            log_mean = few_signal_tokens(draws, signal, root)[0]
+        out.append(log_mean - 0.5 * R * root**2)
+    return np.stack(out)
+
+
+@lru_cache(maxsize=16)
+def channel(length: int, sparsity: int) -> Channel:
+    """The channel for bags of `length` tokens of which exactly `sparsity` carry the signal; made once."""
+    if sparsity == length:
+        return _WholeBag(length, sparsity)
+    return _OneToken(length) if sparsity == 1 else _DrawnBags(length, sparsity)
+
+
+__all__ = ["Channel", "channel", "few_signal_tokens", "log_likelihood_ratios", "log_sum_exp", "subset_sums"]
