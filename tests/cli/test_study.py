@@ -111,8 +111,10 @@ def test_failures_are_told_and_shown(tmp_path, capsys):
     )
     path.write_text("\n".join(lines))
     store = tmp_path / "s.sqlite"
-    assert call("run", path, "--store", store, "--workers", 1) == 0
-    assert "1 trials failed" in capsys.readouterr().err
+    assert call("run", path, "--store", store, "--workers", 1) == 1
+    captured = capsys.readouterr()
+    assert "1 trial failed; tracebacks: sparsetoken results --failed" in captured.err
+    assert "report: " in captured.out  # with what there is
     assert call("results", "--failed", "--store", store) == 0
     assert "the sensor is wet" in capsys.readouterr().out
 
@@ -141,6 +143,110 @@ def test_errors_are_one_line(tmp_path, capsys, monkeypatch, arguments, message):
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+
+
+def test_what_is_wrong_with_a_study_is_told_after_the_run_and_costs_nothing(tmp_path, capsys):
+    """A misnamed column in a claim and in a panel, and findings that fail: told, exit code 1, everything else reported."""
+    path = tmp_path / "wrong.toml"
+    path.write_text("""
+name = "wrong"
+[[trials]]
+table = "steps"
+kind = "alignment"
+grid = { alpha0 = [1, 2] }
+[[panels]]
+table = "steps"
+x = "alpha0"
+y = "cosine_q"
+[[claims]]
+id = "misnamed"
+statement = "The cosine grows"
+expected = "undecided"
+criterion = { kind = "slope", table = "steps", x = "alpha0", value = "cosine_q", slope = 1, resolution = 1 }
+[[claims]]
+id = "sound"
+statement = "It does not grow by a power"
+expected = "undecided"
+criterion = { kind = "below", table = "steps", value = "cos_q", column = "alpha0", low = 1, high = 2 }
+""")
+    assert call("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1) == 1
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert len(lines) == 2 and "Traceback" not in captured.err
+    assert lines[0].startswith("figure of study 'wrong': table 'steps' has no column 'cosine_q'; it has length")
+    assert lines[1].startswith("claim 'misnamed' of study 'wrong': table 'steps' has no column 'cosine_q'; it has ")
+    page = (tmp_path / "wrong" / "report.html").read_text()
+    assert "no column &#x27;cosine_q&#x27;" in page
+    assert (tmp_path / "wrong" / "tables" / "wrong-steps.csv").exists()
+
+
+def test_names_with_markup_are_shown_as_they_are(tmp_path, capsys):
+    path = tmp_path / "markup.toml"
+    path.write_text('name = "[red]a[-b] [bold"\n[[trials]]\ntable = "[b]t"\nkind = "alignment"\n')
+    store = tmp_path / "s.sqlite"
+    assert call("run", path, "--store", store, "--workers", 1) == 0
+    assert call("results", "--store", store) == 0
+    assert "[red]a[-b] [bold (1)" in capsys.readouterr().out
+    assert call("results", "--store", store, "--study", "[red]a[-b] [bold", "--columns", "positions,cos_q") == 0
+    with pytest.MonkeyPatch.context() as patch:  # and on a terminal, where there are bars
+        patch.setenv("FORCE_COLOR", "1")
+        from sparsetoken._core.progress import progress
+
+        with progress(True) as add:
+            add("[/] [red]a", 3)(3)
+
+
+def test_nothing_is_written_outside_the_report(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "escape.toml"
+    for name in ("../../escaped", "/tmp/escaped", "a/b"):
+        path.write_text(f'name = "{name}"\n[[trials]]\nkind = "alignment"\n')
+        assert call("run", path, "--store", tmp_path / "in" / "s.sqlite", "--workers", 1) == 2
+        assert "without slashes" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["in"] and [p.name for p in (tmp_path / "in").iterdir()] == [
+        "escape.toml"
+    ]
+
+
+def test_an_unwritable_report_is_said_before_the_work(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    log = tmp_path / "log"
+    study = tmp_path / "s.py"
+    study.write_text(
+        "from sparsetoken.study import Grid, Study\nfrom sparsetoken.study.worker import load_source\n"
+        f"load_source({TOY!r})\n"
+        f"study = Study('s', 's', '', {{'quick': [Grid('t', 'toy', {{'x': 1.0, 'log': {str(log)!r}}}, source={TOY!r})]}})\n"
+    )
+    store = tmp_path / "s.sqlite"
+    assert call("run", study, "--store", store, "--report", tmp_path / "file" / "r", "--workers", 1) == 2
+    assert "cannot write" in capsys.readouterr().err and not log.exists()
+    assert call("run", study, "--store", store, "--workers", 1) == 0
+    assert log.exists()
+
+
+def test_fresh_and_code_that_has_changed(tmp_path, capsys):
+    """The same command after its code has changed: rows of the old code are not reused, nor shown without a word."""
+    study, store = tmp_path / "s.py", tmp_path / "s.sqlite"
+    text = (
+        '"""{words}"""\nfrom sparsetoken.study import Grid, Study, trial_kind\nFACTOR = {factor}\n'
+        "@trial_kind('factor')\ndef factor(x: float) -> dict:\n    return {{'value': FACTOR * x}}  # {words}\n"
+        "study = Study('s', 's', '', {{'quick': [Grid('t', 'factor', axes={{'x': {axis}}}, source=__file__)]}})\n"
+    )
+    command = [sys.executable, "-m", "sparsetoken", "run", str(study), "--store", str(store), "--workers", "1"]
+
+    def reused(*more, **change):
+        study.write_text(text.format(**{"words": "a", "factor": 2, "axis": [1, 2], **change}))
+        out = subprocess.run([*command, *more], capture_output=True, text=True, check=True).stdout
+        return int(out.split(" of them from")[0].split()[-1])
+
+    assert reused() == 0
+    assert reused(words="another comment", axis=[1, 2, 3]) == 2  # the grid is no part of the kind
+    assert reused(axis=[1, 2, 3]) == 3
+    assert reused("--fresh", axis=[1, 2, 3]) == 0
+    assert reused(factor=3) == 0
+    assert call("results", "--store", store, "--kind", "factor", "--columns", "value", "-o", tmp_path / "t.csv") == 0
+    assert "3 rows were made by earlier code and are left out" in capsys.readouterr().err
+    assert pd.read_csv(tmp_path / "t.csv")["value"].tolist() == [3.0, 6.0]
 
 
 def test_the_list_of_studies(capsys):
@@ -181,7 +287,7 @@ def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
 
     seen = []
     monkeypatch.setattr(
-        module, "reproduce", lambda chosen, store, pool, folder, *_: (seen.append(folder) or [], folder)
+        module, "reproduce", lambda chosen, store, pool, folder, *_, fresh: (seen.append(folder) or [], folder)
     )
     store = tmp_path / "s.sqlite"
     for arguments in (

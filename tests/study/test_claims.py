@@ -152,6 +152,13 @@ def test_below_criterion(gap, verdict):
         ({}, "criterion kind must be one of"),
         ({"kind": "slope", "table": "t"}, "missing"),
         ({"kind": "slope", "table": "t", "x": "x", "value": "v", "slope": 1, "resolution": 1, "bogus": 2}, "bogus"),
+        ({"kind": "slope", "table": "t", "x": "x", "value": "v", "slope": "up", "resolution": 1}, "slope must be"),
+        (
+            {"kind": "agreement", "table": "t", "theory": "t", "value": "v", "on": "x", "resolution": 1},
+            "on must be a list",
+        ),
+        ({"kind": "agreement", "table": "t", "theory": "t", "value": "v", "on": ["x"], "resolution": 0}, "resolution"),
+        ({"kind": "below", "table": 3, "value": "v", "column": "m", "low": 1, "high": 2}, "table must be text"),
     ],
 )
 def test_bad_criteria(parameters, message):
@@ -160,18 +167,51 @@ def test_bad_criteria(parameters, message):
 
 
 def test_missing_tables_leave_a_claim_undecided_and_say_why():
-    claim = Claim("c", "s", "here", "r", lambda tables: need(tables, "absent") and Judgement("confirmed", "", ""))
-    (row,) = ledger("study", [claim], {})
-    assert row.judgement.verdict == "undecided"
-    assert "table 'absent' is empty" in row.judgement.note
+    claim = Claim("c", "s", "here", "r", lambda tables: need(tables, "none") and Judgement("confirmed", "", ""))
+    (row,) = ledger("study", [claim], {"none": pd.DataFrame()})
+    assert row.judgement.verdict == "undecided" and not row.problem
+    assert "table 'none' is empty" in row.judgement.note
     assert not row.as_recorded
     assert ledger_table([row])["verdict"].tolist() == ["undecided"]
 
 
-def test_a_broken_criterion_is_a_bug_and_is_seen():
-    claim = Claim("c", "s", "here", "r", lambda tables: 1 / 0)
+def test_a_broken_criterion_is_a_bug_and_is_seen(monkeypatch):
+    broken = Claim("c", "s", "here", "r", lambda tables: 1 / 0, expected="undecided")
+    sound = Claim("d", "s", "here", "r", lambda tables: Judgement("confirmed", "", ""))
     with pytest.raises(ZeroDivisionError):
-        claim.judge({})
+        broken.judge({})
+    first, second = ledger("study", [broken, sound], {})
+    assert first.problem == "claim 'c' of study 'study': ZeroDivisionError: division by zero"
+    assert not first.as_recorded  # although it was recorded as undecided
+    assert second.as_recorded and not second.problem
+    monkeypatch.setenv("SPARSETOKEN_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        ledger("study", [broken], {})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"kind": "agreement", "table": "t", "theory": "t", "value": "valu", "on": ["x"], "resolution": 1},
+            "column 'valu'",
+        ),
+        (
+            {"kind": "agreement", "table": "t", "theory": "u", "value": "value", "on": ["x"], "resolution": 1},
+            "no table 'u'",
+        ),
+        ({"kind": "slope", "table": "t", "x": "z", "value": "value", "slope": 1, "resolution": 1}, "column 'z'"),
+        (
+            {"kind": "slope", "table": "t", "x": "x", "value": "value", "slope": 1, "resolution": 1, "where": {"q": 1}},
+            "column 'q'",
+        ),
+        ({"kind": "below", "table": "t", "value": "value", "column": "m", "low": 1, "high": 2}, "column 'm'"),
+    ],
+)
+def test_what_a_criterion_misnames_is_an_error_and_not_undecided(parameters, message):
+    claim = Claim("c", "s", "", "", named_criterion(parameters), expected="undecided")
+    (row,) = ledger("study", [claim], {"t": THEORY})
+    assert message in row.problem and not row.as_recorded
 
 
 def test_verdicts_are_checked():

@@ -1,7 +1,11 @@
 """The Dask executor, against a real local cluster, with a worker killed in the middle of the run."""
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -76,5 +80,66 @@ def test_no_scheduler_is_one_clear_error():
 
     with pytest.raises(ExecutorError, match="no Dask scheduler answers at tcp://127"):
         DaskExecutor("tcp://127.0.0.1:9", timeout=0.5)
-    with pytest.raises(ExecutorError, match="no Dask scheduler answers at nonsense"):
-        DaskExecutor("nonsense://x", timeout=0.5)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nonsense", "nonsense://x", "127.0.0.1:8786", "tcp://", "tcp://a", "tcp://a:0", "tcp://a:99999", "tcp://a b:1"],
+)
+def test_an_address_that_is_none_is_refused_without_knocking(address, monkeypatch):
+    monkeypatch.setattr("socket.create_connection", lambda *_, **__: pytest.fail("knocked"))
+    with pytest.raises(ValueError, match="--scheduler must be an address such as tcp"):
+        open_executor("dask", scheduler=address)
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH"])
+def test_a_server_of_another_kind_is_not_waited_for(greeting):
+    from sparsetoken.study.executor import DaskExecutor
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet():
+            line, _ = server.accept()
+            line.sendall(greeting)
+            time.sleep(1)
+            line.close()
+
+        threading.Thread(target=greet, daemon=True).start()
+        with pytest.raises(ExecutorError, match="no Dask scheduler answers"):
+            DaskExecutor(f"tcp://127.0.0.1:{server.getsockname()[1]}", timeout=0.5)
+
+
+def test_a_lost_scheduler_is_one_line_and_keeps_what_is_done(tmp_path):
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
+    scheduler += ["--port", "0", "--scheduler-file", str(tmp_path / "address.json")]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(tmp_path / "address.json")]
+    worker += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "30"]
+    log, store = tmp_path / "log", tmp_path / "s.sqlite"
+    study = tmp_path / "s.py"
+    study.write_text(
+        "from sparsetoken.study import Grid, Study\nfrom sparsetoken.study.worker import load_source\n"
+        f"load_source({SOURCE!r})\n"
+        f"grid = Grid('t', 'toy', {{'pause': 0.1, 'log': {str(log)!r}}}, {{'x': list(range(300))}}, source={SOURCE!r})\n"
+        "study = Study('s', 's', '', {'quick': [grid]})\n"
+    )
+    started = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in (scheduler, worker)]
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "address.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        address = json.loads((tmp_path / "address.json").read_text())["address"]
+        command = [sys.executable, "-m", "sparsetoken", "run", str(study), "--executor", "dask", "--scheduler", address]
+        run = subprocess.Popen([*command, "--store", str(store)], stderr=subprocess.PIPE, text=True)
+        while time.monotonic() < deadline and (not log.exists() or len(log.read_text().splitlines()) < 6):
+            time.sleep(0.05)
+        started[0].kill()
+        errors = run.communicate(timeout=60)[1]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert run.returncode == 2
+    assert errors.startswith("error: the connection to the Dask scheduler was lost; finished trials are in the store")
+    assert errors.count("\n") == 1
+    with Store(store, read_only=True) as opened:
+        assert opened.rows(status="done")

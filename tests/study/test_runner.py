@@ -44,6 +44,44 @@ def test_finished_trials_are_not_repeated(tmp_path):
     assert len(log.read_text().splitlines()) == 6
 
 
+def test_a_fresh_run_computes_everything_again(tmp_path):
+    log = tmp_path / "log"
+    trials = Grid("t", "toy", {"log": str(log)}, {"x": [1.0, 2.0]}, source=SOURCE).trials()
+    with Store(tmp_path / "s.sqlite") as store, open_executor(workers=1) as pool:
+        store.record(trials[0], {"result": {"value": 99.0}, "traceback": None})
+        assert run_trials(trials, store, pool).reused == 1
+        assert store.lookup([trials[0].key])[trials[0].key].result["value"] == 99.0
+        summary = run_trials(trials, store, pool, fresh=True)
+        assert (summary.reused, summary.done) == (0, 2)
+        assert store.lookup([trials[0].key])[trials[0].key].result["value"] != 99.0
+    assert len(log.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("result", "word"), [("3.0", "float"), ("[1, 2]", "int"), ("'a'", "str"), ("None", "NoneType")]
+)
+def test_a_kind_that_returns_no_names_fails_in_words(tmp_path, result, word):
+    source = tmp_path / f"bare_{word}.py"
+    source.write_text(
+        "from sparsetoken.study import trial_kind\n"
+        f"@trial_kind('bare {word}')\ndef bare(x: float) -> float:\n    return {result}\n"
+    )
+    load_source(str(source))
+    trials = Grid("t", f"bare {word}", {"x": 1.0}, source=str(source)).trials()
+    with Store(tmp_path / "s.sqlite") as store, open_executor(workers=1) as pool:
+        run_trials(trials, store, pool)
+        (row,) = store.rows()
+    assert f"must return results by name, or a list of such, got {word}" in row.traceback
+
+
+def test_a_worker_with_other_code_is_found_out():
+    from sparsetoken.study.worker import run_trial
+
+    (trial,) = Grid("t", "line", {"x": 1.0}, source=SOURCE).trials()
+    assert run_trial("line", trial.arguments, SOURCE, trial.code)["result"] == {"value": 2.0}
+    assert "runs other code for 'line'" in run_trial("line", trial.arguments, SOURCE, "0" * 16)["traceback"]
+
+
 def test_failures_are_rows_and_are_tried_again(tmp_path):
     marker = tmp_path / "marker"
     marker.touch()

@@ -1,7 +1,11 @@
 """The store: keys, reuse, failures, and what happens to it when things go wrong."""
 
 import json
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +35,47 @@ def test_the_key_is_the_full_specification():
     assert toy().key == Trial.of("toy", x=1.0).key  # defaults are part of it, given or not
     assert len({toy().key, toy(x=2.0).key, toy(seed=1).key}) == 3
     assert toy().key == Trial.of("toy", x=np.float64(1.0), pause=0.0, log="").key
+
+
+def test_one_number_is_one_trial_however_it_is_written():
+    assert (
+        Trial.of("two_steps", d=30).key
+        == Trial.of("two_steps", d=30.0).key
+        == Trial.of("two_steps", d=np.int64(30)).key
+    )
+    assert toy(x=1).key == toy(x=1.0).key
+    for kind, arguments in (("two_steps", {"d": 30}), ("toy", {"x": 1}), ("readout_theory", {"alpha": [1, 2]})):
+        whole = Trial.of(kind, **arguments).arguments
+        floats = {name: [float(v) for v in value] if isinstance(value, list) else float(value)
+                  for name, value in arguments.items()}  # fmt: skip
+        assert json.dumps(whole) == json.dumps(
+            Trial.of(kind, **floats).arguments
+        )  # the same types, and so the same seed
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("two_steps", {"d": 0}, "d must be a whole number >= 2"),
+        ("simulate", {"d": 1}, "d must be"),
+        ("simulate", {"d": 30.5}, "d must be a whole number"),
+        ("simulate", {"d": True}, "d must be a whole number"),
+        ("simulate", {"d": 30, "model": "magic"}, "model must be one of"),
+        ("simulate", {"d": 30, "equal_samples": 1}, "equal_samples must be true or false"),
+        ("simulate", {"d": 30, "activation": 3}, "activation must be text"),
+        (
+            "simulate",
+            {"d": 10**9},
+            "d must be smaller than 1,000,000,000: the attention features would be 16,000,000,000 GB",
+        ),
+        ("simulate", {"d": 30, "sharpness": "high"}, "sharpness must be a number"),
+        ("readout_theory", {"alpha": 2.0}, "alpha must be a list"),
+        ("readout_theory", {"alpha": [1.0, "b"]}, "alpha must be a number"),
+    ],
+)
+def test_trials_that_cannot_be_are_refused_before_they_run(kind, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Trial.of(kind, **arguments)
 
 
 def test_a_new_version_is_a_new_key(monkeypatch):
@@ -124,6 +169,107 @@ def test_damage_inside_is_noticed(tmp_path):
     with pytest.raises(StoreError, match="damaged"):
         Store(path)
     assert path.read_bytes() == bytes(content)
+
+
+def test_a_changed_row_is_noticed_and_made_good_by_a_fresh_one(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.record(toy(), outcome(value=1.0))
+        store.record(toy(seed=1), outcome(value=2.0))
+    for change in ("result='{\"value\": 9.0}'", "kind='line'", "arguments='{}'", "status='failed'", "code='0'"):
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"UPDATE trials SET {change} WHERE key=?", (toy().key,))
+        connection.close()
+        with Store(path) as store:
+            with pytest.raises(StoreError, match=r"was changed by something else.*--fresh"):
+                store.rows()
+            with pytest.raises(StoreError, match="was changed by something else"):
+                store.lookup([toy().key])
+            assert store.lookup([toy(seed=1).key])[toy(seed=1).key].result == {"value": 2.0}
+            store.record(toy(), outcome(value=1.0), replace=True)
+            assert [row.result["value"] for row in store.rows()] == [1.0, 2.0]
+
+
+def test_an_empty_file_is_no_store(tmp_path):
+    path = tmp_path / "s.sqlite"
+    path.touch()
+    for options in ({}, {"read_only": True}, {"create": False}):
+        with pytest.raises(StoreError, match=r"is empty \(0 bytes\)"):
+            Store(path, **options)
+    assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_store_that_vanishes_is_noticed_at_once(tmp_path, replaced):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.record(toy(), outcome(value=1.0))
+        path.unlink()
+        if replaced:
+            Store(path).close()
+        for action in (
+            lambda: store.record(toy(seed=1), outcome(value=1.0)),
+            lambda: store.enrol("study", {"t": [toy()]}),
+            store.finished,
+            store.rows,
+        ):
+            with pytest.raises(StoreError, match="removed or replaced while it was in use"):
+                action()
+
+
+def test_making_a_store_leaves_it_alone_in_its_folder(tmp_path):
+    Store(tmp_path / "s.sqlite").close()
+    assert [p.name for p in tmp_path.iterdir()] == ["s.sqlite"]
+
+
+READER = """
+import os, sys
+from sparsetoken.study import Store
+os.setuid(65534)
+with Store(sys.argv[1], read_only=True) as store:
+    print([row.result["value"] for row in store.rows()])
+"""
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_read_only_media_can_be_read(tmp_path, closed):
+    """Another user without the right to write, as on a read-only medium; once with rows still in SQLite's log."""
+    if os.getuid() != 0:
+        pytest.skip("needs another user, which only root can become")
+    folder = tmp_path / "medium"
+    store = Store(folder / "s.sqlite")
+    store.record(toy(), outcome(value=1.25))
+    if closed:
+        store.close()
+    else:  # as a killed process leaves it
+        taken = tmp_path / "taken"
+        shutil.copytree(folder, taken)
+        store.close()
+        folder = taken
+        (folder / "s.sqlite-shm").unlink()
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+    for parent in [folder, *folder.parents][1:-2]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    before = sorted(p.name for p in folder.iterdir())
+    done = subprocess.run([sys.executable, "-c", READER, str(folder / "s.sqlite")], capture_output=True, text=True)
+    assert done.stdout == "[1.25]\n", done.stderr
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_looking_writes_nothing(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.record(toy(), outcome(value=1.0))
+    before = path.read_bytes()
+    with Store(path, read_only=True) as store:
+        assert len(store.rows()) == 1
+        with pytest.raises(StoreError, match="cannot write to store"):
+            store.record(toy(seed=1), outcome(value=1.0))
+    assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(tmp_path / "none.sqlite", read_only=True)
 
 
 def test_a_newer_format_is_refused(tmp_path):

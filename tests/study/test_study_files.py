@@ -83,6 +83,21 @@ def test_a_good_study():
         (("trials", 1, "table"), "sim", "different names"),
         (("panels", 0, "table"), "nothing", "must be one of sim, exact"),
         (("panels", 0, "z"), "x", "has no field 'z'"),
+        (("name",), "../../escaped", "name must be a name of at most 100 printable characters without slashes"),
+        (("name",), "/etc/passwd", "name must be a name"),
+        (("name",), "..", "name must be a name"),
+        (("name",), "a\\b", "name must be a name"),
+        (("name",), "a\nb", "name must be a name"),
+        (("name",), " ", "name must be a name"),
+        (("name",), "x" * 101, "name must be a name"),
+        (("trials", 0, "table"), "../sim", "table must be a name"),
+        (("trials", 0, "repeats"), 10**9, "grid 'sim' has 2,000,000,000 trials; a grid has at most 1,000,000"),
+        (("trials", 0, "grid"), {n: list(range(1000)) for n in ("x", "pause", "log")}, "has 2,000,000,000 trials"),
+        (("panels", 0, "x"), 3, r"panels\[0\]\.x must be text"),
+        (("panels", 0, "logx"), "yes", r"panels\[0\]\.logx must be true or false"),
+        (("claims", 0, "criterion", "table"), "simm", r"claims\[0\]\.table must be one of sim, exact"),
+        (("claims", 0, "criterion", "theory"), "simm", r"claims\[0\]\.theory must be one of sim, exact"),
+        (("claims", 0, "criterion", "on"), "x", "on must be a list"),
         (("claims", 0, "criterion"), {"kind": "magic"}, r"claims\[0\]: criterion kind"),
         (("claims", 0, "expected"), "true", "expected verdict"),
         (("claims", 0, "criterion"), None, "needs 'criterion'"),
@@ -118,6 +133,33 @@ grid = { x = { from = 1, to = 100, count = 3, spacing = "log" } }
     (tmp_path / "s.toml").write_text(toml)
     (from_yaml,), (from_toml,) = load_studies(tmp_path / "s.yaml"), load_studies(tmp_path / "s.toml")
     assert from_yaml.trials() == from_toml.trials()
+
+
+def test_claims_are_named_once():
+    with pytest.raises(ValueError, match="two claims 'c'"):
+        study_from_dict({**GOOD, "claims": GOOD["claims"] * 2})
+
+
+def test_a_panel_of_an_unknown_column_is_named():
+    import pandas as pd
+
+    study = study_from_dict(with_change(("panels", 0, "y"), "valu"))
+    tables = {name: pd.DataFrame({"x": [1.0], "value": [2.0]}) for name in ("sim", "exact")}
+    with pytest.raises(ValueError, match="table 'exact' has no column 'valu'; it has x, value"):
+        study.draw(tables)
+    with pytest.raises(ValueError, match="column 'value' of table 'exact' does not hold numbers"):
+        study_from_dict(GOOD).draw({name: table.assign(value="many") for name, table in tables.items()})
+
+
+def test_aliases_of_aliases_do_not_explode(tmp_path):
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    (tmp_path / "s.yaml").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="more than 1,000,000 entries when its aliases are written out"):
+        load_studies(tmp_path / "s.yaml")
+    (tmp_path / "t.yaml").write_text("a: &a [*a]")
+    with pytest.raises(ValueError, match="more than 1,000,000 entries"):
+        load_studies(tmp_path / "t.yaml")
 
 
 def test_python_files_are_the_users_code():

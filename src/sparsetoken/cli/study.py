@@ -12,6 +12,7 @@ from . import app
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome
     from ..study.specification import Study
+    from ..study.store import Row
 
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
 _REPORT = typer.Option(
@@ -20,6 +21,7 @@ _REPORT = typer.Option(
 _WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
 _EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
 _SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
+_FRESH = typer.Option(False, "--fresh", help="Compute everything again; rows in the store are replaced.")
 _SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
 
 
@@ -28,6 +30,7 @@ def reproduce(
     names: list[str] = typer.Argument(None, help="Studies to run [all]; `sparsetoken studies` lists them."),
     full: bool = typer.Option(False, "--full", help="The published sizes instead of the quick ones."),
     seed: int = _SEED,
+    fresh: bool = _FRESH,
     store: Path = _STORE,
     report: Path = _REPORT,
     workers: int = _WORKERS,
@@ -36,20 +39,23 @@ def reproduce(
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
 
-    The exit code is 1 where a claim's verdict differs from the recorded one.
+    The exit code is 1 where a claim's verdict differs from the recorded one, a trial failed, or a study is wrong in itself.
     """
     from ..paper.catalogue import get_studies
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
     chosen = [study.reseeded(seed) for study in get_studies(names or None)]
     own = [*(["full"] if full else []), *(study.name for study in chosen if names)]
-    return _run(chosen, "full" if full else "quick", title, store, report, own, seed, workers, executor, scheduler)
+    return _run(
+        chosen, "full" if full else "quick", title, store, report, own, seed, fresh, workers, executor, scheduler
+    )
 
 
 @app.command()
 def run(
     file: Path = typer.Argument(..., help="A study in TOML or YAML (data only) or Python (your own code, executed)."),
     seed: int = _SEED,
+    fresh: bool = _FRESH,
     store: Path = _STORE,
     report: Path = _REPORT,
     workers: int = _WORKERS,
@@ -61,7 +67,7 @@ def run(
 
     studies = [study.reseeded(seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
-    return _run(studies, "quick", title, store, report, [file.stem], seed, workers, executor, scheduler)
+    return _run(studies, "quick", title, store, report, [file.stem], seed, fresh, workers, executor, scheduler)
 
 
 @app.command()
@@ -102,10 +108,12 @@ def results(
     store: Path = _STORE,
 ) -> None:
     """Look into the store: a summary, a table of some trials, or an export of them."""
+    from .._core.files import check_writable
     from ..study.store import DEFAULT_STORE, Store
-    from ..study.tables import tidy, write_table
+    from ..study.tables import ENDINGS, tidy, write_table
 
-    with Store(store or DEFAULT_STORE, create=False) as opened:
+    check_writable(out, endings=ENDINGS, make_folder=True)
+    with Store(store or DEFAULT_STORE, read_only=True) as opened:
         known = opened.studies()
         if study is not None and study not in known:
             raise ValueError(f"store {opened.path} has no study {study!r}; it has {', '.join(known) or 'none'}")
@@ -117,11 +125,15 @@ def results(
         typer.echo(f"{len(rows)} failed trials")
         return
     done = [row for row in rows if row.status == "done"]
+    if study is None:
+        done, old = _of_latest_code(done)
+        if old:
+            typer.echo(f"{old} rows were made by earlier code and are left out", err=True)
     if out is not None:
         write_table(tidy(done), out)
         typer.echo(f"{len(done)} trials written to {out}")
     elif study is None and kind is None:
-        _print_summary(rows, known)
+        _print_summary([*done, *(row for row in rows if row.status == "failed")], known)
     else:
         _print_rows(done, limit, columns.split(",") if columns else None)
 
@@ -134,12 +146,17 @@ def _run(
     report: Path | None,
     own: list[str],
     seed: int,
+    fresh: bool,
     workers: int | None,
     executor: str,
     scheduler: str | None,
 ) -> int:
-    """Run and report. The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds
-    there, for any other selection in a folder named after it, so that none overwrites another."""
+    """Run and report.
+
+    The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds there, for any
+    other selection in a folder named after it, so that none overwrites another.
+    """
+    from .._core.files import check_writable
     from ..paper.reproduce import reproduce as run_and_report
     from ..study.executor import open_executor
     from ..study.store import DEFAULT_STORE, Store
@@ -148,8 +165,9 @@ def _run(
     folder = report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
     for study in chosen:  # a misspelt name anywhere stops the run before it starts
         study.trials(size)
+    check_writable(folder / "report.html", make_folder=True)
     with Store(path) as opened, open_executor(executor, workers, scheduler) as pool:
-        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title)
+        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title, fresh=fresh)
     return _conclude(outcomes, page, path)
 
 
@@ -162,14 +180,29 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path) -> int:
     failed = [trial for o in outcomes for trial in o.summary.failed]
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
     typer.echo(f"{total} trials, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
+    typer.echo(f"report: {page}")
+    problems = [problem for outcome in outcomes for problem in outcome.problems] + [
+        r.problem for r in rows if r.problem
+    ]
     if failed:
         again = f"sparsetoken results --failed --store {store}"
-        typer.echo(f"{len(failed)} trials failed; tracebacks: {again}", err=True)
-    typer.echo(f"report: {page}")
-    odd = [row for row in rows if not row.as_recorded]
-    for row in odd:
-        typer.echo(f"claim {row.claim.id}: {row.judgement.verdict}, recorded as {row.claim.expected}", err=True)
-    return 1 if odd else 0
+        problems.append(f"{len(failed)} trial{'s' if len(failed) > 1 else ''} failed; tracebacks: {again}")
+    for row in rows:
+        if not row.as_recorded and not row.problem:
+            problems.append(f"claim {row.claim.id}: {row.judgement.verdict}, recorded as {row.claim.expected}")
+    for problem in problems:
+        typer.echo(problem, err=True)
+    return 1 if problems else 0
+
+
+def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
+    """Of each kind the rows that the code of its latest row made, and the number of the others."""
+    latest: dict[str, Row] = {}
+    for row in rows:
+        if row.kind not in latest or row.finished > latest[row.kind].finished:
+            latest[row.kind] = row
+    kept = [row for row in rows if row.code == latest[row.kind].code]
+    return kept, len(rows) - len(kept)
 
 
 def _print_ledger(rows: list) -> None:
@@ -196,22 +229,25 @@ def _print_summary(rows: list, known: dict[str, int]) -> None:
     from collections import Counter
 
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     by_kind = Counter((row.kind, row.status) for row in rows)
     table = Table("kind", "done", "failed", "CPU s")
     for kind in sorted({row.kind for row in rows}):
         seconds = sum(row.cpu_seconds or 0.0 for row in rows if row.kind == kind)
-        table.add_row(kind, str(by_kind[kind, "done"]), str(by_kind[kind, "failed"]), f"{seconds:.1f}")
+        table.add_row(escape(kind), str(by_kind[kind, "done"]), str(by_kind[kind, "failed"]), f"{seconds:.1f}")
     console = Console()
     console.print(table)
     if known:
-        console.print("studies: " + ", ".join(f"{name} ({count})" for name, count in known.items()))
+        words = "studies: " + ", ".join(f"{name} ({count})" for name, count in known.items())
+        console.print(words, markup=False, highlight=False)
 
 
 def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
-    """A table a kind, with the columns asked for or as many varying ones as fit."""
+    """A table per kind, with the columns asked for or as many varying ones as fit."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from ..study.tables import tidy
@@ -227,9 +263,9 @@ def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
                 raise ValueError(f"{kind} has no column {name!r}; it has {', '.join(map(str, table))}")
         varying = [name for name in table if table[name].astype(str).nunique() > 1] or list(table)
         shown = columns or varying[: max(2, console.width // 14)]
-        printed = Table(*shown, title=kind)
+        printed = Table(*(escape(str(name)) for name in shown), title=escape(kind))
         for values in table[shown].head(limit).itertuples(index=False):
-            printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in values))
+            printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else escape(str(v)) for v in values))
         console.print(printed)
         left = (
             f"; not shown: {', '.join(str(n) for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
@@ -240,10 +276,6 @@ def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
 def _duration(seconds: object) -> str:
     if not isinstance(seconds, int | float):
         return "not timed"
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

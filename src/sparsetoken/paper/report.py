@@ -15,7 +15,7 @@ from .. import __version__
 from .._core.files import write_bytes
 from ..plotting.draw import plotly_figure, save_figure
 from ..plotting.panels import Panel
-from ..study.claims import LedgerRow, ledger_table, made_from
+from ..study.claims import LedgerRow, attempt, ledger_table
 from ..study.runner import RunSummary
 from ..study.specification import Study
 from ..study.tables import StudyTables, write_table
@@ -25,13 +25,33 @@ _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 
 @dataclass
 class StudyOutcome:
-    """A study that has been run: its tables, figure, judged claims and how the run went."""
+    """A study that has been run.
+
+    Attributes
+    ----------
+    study : Study
+        What was asked.
+    tables : dict
+        Its tables by name.
+    panels : sequence of Panel
+        Its figure; empty where there is none.
+    found : str or None
+        What was found, in words.
+    ledger : sequence of LedgerRow
+        Its judged claims.
+    summary : RunSummary
+        How the run went.
+    problems : list of str
+        What is wrong with the study itself (its drawing, its findings), a line each.
+    """
 
     study: Study
     tables: StudyTables
     panels: Sequence[Panel]
+    found: str | None
     ledger: Sequence[LedgerRow]
     summary: RunSummary
+    problems: list[str]
 
 
 def environment() -> dict[str, str]:
@@ -46,10 +66,33 @@ def environment() -> dict[str, str]:
 
 
 def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, title: str) -> Path:
-    """Write report.html, figures (PNG, PDF), tables and ledger (CSV) under `folder`; returns the page's path."""
+    """Write report.html, figures (PNG, PDF), tables and ledger (CSV).
+
+    A figure that cannot be drawn becomes a problem of its study, and the report goes without it.
+
+    Parameters
+    ----------
+    outcomes : sequence of StudyOutcome
+        The studies, in order.
+    folder : Path
+        Where the files go; made if missing.
+    size : str
+        "quick" or "full".
+    title : str
+        The page's title.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
     for outcome in outcomes:
         if outcome.panels:
-            save_figure(outcome.panels, folder / "figures" / outcome.study.name)
+            stem, words = folder / "figures" / outcome.study.name, f"figure of study {outcome.study.name!r}"
+            _, problem = attempt(words, _draw_twice, outcome.panels, stem)
+            if problem:
+                outcome.problems.append(problem)
+                outcome.panels = []
         for name, table in outcome.tables.items():
             write_table(table, folder / "tables" / f"{outcome.study.name}-{name}.csv")
     rows = [row for outcome in outcomes for row in outcome.ledger]
@@ -58,6 +101,12 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     page = folder / "report.html"
     write_bytes(page, _page(outcomes, rows, size, title).encode(), make_folder=True)
     return page
+
+
+def _draw_twice(panels: Sequence[Panel], stem: Path) -> None:
+    """The pictures; and the figure of the page once before it is needed, to see that it can be drawn."""
+    plotly_figure(panels)
+    save_figure(panels, stem)
 
 
 def _page(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], size: str, title: str) -> str:
@@ -132,9 +181,8 @@ def _study_html(outcome: StudyOutcome, size: str) -> str:
             full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
         )
         parts.append(f"<div style='max-width:{780 if len(outcome.panels) == 1 else 1280}px'>{drawn}</div>")
-    found = made_from(study.findings, outcome.tables)
-    if found is not None:
-        parts.append(f"<p class='found'>{escape(found)}</p>")
+    if outcome.found is not None:
+        parts.append(f"<p class='found'>{escape(outcome.found)}</p>")
     elif study.findings is not None:
         parts.append("<p class='found'>Too few trials succeeded to say what was found.</p>")
     if study.notes:
@@ -144,6 +192,7 @@ def _study_html(outcome: StudyOutcome, size: str) -> str:
         parts.append(
             f"<p><b>{len(outcome.summary.failed)} trials failed</b>; see <code>sparsetoken results --failed</code>.</p>"
         )
+    parts += [f"<p><b>{escape(problem)}</b></p>" for problem in outcome.problems]
     parts.append("</section>")
     return "".join(parts)
 
@@ -160,7 +209,7 @@ def _parameters_html(study: Study, size: str) -> str:
         )
     return (
         "<details><summary>Parameters and sizes</summary><div class='wide'><table><thead><tr><th>table</th>"
-        "<th>kind</th><th>fixed</th><th>axes</th><th>trials a point</th></tr></thead>"
+        "<th>kind</th><th>fixed</th><th>axes</th><th>trials per point</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div></details>"
     )
 

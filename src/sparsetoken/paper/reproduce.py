@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .._core.progress import progress
-from ..study.claims import ledger, made_from
+from ..study.claims import attempt, ledger, made_from
 from ..study.executor import TrialExecutor
 from ..study.runner import run_study
 from ..study.specification import Study
@@ -15,19 +15,45 @@ from .report import StudyOutcome, write_report
 
 
 def run_studies(
-    studies: Sequence[Study], store: Store, executor: TrialExecutor, size: str = "quick", show: bool | None = None
+    studies: Sequence[Study],
+    store: Store,
+    executor: TrialExecutor,
+    size: str = "quick",
+    show: bool | None = None,
+    fresh: bool = False,
 ) -> list[StudyOutcome]:
-    """Run every study (what the store holds is reused) and judge its claims.
+    """Run every study and judge its claims.
 
-    show  progress bars: True, False, or None for "when standard error is a terminal"
+    Parameters
+    ----------
+    studies : sequence of Study
+        What is wanted.
+    store : Store
+        What it holds is reused.
+    executor : TrialExecutor
+        Where trials run.
+    size : str
+        "quick" or "full".
+    show : bool or None
+        Whether there are progress bars; None draws them where standard error is a terminal.
+    fresh : bool
+        Whether rows of the store are left aside, and replaced by new ones.
+
+    Returns
+    -------
+    list of StudyOutcome
+        In the same order.
     """
     outcomes = []
     with progress(show) as add:
         for study in studies:
             distinct = {trial.key for trials in study.trials(size).values() for trial in trials}
-            tables, summary = run_study(study, store, executor, size, add(study.name, len(distinct)))
-            panels = made_from(study.draw, tables) or []
-            outcomes.append(StudyOutcome(study, tables, panels, ledger(study.name, study.claims, tables), summary))
+            tables, summary = run_study(study, store, executor, size, add(study.name, len(distinct)), fresh=fresh)
+            panels, bad_figure = attempt(f"figure of study {study.name!r}", made_from, study.draw, tables)
+            found, bad_words = attempt(f"findings of study {study.name!r}", made_from, study.findings, tables)
+            judged = ledger(study.name, study.claims, tables)
+            problems = [problem for problem in (bad_figure, bad_words) if problem]
+            outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, summary, problems))
     return outcomes
 
 
@@ -39,7 +65,33 @@ def reproduce(
     size: str = "quick",
     title: str = "Sparse-token classification with single-layer attention: every figure, every claim",
     show: bool | None = None,
+    fresh: bool = False,
 ) -> tuple[list[StudyOutcome], Path]:
-    """`run_studies`, then the report under `folder`; returns the outcomes and the page's path."""
-    outcomes = run_studies(studies, store, executor, size, show)
+    """Run studies (see `run_studies`), then write the report.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        What is wanted.
+    store : Store
+        What it holds is reused.
+    executor : TrialExecutor
+        Where trials run.
+    folder : Path
+        Where the report goes.
+    size : str
+        "quick" or "full".
+    title : str
+        The report's title.
+    show : bool or None
+        Whether there are progress bars; None draws them where standard error is a terminal.
+    fresh : bool
+        Whether rows of the store are left aside, and replaced by new ones.
+
+    Returns
+    -------
+    tuple of list and Path
+        The outcomes, and the page.
+    """
+    outcomes = run_studies(studies, store, executor, size, show, fresh)
     return outcomes, write_report(outcomes, folder, size, title)

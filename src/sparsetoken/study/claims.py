@@ -8,6 +8,7 @@ points it rests on (Bonferroni, Student's t for errors estimated from few trials
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +23,26 @@ Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow 
 
 
 class NotJudgeable(Exception):
-    """The tables lack what a criterion needs (trials failed or were not run)."""
+    """The tables lack rows that a criterion needs (trials failed or were not run): the claim is undecided."""
+
+
+class TableError(ValueError):
+    """A criterion or a panel names a table or a column that does not exist: the study is wrong, whatever was measured."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a criterion found: a verdict, the two sides in words with numbers and errors, and why."""
+    """What a criterion found.
+
+    Attributes
+    ----------
+    verdict : str
+        One of `VERDICTS`.
+    predicted, measured : str
+        The two sides in words, with numbers and errors.
+    note : str
+        Why.
+    """
 
     verdict: str
     predicted: str
@@ -43,11 +58,20 @@ class Judgement:
 class Claim:
     """A statement, where it comes from, how it is judged, and the verdict recorded for it.
 
-    statement  in words
-    source     where it is stated
-    rule       the criterion in words
-    criterion  tables -> Judgement
-    expected   the recorded verdict; a run whose verdict differs ends with a non-zero exit code
+    Attributes
+    ----------
+    id : str
+        Its short name.
+    statement : str
+        In words.
+    source : str
+        Where it is stated.
+    rule : str
+        The criterion in words.
+    criterion : callable
+        Tables -> Judgement.
+    expected : str
+        The recorded verdict; a run whose verdict differs ends with a non-zero exit code.
     """
 
     id: str
@@ -64,6 +88,7 @@ class Claim:
             )
 
     def judge(self, tables: Tables) -> Judgement:
+        """Apply the criterion; where rows are missing the claim is undecided."""
         try:
             return self.criterion(tables)
         except NotJudgeable as reason:
@@ -72,20 +97,53 @@ class Claim:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A judged claim of a study."""
+    """A judged claim of a study.
+
+    Attributes
+    ----------
+    study : str
+        The study's name.
+    claim : Claim
+        What was judged.
+    judgement : Judgement
+        What was found.
+    problem : str
+        Why the criterion could not be applied at all, where it is itself at fault.
+    """
 
     study: str
     claim: Claim
     judgement: Judgement
+    problem: str = ""
 
     @property
     def as_recorded(self) -> bool:
-        return self.judgement.verdict == self.claim.expected
+        """Whether the verdict is the recorded one."""
+        return self.judgement.verdict == self.claim.expected and not self.problem
 
 
 def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> list[LedgerRow]:
-    """Judge claims in order."""
-    return [LedgerRow(study, claim, claim.judge(tables)) for claim in claims]
+    """Judge claims in order; a criterion that fails is a problem of its own row and keeps no other from being judged."""
+    rows = []
+    for claim in claims:
+        judged, problem = attempt(f"claim {claim.id!r} of study {study!r}", claim.judge, tables)
+        rows.append(LedgerRow(study, claim, judged or Judgement("undecided", "-", "-", problem), problem))
+    return rows
+
+
+def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """The result of a part of a study and no problem; or None and, in a line, what is wrong with that part.
+
+    Criteria, drawings and findings may be a user's code: their failures are told at the end of the run, which keeps
+    everything else. Set SPARSETOKEN_DEBUG=1 to see where they come from.
+    """
+    try:
+        return make(*arguments), ""
+    except Exception as error:
+        if os.environ.get("SPARSETOKEN_DEBUG"):
+            raise
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return None, f"{what}: {' '.join(words.split())}"
 
 
 def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
@@ -108,13 +166,38 @@ def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
 
 
 def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> Any:
-    """A table with the given columns, or NotJudgeable."""
-    if name not in tables or len(tables[name]) == 0:
+    """A table with the given columns.
+
+    Parameters
+    ----------
+    tables : mapping
+        The study's tables.
+    name : str
+        Which one.
+    columns : sequence of str
+        What it must have.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table.
+
+    Raises
+    ------
+    NotJudgeable
+        If it has no rows.
+    TableError
+        If there is no such table or column.
+    """
+    if name not in tables:
+        raise TableError(f"there is no table {name!r}; there are {', '.join(tables)}")
+    table = tables[name]
+    if len(table) == 0:
         raise NotJudgeable(f"table {name!r} is empty")
-    missing = [column for column in columns if column not in tables[name]]
-    if missing:
-        raise NotJudgeable(f"table {name!r} has no column {missing[0]!r}")
-    return tables[name]
+    for column in columns:
+        if column not in table:
+            raise TableError(f"table {name!r} has no column {column!r}; it has {', '.join(map(str, table))}")
+    return table
 
 
 def made_from(maker: Callable[[Tables], Any] | None, tables: Tables) -> Any:

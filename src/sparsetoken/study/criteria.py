@@ -10,14 +10,47 @@ import numpy as np
 import pandas as pd
 
 from .._core.averages import extrapolate, summarise
-from .claims import Judgement, NotJudgeable, Tables, equal_verdict, format_value, greater_verdict, need, quantile, worst
+from .._core.validation import real_number, rejection
+from .claims import (
+    Judgement,
+    NotJudgeable,
+    TableError,
+    Tables,
+    equal_verdict,
+    format_value,
+    greater_verdict,
+    need,
+    quantile,
+    worst,
+)
 
 
 def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predicted_error: str | None = None) -> Any:
     """Simulation against prediction, point by point.
 
-    With two sizes in the simulated table the comparison is at d -> infinity (see `extrapolate`); with one, at that
-    size. Columns: on, measured, error, degrees, predicted, difference, bias.
+    With two dimensions in the simulated table the comparison is at d -> infinity (see `extrapolate`); with one, at that
+    dimension.
+
+    Parameters
+    ----------
+    simulated, predicted : pandas.DataFrame
+        A row per trial, and a row per point.
+    value : str
+        The column compared.
+    on : sequence of str
+        Columns that make a point.
+    predicted_error : str or None
+        The column with the predictions' standard errors, where they have any.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `on`, `measured`, `error`, `degrees`, `predicted`, `difference`, `bias`.
+
+    Raises
+    ------
+    NotJudgeable
+        If a measured point has no prediction.
     """
     on = list(on)
     if "d" in simulated and simulated["d"].nunique() >= 2:
@@ -48,7 +81,25 @@ def judge_agreement(
 ) -> Judgement:
     """Do simulation and prediction agree at every point?
 
-    resolution  the difference that matters: absolute, or as a share of the prediction when `relative`
+    Parameters
+    ----------
+    simulated, predicted : pandas.DataFrame
+        A row per trial, and a row per point.
+    value : str
+        The column compared.
+    on : sequence of str
+        Columns that make a point.
+    resolution : float
+        The difference that matters: absolute, or as a share of the prediction when `relative`.
+    predicted_error : str or None
+        The column with the predictions' standard errors, where they have any.
+    relative : bool
+        Whether differences count as shares of the prediction.
+
+    Returns
+    -------
+    Judgement
+        With the point that is furthest off.
     """
     points = compare(simulated, predicted, value, on, predicted_error)
     scale = points["predicted"].abs() if relative else pd.Series(1.0, index=points.index)
@@ -120,6 +171,8 @@ def agreement_criterion(
     *, table: str, theory: str, value: str, on: Sequence[str], resolution: float, relative: bool = False
 ) -> Callable[[Tables], Judgement]:
     """Table `table` agrees with table `theory` in `value` at every combination of `on`."""
+    _check_text(table=table, theory=theory, value=value)
+    on, resolution = _names("on", on), real_number("resolution", resolution, 0.0, open_low=True)
 
     def criterion(tables: Tables) -> Judgement:
         simulated, predicted = need(tables, table, [*on, value]), need(tables, theory, [*on, value])
@@ -132,6 +185,10 @@ def slope_criterion(
     *, table: str, x: str, value: str, slope: float, resolution: float, where: Mapping[str, Any] | None = None
 ) -> Callable[[Tables], Judgement]:
     """log(value) against log(x) has that slope."""
+    _check_text(table=table, x=x, value=value)
+    slope, resolution = real_number("slope", slope, -np.inf), real_number("resolution", resolution, 0.0, open_low=True)
+    if where is not None and not isinstance(where, Mapping):
+        raise rejection("where", where, "a table of columns and values")
 
     def criterion(tables: Tables) -> Judgement:
         means = summarise(select(need(tables, table, [x, value]), where or {}), x, value)
@@ -149,6 +206,8 @@ def below_criterion(
     *, table: str, value: str, column: str, low: Any, high: Any, on: Sequence[str] = ()
 ) -> Callable[[Tables], Judgement]:
     """The mean of `value` where column == low lies below that where column == high, at every combination of `on`."""
+    _check_text(table=table, value=value, column=column)
+    on = _names("on", on)
 
     def criterion(tables: Tables) -> Judgement:
         means = summarise(need(tables, table, [*on, column, value]), [*on, column], value)
@@ -173,10 +232,22 @@ def below_criterion(
     return criterion
 
 
+def _check_text(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise rejection(name, value, "text")
+
+
+def _names(name: str, values: Any) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(v, str) for v in values):
+        raise rejection(name, values, "a list of columns")
+    return list(values)
+
+
 def select(table: Any, where: Mapping[str, Any]) -> Any:
     """Rows whose columns have the given values."""
     for column, value in where.items():
         if column not in table:
-            raise NotJudgeable(f"no column {column!r}")
+            raise TableError(f"there is no column {column!r}; there are {', '.join(map(str, table))}")
         table = table[table[column] == value]
     return table

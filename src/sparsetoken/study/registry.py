@@ -1,10 +1,11 @@
 """Kinds of trial: pure functions from plain values to flat results, found by name in every worker.
 
 A kind's signature is its specification: parameters without a default must be given, the others are filled in, unknown
-names are refused. A parameter called `task` or `training` stands for all the fields of `Task` or `Training`, which are
-given flat (`length=10, alpha1=2`), so that any of them can be an axis of a grid and a column of a table. A parameter
-called `seed` makes the kind random: the specification carries the repeat's number, the function receives a seed
-derived from the whole specification, so that no two trials share random numbers.
+names are refused, and values are brought to the annotated type, so that `d = 30` and `d = 30.0` are one trial. A parameter
+called `task` or `training` stands for all the fields of `Task` or `Training`, which are given flat
+(`length=10, alpha1=2`), so that any of them can be an axis of a grid and a column of a table. A parameter called `seed`
+makes the kind random: the specification carries the repeat's number, the function receives a seed derived from the whole
+specification, so that no two trials share random numbers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import hashlib
 import inspect
 import json
 import math
+import types
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -20,9 +23,10 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
-from .._core.validation import whole_number
+from .._core.validation import as_float, rejection, whole_number
 from ..task import Task
 from ..training import Training
+from .fingerprint import code_fingerprint
 
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training}
 _KINDS: dict[str, TrialKind] = {}
@@ -52,24 +56,127 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def of_type(annotation: Any, value: Any, name: str) -> Any:
+    """A plain value in the one form that its annotation stands for.
+
+    Parameters
+    ----------
+    annotation : type or None
+        The parameter's annotation; for None, and for types that are no plain data, whole numbers become integers.
+    value : object
+        Plain data.
+    name : str
+        The parameter, for messages.
+
+    Returns
+    -------
+    object
+        The value, of the annotated type.
+
+    Raises
+    ------
+    ValueError
+        If the value is not of that type; the message names the parameter.
+    """
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in inner:
+            return None
+        for option in (option for option in inner if option is not type(None)):
+            try:
+                return of_type(option, value, name)
+            except ValueError as error:
+                refused = error
+        raise refused
+    if annotation is bool:
+        if not isinstance(value, bool):
+            raise rejection(name, value, "true or false")
+        return value
+    if annotation is int:
+        if isinstance(value, Integral) and not isinstance(value, bool):
+            return value
+        x = as_float(value)
+        if x is None or not x.is_integer():
+            raise rejection(name, value, "a whole number")
+        return int(x)
+    if annotation is float:
+        x = as_float(value)
+        if x is None:
+            raise rejection(name, value, "a number")
+        return x
+    if annotation is str:
+        if not isinstance(value, str):
+            raise rejection(name, value, "text")
+        return value
+    if annotation is list or origin is list:
+        if not isinstance(value, list):
+            raise rejection(name, value, "a list")
+        return [of_type(inner[0] if inner else None, part, name) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
 @dataclass(frozen=True)
 class TrialKind:
-    """A registered trial function, with the version number that enters every key."""
+    """A registered trial function.
+
+    Attributes
+    ----------
+    name : str
+        Under which trials ask for it.
+    version : int
+        Enters every key; raised by hand where results change for a reason that the code does not show.
+    function : callable
+        The trial itself.
+    check : callable or None
+        Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
+    """
 
     name: str
     version: int
     function: Callable[..., Any]
+    check: Callable[[Mapping[str, Any]], None] | None = None
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The function's parameters by name."""
         return inspect.signature(self.function).parameters
+
+    @cached_property
+    def annotations(self) -> Mapping[str, Any]:
+        """The parameters' types, where they are given and can be resolved."""
+        try:
+            return typing.get_type_hints(self.function)
+        except (NameError, TypeError):  # names that only a type checker knows
+            return {}
+
+    @cached_property
+    def code(self) -> str:
+        """The fingerprint of the code behind this kind; see `fingerprint`."""
+        return code_fingerprint(self.function)
 
     @property
     def random(self) -> bool:
+        """Whether it draws random numbers."""
         return "seed" in self.parameters
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The full flat specification: defaults filled in, values validated and made plain."""
+        """The full flat specification: defaults filled in, values validated and brought to their types.
+
+        Parameters
+        ----------
+        arguments : mapping
+            Flat arguments by name; those with defaults may be missing.
+
+        Returns
+        -------
+        dict
+            All flat arguments.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, a value is missing or makes no sense.
+        """
         given = {name: plain(value, name, finite=True) for name, value in arguments.items()}
         unknown = [name for name in given if name not in self.names]
         if unknown:
@@ -84,7 +191,7 @@ class TrialKind:
                 part = {k: given.pop(k) for k in list(given) if k in own}
                 full.update(description.from_dict(part).to_dict())
             elif name in given:
-                full[name] = given.pop(name)
+                full[name] = of_type(self.annotations.get(name), given.pop(name), name)
             elif name == "seed":
                 full[name] = 0
             elif parameter.default is inspect.Parameter.empty:
@@ -93,6 +200,8 @@ class TrialKind:
                 full[name] = plain(parameter.default, name)
         if self.random:
             full["seed"] = whole_number("seed", full["seed"], 0)
+        if self.check is not None:
+            self.check(full)
         return full
 
     @cached_property
@@ -104,14 +213,35 @@ class TrialKind:
         return names
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
-        """Run the trial on a complete flat specification; the result is a flat dictionary or a list of them."""
+        """Run the trial.
+
+        Parameters
+        ----------
+        arguments : mapping
+            A complete flat specification.
+
+        Returns
+        -------
+        dict or list of dict
+            Plain results by name, or a row for each of several.
+
+        Raises
+        ------
+        ValueError
+            If the function returns anything else.
+        """
         flat, nested = dict(arguments), {}
         if self.random:
             flat["seed"] = stream_seed(self.name, arguments)
         for name, description in _DESCRIPTIONS.items():
             if name in self.parameters:
                 nested[name] = description.from_dict({f.name: flat.pop(f.name) for f in fields(description)})
-        return plain(self.function(**nested, **flat), f"result of {self.name!r}")
+        result = plain(self.function(**nested, **flat), f"result of {self.name!r}")
+        for row in result if isinstance(result, list) else [result]:
+            if not isinstance(row, dict):
+                kind = type(row).__name__
+                raise ValueError(f"trial kind {self.name!r} must return results by name, or a list of such, got {kind}")
+        return result
 
 
 def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
@@ -120,14 +250,34 @@ def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def trial_kind(name: str, version: int = 1) -> Callable[[Callable], Callable]:
-    """Register a function as a kind of trial. Raise `version` when its results change: old rows are then not reused."""
+def trial_kind(
+    name: str, version: int = 1, *, check: Callable[[Mapping[str, Any]], None] | None = None
+) -> Callable[[Callable], Callable]:
+    """Register a function as a kind of trial.
+
+    The store knows by itself when the function's code has changed, or code of this package that it calls.
+
+    Parameters
+    ----------
+    name : str
+        Under which trials ask for it.
+    version : int
+        To be raised when results change for another reason (a data file, an installed package): old rows are then not
+        reused.
+    check : callable or None
+        Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
+
+    Returns
+    -------
+    callable
+        The decorator, which returns the function as it is.
+    """
 
     def register(function: Callable) -> Callable:
         known = _KINDS.get(name)
         if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"trial kind {name!r} is already taken by {known.function.__module__}")
-        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function)
+        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function, check)
         return function
 
     return register

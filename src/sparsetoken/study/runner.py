@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from .executor import ExecutorError, TrialExecutor
+from .executor import LOST, ExecutorError, TrialExecutor
 from .specification import Study, Trial
 from .store import Store
 from .tables import StudyTables, build_tables
@@ -19,7 +19,23 @@ SOLO_DEATHS = 2  # a trial that kills its worker this often, running alone, is r
 
 @dataclass
 class RunSummary:
-    """How a run went."""
+    """How a run went.
+
+    Attributes
+    ----------
+    total : int
+        Distinct trials.
+    reused : int
+        Of these, found in the store.
+    done : int
+        Newly computed.
+    failed : list of Trial
+        Those that failed.
+    worker_deaths : int
+        How often a worker process died.
+    cpu_seconds : float
+        Spent in this run.
+    """
 
     total: int = 0
     reused: int = 0
@@ -34,13 +50,31 @@ def run_trials(
     store: Store,
     executor: TrialExecutor,
     advance: Callable[[int], None] = lambda count: None,
+    *,
+    fresh: bool = False,
 ) -> RunSummary:
     """Run every distinct trial that the store does not hold as done; earlier failures are tried again.
 
-    advance  called with a number of newly settled trials (for a progress bar)
+    Parameters
+    ----------
+    trials : iterable of Trial
+        What is wanted.
+    store : Store
+        Takes every outcome as it comes.
+    executor : TrialExecutor
+        Where trials run.
+    advance : callable
+        Called with a number of newly settled trials (for a progress bar).
+    fresh : bool
+        Whether rows of the store are left aside, and replaced by new ones.
+
+    Returns
+    -------
+    RunSummary
+        How it went.
     """
     distinct = list({trial.key: trial for trial in trials}.values())
-    finished = store.finished()
+    finished = set() if fresh else store.finished()
     waiting = deque(trial for trial in distinct if trial.key not in finished)
     summary = RunSummary(total=len(distinct), reused=len(distinct) - len(waiting))
     advance(summary.reused)
@@ -49,7 +83,7 @@ def run_trials(
     solo_deaths: Counter[str] = Counter()
 
     def settle(trial: Trial, outcome: dict[str, Any]) -> None:
-        store.record(trial, outcome)
+        store.record(trial, outcome, replace=fresh)
         summary.cpu_seconds += outcome.get("cpu_seconds") or 0.0
         if outcome["traceback"] is None:
             summary.done += 1
@@ -64,7 +98,7 @@ def run_trials(
         except BrokenExecutor:
             return False
         except CancelledError as error:
-            raise ExecutorError("the executor dropped its trials; finished ones are in the store, run again") from error
+            raise ExecutorError(LOST) from error
         except Exception as error:  # the trial never ran or its result could not travel: a failure of this trial
             outcome = {"result": None, "traceback": f"{type(error).__name__}: {error}"}
         settle(trial, outcome)
@@ -72,7 +106,8 @@ def run_trials(
 
     def submit(trial: Trial) -> bool:
         try:
-            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), trial.source)] = trial
+            code = trial.code if executor.remote else None
+            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), trial.source, code)] = trial
         except BrokenExecutor:
             suspects.append(trial)
             return False
@@ -114,9 +149,34 @@ def run_study(
     executor: TrialExecutor,
     size: str = "quick",
     advance: Callable[[int], None] = lambda count: None,
+    *,
+    fresh: bool = False,
 ) -> tuple[StudyTables, RunSummary]:
-    """Run a study's missing trials and build its tables."""
+    """Run a study's missing trials and build its tables.
+
+    Parameters
+    ----------
+    study : Study
+        What is wanted.
+    store : Store
+        Takes every outcome as it comes.
+    executor : TrialExecutor
+        Where trials run.
+    size : str
+        "quick" or "full".
+    advance : callable
+        Called with a number of newly settled trials (for a progress bar).
+    fresh : bool
+        Whether rows of the store are left aside, and replaced by new ones.
+
+    Returns
+    -------
+    tuple of dict and RunSummary
+        Tables by name, and how the run went.
+    """
     tables = study.trials(size)
     store.enrol(study.name, tables)
-    summary = run_trials((trial for trials in tables.values() for trial in trials), store, executor, advance)
+    summary = run_trials(
+        (trial for trials in tables.values() for trial in trials), store, executor, advance, fresh=fresh
+    )
     return build_tables(tables, store), summary

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .._core.validation import whole_number
+from .._core.validation import rejection, whole_number
 from .registry import canonical_json, get_kind
 
 if TYPE_CHECKING:
@@ -17,38 +18,82 @@ if TYPE_CHECKING:
     from .claims import Claim, Tables
 
 SIZES = ("quick", "full")
+MOST_TRIALS = 1_000_000  # of one grid: a store of about a gigabyte, and days of work for the quickest trials
+LONGEST_NAME = 100  # characters: a study's and a table's together make the name of a file
+
+
+def check_name(what: str, name: Any) -> str:
+    """A name that files can be called after, on any system and without leaving their folder."""
+    allowed = f"a name of at most {LONGEST_NAME} printable characters without slashes that does not begin with a dot"
+    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+        raise rejection(what, name, allowed)
+    if not name.isprintable() or name.startswith(".") or set(name) & set('/\\:*?"<>|'):
+        raise rejection(what, name, f'{allowed} and has none of : * ? " < > |')
+    return name
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One computation: a kind and its complete flat arguments. Equal specifications have equal keys."""
+    """One computation: a kind and its complete flat arguments. Equal specifications have equal keys.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of trial.
+    arguments : mapping
+        All flat arguments.
+    source : str or None
+        The user's Python file that registers the kind.
+    """
 
     kind: str
     arguments: Mapping[str, Any]
-    source: str | None = field(default=None, compare=False)  # user's Python file that registers the kind
+    source: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, kind: str, source: str | None = None, /, **arguments: Any) -> Trial:
+        """The trial with these arguments, defaults filled in and everything checked."""
         return cls(kind, get_kind(kind).complete(arguments), source)
 
     @property
     def version(self) -> int:
+        """The kind's version number."""
         return get_kind(self.kind).version
+
+    @property
+    def code(self) -> str:
+        """The fingerprint of the code that computes it."""
+        return get_kind(self.kind).code
 
     @cached_property
     def key(self) -> str:
-        specification = {"kind": self.kind, "version": self.version, "arguments": self.arguments}
-        return hashlib.sha256(canonical_json(specification).encode()).hexdigest()[:32]
+        """What the store knows it by: kind, version, code and arguments."""
+        kind = {"kind": self.kind, "version": self.version, "code": self.code}
+        return hashlib.sha256(canonical_json({**kind, "arguments": self.arguments}).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class Grid:
     """All combinations of some axes, repeated: becomes the table `name`.
 
-    fixed    arguments common to all trials
-    axes     argument -> values; the first varies slowest
-    points   instead of (or on top of) axes: explicit combinations, each a dictionary
-    repeats  trials a point, with seeds first_seed, first_seed + 1, ... (kinds without a seed are never repeated)
+    Attributes
+    ----------
+    name : str
+        The table's name; grids of the same name make one table.
+    kind : str
+        The kind of trial.
+    fixed : mapping
+        Arguments common to all trials.
+    axes : mapping
+        Argument -> its values; the first varies slowest.
+    points : sequence of mappings
+        Explicit combinations, each combined with all those of the axes.
+    repeats : int
+        Trials per point, with seeds first_seed, first_seed + 1, ... (kinds without a seed are never repeated).
+    first_seed : int
+        The first repeat's number.
+    source : str or None
+        The user's Python file that registers the kind.
     """
 
     name: str
@@ -60,11 +105,30 @@ class Grid:
     first_seed: int = 0
     source: str | None = None
 
+    def __post_init__(self):
+        check_name("table", self.name)
+
     def trials(self) -> list[Trial]:
-        whole_number("repeats", self.repeats, 1)
+        """Its trials in order.
+
+        Returns
+        -------
+        list of Trial
+            For every combination, its repeats.
+
+        Raises
+        ------
+        ValueError
+            If a value makes no sense, or there are more than `MOST_TRIALS`.
+        """
+        repeats = whole_number("repeats", self.repeats, 1)
         whole_number("first seed", self.first_seed, 0)
         if any("seed" in part for part in (self.fixed, self.axes, *self.points)):
             raise ValueError(f"grid {self.name!r}: seed is set by repeats and the first seed, not by a grid")
+        total = len(self.points) * math.prod(len(values) for values in self.axes.values())
+        total *= repeats if get_kind(self.kind).random else 1
+        if total > MOST_TRIALS:
+            raise ValueError(f"grid {self.name!r} has {total:,} trials; a grid has at most {MOST_TRIALS:,}")
         return list(self._trials())
 
     def _trials(self) -> Iterator[Trial]:
@@ -76,18 +140,32 @@ class Grid:
                 if not random:
                     yield first
                     continue
-                for i in range(self.repeats):
-                    yield Trial(self.kind, {**first.arguments, "seed": self.first_seed + i}, self.source)
+                for i in range(int(self.repeats)):
+                    yield Trial(self.kind, {**first.arguments, "seed": int(self.first_seed) + i}, self.source)
 
 
 @dataclass(frozen=True)
 class Study:
     """A question, the trials that answer it, its figure and its claims.
 
-    grids     size ("quick" or "full") -> grids; a study with one size only serves both
-    draw      tables -> panels of the figure
-    findings  tables -> what was found, in words made from the numbers
-    cost      size -> CPU seconds, measured once, for the listing
+    Attributes
+    ----------
+    name : str
+        Names its files and its rows in the store.
+    title, question : str
+        Shown in the report.
+    grids : mapping
+        Size ("quick" or "full") -> grids; a study with one size only serves both.
+    draw : callable or None
+        Tables -> panels of the figure.
+    findings : callable or None
+        Tables -> what was found, in words made from the numbers.
+    claims : sequence of Claim
+        Judged on the tables.
+    cost : mapping
+        Size -> CPU seconds, measured once, for the listing.
+    notes : str
+        Shown in the report, in small type.
     """
 
     name: str
@@ -100,7 +178,15 @@ class Study:
     cost: Mapping[str, float] = field(default_factory=dict)
     notes: str = ""
 
+    def __post_init__(self):
+        check_name("name", self.name)
+        ids = [claim.id for claim in self.claims]
+        for claim in ids:
+            if ids.count(claim) > 1:
+                raise ValueError(f"study {self.name!r} has two claims {claim!r}")
+
     def grids_of(self, size: str) -> Sequence[Grid]:
+        """The grids of a size."""
         if size not in SIZES:
             raise ValueError(f"size must be one of {', '.join(SIZES)}, got {size!r}")
         return self.grids[size] if size in self.grids else next(iter(self.grids.values()))

@@ -1,15 +1,19 @@
-"""The store: one SQLite file, a row a finished trial, written by the coordinating process alone.
+"""The store: one SQLite file, a row per finished trial, written by the coordinating process alone.
 
-Write-ahead logging and one transaction a row make `kill -9` harmless: what was recorded stays, what was in flight is
-repeated.
+Write-ahead logging and one transaction per row make `kill -9` harmless: what was recorded stays, what was in flight is
+repeated. A row carries the fingerprint of the code that made it, which is part of its key, and a checksum of its content.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +24,15 @@ from .registry import canonical_json
 from .specification import Trial
 
 APPLICATION_ID = 0x5370546B  # "SpTk" in the file's header
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DEFAULT_STORE = Path("sparsetoken-results") / "store.sqlite"
+_HELPERS = ("-wal", "-shm")  # files that SQLite keeps beside the store while it is open
 
 _SCHEMA = """
 CREATE TABLE trials (
-  key TEXT PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, arguments TEXT NOT NULL,
+  key TEXT PRIMARY KEY, kind TEXT NOT NULL, version INTEGER NOT NULL, code TEXT NOT NULL, arguments TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('done', 'failed')), result TEXT, traceback TEXT,
-  seconds REAL, cpu_seconds REAL, finished TEXT NOT NULL, package TEXT NOT NULL
+  seconds REAL, cpu_seconds REAL, finished TEXT NOT NULL, package TEXT NOT NULL, checksum TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE members (
   study TEXT NOT NULL, grid TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (study, grid, place)
@@ -41,11 +46,36 @@ class StoreError(OSError):
 
 @dataclass(frozen=True)
 class Row:
-    """A recorded trial."""
+    """A recorded trial.
+
+    Attributes
+    ----------
+    key : str
+        Kind, version, code and arguments in one hash.
+    kind : str
+        The kind of trial.
+    version : int
+        The kind's version number.
+    code : str
+        The fingerprint of the code that made the row.
+    arguments : dict
+        The complete flat arguments.
+    status : str
+        "done" or "failed".
+    result : dict, list of dict or None
+        What the trial returned.
+    traceback : str or None
+        Why it failed.
+    seconds, cpu_seconds : float
+        How long it took.
+    finished : str
+        When it ended, in UTC.
+    """
 
     key: str
     kind: str
     version: int
+    code: str
     arguments: dict[str, Any]
     status: str
     result: Any
@@ -55,53 +85,142 @@ class Row:
     finished: str
 
 
-class Store:
-    """Open (or make) the store at `path`; a context manager.
+def _checksum(*values: Any) -> str:
+    return hashlib.sha256(canonical_json(values).encode()).hexdigest()[:16]
 
-    create   make a missing file (and its folder)
-    timeout  seconds to wait for another process that holds the file
+
+class Store:
+    """An open store; a context manager.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    create : bool
+        Whether a missing file (and its folder) is made.
+    read_only : bool
+        Whether it is only looked into: nothing is written, not even beside it, so that read-only media can be read.
+    timeout : float
+        Seconds to wait for another process that holds the file.
+
+    Raises
+    ------
+    StoreError
+        If there is no store, or it cannot be opened.
     """
 
-    def __init__(self, path: str | Path = DEFAULT_STORE, *, create: bool = True, timeout: float = 20.0):
+    def __init__(
+        self, path: str | Path = DEFAULT_STORE, *, create: bool = True, read_only: bool = False, timeout: float = 20.0
+    ):
         self.path = Path(path)
+        self._read_only = read_only
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            self._find(create and not read_only)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"cannot open store {self.path}: {error.strerror or error}") from error
+        with self._translated("open"):
+            self._connection = self._connect(timeout)
+            try:
+                self._prepare()
+            except BaseException:
+                self.close()
+                raise
+        self._identity = self._file_identity()
+
+    def _find(self, create: bool) -> None:
+        """See to it that the file is there, and that it can be a store at all."""
         if self.path.is_dir():
             raise StoreError(f"store {self.path} is a folder; give a file")
-        if not self.path.exists() and not create:
-            raise StoreError(f"store {self.path} does not exist")
+        if not self.path.exists():
+            if not create:
+                raise StoreError(f"store {self.path} does not exist")
+            self._create()
+        if self.path.stat().st_size == 0:
+            raise StoreError(f"store {self.path} is empty (0 bytes), so its rows are lost; restore a copy or remove it")
+
+    def _create(self) -> None:
+        """Make a store beside its place and move it there complete: an interruption leaves no half-made file."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder of store {self.path}: {error.strerror or error}") from error
-        with self._translated("open"):
-            self._connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None)
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".sparsetoken-")
+        os.close(handle)
+        try:
+            with self._translated("make"):
+                connection = sqlite3.connect(name, isolation_level=None)
+                try:
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.executescript(_SCHEMA)
+                    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+                finally:
+                    connection.close()
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o666 & ~umask)
+            with suppress(FileExistsError):  # another process was quicker: its store serves both
+                self._place(name)
+        finally:
+            for ending in ("", *_HELPERS):
+                Path(name + ending).unlink(missing_ok=True)
+
+    def _place(self, name: str) -> None:
+        try:
+            os.link(name, self.path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if self.path.exists():
+                raise FileExistsError from None
+            os.rename(name, self.path)
+
+    def _connect(self, timeout: float) -> sqlite3.Connection:
+        if not self._read_only:
+            return sqlite3.connect(self.path, timeout=timeout, isolation_level=None)
+        try:
+            connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True, timeout=timeout)
             try:
-                self._prepare()
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except BaseException:
-                self._connection.close()
+                connection.close()
                 raise
+            return connection
+        except sqlite3.OperationalError:
+            # SQLite needs to write beside a store with a log, which read-only media do not let it: read a copy of both.
+            self._copy = tempfile.TemporaryDirectory(prefix="sparsetoken-", ignore_cleanup_errors=True)
+            copied = Path(self._copy.name) / "store.sqlite"
+            shutil.copyfile(self.path, copied)
+            log = self.path.with_name(self.path.name + "-wal")
+            if log.exists():
+                shutil.copyfile(log, copied.with_name(copied.name + "-wal"))
+            return sqlite3.connect(copied, timeout=timeout)
 
     def _prepare(self) -> None:
         run = self._connection.execute
         identity = run("PRAGMA application_id").fetchone()[0]
         version = run("PRAGMA user_version").fetchone()[0]
-        if identity == 0 and run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            run("PRAGMA journal_mode=WAL")
-            run("BEGIN IMMEDIATE")
-            if run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:  # no other process was quicker
-                for statement in _SCHEMA.split(";")[:-1]:
-                    run(statement)
-                run(f"PRAGMA application_id={APPLICATION_ID}")
-                run(f"PRAGMA user_version={SCHEMA_VERSION}")
-            run("COMMIT")
-        elif identity != APPLICATION_ID:
+        if identity != APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another program, not a store")
-        elif version != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise StoreError(
-                f"store {self.path} has format {version}; this version of the program reads {SCHEMA_VERSION}"
+                f"store {self.path} has format {version}, this version of the program has {SCHEMA_VERSION}: "
+                "use another --store"
             )
-        run("PRAGMA synchronous=NORMAL")
+        if not self._read_only:
+            run("PRAGMA synchronous=NORMAL")
         if run("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise StoreError(f"store {self.path} is damaged; move it away or restore a copy")
+
+    def _file_identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     @contextmanager
     def _translated(self, action: str) -> Iterator[None]:
@@ -119,6 +238,14 @@ class Store:
                 reason = text
             raise StoreError(f"cannot {action} store {self.path}: {reason}") from error
 
+    @contextmanager
+    def _still_there(self, action: str) -> Iterator[None]:
+        """The system lets a program write to a file that somebody has removed, and drops it all at the end."""
+        if self._file_identity() != self._identity:
+            raise StoreError(f"cannot {action} store {self.path}: the file was removed or replaced while it was in use")
+        with self._translated(action):
+            yield
+
     def __enter__(self) -> Store:
         return self
 
@@ -126,38 +253,55 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()
+        if self._copy is not None:
+            self._copy.cleanup()
 
-    def record(self, trial: Trial, outcome: Mapping[str, Any]) -> None:
-        """Write one outcome. A success is never overwritten; a failure is replaced by a later attempt."""
+    def record(self, trial: Trial, outcome: Mapping[str, Any], *, replace: bool = False) -> None:
+        """Write one outcome.
+
+        Parameters
+        ----------
+        trial : Trial
+            What was run.
+        outcome : mapping
+            `result` or `traceback`, with `seconds` and `cpu_seconds`.
+        replace : bool
+            Whether an earlier success gives way; otherwise only a failure does.
+        """
         failed = outcome["traceback"] is not None
-        values = (
+        content = (
             trial.key,
             trial.kind,
             trial.version,
+            trial.code,
             canonical_json(trial.arguments),
             "failed" if failed else "done",
             None if failed else json.dumps(outcome["result"]),
             outcome["traceback"],
+        )
+        about = (
             outcome.get("seconds"),
             outcome.get("cpu_seconds"),
             datetime.now(UTC).isoformat(timespec="seconds"),
             __version__,
         )
-        with self._translated("write to"):
+        with self._still_there("write to"):
             self._connection.execute(
-                "INSERT INTO trials VALUES (?,?,?,?,?,?,?,?,?,?,?)"
-                " ON CONFLICT(key) DO UPDATE SET status=excluded.status, result=excluded.result,"
-                " traceback=excluded.traceback, seconds=excluded.seconds,"
-                " cpu_seconds=excluded.cpu_seconds, finished=excluded.finished, package=excluded.package"
-                " WHERE trials.status='failed'",
-                values,
+                "INSERT INTO trials VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+                " ON CONFLICT(key) DO UPDATE SET kind=excluded.kind, version=excluded.version, code=excluded.code,"
+                " arguments=excluded.arguments, status=excluded.status, result=excluded.result,"
+                " traceback=excluded.traceback, seconds=excluded.seconds, cpu_seconds=excluded.cpu_seconds,"
+                " finished=excluded.finished, package=excluded.package, checksum=excluded.checksum"
+                " WHERE ? OR trials.status='failed'",
+                (*content, *about, _checksum(*content), replace),
             )
 
     def enrol(self, study: str, tables: Mapping[str, Iterable[Trial]]) -> None:
         """Remember which trials make up a study's tables (for `results`); replaces what was remembered of it."""
         rows = [(study, grid, i, trial.key) for grid, trials in tables.items() for i, trial in enumerate(trials)]
-        with self._translated("write to"):
+        with self._still_there("write to"):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 self._connection.execute("DELETE FROM members WHERE study=?", (study,))
@@ -170,25 +314,41 @@ class Store:
 
     def finished(self) -> set[str]:
         """Keys of the trials that need not run again."""
-        with self._translated("read"):
+        with self._still_there("read"):
             return {key for (key,) in self._connection.execute("SELECT key FROM trials WHERE status='done'")}
 
     def rows(self, *, study: str | None = None, kind: str | None = None, status: str | None = None) -> list[Row]:
-        """Recorded trials, a study's in the order of its tables, others by kind and specification."""
+        """Recorded trials, a study's in the order of its tables, others by kind and specification.
+
+        Parameters
+        ----------
+        study, kind, status : str or None
+            Only those of this study, of this kind, or "done" or "failed" ones.
+
+        Returns
+        -------
+        list of Row
+            What was found.
+
+        Raises
+        ------
+        StoreError
+            If a row does not match its checksum.
+        """
         where, values = [], []
         for column, value in (("m.study", study), ("t.kind", kind), ("t.status", status)):
             if value is not None:
                 where.append(f"{column}=?")
                 values.append(value)
         join = "JOIN members m ON m.key=t.key" if study is not None else ""
-        order = "m.grid, m.place" if study is not None else "t.kind, t.version, t.arguments"
+        order = "m.grid, m.place" if study is not None else "t.kind, t.version, t.arguments, t.finished"
         condition = f"WHERE {' AND '.join(where)}" if where else ""
         return self._select(f"FROM trials t {join} {condition} ORDER BY {order}", values)
 
     def lookup(self, keys: Iterable[str]) -> dict[str, Row]:
         """Recorded rows by key; missing keys are left out."""
         wanted, found = list(dict.fromkeys(keys)), {}
-        for start in range(0, len(wanted), 500):
+        for start in range(0, len(wanted), 500):  # SQLite takes some hundred values in one statement
             part = wanted[start : start + 500]
             marks = ",".join("?" * len(part))
             found.update({row.key: row for row in self._select(f"FROM trials t WHERE t.key IN ({marks})", part)})
@@ -200,16 +360,23 @@ class Store:
             "SELECT m.study, count(DISTINCT t.key) FROM members m LEFT JOIN trials t ON t.key=m.key AND t.status='done'"
             " GROUP BY m.study ORDER BY m.study"
         )
-        with self._translated("read"):
+        with self._still_there("read"):
             return dict(self._connection.execute(query).fetchall())
 
     def _select(self, tail: str, values: Iterable[Any]) -> list[Row]:
-        names = "key kind version arguments status result traceback seconds cpu_seconds finished"
+        names = "key kind version code arguments status result traceback checksum seconds cpu_seconds finished"
         columns = ", ".join(f"t.{name}" for name in names.split())
-        with self._translated("read"):
+        with self._still_there("read"):
             records = self._connection.execute(f"SELECT {columns} {tail}", list(values)).fetchall()
         rows = []
-        for key, kind, version, arguments, status, result, failure, seconds, cpu, finished in records:
+        for *content, checksum, seconds, cpu_seconds, finished in records:
+            if _checksum(*content) != checksum:
+                raise StoreError(
+                    f"store {self.path}: a row of kind {content[1]!r} was changed by something else than this program "
+                    f"(key {content[0]}); restore a copy, or compute everything again with --fresh"
+                )
+            key, kind, version, code, arguments, status, result, failure = content
             value = None if result is None else json.loads(result)
-            rows.append(Row(key, kind, version, json.loads(arguments), status, value, failure, seconds, cpu, finished))
+            told = json.loads(arguments)
+            rows.append(Row(key, kind, version, code, told, status, value, failure, seconds, cpu_seconds, finished))
         return rows

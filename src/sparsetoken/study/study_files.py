@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_numeric_dtype
 
 from ..plotting.panels import Panel, curves, measured
-from .claims import Claim, Tables
+from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
 from .specification import Grid, Study
 from .worker import load_source
 
+MOST_ENTRIES = 1_000_000  # of a YAML file; a few lines of aliases to aliases can stand for billions
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}
 
 
@@ -49,10 +51,26 @@ def _from_yaml(path: Path) -> list[Study]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        if _written_out(yaml.compose(text, Loader=yaml.SafeLoader), {}) > MOST_ENTRIES:
+            raise ValueError(
+                f"study file {path} has more than {MOST_ENTRIES:,} entries when its aliases are written out"
+            )
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"study file {path} is not YAML: {error}") from error
     return [_checked(path, content)]
+
+
+def _written_out(node: Any, known: dict[int, int]) -> int:
+    """How many entries a YAML node has with its aliases written out (an alias to a node that contains it: endless)."""
+    if node is None or isinstance(node.value, str):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = MOST_ENTRIES + 1  # while its own parts are counted
+        parts = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _from_python(path: Path) -> list[Study]:
@@ -82,9 +100,9 @@ def study_from_dict(content: Any) -> Study:
     if len(set(tables)) < len(tables):
         raise ValueError(f"tables must have different names, got {', '.join(tables)}")
     for grid in grids:
-        grid.trials()
+        grid.trials()  # whatever is wrong with a trial is said now
     panels = [_panel(i, part, tables) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
-    claims = [_claim(i, part) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
+    claims = [_claim(i, part, tables) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
     return Study(
         name=name,
         title=_text("title", given.get("title", name)),
@@ -137,13 +155,19 @@ def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables]
     for name in ("table", "theory"):
         if name in given and given[name] not in tables:
             raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {given[name]!r}")
+    for name in ("x", "y", "by", "title", "xlabel", "ylabel"):
+        if name in given:
+            _text(f"{where}.{name}", given[name])
+    for name in ("logx", "logy"):
+        if not isinstance(given.get(name, False), bool):
+            raise ValueError(f"{where}.{name} must be true or false, got {given[name]!r}")
     x, y, by = given["x"], given["y"], given.get("by")
 
     def part(tables: Tables, name: str) -> Any:
-        table = tables[given[name]]
-        for column in filter(None, (x, y, by)):
-            if column not in table:
-                raise ValueError(f"{where}: table {given[name]!r} has no column {column!r}")
+        table = need(tables, given[name], [column for column in (x, y, by) if column])
+        for column in (x, y):
+            if not is_numeric_dtype(table[column]):
+                raise TableError(f"column {column!r} of table {given[name]!r} does not hold numbers")
         return table if by else table.assign(**{"": y})
 
     def make(tables: Tables) -> Panel:
@@ -156,17 +180,20 @@ def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables]
             given.get("xlabel", x),
             given.get("ylabel", y),
             layers,
-            logx=bool(given.get("logx", False)),
-            logy=bool(given.get("logy", False)),
+            logx=given.get("logx", False),
+            logy=given.get("logy", False),
         )
 
     return make
 
 
-def _claim(place: int, content: Any) -> Claim:
+def _claim(place: int, content: Any, tables: Sequence[str]) -> Claim:
     where = f"claims[{place}]"
     given = _fields(where, content, needed=("id", "statement", "criterion"), allowed=("source", "expected"))
     parameters = _table(f"{where}.criterion", given["criterion"])
+    for name in ("table", "theory"):
+        if name in parameters and parameters[name] not in tables:
+            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {parameters[name]!r}")
     try:
         criterion = named_criterion(parameters)
         words = ", ".join(f"{k} = {v}" for k, v in parameters.items())

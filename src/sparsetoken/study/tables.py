@@ -1,4 +1,4 @@
-"""Tidy tables: a row a trial (or a row of a trial that returns several), a column an argument or a result."""
+"""Tidy tables: a row per trial (several for a trial that returns several), a column per argument and per result."""
 
 from __future__ import annotations
 
@@ -45,16 +45,19 @@ def build_tables(trials: Mapping[str, Sequence[Trial]], store: Store) -> StudyTa
     return {name: tidy(found[t.key] for t in part if t.key in found) for name, part in trials.items()}
 
 
+ENDINGS = (".csv", ".parquet", ".json")
+
+
 def write_table(table: pd.DataFrame, path: Path) -> None:
-    """CSV, Parquet or JSON by the file's ending, complete or not at all."""
+    """Write a table as CSV, Parquet or JSON by the file's ending, complete or not at all."""
     writers = {
         ".csv": lambda: table.to_csv(index=False).encode(),
         ".json": lambda: table.to_json(orient="records", indent=1).encode(),
         ".parquet": lambda: _parquet(table),
     }
-    if path.suffix not in writers:
-        raise ValueError(f"{path.name} must end in {', '.join(writers)}")
-    write_bytes(path, writers[path.suffix](), make_folder=True)
+    if path.suffix.lower() not in writers:
+        raise ValueError(f"{path.name} must end in {', '.join(ENDINGS)}")
+    write_bytes(path, writers[path.suffix.lower()](), make_folder=True)
 
 
 def _parquet(table: pd.DataFrame) -> bytes:

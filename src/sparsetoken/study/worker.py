@@ -15,7 +15,7 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def load_source(path: str) -> Any:
-    """Import a user's own Python file (once a process), which registers its kinds of trial."""
+    """Import a user's own Python file (once per process), which registers its kinds of trial."""
     name = "sparsetoken_study_" + hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:12]
     if name in sys.modules:
         return sys.modules[name]
@@ -32,8 +32,27 @@ def load_source(path: str) -> Any:
     return module
 
 
-def run_trial(kind: str, arguments: Mapping[str, Any], source: str | None = None) -> dict[str, Any]:
-    """The trial's outcome: `result`, or the `traceback` of its failure, with the seconds it took."""
+def run_trial(
+    kind: str, arguments: Mapping[str, Any], source: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """Run one trial.
+
+    Parameters
+    ----------
+    kind : str
+        The kind of trial.
+    arguments : mapping
+        Its complete flat arguments.
+    source : str or None
+        The user's Python file that registers the kind.
+    code : str or None
+        The fingerprint that this process's code must have, where it may be another version than the coordinator's.
+
+    Returns
+    -------
+    dict
+        `result`, or the `traceback` of its failure, with `seconds` and `cpu_seconds`.
+    """
     from .registry import get_kind
 
     wall, cpu = time.perf_counter(), time.process_time()
@@ -41,6 +60,10 @@ def run_trial(kind: str, arguments: Mapping[str, Any], source: str | None = None
     try:
         if source is not None:
             load_source(source)
+        if code is not None and get_kind(kind).code != code:
+            raise RuntimeError(
+                f"this worker runs other code for {kind!r} than the command: install the same version there"
+            )
         outcome["result"] = get_kind(kind).call(arguments)
     except Exception:  # a failed trial is a row of the store, with its traceback; the run goes on and reports it
         outcome["traceback"] = traceback.format_exc()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ..._core.validation import rejection, whole_number
 from ...activations import get_activation
 from ...simulation.measures import attention_measures, pooled_measures, vectorized_measures
 from ...simulation.samplers.labels import draw_labels, sample_count
@@ -15,6 +17,27 @@ from ...solvers.erm import fit_erm
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
+
+MODELS = ("attention", "elementwise", "pooled", "vectorized")
+# Numbers in a design matrix (16 GB): four times the largest of the paper's studies.
+MOST_NUMBERS = 2e9
+
+
+def check_sizes(arguments: Mapping[str, Any]) -> None:
+    """Refuse, before anything runs, a dimension or a model that cannot be, and data that no machine holds."""
+    d = whole_number("d", arguments["d"], 2)
+    model = arguments.get("model", "pooled")
+    if model not in MODELS:
+        raise rejection("model", model, f"one of {', '.join(MODELS)}")
+    alphas = [arguments[name] for name in ("alpha", "alpha_high", "alpha1") if name in arguments]
+    if "model" not in arguments or not alphas:
+        return
+    if arguments.get("equal_samples") and model in ("pooled", "vectorized"):
+        alphas[0] += arguments["alpha0"]
+    numbers = max(alphas) * d * d * (arguments["length"] if model == "vectorized" else 1)
+    if numbers > MOST_NUMBERS:
+        raise ValueError(f"d must be smaller than {d:,}: the {model} features would be {8e-9 * numbers:,.0f} GB")
+
 
 # A separating margin below this share of the features' size counts as none.
 LEAST_MARGIN = 1e-6
@@ -30,7 +53,7 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-@trial_kind("simulate", version=3)
+@trial_kind("simulate", version=3, check=check_sizes)
 def simulate_trial(
     task: Task,
     training: Training,
@@ -65,7 +88,7 @@ def simulate_trial(
     return {**{name: row[name] for name in names}, "converged": float(result.stopped != "iterations")}
 
 
-@trial_kind("two_steps", version=2)
+@trial_kind("two_steps", version=2, check=check_sizes)
 def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps alone."""
     from ...simulation.steps import two_steps
@@ -88,7 +111,7 @@ def draw_features(
     raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
 
 
-@trial_kind("readout", version=1)
+@trial_kind("readout", version=1, check=check_sizes)
 def readout_trial(
     task: Task,
     d: int,
@@ -145,7 +168,7 @@ def separable(features: np.ndarray, labels: np.ndarray) -> bool:
     raise ArithmeticError("separability could not be decided: the largest margin is too small for double precision")
 
 
-@trial_kind("separability", version=1)
+@trial_kind("separability", version=1, check=check_sizes)
 def separability_trial(
     task: Task,
     d: int,
@@ -175,7 +198,7 @@ def separability_trial(
     return {"alpha_star": low / d, "n_star": low}
 
 
-@trial_kind("margins", version=1)
+@trial_kind("margins", version=1, check=check_sizes)
 def margins_trial(
     task: Task,
     d: int,
@@ -217,7 +240,7 @@ def _fresh_margins(
     w: np.ndarray,
     bias: float,
 ) -> np.ndarray:
-    """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number a bag is drawn."""
+    """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
     lead = {"pooled": 1, "vectorized": task.length}.get(model, 2)
     small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
     other_seed = int(stream(seed, "tokens_test").integers(2**62))
@@ -226,7 +249,7 @@ def _fresh_margins(
     return labels * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
 
 
-@trial_kind("message_passing", version=1)
+@trial_kind("message_passing", version=1, check=check_sizes)
 def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samples: int = 4000) -> dict[str, float]:
     """Approximate message passing with known strength and sparsity, tested on fresh bags.
 

@@ -1,0 +1,253 @@
+"""Which code makes a result: a fingerprint of a kind of trial and of everything in this package that it can reach.
+
+The fingerprint is part of every key in the store, so that rows made by other code are not taken for today's. It covers
+
+- the kind's function with the definitions of its module that it uses (not the other kinds beside it);
+- every module of this package that these import, directly or through others, imports inside functions included;
+- modules of the user's own that are neither installed nor part of Python;
+- the version of this package.
+
+What cannot change a result does not count: comments, layout, docstrings and the wording of error messages.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+PACKAGE = __name__.split(".")[0]
+_ROOT = Path(__file__).resolve().parents[1]
+_DIGITS = 16  # hexadecimal ones: 64 bits, far beyond the number of versions that code ever has
+
+
+def code_fingerprint(function: Callable[..., Any]) -> str:
+    """The fingerprint of a function and of the code it can reach.
+
+    Parameters
+    ----------
+    function : callable
+        A kind of trial, as registered.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
+    function = inspect.unwrap(function)
+    digest = hashlib.sha256(__version__.encode())
+    file = _source_file(function)
+    if file is None:  # typed into a prompt, say: only its own instructions are known
+        digest.update(_instructions(function.__code__).encode())
+        return digest.hexdigest()[:_DIGITS]
+    nodes = _used_statements(_tree(file), function)
+    digest.update("\n".join(ast.dump(node) for node in nodes).encode())
+    name = function.__module__
+    reached = _reachable(_imports(nodes, name, is_package=False), beside=file)
+    for path in sorted(reached - {file}):
+        digest.update(_module_hash(path))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _source_file(function: Callable[..., Any]) -> Path | None:
+    try:
+        file = inspect.getsourcefile(function)
+    except TypeError:
+        return None
+    return Path(file).resolve() if file is not None and Path(file).is_file() else None
+
+
+def _instructions(code: Any) -> str:
+    """A code object's instructions and constants as text (its own representation holds an address)."""
+    constants = [_instructions(c) if inspect.iscode(c) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, constants, code.co_names, code.co_varnames))
+
+
+class _Normal(ast.NodeTransformer):
+    """Leaves out what cannot change a result: docstrings, and the arguments of exceptions that are raised."""
+
+    def _without_docstring(self, node: Any) -> Any:
+        self.generic_visit(node)
+        first = node.body[0] if node.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+    visit_Module = visit_ClassDef = visit_FunctionDef = visit_AsyncFunctionDef = _without_docstring
+
+    def visit_Raise(self, node: ast.Raise) -> ast.Raise:
+        self.generic_visit(node)
+        if isinstance(node.exc, ast.Call):
+            node.exc.args, node.exc.keywords = [], []
+        return node
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return _Normal().visit(ast.parse(file.read_text(encoding="utf-8")))
+
+
+@cache
+def _module_hash(file: Path) -> bytes:
+    return hashlib.sha256(ast.dump(_tree(file)).encode()).digest()
+
+
+def _used_statements(tree: ast.Module, function: Callable[..., Any]) -> list[ast.stmt]:
+    """The top-level statements that a function rests on, in their order; all of them for a nested function."""
+    if function.__qualname__ != function.__name__:
+        return tree.body
+    found: set[int] = set()
+    wanted, seen = [function.__name__], set()
+    statements = {i: _touched_names(statement) for i, statement in enumerate(tree.body)}
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for i, touched in statements.items():
+            if name in touched and i not in found:
+                found.add(i)
+                if not isinstance(tree.body[i], ast.Import | ast.ImportFrom):
+                    wanted += [node.id for node in ast.walk(tree.body[i]) if isinstance(node, ast.Name)]
+    kept = []
+    for i in sorted(found):
+        statement = tree.body[i]
+        if isinstance(statement, ast.Import | ast.ImportFrom):  # of several names, those that are used
+            names = [alias for alias in statement.names if _bound_name(alias) in seen or alias.name == "*"]
+            statement = type(statement)(**{**dict(ast.iter_fields(statement)), "names": names})
+        kept.append(statement)
+    return kept
+
+
+def _bound_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.split(".")[0]
+
+
+def _touched_names(statement: ast.stmt) -> set[str]:
+    """Names that a top-level statement defines, or whose objects it may change (by a call or an item's assignment)."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return {_bound_name(alias) for alias in statement.names}
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    for inner in ast.walk(statement):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(inner.name)
+        elif isinstance(inner, ast.Import | ast.ImportFrom):
+            names |= {_bound_name(alias) for alias in inner.names}
+    return names
+
+
+def _imports(nodes: Iterable[ast.AST], module: str, *, is_package: bool) -> Iterator[tuple[str, str | None]]:
+    """(module, name or None) of every import below the nodes, but for those that only type checkers see."""
+    for node in nodes:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node.level, node.module or "", is_package)
+            yield from ((base, alias.name) for alias in node.names)
+        else:
+            yield from _imports(ast.iter_child_nodes(node), module, is_package=is_package)
+
+
+def _absolute(module: str, level: int, name: str, is_package: bool) -> str:
+    if level == 0:
+        return name
+    parts = module.split(".")
+    parts = parts[: len(parts) - level + is_package]
+    return ".".join([*parts, *([name] if name else [])])
+
+
+def _reachable(targets: Iterable[tuple[str, str | None]], beside: Path) -> set[Path]:
+    """Files of all modules that the targets lead to."""
+    files: set[Path] = set()
+    waiting = list(targets)
+    seen: set[tuple[str, str | None]] = set()
+    while waiting:
+        target = waiting.pop()
+        if target in seen:
+            continue
+        seen.add(target)
+        if target[0].split(".")[0] != PACKAGE:
+            files |= _own_modules(target[0].split(".")[0], beside)
+            continue
+        for module in _homes(*target):
+            file = _file(module)
+            if file is not None and file not in files and module != __name__:  # this module makes no result
+                files.add(file)
+                waiting += _imports(_tree(file).body, module, is_package=file.name == "__init__.py")
+                if file.name == "__init__.py":
+                    waiting += [(_absolute(module, 1, home, True), None) for home in _lazy_names(module).values()]
+    return files
+
+
+@cache
+def _file(module: str) -> Path | None:
+    """The file of a module of this package."""
+    stem = _ROOT.joinpath(*module.split(".")[1:])
+    for path in (stem / "__init__.py", stem.with_name(stem.name + ".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+def _homes(module: str, name: str | None) -> list[str]:
+    """The modules that define what is imported: a package's `__init__` hands most of its names on."""
+    file = _file(module)
+    if name is None or file is None:
+        return [module]
+    if _file(f"{module}.{name}") is not None and name not in _lazy_names(module):
+        return [f"{module}.{name}"]
+    if file.name != "__init__.py":
+        return [module]
+    if name in _lazy_names(module):
+        home = _absolute(module, 1, _lazy_names(module)[name], True)
+        return [home] if _lazy_names(module)[name] == name else _homes(home, name)
+    for source, imported in _imports(_tree(file).body, module, is_package=True):
+        if imported == name and source.split(".")[0] == PACKAGE:
+            return _homes(source, imported)
+    return [module]
+
+
+@cache
+def _lazy_names(module: str) -> dict[str, str]:
+    """Public name -> module, for packages that resolve their names on first use."""
+    file = _file(module)
+    if file is None or file.name != "__init__.py":
+        return {}
+    for node in _tree(file).body:
+        if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["_HOME"]:
+            return ast.literal_eval(node.value)
+    return {}
+
+
+@cache
+def _own_modules(name: str, beside: Path) -> set[Path]:
+    """Files of a module or package that is the user's own: neither Python's nor installed."""
+    if name in sys.stdlib_module_names or name in sys.builtin_module_names:
+        return set()
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return set()
+    file = Path(spec.origin).resolve()
+    installed = [Path(sysconfig.get_paths()[kind]).resolve() for kind in ("purelib", "platlib", "stdlib")]
+    if any(folder in file.parents for folder in installed):
+        return set()
+    return set(file.parent.rglob("*.py")) if file.name == "__init__.py" else {file}
