@@ -145,6 +145,12 @@ def test_below_criterion(gap, verdict):
     assert named_criterion(parameters)({"t": pd.DataFrame(rows)}).verdict == verdict
 
 
+def test_single_trials_have_no_margin_and_decide_nothing():
+    table = pd.DataFrame({"model": ["a", "b"], "value": [1.0, 2.0]})
+    parameters = {"kind": "below", "table": "t", "value": "value", "column": "model", "low": "a", "high": "b"}
+    assert named_criterion(parameters)({"t": table}).verdict == "undecided"
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -221,7 +221,8 @@ def below_criterion(
         degrees = np.minimum(both["count_low"], both["count_high"]) - 1
         difference = both["mean_high"] - both["mean_low"]
         margin = quantile(len(both), np.asarray(degrees, float)) * np.hypot(both["error_low"], both["error_high"])
-        at = (difference / margin).idxmin()
+        ratio = difference / margin
+        at = (ratio if ratio.notna().any() else difference).idxmin()  # single trials have no error, and so no margin
         return Judgement(
             worst(greater_verdict(d, m) for d, m in zip(difference, margin)),
             f"{value} of {low} < {high}",
