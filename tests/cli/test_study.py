@@ -157,26 +157,28 @@ grid = { alpha0 = [1, 2] }
 [[panels]]
 table = "steps"
 x = "alpha0"
-y = "cosine_q"
+y = "cosin_q"
 [[claims]]
 id = "misnamed"
 statement = "The cosine grows"
 expected = "undecided"
-criterion = { kind = "slope", table = "steps", x = "alpha0", value = "cosine_q", slope = 1, resolution = 1 }
+criterion = { kind = "slope", table = "steps", x = "alpha0", value = "cosin_q", slope = 1, resolution = 1 }
 [[claims]]
 id = "sound"
 statement = "It does not grow by a power"
 expected = "undecided"
-criterion = { kind = "below", table = "steps", value = "cos_q", column = "alpha0", low = 1, high = 2 }
+criterion = { kind = "below", table = "steps", value = "cosine_q", column = "alpha0", low = 1, high = 2 }
 """)
     assert call("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1) == 1
     captured = capsys.readouterr()
     lines = captured.err.splitlines()
     assert len(lines) == 2 and "Traceback" not in captured.err
-    assert lines[0].startswith("figure of study 'wrong': table 'steps' has no column 'cosine_q'; it has length")
-    assert lines[1].startswith("claim 'misnamed' of study 'wrong': table 'steps' has no column 'cosine_q'; it has ")
+    assert lines[0].startswith(
+        "figure of study 'wrong': table 'steps' has no column 'cosin_q'; it has alpha0, alpha1, "
+    )
+    assert lines[1].startswith("claim 'misnamed' of study 'wrong': table 'steps' has no column 'cosin_q'; it has ")
     page = (tmp_path / "wrong" / "report.html").read_text()
-    assert "no column &#x27;cosine_q&#x27;" in page
+    assert "no column &#x27;cosin_q&#x27;" in page
     assert (tmp_path / "wrong" / "tables" / "wrong-steps.csv").exists()
 
 
@@ -187,7 +189,7 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path, capsys):
     assert call("run", path, "--store", store, "--workers", 1) == 0
     assert call("results", "--store", store) == 0
     assert "[red]a[-b] [bold (1)" in capsys.readouterr().out
-    assert call("results", "--store", store, "--study", "[red]a[-b] [bold", "--columns", "positions,cos_q") == 0
+    assert call("results", "--store", store, "--study", "[red]a[-b] [bold", "--columns", "positions,cosine_q") == 0
     with pytest.MonkeyPatch.context() as patch:  # and on a terminal, where there are bars
         patch.setenv("FORCE_COLOR", "1")
         from sparsetoken._core.progress import progress
@@ -226,18 +228,21 @@ def test_an_unwritable_report_is_said_before_the_work(tmp_path, capsys):
 
 def test_fresh_and_code_that_has_changed(tmp_path, capsys):
     """The same command after its code has changed: rows of the old code are not reused, nor shown without a word."""
-    study, store = tmp_path / "s.py", tmp_path / "s.sqlite"
+    from sparsetoken.study import registry
+
+    store, versions = tmp_path / "s.sqlite", iter(range(9))
     text = (
         '"""{words}"""\nfrom sparsetoken.study import Grid, Study, trial_kind\nFACTOR = {factor}\n'
         "@trial_kind('factor')\ndef factor(x: float) -> dict:\n    return {{'value': FACTOR * x}}  # {words}\n"
         "study = Study('s', 's', '', {{'quick': [Grid('t', 'factor', axes={{'x': {axis}}}, source=__file__)]}})\n"
     )
-    command = [sys.executable, "-m", "sparsetoken", "run", str(study), "--store", str(store), "--workers", "1"]
 
     def reused(*more, **change):
+        study = tmp_path / f"s{next(versions)}.py"  # a process imports a file once, so every version has its own
         study.write_text(text.format(**{"words": "a", "factor": 2, "axis": [1, 2], **change}))
-        out = subprocess.run([*command, *more], capture_output=True, text=True, check=True).stdout
-        return int(out.split(" of them from")[0].split()[-1])
+        registry._KINDS.pop("factor", None)
+        assert call("run", study, "--store", store, "--workers", 1, *more) == 0
+        return int(capsys.readouterr().out.split(" of them from")[0].split()[-1])
 
     assert reused() == 0
     assert reused(words="another comment", axis=[1, 2, 3]) == 2  # the grid is no part of the kind
