@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.laws.draws import token_draws
+from sparsetoken.laws.draws import forget_draws
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.simulation.trial import simulate
 
@@ -21,7 +21,7 @@ def theory_over_length(lengths: tuple[int, ...], repeats: int) -> Curve:
     """A theory point from nothing at standard error 4e-4, the draws of L tokens included."""
 
     def point(length: int) -> theory.ErmResult:
-        token_draws.cache_clear()
+        forget_draws()
         task = Task(length=length, strength=5.0)
         return theory.erm(theory.attention_law(task, 0.9, 2.5), 2.0, 1e-3, accuracy=1e-3)
 
@@ -36,7 +36,7 @@ def theory_over_dimension(sizes: tuple[int, ...], repeats: int) -> Curve:
     """The forecast of a trial in dimension d: d does not enter, n0 and n1 do by their ratios to it."""
 
     def point(d: int) -> theory.Forecast:
-        token_draws.cache_clear()
+        forget_draws()
         training = Training(alpha0=2 * d / d, alpha1=2 * d / d)
         return theory.forecast(Task(), training, accuracy=1e-3, with_capacity=False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.laws.draws import token_draws
+from sparsetoken.laws.draws import forget_draws
 
 from . import plain
 from .measure import Row, Timing, case, children_seconds, timed, timed_command
@@ -26,12 +26,12 @@ def plain_points(log2: int, seed: int) -> plain.PlainLaw:
     )
 
 
-def our_point(alpha: float = ALPHA, start: np.ndarray | None = None) -> theory.ErmResult:
+def our_point(alpha: float = ALPHA, start: theory.WarmStart | None = None) -> theory.ErmResult:
     """The point from nothing: law, draws and fixed point (compiled code is what stays warm)."""
     if start is None:
-        token_draws.cache_clear()
+        forget_draws()
     return theory.erm(
-        theory.attention_law(TASK, COSINE, SHARPNESS), alpha, RIDGE, "logistic", accuracy=ACCURACY, start=start
+        theory.attention_law(TASK, COSINE, SHARPNESS), alpha, RIDGE, "logistic", accuracy=ACCURACY, warm_start=start
     )
 
 
@@ -160,7 +160,7 @@ def capacity(quick: bool) -> list[Row]:
     log2 = 10 if quick else PINNED
 
     def ours() -> theory.Capacity:
-        token_draws.cache_clear()
+        forget_draws()
         return theory.capacity(theory.attention_law(TASK, COSINE, SHARPNESS))
 
     timing, found = timed(ours, 3)

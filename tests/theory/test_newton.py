@@ -11,9 +11,9 @@ from sparsetoken import Task, Training
 from sparsetoken._core.precision import in_double_precision
 from sparsetoken.losses import get_loss
 from sparsetoken.theory import alignment, attention_law, law_from_samples
-from sparsetoken.theory import equations as fixed_point
-from sparsetoken.theory.erm import first_guess
-from sparsetoken.theory.newton import BLOCK, _evaluate, blocks_of, newton
+from sparsetoken.theory.continuation import first_guess
+from sparsetoken.theory.equations import TOLERANCE, grid_size
+from sparsetoken.theory.newton import BLOCK, blocks_of, evaluate_blocks, newton_in_blocks, newton_traced
 
 LOSS = get_loss("logistic")
 
@@ -41,10 +41,10 @@ def test_same_solution_as_the_traced_method(name):
     assert nodes.T.shape[1] % BLOCK == (0 if name == "four blocks" else 376)
     assert all(part.T.shape == (16, BLOCK) for part, _ in blocks)
     x0 = first_guess(LOSS, 3.0, 0.1, nodes)
-    ours = newton(LOSS, nodes, x0, 3.0, 0.1)
-    traced = jax.jit(partial(fixed_point.newton, LOSS, fixed_point.grid_size(nodes)))(x0, 3.0, 0.1, nodes)
-    assert np.abs(ours.F).max() <= fixed_point.TOLERANCE
-    assert np.abs(np.asarray(traced.F)).max() <= fixed_point.TOLERANCE
+    ours = newton_in_blocks(LOSS, nodes, x0, 3.0, 0.1)
+    traced = jax.jit(partial(newton_traced, LOSS, grid_size(nodes)))(x0, 3.0, 0.1, nodes)
+    assert np.abs(ours.F).max() <= TOLERANCE
+    assert np.abs(np.asarray(traced.F)).max() <= TOLERANCE
     for field, scale in (("x", 1e-7), ("J", 1e-6), ("replicate_F", 1e-6), ("replicate_loss", 1e-7)):
         np.testing.assert_allclose(getattr(ours, field), getattr(traced, field), rtol=scale, atol=scale)
 
@@ -54,7 +54,7 @@ def test_jacobian_is_the_derivative_of_the_residual():
     nodes = LAWS["one block"]()
     blocks = blocks_of(nodes)
     x, step = np.array([0.7, 0.4, -0.3, -1.1, 0.8]), 1e-5
-    at = lambda z: _evaluate(LOSS, z, 2.0, 0.05, blocks)  # noqa: E731
+    at = lambda z: evaluate_blocks(LOSS, z, 2.0, 0.05, blocks)  # noqa: E731
     for j in range(5):
         shift = step * np.eye(5)[j]
         up, down = at(x + shift), at(x - shift)
@@ -65,8 +65,8 @@ def test_jacobian_is_the_derivative_of_the_residual():
 @in_double_precision
 def test_a_start_without_a_finite_residual_is_no_solution():
     nodes = LAWS["one block"]()
-    found = newton(LOSS, nodes, np.array([0.0, 0.0, 800.0, 0.0, 800.0]), 2.0, 0.1)
-    assert not np.abs(found.F).max() <= fixed_point.TOLERANCE
+    found = newton_in_blocks(LOSS, nodes, np.array([0.0, 0.0, 800.0, 0.0, 800.0]), 2.0, 0.1)
+    assert not np.abs(found.F).max() <= TOLERANCE
 
 
 def test_capacity_does_not_stall_in_rounding(monkeypatch):

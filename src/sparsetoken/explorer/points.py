@@ -12,10 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ..task import Task
-from ..theory import Capacity, bayes_limit, capacity, erm, forecast
+from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast
 from ..theory.forecast import law_of, readout_alpha
 from ..training import Training
 
@@ -44,7 +42,7 @@ class Point:
     reachable: float = float("nan")
     hard: bool = False
     failure: str = ""
-    start: np.ndarray | None = None
+    start: WarmStart | None = None
 
 
 class _Memory:
@@ -93,17 +91,17 @@ def _solve(task, training, model, equal_samples, quick, start) -> Point:
         return Point(limit.test_error, limit.errors["test_error"], limit.reachable_test_error, limit.hard)
     if not quick:
         found = forecast(
-            task, training, model, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False, start=start
+            task, training, model, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False, warm_start=start
         )
         assert found.result is not None
-        return Point(found.test_error, found.standard_error, start=found.result.start)
+        return Point(found.test_error, found.standard_error, start=WarmStart(found.result.fixed_point))
     law, _ = law_of(task, training, model)
     if law.refinable:
         draw = law.make_population
         law = replace(law, make_population=lambda _: draw(_QUICK_POINTS), first_points=0)
     alpha = readout_alpha(training, model, equal_samples)
-    result = erm(law, alpha, training.ridge, training.loss, accuracy=1.0, start=start)
-    return Point(result.test_error, result.standard_error, start=result.start)
+    result = erm(law, alpha, training.ridge, training.loss, accuracy=1.0, warm_start=start)
+    return Point(result.test_error, result.standard_error, start=WarmStart(result.fixed_point))
 
 
 def threshold(task: Task, training: Training, model: str, quick: bool) -> Capacity:

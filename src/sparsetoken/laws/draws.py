@@ -1,13 +1,16 @@
 """Random numbers behind the sampled laws: independent randomisations of the tokens' Gaussian coordinates.
 
 A law of L tokens is drawn as `REPLICATES` independent randomisations of `points` draws each, so that every average has a
-standard error. Draws are scrambled Sobol points where the dimension is small; the signal tokens come first, because the
-averages depend on them most. Beyond `EXPLICIT_TOKENS` noise tokens only the largest are drawn one by one: sums over the
-others are Gaussian to high accuracy given their number, with exact conditional mean and covariance.
+standard error. A bag is drawn as two groups of tokens, those that carry the signal in a positive bag and the others. In a
+group the tokens come in falling order: a softmax depends on the largest ones most, and quasi-random points, spent on the
+leading coordinates of both groups in turn, then integrate it far better than tokens in no order. Of a group of more than
+`EXPLICIT_TOKENS` tokens only the largest are drawn one by one: sums over the others, its bulk, are Gaussian to high
+accuracy given their number, with exact conditional mean and covariance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,99 +20,302 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, qmc
 
-REPLICATES = 16
-EXPLICIT_TOKENS = 384
-TAIL_TOKENS = 128  # expected number of noise tokens drawn one by one when there are more than EXPLICIT_TOKENS
-SOBOL_DIMENSIONS = 48
+from .._core.byte_cache import ByteCache
+
+REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
+EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
+TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
+SOBOL_DIMENSIONS = (
+    48  # further coordinates are independent: their integrands are nearly additive, and Sobol points slow
+)
+CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
+_BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _ROOT_SEED = 20250925
+_NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept off the ends, where the normal quantile is infinite
+
+
+@dataclass(frozen=True, eq=False)
+class TokenGroup:
+    """Standard normal coordinates, along the query, of one kind of a bag's tokens.
+
+    Attributes
+    ----------
+    tokens : array (replicates, points, K)
+        Tokens drawn one by one; where there is a bulk, -inf pads unused places.
+    bulk : array (replicates, points)
+        How many further tokens lie below `ceiling` (zero when all are drawn one by one).
+    normals : array (replicates, points, 3)
+        Standard normals for the bulk's sums.
+    ceiling : float
+        What the bulk's tokens lie below; infinite without a bulk.
+    """
+
+    tokens: Any
+    bulk: Any
+    normals: Any
+    ceiling: float = np.inf
+
+    @property
+    def has_bulk(self) -> bool:
+        """Whether some of the tokens are not drawn one by one."""
+        return bool(np.isfinite(self.ceiling))
 
 
 @dataclass(frozen=True, eq=False)
 class TokenDraws:
-    """Standard normal coordinates of the tokens along the query, (replicates, points, ...).
+    """Drawn bags: the tokens that carry the signal in a positive bag, the noise tokens, and the quadrature's shifts.
 
-    signal   (B, P, R): the tokens that carry the signal in a positive bag
-    noise    (B, P, K): noise tokens drawn one by one; -inf pads unused places
-    bulk     (B, P): how many further noise tokens lie below `ceiling` (zero when all are explicit)
-    normals  (B, P, 3): standard normals for the bulk's sums
-    offset   (B, P): uniform shift of the quadrature over the readout noise
+    Attributes
+    ----------
+    signals, others : TokenGroup
+        The two groups of tokens; a negative bag has them both without any shift.
+    offset : array (replicates, points)
+        Uniform shift of the quadrature over the readout noise.
     """
 
-    signal: Any
-    noise: Any
-    bulk: Any
-    normals: Any
+    signals: TokenGroup
+    others: TokenGroup
     offset: Any
-    ceiling: float
+
+    @property
+    def signal(self) -> Any:
+        """The signal tokens drawn one by one."""
+        return self.signals.tokens
+
+    @property
+    def noise(self) -> Any:
+        """The noise tokens drawn one by one."""
+        return self.others.tokens
+
+    @property
+    def bulk(self) -> Any:
+        """The number of the other noise tokens."""
+        return self.others.bulk
+
+    @property
+    def normals(self) -> Any:
+        """Standard normals for the noise tokens' bulk."""
+        return self.others.normals
+
+    @property
+    def ceiling(self) -> float:
+        """What the noise tokens' bulk lies below."""
+        return self.others.ceiling
 
     @property
     def has_bulk(self) -> bool:
-        return bool(np.isfinite(self.ceiling))
+        """Whether some of the noise tokens are not drawn one by one."""
+        return self.others.has_bulk
 
 
 jax.tree_util.register_pytree_node(
-    TokenDraws,
-    lambda d: ((d.signal, d.noise, d.bulk, d.normals, d.offset), d.ceiling),
-    lambda ceiling, leaves: TokenDraws(*leaves, ceiling=ceiling),
+    TokenGroup,
+    lambda g: ((g.tokens, g.bulk, g.normals), g.ceiling),
+    lambda ceiling, leaves: TokenGroup(*leaves, ceiling=ceiling),
+)
+jax.tree_util.register_pytree_node(
+    TokenDraws, lambda d: ((d.signals, d.others, d.offset), None), lambda _, leaves: TokenDraws(*leaves)
 )
 
 
-def _uniforms(rng: np.random.Generator, points: int, dimension: int) -> np.ndarray:
-    """(points, dimension) uniforms in (0, 1): scrambled Sobol in the leading coordinates, independent in the others."""
-    leading = min(dimension, SOBOL_DIMENSIONS)
-    sobol = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
-    u = sobol if leading == dimension else np.hstack([sobol, rng.random((points, dimension - leading))])
-    return np.clip(u, 1e-16, 1 - 1e-16)
+@dataclass(frozen=True)
+class _Plan:
+    """Which coordinates of a uniform point make a group of `size` tokens."""
+
+    size: int
+    explicit: bool
+    ordered: bool
+
+    @property
+    def tail_probability(self) -> float:
+        """Probability that a token is drawn one by one."""
+        return 1.0 if self.explicit else TAIL_TOKENS / self.size
+
+    @property
+    def ceiling(self) -> float:
+        return np.inf if self.explicit else float(-ndtri(self.tail_probability))
+
+    @property
+    def width(self) -> int:
+        """Places for tokens drawn one by one: six deviations above the expected number where that is random."""
+        return self.size if self.explicit else int(TAIL_TOKENS + 6 * np.sqrt(TAIL_TOKENS))
+
+    @property
+    def further(self) -> int:
+        """Uniforms beside those of the tokens: the number in the tail, and three for the bulk's sums."""
+        return 0 if self.explicit else 4
+
+    def group(self, further: np.ndarray, tokens: np.ndarray) -> TokenGroup:
+        """The group that the uniforms `further` (points, 0 or 4) and `tokens` (points, width) stand for."""
+        points = len(tokens)
+        if not self.ordered:
+            return _alone(TokenGroup(ndtri(tokens), np.zeros(points), np.zeros((points, 3))))
+        if self.explicit:
+            values = _largest_first(tokens, np.full(points, self.size), 1.0)
+            return _alone(TokenGroup(values, np.zeros(points), np.zeros((points, 3))))
+        count = np.minimum(binom.ppf(further[:, 0], self.size, self.tail_probability), self.width).astype(int)
+        values = _largest_first(tokens, count, self.tail_probability)
+        bulk = (self.size - count).astype(float)
+        return _alone(TokenGroup(values, bulk, ndtri(further[:, 1:]), self.ceiling))
+
+
+def _alone(group: TokenGroup) -> TokenGroup:
+    """The group with an axis for its one replicate."""
+    return TokenGroup(group.tokens[None], group.bulk[None], group.normals[None], group.ceiling)
 
 
 def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) -> np.ndarray:
-    """Standard normals above the tail's edge in falling order, `count` a row and -inf after them.
+    """Standard normals above the tail's edge in falling order, `count` per row and -inf after them.
 
-    The j-th largest of m uniforms is the (j-1)-th times V^(1/(m-j+1)). In this order the softmax depends on the leading
-    coordinates above all, and quasi-random points integrate it far better than tokens in no order.
+    The j-th largest of m uniforms is the (j-1)-th times V^(1/(m-j+1)).
     """
     remaining = count[:, None] - np.arange(u.shape[1])
     present = remaining > 0
     log_fraction = np.cumsum(np.log(u) / np.where(present, remaining, 1), axis=1)
-    tokens = -ndtri(np.clip(-np.expm1(log_fraction) * tail_probability, 1e-300, 1.0 - 1e-16))
+    tokens = -ndtri(np.clip(-np.expm1(log_fraction) * tail_probability, 1e-300, _NO_ONE))
     return np.where(present, tokens, -np.inf)
 
 
-@lru_cache(maxsize=16)
-def token_draws(length: int, sparsity: int, points: int, every_token: bool = False) -> TokenDraws:
-    """Draws for bags of `length` tokens; the same arguments always give the same numbers.
+def _blocks(
+    signals: _Plan, others: _Plan, points: int, seed: np.random.SeedSequence, block: int
+) -> Iterator[TokenDraws]:
+    """One replicate's draws, `block` of its points at a time: scrambled Sobol points in the leading coordinates,
+    independent ones in the others."""
+    rng = np.random.Generator(np.random.SFC64(seed))
+    head = 1 + others.further + signals.further
+    dimension = head + signals.width + others.width
+    leading = min(dimension, SOBOL_DIMENSIONS)
+    sobol = qmc.Sobol(leading, scramble=True, rng=rng)
+    signal_places, other_places = _places(signals, others, head)
+    for first in range(0, points, block):
+        count = min(block, points - first)
+        u = sobol.random(count)
+        if leading < dimension:
+            u = np.hstack([u, rng.random((count, dimension - leading))])
+        u = np.clip(u, _NO_ZERO, _NO_ONE)
+        split = 1 + others.further
+        yield TokenDraws(
+            signals.group(u[:, split:head], u[:, signal_places]),
+            others.group(u[:, 1:split], u[:, other_places]),
+            u[None, :, 0],
+        )
 
-    `every_token`: draw all noise tokens one by one, however many.
+
+def _places(signals: _Plan, others: _Plan, head: int) -> tuple[Any, Any]:
+    """Coordinates of the tokens of both groups: in turn where both are in falling order, for the leading ones are the best
+    spread, and signal tokens first where those are in no order."""
+    R, K = signals.width, others.width
+    if not signals.ordered:
+        return slice(head, head + R), slice(head + R, head + R + K)
+    both = min(R, K)
+    signal = np.concatenate([2 * np.arange(both), 2 * both + np.arange(R - both)])
+    other = np.concatenate([2 * np.arange(both) + 1, 2 * both + np.arange(K - both)])
+    return head + signal, head + other
+
+
+def _plans(length: int, sparsity: int, ordered: bool, every_token: bool) -> tuple[_Plan, _Plan]:
+    """Plans of the signal and of the noise tokens."""
+    few = lambda size: every_token or size <= EXPLICIT_TOKENS  # noqa: E731
+    signals = _Plan(sparsity, few(sparsity) or not ordered, ordered)
+    return signals, _Plan(length - sparsity, few(length - sparsity), True)
+
+
+def draw_blocks(length: int, sparsity: int, points: int) -> Iterator[Iterator[TokenDraws]]:
+    """The draws of `token_draws` with both groups in falling order, a piece at a time: none is ever held as a whole.
+
+    Parameters
+    ----------
+    length, sparsity : int
+        L and R.
+    points : int
+        Draws per replicate, a power of two.
+
+    Yields
+    ------
+    iterator of TokenDraws
+        For each replicate, its draws in pieces (1, some points, ...).
     """
-    others = length - sparsity
-    explicit = every_token or others <= EXPLICIT_TOKENS
-    tail_probability = 1.0 if explicit else TAIL_TOKENS / others
-    width = others if explicit else int(TAIL_TOKENS + 6 * np.sqrt(TAIL_TOKENS))
-    ceiling = np.inf if explicit else float(-ndtri(tail_probability))
-    parts = []
-    seeds = np.random.SeedSequence([_ROOT_SEED, length, sparsity, points]).spawn(REPLICATES)
-    for seed in seeds:
-        rng = np.random.Generator(np.random.SFC64(seed))
-        if explicit:
-            u = _uniforms(rng, points, 1 + length)
-            noise = _largest_first(u[:, 1 + sparsity :], np.full(points, others), 1.0)
-            signal = ndtri(u[:, 1 : 1 + sparsity])
-            parts.append((signal, noise, np.zeros(points), np.zeros((points, 3)), u[:, 0]))
-            continue
-        u = _uniforms(rng, points, 5 + sparsity + width)
-        count = np.minimum(binom.ppf(u[:, 1], others, tail_probability), width).astype(int)
-        normals, signal = ndtri(u[:, 2:5]), ndtri(u[:, 5 : 5 + sparsity])
-        noise = _largest_first(u[:, 5 + sparsity :], count, tail_probability)
-        parts.append((signal, noise, (others - count).astype(float), normals, u[:, 0]))
-    signal, noise, bulk, normals, offset = (np.stack(arrays) for arrays in zip(*parts))
-    return TokenDraws(signal, noise, bulk, normals, offset, ceiling)
+    plans = _plans(length, sparsity, True, False)
+    for seed in _seeds(length, sparsity, points):
+        yield _blocks(*plans, points, seed, _BLOCK_POINTS)
+
+
+def _seeds(length: int, sparsity: int, points: int) -> list[np.random.SeedSequence]:
+    return np.random.SeedSequence([_ROOT_SEED, length, sparsity, points]).spawn(REPLICATES)
+
+
+def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
+    """Memory that `token_draws(length, sparsity, points, ordered=True)` takes."""
+    plans = _plans(length, sparsity, True, False)
+    return 8 * REPLICATES * points * (1 + sum(plan.width + 4 for plan in plans))
+
+
+def token_draws(
+    length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False
+) -> TokenDraws:
+    """Draws for bags of `length` tokens; the same arguments always give the same numbers, as read-only arrays.
+
+    Parameters
+    ----------
+    length, sparsity : int
+        L and R.
+    points : int
+        Draws per replicate, a power of two.
+    every_token : bool
+        Draw all tokens one by one, however many.
+    ordered : bool
+        Signal tokens in falling order as well, only the largest of very many one by one. By default all of them are
+        drawn, in no order, so that the first of them is any of them.
+
+    Returns
+    -------
+    TokenDraws
+        Arrays (REPLICATES, points, ...).
+    """
+    ordered = ordered or sparsity == 1  # a single token is in order as it is: one entry of the cache for both
+    key = (length, sparsity, points, every_token, ordered)
+    return _cache.get(key, lambda: _make_draws(*key))
+
+
+def forget_draws() -> None:
+    """Empty the cache of draws."""
+    _cache.clear()
+
+
+def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool) -> TokenDraws:
+    plans = _plans(length, sparsity, ordered, every_token)
+    pieces = [next(_blocks(*plans, points, seed, points)) for seed in _seeds(length, sparsity, points)]
+    draws = jax.tree_util.tree_map(lambda *parts: np.concatenate(parts), *pieces)
+    for array in jax.tree_util.tree_leaves(draws):
+        array.flags.writeable = False
+    return draws
+
+
+def _size(draws: TokenDraws) -> int:
+    return sum(array.nbytes for array in jax.tree_util.tree_leaves(draws))
+
+
+_cache = ByteCache(CACHE_BYTES, _size)
 
 
 @lru_cache(maxsize=64)
 def truncated_normal_rule(ceiling: float, nodes: int = 160) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`."""
+    """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`.
+
+    Parameters
+    ----------
+    ceiling : float
+        Where the density is cut off.
+    nodes : int
+        Number of nodes; 160 integrate exp(k t) to rounding for any k a softmax can use.
+
+    Returns
+    -------
+    tuple of arrays (nodes,)
+        Nodes and weights; the weights sum to 1.
+    """
     x, w = np.polynomial.legendre.leggauss(nodes)
-    low = -9.0
+    low = -9.0  # below it lies 1e-19 of the normal law
     t = low + 0.5 * (ceiling - low) * (x + 1)
     density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
     weights = 0.5 * (ceiling - low) * w * density

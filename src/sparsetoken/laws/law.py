@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,38 @@ import numpy as np
 from .._core.validation import real_number
 from ..activations import get_activation
 from ..task import Task
-from .draws import REPLICATES, token_draws
-from .nodes import ClassColumns, Nodes, Population, gaussian_population, nodes_of
-from .statistics import elementwise_population, softmax_population
+from .draws import REPLICATES
+from .nodes import ClassColumns, Nodes, Population, nodes_of
+from .populations import attended_population, pooled_population, uniform_attention_population, vectorized_population
 
-FIRST_POINTS = 256  # draws a replicate and class at the first level of refinement
-MAXIMUM_POINTS = 1 << 15
-_KEPT_POINTS = 4096
+FIRST_POINTS = (
+    256  # draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second
+)
+MAXIMUM_POINTS = 1 << 15  # half a million bags per class in all: 30 MB of (T, S, kappa), minutes of solving
+SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
+_KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept beside each other
+_RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
     """A law of (y, T, S, kappa).
 
-    make_population   points -> Population, with `points` draws a replicate and class (fixed laws ignore it)
-    prevalence        pi = P(y = +1)
-    first_points      draws of the first level of refinement; 0 for laws that cannot be refined
-    dimension_factor  features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that
-                      alpha is n/d for every law
+    Attributes
+    ----------
+    make_population : callable
+        points -> Population, with `points` draws per replicate and class (fixed laws ignore it).
+    prevalence : float
+        pi = P(y = +1).
+    first_points : int
+        Draws of the first level of refinement; 0 for laws that cannot be refined.
+    name : str
+        What the law is called.
+    parameters : dict
+        The query's numbers behind it.
+    dimension_factor : int
+        Features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that alpha is n/d for
+        every law.
     """
 
     make_population: Callable[[int], Population] = field(repr=False)
@@ -59,7 +73,19 @@ class Law:
 
     @property
     def refinable(self) -> bool:
+        """Whether more draws can be had."""
         return self.first_points > 0
+
+    def finer(self, points: int, shortfall: float) -> int | None:
+        """The next level for a standard error that is `shortfall` times too large; None where there is none.
+
+        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
+        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
+        """
+        if not self.refinable or points >= MAXIMUM_POINTS:
+            return None
+        least = SECOND_LEVEL if points == self.first_points else 2
+        return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), MAXIMUM_POINTS)
 
 
 def _check_samples(name: str, sample) -> np.ndarray:
@@ -77,9 +103,23 @@ def _check_samples(name: str, sample) -> np.ndarray:
 
 
 def law_from_samples(positive, negative, prevalence: float, *, dimension_factor: int = 1, name: str = "samples") -> Law:
-    """A law from independent draws of (T, S, kappa), one row a draw, for each class.
+    """A law from independent draws of (T, S, kappa).
 
-    The draws are dealt into 16 groups, whose scatter gives the standard errors; they cannot be refined.
+    Parameters
+    ----------
+    positive, negative : array (draws, 3)
+        One row (T, S, kappa) per draw of each class. They are dealt into 16 groups, whose scatter gives the standard
+        errors; they cannot be refined.
+    prevalence : float
+        pi = P(y = +1).
+    dimension_factor : int
+        Coordinates of the feature over d.
+    name : str
+        What the law is called.
+
+    Returns
+    -------
+    Law
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     classes = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -87,8 +127,18 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     for rows, label in zip(classes, ("positive", "negative")):
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
-    population = Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi)
-    return Law(lambda _: population, pi, name=name, dimension_factor=dimension_factor)
+    return _fixed(Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi), name, dimension_factor)
+
+
+def _fixed(population: Population, name: str, dimension_factor: int = 1, **parameters: Any) -> Law:
+    """A law that is its one population."""
+    return Law(
+        lambda points: population,
+        population.prevalence,
+        name=name,
+        parameters=parameters,
+        dimension_factor=dimension_factor,
+    )
 
 
 def _dealt(rows: np.ndarray, groups: int) -> ClassColumns:
@@ -106,11 +156,26 @@ def _dealt(rows: np.ndarray, groups: int) -> ClassColumns:
 
 
 def law_from_nodes(
-    positive, negative, prevalence: float, *, weights=None, dimension_factor: int = 1, name="nodes"
+    positive, negative, prevalence: float, *, weights=None, dimension_factor: int = 1, name: str = "nodes"
 ) -> Law:
-    """A law from quadrature nodes, rows (T, S, kappa) for each class; `weights` = (positive, negative), each normalised.
+    """A law from quadrature nodes of (T, S, kappa), taken as exact: standard errors are zero.
 
-    The nodes are taken as exact: standard errors are zero.
+    Parameters
+    ----------
+    positive, negative : array (nodes, 3)
+        One row (T, S, kappa) per node of each class.
+    prevalence : float
+        pi = P(y = +1).
+    weights : pair of arrays, optional
+        Weights of the positive and of the negative nodes, each normalised here; equal by default.
+    dimension_factor : int
+        Coordinates of the feature over d.
+    name : str
+        What the law is called.
+
+    Returns
+    -------
+    Law
     """
     pi = real_number("prevalence", prevalence, 0.0, 1.0, open_low=True, open_high=True)
     rows = [_check_samples("positive", positive), _check_samples("negative", negative)]
@@ -120,19 +185,20 @@ def law_from_nodes(
     for w, r in zip(weights, rows):
         w = np.asarray(w, dtype=float)
         if w.shape != (len(r),) or (w < 0).any() or not np.isfinite(w).all() or w.sum() <= 0:
-            raise ValueError("weights must be non-negative, one a node, with a positive sum in each class")
-        offset = (0.5 + 0.6180339887498949 * np.arange(len(r))) % 1.0
+            raise ValueError("weights must be non-negative, one per node, with a positive sum in each class")
+        offset = (0.5 + 0.6180339887498949 * np.arange(len(r))) % 1.0  # the golden ratio spreads shifts evenly
         T, S, kappa = r.T[:, None]
         columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), (w / w.sum())[None], offset[None]))
-    population = Population(columns[0], columns[1], pi)
-    return Law(lambda _: population, pi, name=name, dimension_factor=dimension_factor)
+    return _fixed(Population(columns[0], columns[1], pi), name, dimension_factor)
+
+
+def _numbers(task: Task) -> tuple[int, int, float, float]:
+    return task.length, task.sparsity, task.strength, task.prevalence
 
 
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
-    population = gaussian_population(pi, theta * R / L, 0.0, L**-0.5, L**-0.5)
-    return Law(lambda _: population, pi, name="pooled")
+    return _fixed(pooled_population(*_numbers(task)), "pooled")
 
 
 def vectorized_law(task: Task) -> Law:
@@ -141,9 +207,7 @@ def vectorized_law(task: Task) -> Law:
         raise ValueError(
             f"the vectorized theory needs uniform positions (its symmetry), got {task.positions.kind!r}; simulate instead"
         )
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
-    population = gaussian_population(pi, theta * R / L**0.5, 0.0, 1.0, 1.0)
-    return Law(lambda _: population, pi, name="vectorized", dimension_factor=L)
+    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length)
 
 
 def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
@@ -151,27 +215,52 @@ def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
 
 
 def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
-    """Softmax attention with a query of cosine gamma and inverse temperature k = beta ||q|| (`sharpness`).
+    """Softmax attention with a given query.
 
-    Exact (one entry a class) where the weights do not depend on the tokens: k = 0, or L = 1.
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    cosine : float
+        gamma, the query's cosine with the signal.
+    sharpness : float
+        k = beta ||q||, the inverse temperature.
+
+    Returns
+    -------
+    Law
+        Exact (one entry per class) where the weights do not depend on the tokens: k = 0, or L = 1.
     """
     gamma, k = _check_query(cosine, sharpness)
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
-    parameters = {"cosine": gamma, "sharpness": k}
-    if k == 0 or L == 1:
-        population = gaussian_population(
-            pi, gamma * theta * R / L, theta * (1 - gamma**2) ** 0.5 * R / L, L**-0.5, L**-0.5
-        )
-        return Law(lambda _: population, pi, name="attention", parameters=parameters)
-    make = lambda points: softmax_population(token_draws(L, R, points), pi, theta, gamma, k)  # noqa: E731
-    return Law(make, pi, FIRST_POINTS, "attention", parameters)
+    if k == 0 or task.length == 1:
+        return _fixed(uniform_attention_population(*_numbers(task), gamma), "attention", cosine=gamma, sharpness=k)
+    make = partial(_attended, (*_numbers(task), gamma, k))
+    return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k})
 
 
 def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sigmoid") -> Law:
-    """Elementwise attention, f = (1/L) sum_l sigma(k t_l) x_l, with a query of cosine gamma and k = beta ||q||."""
+    """Elementwise attention, f = (1/L) sum_l sigma(k t_l) x_l, with a given query.
+
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    cosine : float
+        gamma, the query's cosine with the signal.
+    sharpness : float
+        k = beta ||q||.
+    activation : str or callable
+        sigma, by its name or as a function of an array.
+
+    Returns
+    -------
+    Law
+    """
     gamma, k = _check_query(cosine, sharpness)
-    sigma = get_activation(activation)
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
-    make = lambda points: elementwise_population(sigma, L, token_draws(L, R, points), pi, theta, gamma, k)  # noqa: E731
+    make = partial(_attended, (*_numbers(task), gamma, k, get_activation(activation)))
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
-    return Law(make, pi, FIRST_POINTS, "elementwise", parameters)
+    return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters)
+
+
+def _attended(given: tuple, points: int) -> Population:
+    return attended_population(*given, points=points)

@@ -1,6 +1,6 @@
 """How a law of (y, T, S, kappa) is held: weighted entries, in independent replicates for error bars.
 
-T may still have a Gaussian spread tau inside an entry, which makes the pooled and vectorized laws exact with one entry a
+T may still have a Gaussian spread tau inside an entry, which makes the pooled and vectorized laws exact with one entry per
 class. A `Population` keeps the classes apart, for averages; `Nodes` join them, for the fixed point.
 """
 
@@ -15,13 +15,22 @@ from .._core.arrays import namespace
 
 
 class ClassColumns(NamedTuple):
-    """Values of one class, arrays (replicates, entries); weights sum to 1 in each replicate.
+    """Values of one class, arrays (replicates, entries).
 
-    T      coordinate of the feature along the query's direction
-    S      coordinate along u, the part of the signal's direction orthogonal to the query
-    kappa  size of the isotropic rest
-    tau    Gaussian spread that T still has inside an entry (zero for drawn entries)
-    offset in (0, 1): shift of the quadrature over the readout noise at the entry
+    Attributes
+    ----------
+    T : array
+        Coordinate of the feature along the query's direction.
+    S : array
+        Coordinate along u, the part of the signal's direction orthogonal to the query.
+    kappa : array
+        Size of the isotropic rest.
+    tau : array
+        Gaussian spread that T still has inside an entry (zero for drawn entries).
+    weight : array
+        Weights of the entries; they sum to 1 in each replicate.
+    offset : array
+        In (0, 1): shift of the quadrature over the readout noise at the entry.
     """
 
     T: Any
@@ -33,6 +42,7 @@ class ClassColumns(NamedTuple):
 
     @property
     def replicates(self) -> int:
+        """Number of independent replicates."""
         return self.T.shape[0]
 
     def average(self, values) -> Any:
@@ -42,7 +52,15 @@ class ClassColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The law of (T, S, kappa) given the class, and the prevalence pi = P(y = +1)."""
+    """The law of (T, S, kappa) given the class.
+
+    Attributes
+    ----------
+    positive, negative : ClassColumns
+        The entries of each class.
+    prevalence : float
+        pi = P(y = +1).
+    """
 
     positive: ClassColumns
     negative: ClassColumns
@@ -50,6 +68,7 @@ class Population:
 
     @property
     def replicates(self) -> int:
+        """Number of independent replicates."""
         return self.positive.replicates
 
     def classes(self) -> tuple[tuple[float, Any, ClassColumns], ...]:
@@ -59,7 +78,17 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Both classes together: arrays (replicates, nodes); weights sum to 1 in each replicate."""
+    """Both classes together, arrays (replicates, nodes).
+
+    Attributes
+    ----------
+    y : array
+        The label, -1 or +1.
+    T, S, kappa, tau, offset : array
+        As in `ClassColumns`.
+    weight : array
+        Class probability times the entry's weight; they sum to 1 in each replicate.
+    """
 
     y: Any
     T: Any
@@ -70,6 +99,7 @@ class Nodes:
     offset: Any
 
     def leaves(self) -> tuple:
+        """The arrays, in the order of the fields."""
         return (self.y, self.T, self.S, self.kappa, self.tau, self.weight, self.offset)
 
 
@@ -77,7 +107,7 @@ jax.tree_util.register_pytree_node(Nodes, lambda n: (n.leaves(), None), lambda _
 
 
 def nodes_of(population: Population) -> Nodes:
-    """The population's entries as nodes of the fixed point, weights times class probabilities."""
+    """The population's entries as nodes of the fixed point, weights times class probabilities (NumPy or JAX arrays)."""
     xp = namespace(population.positive.T, population.prevalence)
     parts: list[list[Any]] = [[] for _ in Nodes.__dataclass_fields__]
     for label, probability, columns in population.classes():
@@ -88,7 +118,22 @@ def nodes_of(population: Population) -> Nodes:
 
 
 def gaussian_population(prevalence, mean_positive, S_positive, kappa: float, tau: float) -> Population:
-    """One exact entry a class: T = mean_positive 1{y=+1} + tau g, S = S_positive 1{y=+1}, the same kappa for both."""
+    """One exact entry per class: T = mean_positive 1{y=+1} + tau g, S = S_positive 1{y=+1}, the same kappa for both.
+
+    Parameters
+    ----------
+    prevalence : float
+        pi.
+    mean_positive, S_positive : float
+        Mean of T, and S, of a positive bag; differentiable when JAX numbers.
+    kappa, tau : float
+        Size of the isotropic rest, and deviation of T.
+
+    Returns
+    -------
+    Population
+        One replicate: averages over it are exact.
+    """
     xp = namespace(prevalence, mean_positive, S_positive)
 
     def columns(T, S) -> ClassColumns:

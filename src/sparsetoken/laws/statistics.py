@@ -1,92 +1,209 @@
-"""From drawn tokens to a population of (T, S, kappa), for softmax and elementwise attention.
+"""From the tokens' coordinates along the query to (T, S, kappa), for softmax and elementwise attention.
 
 With t_l the tokens' coordinates along the query (shifted by gamma theta on the signal tokens when y = +1) and p_l the
 attention weights,
 
-    T = sum_l p_l t_l,   S = theta sqrt(1 - gamma^2) sum_{signal l} p_l,   kappa^2 = sum_l p_l^2.
+    T = sum_l p_l t_l,   S = theta sqrt(1 - gamma^2) sum_{signal l} p_l,   kappa^2 = sum_l p_l^2,
 
-The formulas run on NumPy numbers or, for derivatives, on JAX ones: `xp` follows from theta, gamma and k.
+with p = softmax(k t), or p_l = sigma(k t_l)/L elementwise. Everything needed of a bag is three sums over its tokens, of w,
+w t and w^2 for weights w not yet normalised; the theory adds the sums over tokens that it does not draw one by one.
+
+The formulas run on NumPy or JAX numbers, whichever the arguments are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .._core.arrays import namespace
-from .draws import TokenDraws, truncated_normal_rule
+from .draws import TokenDraws, TokenGroup, truncated_normal_rule
 from .nodes import ClassColumns, Population
 
+# A bag whose activations all vanish has the feature zero. The floor, far below any kappa L that occurs otherwise, keeps it
+# a valid node: the fixed point divides by kappa.
 KAPPA_FLOOR = 1e-6
+# Added to the bulk's correlation matrix before its Cholesky factor, for statistics that are collinear (k = 0).
+_COLLINEAR = 1e-12
+
+Activation = Callable[[Any], Any]
 
 
-def softmax_population(draws: TokenDraws, pi, theta, gamma, k) -> Population:
-    """p = softmax(k t). Weights are computed relative to the bag's largest token, so that no exponential overflows."""
-    xp = namespace(pi, theta, gamma, k)
-    noise = xp.where(xp.isfinite(draws.noise), draws.noise, 0.0)
-    absent = xp.where(xp.isfinite(draws.noise), 0.0, -np.inf)
-    out_of_line = xp.sqrt(xp.maximum(1.0 - gamma**2, 0.0))
+class TokenSums(NamedTuple):
+    """Sums over tokens of weights w that are not normalised yet: of w, of w t and of w^2."""
+
+    weight: Any
+    first: Any
+    square: Any
+
+    def plus(self, other: TokenSums) -> TokenSums:
+        """Sums over both sets of tokens."""
+        return TokenSums(*(a + b for a, b in zip(self, other)))
+
+
+def bag_statistics(
+    t: Any, signal: Any, strength: Any, cosine: Any, sharpness: Any, activation: Activation | None = None
+) -> tuple[Any, Any, Any]:
+    """(T, S, kappa) of bags given all their tokens.
+
+    Parameters
+    ----------
+    t : array (..., L)
+        The tokens' coordinates along the query, the signal's part included.
+    signal : array broadcastable to t, or slice
+        1 (or True) where a token carries the signal, 0 elsewhere; a slice picks the signal tokens of the last axis.
+    strength, cosine : float
+        theta, and gamma, the query's cosine with the signal.
+    sharpness : float
+        k = beta ||q||, the inverse temperature.
+    activation : callable, optional
+        sigma of elementwise attention; softmax without one.
+
+    Returns
+    -------
+    tuple of arrays (...)
+        T, S and kappa.
+    """
+    xp = namespace(t, signal, strength, cosine, sharpness)
+    weigh = _weighing(sharpness, activation, xp)
+    top = t.max(axis=-1) if activation is None else None
+    w = weigh(t, _column(top))
+    total = _sums(w, t, xp)
+    marked = w[..., signal].sum(-1) if isinstance(signal, slice) else (w * signal).sum(-1)
+    return _normalised(total, marked, _across(strength, cosine, xp), _scale(total, t.shape[-1], activation), xp)
+
+
+def drawn_population(
+    draws: TokenDraws, length: int, prevalence, strength, cosine, sharpness, activation: Activation | None = None
+) -> Population:
+    """The population of (T, S, kappa) of drawn bags, both classes on the same tokens.
+
+    Parameters
+    ----------
+    draws : TokenDraws
+        The tokens' coordinates without the signal.
+    length : int
+        L.
+    prevalence, strength, cosine, sharpness : float
+        pi, theta, gamma and k; differentiable when JAX numbers.
+    activation : callable, optional
+        sigma of elementwise attention; softmax without one.
+
+    Returns
+    -------
+    Population
+        Equally weighted draws.
+    """
+    xp = namespace(prevalence, strength, cosine, sharpness)
+    weigh = _weighing(sharpness, activation, xp)
+    across = _across(strength, cosine, xp)
     columns = []
-    for y, shift in ((1.0, gamma * theta), (-1.0, 0.0)):
-        signal = xp.asarray(draws.signal + shift)
-        top = signal.max(axis=-1)
-        if noise.shape[-1]:
-            top = xp.maximum(top, (noise + absent).max(axis=-1))
-        if draws.has_bulk:
-            top = xp.maximum(top, draws.ceiling)
-        e_signal = xp.exp(k * (signal - top[..., None]))
-        e_noise = xp.exp(k * (noise - top[..., None]) + absent)
-        A0 = e_signal.sum(-1) + e_noise.sum(-1)
-        A1 = (e_signal * signal).sum(-1) + (e_noise * noise).sum(-1)
-        A2 = (e_signal**2).sum(-1) + (e_noise**2).sum(-1)
-        if draws.has_bulk:
-            t, weights = truncated_normal_rule(draws.ceiling)
-            e = xp.exp(k * (t - draws.ceiling))
-            sums = bulk_sums(xp.stack([e, t * e, e * e]), weights, draws, xp)
-            drop = xp.exp(k * (draws.ceiling - top))
-            A0 = A0 + drop * xp.maximum(sums[..., 0], 0.0)
-            A1 = A1 + drop * sums[..., 1]
-            A2 = A2 + drop**2 * xp.maximum(sums[..., 2], 0.0)
-        S = theta * out_of_line * e_signal.sum(-1) / A0 if y > 0 else xp.zeros_like(A0)
-        columns.append(_drawn(draws, A1 / A0, S, xp.sqrt(A2) / A0))
-    return Population(columns[0], columns[1], pi)
-
-
-def elementwise_population(activation, length: int, draws: TokenDraws, pi, theta, gamma, k) -> Population:
-    """p_l = sigma(k t_l)/L."""
-    xp = namespace(pi, theta, gamma, k)
-    present = xp.isfinite(draws.noise)
-    noise = xp.where(present, draws.noise, 0.0)
-    out_of_line = xp.sqrt(xp.maximum(1.0 - gamma**2, 0.0))
-    p_noise = xp.where(present, activation(k * noise), 0.0)
-    N1, N2 = (p_noise * noise).sum(-1), (p_noise**2).sum(-1)
-    if draws.has_bulk:
-        t, weights = truncated_normal_rule(draws.ceiling)
-        p = activation(k * xp.asarray(t))
-        sums = bulk_sums(xp.stack([p * t, p * p]), weights, draws, xp)
-        N1, N2 = N1 + sums[..., 0], N2 + xp.maximum(sums[..., 1], 0.0)
-    columns = []
-    for y, shift in ((1.0, gamma * theta), (-1.0, 0.0)):
-        signal = xp.asarray(draws.signal + shift)
-        p_signal = activation(k * signal)
-        T = (N1 + (p_signal * signal).sum(-1)) / length
-        S = theta * out_of_line * p_signal.sum(-1) / length if y > 0 else xp.zeros_like(T)
-        # A bag whose activations all vanish has the feature zero; a floor on kappa keeps it a valid node.
-        kappa = xp.sqrt(xp.maximum(N2 + (p_signal**2).sum(-1), KAPPA_FLOOR**2)) / length
+    for label, shift in ((1.0, cosine * strength), (-1.0, 0.0)):
+        groups = ((draws.signals, shift), (draws.others, 0.0))
+        # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
+        top = _largest(groups, xp) if activation is None else None
+        marked, rest = (_group_sums(group, shift, weigh, top, xp) for group, shift in groups)
+        total = marked.plus(rest)
+        if activation is not None:
+            total = total._replace(square=xp.maximum(total.square, KAPPA_FLOOR**2))
+        scale = _scale(total, length, activation)
+        T, S, kappa = _normalised(total, marked.weight, across if label > 0 else 0.0 * across, scale, xp)
         columns.append(_drawn(draws, T, S, kappa))
-    return Population(columns[0], columns[1], pi)
+    return Population(columns[0], columns[1], prevalence)
 
 
-def bulk_sums(values, weights, draws: TokenDraws, xp):
-    """Sums of m statistics over each draw's bulk tokens, (B, P, m): Gaussian with their exact mean and covariance."""
+def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
+    """Sums of statistics over each draw's bulk tokens: Gaussian with their exact mean and covariance.
+
+    Parameters
+    ----------
+    values : array (m, nodes)
+        m <= 3 statistics of a token at the nodes of a quadrature rule.
+    weights : array (nodes,)
+        The rule's weights, which sum to 1.
+    group : TokenGroup or TokenDraws
+        Gives the numbers of bulk tokens and the standard normals (of the noise tokens, for `TokenDraws`).
+    xp : module
+        numpy or jax.numpy.
+
+    Returns
+    -------
+    array (replicates, points, m)
+    """
     mean = values @ weights
     centred = values - mean[:, None]
     covariance = (centred * weights) @ centred.T
     # Scaled to unit diagonal, the factor stays stable when the statistics are nearly collinear.
     size = xp.sqrt(xp.diagonal(covariance)) + 1e-150
     m = len(mean)
-    factor = xp.linalg.cholesky(covariance / size[:, None] / size[None, :] + 1e-12 * np.eye(m))
-    count = draws.bulk[..., None]
-    return count * mean + xp.sqrt(count) * (draws.normals[..., :m] @ factor.T) * size
+    factor = xp.linalg.cholesky(covariance / size[:, None] / size[None, :] + _COLLINEAR * np.eye(m))
+    count = group.bulk[..., None]
+    return count * mean + xp.sqrt(count) * (group.normals[..., :m] @ factor.T) * size
+
+
+def _weighing(k, activation: Activation | None, xp) -> Callable[[Any, Any], Any]:
+    """(t, reference) -> weights that are not normalised: exp(k (t - reference)), or sigma(k t)."""
+    if activation is None:
+        return lambda t, reference: xp.exp(k * (t - reference))
+    return lambda t, reference: activation(k * xp.asarray(t))
+
+
+def _column(values):
+    return None if values is None else values[..., None]
+
+
+def _sums(w, t, xp) -> TokenSums:
+    dot = lambda a, b: xp.einsum("...l,...l->...", a, b)  # noqa: E731
+    return TokenSums(w.sum(-1), dot(w, t), dot(w, w))
+
+
+def _largest(groups, xp):
+    """The largest token of each bag, or the ceiling of a bulk where that is higher."""
+    tops = []
+    for group, shift in groups:
+        if group.tokens.shape[-1]:
+            tops.append(xp.asarray(group.tokens).max(axis=-1) + shift)
+        if group.has_bulk:
+            tops.append(group.ceiling + shift)
+    top = tops[0]
+    for other in tops[1:]:
+        top = xp.maximum(top, other)
+    return top
+
+
+def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
+    """Sums over a group's tokens, each `shift` higher than drawn."""
+    t = group.tokens + shift
+    if not group.has_bulk:
+        return _sums(weigh(t, _column(top)), t, xp)
+    present = xp.isfinite(group.tokens)
+    t = xp.where(present, t, 0.0 if top is None else _column(top))
+    explicit = _sums(xp.where(present, weigh(t, _column(top)), 0.0), t, xp)
+    nodes, weights = truncated_normal_rule(group.ceiling)
+    # In softmax the bulk is weighed relative to its own ceiling first: the factor `drop` leads to the bag's largest token.
+    w = weigh(nodes + shift, group.ceiling + shift)
+    sums = bulk_sums(xp.stack([w, (nodes + shift) * w, w * w]), weights, group, xp)
+    weight, first, square = sums[..., 0], sums[..., 1], xp.maximum(sums[..., 2], 0.0)
+    if top is not None:
+        drop = weigh(group.ceiling + shift, top)
+        weight, first, square = drop * xp.maximum(weight, 0.0), drop * first, drop**2 * square
+    return explicit.plus(TokenSums(weight, first, square))
+
+
+def _across(strength, cosine, xp):
+    """theta sqrt(1 - gamma^2), the signal's strength orthogonal to the query."""
+    return strength * xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
+
+
+def _scale(total: TokenSums, length: int, activation: Activation | None):
+    """What divides the weights: their sum in softmax, L elementwise."""
+    return total.weight if activation is None else length
+
+
+def _normalised(total: TokenSums, marked, across, scale, xp) -> tuple[Any, Any, Any]:
+    return total.first / scale, across * marked / scale, xp.sqrt(total.square) / scale
 
 
 def _drawn(draws: TokenDraws, T, S, kappa) -> ClassColumns:

@@ -112,7 +112,7 @@ class Criterion:
         if self.kind == "auc":
             return Measured(1.0 - result.auc, result.errors["auc"])
         population, _ = result.law.at(result.points)
-        scores = [(*score_law(result.start, c), c.weight) for c in (population.positive, population.negative)]
+        scores = [(*score_law(result.fixed_point, c), c.weight) for c in (population.positive, population.negative)]
         each = self._of_mixtures(scores[0], scores[1], population.prevalence)
         scatter = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0
         # The scatter is that at the common fixed point; the fixed point's own error is taken from the trained threshold.

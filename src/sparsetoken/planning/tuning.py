@@ -24,7 +24,17 @@ from scipy.special import expit, logit
 
 from ..losses import Loss
 from ..task import Task
-from ..theory import ConvergenceError, ErmResult, Law, alignment, attention_law, erm, pooled_law, vectorized_law
+from ..theory import (
+    ConvergenceError,
+    ErmResult,
+    Law,
+    WarmStart,
+    alignment,
+    attention_law,
+    erm,
+    pooled_law,
+    vectorized_law,
+)
 from ..training import Training
 from .criterion import Criterion, Measured
 
@@ -57,7 +67,7 @@ class Settings:
     point: tuple[float, ...] = ()
     evaluations: int = 0
     failures: int = 0
-    start: np.ndarray | None = field(default=None, repr=False, compare=False)
+    start: WarmStart | None = field(default=None, repr=False, compare=False)
 
     @property
     def loss(self) -> float:
@@ -102,11 +112,11 @@ class _Search:
         law = _fixed(attention_law(self.task, gamma, k))
         self.evaluations += 1
         try:
-            result = erm(law, training.alpha1, training.ridge, self.loss, accuracy=1.0, start=self.start)
+            result = erm(law, training.alpha1, training.ridge, self.loss, accuracy=1.0, warm_start=self.start)
         except ConvergenceError:
             self.failures += 1
             return 2 * self.criterion.chance(self.task)
-        self.start = result.start
+        self.start = WarmStart(result.fixed_point)
         return max(self.criterion.of_readout(result).loss, 1e-12)
 
     def training(self, z: Iterable[float]) -> tuple[Training, float, float]:
@@ -172,8 +182,8 @@ def tune_linear(model: str, task: Task, alpha: float, criterion: Criterion, loss
     memory: dict[str, Any] = {"start": None, "count": 0}
 
     def solve(log_ridge: float) -> ErmResult:
-        result = erm(law, alpha, math.exp(log_ridge), loss, start=memory["start"])
-        memory["start"], memory["count"] = result.start, memory["count"] + 1
+        result = erm(law, alpha, math.exp(log_ridge), loss, warm_start=memory["start"])
+        memory["start"], memory["count"] = WarmStart(result.fixed_point), memory["count"] + 1
         return result
 
     value = lambda log_ridge: criterion.of_readout(solve(log_ridge)).loss  # noqa: E731

@@ -4,13 +4,13 @@ from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_
 from .alignment import Alignment, alignment
 from .bayes import BayesLimit, bayes_limit
 from .capacity import Capacity, capacity
+from .continuation import WarmStart
 from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .known_signal import Oracle, oracle, strength_needed
-from .margins import margin_densities
-from .sweep import erm_sweep, forecast_grid
+from .sweep import erm_sweep, forecast_grid, sweep
 
 __all__ = [
     "AccuracyError",
@@ -23,6 +23,7 @@ __all__ = [
     "Gradient",
     "Law",
     "Oracle",
+    "WarmStart",
     "alignment",
     "attention_law",
     "bayes_limit",
@@ -35,9 +36,9 @@ __all__ = [
     "gradient",
     "law_from_nodes",
     "law_from_samples",
-    "margin_densities",
     "oracle",
     "pooled_law",
     "strength_needed",
+    "sweep",
     "vectorized_law",
 ]

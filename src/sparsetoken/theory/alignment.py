@@ -66,28 +66,35 @@ def alignment_formulas(loss: Loss, L, R, theta, pi, alpha0, eta_w, eta_b, eta_q,
     zero = 0.0 * xp.asarray(theta, dtype=float)
     c_positive, c_negative = loss.slope(zero, 1.0), loss.slope(zero, -1.0)
     Ec2 = pi * c_positive**2 + (1 - pi) * c_negative**2
-    a = -eta_w * pi * c_positive * theta * R / L
-    s2 = eta_w**2 * Ec2 / (alpha0 * L)
-    norm2 = a**2 + s2
+    # w1, C and sqrt(Q) are proportional to eta_w up to what the fields do with it. With eta_w taken out, the query's
+    # direction and the derivatives of everything have their limits at eta_w = 0.
+    a1 = -pi * c_positive * theta * R / L
+    s2 = Ec2 / (alpha0 * L)
+    norm = xp.sqrt(a1**2 + s2)
     b1 = -eta_b * (pi * c_positive + (1 - pi) * c_negative)
     pull = eta_w / (alpha0 * L)  # each sample's own weight in w1
-    spread = xp.sqrt(norm2 / L)
     h_plus, h, hh_plus, hh = _field_moments(
-        loss, pi, a * theta * R / L - pull * c_positive + b1, -pull * c_negative + b1, spread
+        loss,
+        pi,
+        eta_w * a1 * theta * R / L - pull * c_positive + b1,
+        -pull * c_negative + b1,
+        eta_w * norm / L**0.5,
     )
     rr = R * (1 - R / L)
     condition = pi * h_plus * theta**2 * rr + (L - 1) * h
-    C = condition * a
-    Q = ((L - 1) * h) ** 2 * s2 + ((L - 1) * norm2 * hh + pi * hh_plus * theta**2 * a**2 * rr) / alpha0
-    scale = eta_q * beta / L
-    size = xp.sqrt(C**2 + Q)
+    C = condition * a1
+    Q = ((L - 1) * h) ** 2 * s2 + ((L - 1) * norm**2 * hh + pi * hh_plus * theta**2 * a1**2 * rr) / alpha0
+    scale = eta_w * eta_q * beta / L
+    square = C**2 + Q
+    learns = square > 0  # not at L = 1: one token has nothing to attend to
+    size = xp.where(learns, xp.sqrt(xp.where(learns, square, 1.0)), 0.0)
     return {
-        "a": a,
-        "norm_w": xp.sqrt(norm2),
+        "a": eta_w * a1,
+        "norm_w": eta_w * norm,
         "bias": b1,
         "overlap_q": -scale * C,
         "norm_q": scale * size,
-        "cos_q": -C / xp.where(size > 0, size, 1.0),
+        "cos_q": -C / xp.where(learns, size, 1.0),
         "condition": condition,
     }
 

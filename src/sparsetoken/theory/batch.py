@@ -23,50 +23,34 @@ from ..jax_losses import traceable
 from ..laws.draws import TokenDraws, token_draws
 from ..laws.law import attention_law
 from ..laws.nodes import Nodes, nodes_of
-from ..laws.statistics import softmax_population
+from ..laws.populations import attended_population
 from ..losses import Loss, get_loss
 from ..task import Task
-from .equations import STRATA, TOLERANCE, field_of_nodes, newton
+from .continuation import ON_THE_WAY, first_guess
+from .equations import STRATA, TOLERANCE, field_of_nodes
 from .erm import erm
+from .newton import newton_traced
 
 FIELDS = ("strength", "prevalence", "cosine", "sharpness", "alpha", "ridge")
 RESULTS = ("test_error", "standard_error", "train_loss", "norm_w", "bias", "m_q", "m_u", "nu", "V", "residual")
-_STEPS_A_DECADE = 1.2  # of the ridge on the way down
+_STEPS_PER_DECADE = 1.2  # of the ridge on the way down: points in lockstep cannot lengthen their steps one by one
 _COARSE = 4, 2  # the way down sees one in so many replicates, and one in so many draws of each
-_CHUNK = {"cpu": 8, "gpu": 1024}
+_CHUNK = {"cpu": 8, "gpu": 1024}  # points side by side: what stays in a processor's cache, what fills a GPU
 
 
-def _guess(loss: Loss, alpha, ridge, nodes: Nodes):
-    """The start of `erm.first_guess`, traceable: w nearly zero, bias by bisection."""
-    weight = nodes.weight / nodes.T.shape[-2]
-    positive = jnp.where(nodes.y > 0, weight, 0.0).sum()
-    mean = lambda f, b: positive * f(b, 1.0) + (1 - positive) * f(b, -1.0)  # noqa: E731
-
-    def halve(_, bounds):
-        low, high = bounds
-        b = 0.5 * (low + high)
-        below = mean(loss.slope, b) < 0
-        return jnp.where(below, b, low), jnp.where(below, high, b)
-
-    b = jax.lax.fori_loop(0, 60, halve, (jnp.asarray(-20.0), jnp.asarray(20.0)))[0]
-    kappa2 = (weight * nodes.kappa**2).sum()
-    V = 1.0 / (alpha * (ridge + kappa2 * jnp.maximum(mean(loss.curvature, b), 1e-3)))
-    nu2 = alpha * V**2 * kappa2 * jnp.maximum(mean(lambda z, y: loss.slope(z, y) ** 2, b), 1e-6)
-    return jnp.stack([0.0 * b, 0.0 * b, 0.5 * jnp.log(nu2), b, jnp.log(V)])
-
-
-def _solve_point(loss: Loss, draws: TokenDraws, steps, theta, pi, gamma, k, alpha, ridge):
+def _solve_point(loss: Loss, L: int, R: int, draws: TokenDraws, steps, theta, pi, gamma, k, alpha, ridge):
+    """`RESULTS` of one point: the walk down on a part of the draws, the last solve on all of them."""
     every, of_each = _COARSE
     few = jax.tree.map(lambda a: a[::every, : a.shape[1] // of_each], draws)
-    coarse, nodes = (nodes_of(softmax_population(some, pi, theta, gamma, k)) for some in (few, draws))
+    coarse, nodes = (nodes_of(attended_population(L, R, theta, pi, gamma, k, draws=some)) for some in (few, draws))
     first = jnp.maximum(ridge, 1.0)
 
     def lower(step, x):
         here = first * (ridge / first) ** (step / steps)
-        return newton(loss, STRATA, x, alpha, here, coarse, 1e-3).x
+        return newton_traced(loss, STRATA, x, alpha, here, coarse, ON_THE_WAY).x
 
-    start = jax.lax.fori_loop(0, steps + 1, lower, _guess(loss, alpha, first, coarse))
-    solution = newton(loss, STRATA, start, alpha, ridge, nodes)
+    start = jax.lax.fori_loop(0, steps + 1, lower, first_guess(loss, alpha, first, coarse))
+    solution = newton_traced(loss, STRATA, start, alpha, ridge, nodes)
     replicates = nodes.T.shape[-2]
     shift = -jnp.linalg.solve(solution.J[:5], solution.replicate_F.T).T
 
@@ -85,9 +69,9 @@ def _solve_point(loss: Loss, draws: TokenDraws, steps, theta, pi, gamma, k, alph
     return jnp.stack([*values, jnp.abs(solution.F).max()])
 
 
-@partial(jax.jit, static_argnums=0)
-def _solve_chunk(loss: Loss, draws: TokenDraws, steps, table):
-    return jax.vmap(lambda row: _solve_point(loss, draws, steps, *row))(table)
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _solve_chunk(loss: Loss, L: int, R: int, draws: TokenDraws, steps, table):
+    return jax.vmap(lambda row: _solve_point(loss, L, R, draws, steps, *row))(table)
 
 
 @in_double_precision
@@ -108,9 +92,34 @@ def erm_batch(
 ) -> dict[str, np.ndarray]:
     """`erm` of attention laws at many points: arrays (broadcast against each other) in, arrays out.
 
-    Objective at each point: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. L and R are the task's; strength
-    and prevalence default to its own. `points` draws a replicate fix the accuracy, reported as `standard_error` of the test
-    error (256: about 3e-4; 2048: 4e-5). Results do not depend on the chunk or, beyond rounding, on the device.
+    Objective at each point: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised, n = alpha d.
+
+    Parameters
+    ----------
+    task : Task
+        Gives L and R, and the strength and prevalence where those are not given.
+    strength, prevalence : array, optional
+        theta and pi.
+    cosine, sharpness : array
+        The query's cosine gamma with the signal, and k = beta ||q||.
+    alpha, ridge : array
+        n/d and lambda.
+    loss : str or Loss
+        l, by its name or as an object.
+    points : int
+        Draws per replicate; they fix the accuracy, reported as `standard_error` of the test error (256: about 3e-4; 2048:
+        4e-5).
+    device : str
+        "auto", "cpu" or "gpu".
+    chunk : int, optional
+        Points solved side by side. Results do not depend on it or, beyond rounding, on the device.
+    progress : callable, optional
+        Called with (done, total).
+
+    Returns
+    -------
+    dict of arrays
+        Named as in `RESULTS`, in the shape of the given arrays.
     """
     function = traceable(get_loss(loss))
     whole_number("points", points, 16)
@@ -124,15 +133,16 @@ def erm_batch(
     where = pick_device(device)
     size = chunk or _CHUNK["cpu" if where.platform == "cpu" else "gpu"]
     size = max(1, min(size, len(table)))
-    draws = jax.device_put(token_draws(task.length, task.sparsity, points), where)
+    draws = jax.device_put(token_draws(task.length, task.sparsity, points, ordered=True), where)
+    shared = (task.length, task.sparsity, draws)
     order = np.argsort(table[:, FIELDS.index("ridge")], kind="stable")
     out = np.empty((len(table), len(RESULTS)))
     for begin in range(0, len(table), size):
         chosen = order[begin : begin + size]
         part = table[np.resize(chosen, size)]  # one shape, one compilation
         decades = -np.log10(min(1.0, part[:, FIELDS.index("ridge")].min()))
-        steps = max(1, round(_STEPS_A_DECADE * decades))
-        out[chosen] = np.asarray(_solve_chunk(function, draws, steps, jax.device_put(part, where)))[: len(chosen)]
+        steps = max(1, round(_STEPS_PER_DECADE * decades))
+        out[chosen] = np.asarray(_solve_chunk(function, *shared, steps, jax.device_put(part, where)))[: len(chosen)]
         if progress is not None:
             progress(min(begin + size, len(table)), len(table))
     for i in np.flatnonzero(~(out[:, -1] <= TOLERANCE)):

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._core.validation import real_number
-from ..laws.law import MAXIMUM_POINTS, Law
+from ..laws.law import Law
 from ..laws.nodes import Population
-from .erm import refined
 from .errors import ConvergenceError
 
 
@@ -131,9 +130,10 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         p, value, residual = _minimise(population, p)
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error.
         relative = float(np.std(value, ddof=1) / np.sqrt(len(value)) / value.mean()) if len(value) > 1 else 0.0
-        if relative <= accuracy or not law.refinable or points >= MAXIMUM_POINTS:
+        finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
+        if finer is None:
             break
-        points = refined(points, relative / accuracy, law)
+        points = finer
     alpha = float(law.dimension_factor / value.mean())
     m_q, m_u, bias = map(float, p)
     return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)

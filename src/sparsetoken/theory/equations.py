@@ -1,4 +1,4 @@
-"""The fixed point of ridge-regularised convex ERM on a law of (T, S, kappa), and Newton's method for it.
+"""The equations of the fixed point of ridge-regularised convex ERM on a law of (T, S, kappa): residual and Jacobian.
 
 Objective at finite size: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, alpha = n/dimension.
 Unknowns x = (m_q, m_u, log nu, b, log V): overlaps of w with qhat and u, norm of the rest, bias, and the step V of the prox.
@@ -13,6 +13,9 @@ With h = m_q T + m_u S + b + kappa sqrt(m_u^2 + nu^2) G and r the prox of h, r +
 Inside a node h is Gaussian with mean m and deviation s, so by Stein's lemma the curvature average of F4 is E[zeta l'(r)]/s
 with zeta the standardised h: only l' is needed, which keeps losses with kinks accurate. The Jacobian is exact, from
 averages of g = l''/(1 + V kappa^2 l'') at the same points.
+
+Two things happen here: averages over the nodes (JAX, the costly part) become the moments of the equations, and the algebra on
+the five unknowns turns moments into F and its Jacobian (`solution_at`; NumPy or JAX, whichever the moments are).
 """
 
 from __future__ import annotations
@@ -32,13 +35,16 @@ from ..losses import Loss
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
 AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
-_HALF_RANGE = 6.5
-_EVALUATIONS = 1 << 17
-STRATA, COARSE_GRID, FINE_GRID = 5, 27, 1601
+MOMENTS = 6  # averages behind the equations; the training loss is the last of them
+STRATA = 5  # equally likely strata of the readout noise at a drawn node
+COARSE_GRID, FINE_GRID = 27, 1601  # points of the trapezoidal rule at the node of a quadrature law
+_HALF_RANGE = 6.5  # of the trapezoidal rule: the normal law has 8e-11 beyond
+_EVALUATIONS = 1 << 17  # nodes times points of the trapezoidal rule, where that lies between the two grids
+_MOVED = 1e-3  # relative distance of h and r from which (h - r)/step is the more accurate form of l'(r)
 
 
 def grid_size(nodes: Nodes) -> int:
-    """Quadrature points over the readout noise at each node.
+    """Number of quadrature points over the readout noise at each node.
 
     Nodes of one replicate are a quadrature rule themselves and get a trapezoidal one, finer the fewer they are. Drawn nodes
     (several replicates) get few equally likely strata, shifted by a random offset at each node: unbiased, and averaged out
@@ -51,9 +57,19 @@ def grid_size(nodes: Nodes) -> int:
 
 
 def quadrature(nodes: Nodes, size: int):
-    """Standard normal points zeta and weights (size, replicates, nodes), shifted by the nodes' offsets.
+    """Standard normal points and their weights over the readout noise, shifted by the nodes' offsets.
 
-    The quadrature comes first in the shape, so that sums over it add long rows.
+    Parameters
+    ----------
+    nodes : Nodes
+        The law's nodes.
+    size : int
+        Points per node, from `grid_size`.
+
+    Returns
+    -------
+    tuple of arrays (size, replicates, nodes)
+        zeta and weights. The quadrature comes first in the shape, so that sums over it add long rows.
     """
     offset = nodes.offset
     xp = namespace(offset)
@@ -69,7 +85,21 @@ def quadrature(nodes: Nodes, size: int):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def prox_averages(loss: Loss, mean, deviation, step, y, zeta, w):
-    """E[l'(r)], E[zeta l'(r)], E[l'(r)^2], E[l(r)] at each node: h = mean + deviation zeta, r its prox with `step`."""
+    """E[l'(r)], E[zeta l'(r)], E[l'(r)^2], E[l(r)] at each node: h = mean + deviation zeta, r its prox with `step`.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    mean, deviation, step, y : array (replicates, nodes)
+        Mean and deviation of h, step V kappa^2 of the prox, label.
+    zeta, w : array (points, replicates, nodes)
+        The quadrature over h.
+
+    Returns
+    -------
+    tuple of arrays (replicates, nodes)
+    """
     slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
     return _averages(w, zeta, slope, loss.value(r, y))
 
@@ -80,7 +110,7 @@ def _prox_on_grid(loss, mean, deviation, step, y, zeta):
     r = loss.prox(h, step, y)
     # l'(r) = (h - r)/step by definition; that form keeps its digits where l' is tiny because the step is huge, the loss's
     # own slope where h - r is tiny.
-    moved = jnp.abs(h - r) > 1e-3 * (jnp.abs(h) + jnp.abs(r))
+    moved = jnp.abs(h - r) > _MOVED * (jnp.abs(h) + jnp.abs(r))
     slope = jnp.where(moved, (h - r) / step, loss.slope(r, y))
     return slope, r, y
 
@@ -108,7 +138,22 @@ def _computed_once(*arrays):
 
 
 def averages_with_slopes(loss: Loss, mean, deviation, step, y, zeta, w):
-    """The four averages of `prox_averages` at each node, and their derivatives in (mean, deviation, step), four triples."""
+    """The four averages of `prox_averages` at each node, and their derivatives in (mean, deviation, step), four triples.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    mean, deviation, step, y : array (replicates, nodes)
+        As in `prox_averages`.
+    zeta, w : array (points, replicates, nodes)
+        The quadrature over h.
+
+    Returns
+    -------
+    tuple
+        Four averages, and four triples of derivatives.
+    """
     slope, r, y = _prox_on_grid(loss, mean, deviation, step, y, zeta)
     curvature = loss.curvature(r, y)
     # dr = (dh - l' dstep)/(1 + step l''), hence dl' = g (dh - l' dstep) with g = l''/(1 + step l'')
@@ -136,8 +181,24 @@ def field_of_nodes(x, nodes: Nodes):
 
 
 def moments(loss: Loss, x, nodes: Nodes, grid):
-    """Averages for each replicate, (replicates, 6):
-    E[T l'], E[S l'], E[l'], E[kappa^2 l''/(1 + V kappa^2 l'')], E[kappa^2 l'^2] of the equations, and E[l(r)]."""
+    """The averages behind the equations, for each replicate.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    x : array (5,)
+        The unknowns.
+    nodes : Nodes
+        The law's nodes.
+    grid : tuple of arrays
+        Their `quadrature`.
+
+    Returns
+    -------
+    array (replicates, 6)
+        E[T l'], E[S l'], E[l'], E[kappa^2 l''/(1 + V kappa^2 l'')], E[kappa^2 l'^2], and E[l(r)].
+    """
     mean, deviation, step = field_of_nodes(x, nodes)
     averages = prox_averages(loss, mean, deviation, step, nodes.y, *grid)
     return _weighted(_moments_at_nodes(averages, x[0], deviation, nodes), nodes)
@@ -161,10 +222,26 @@ def _moments_at_nodes(averages, m_q, deviation, nodes: Nodes):
 
 
 def moments_with_jacobian(loss: Loss, x, nodes: Nodes, grid):
-    """`moments` and the Jacobian (6, 5) of their mean over replicates.
+    """`moments` and the Jacobian of their mean over replicates.
 
     By the chain rule through (mean, deviation, step) of h; written as three matrix products, which is several times
     faster than letting JAX push five tangents through.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    x : array (5,)
+        The unknowns.
+    nodes : Nodes
+        The law's nodes.
+    grid : tuple of arrays
+        Their `quadrature`.
+
+    Returns
+    -------
+    tuple of arrays
+        Moments (replicates, 6), and derivatives (6, 5).
     """
     m_q, m_u, log_nu, _, _ = x
     mean, deviation, step = field_of_nodes(x, nodes)
@@ -184,7 +261,7 @@ def moments_with_jacobian(loss: Loss, x, nodes: Nodes, grid):
             kappa2 * third[i],
             value[i],
         )
-        return jnp.stack([weight * v for v in rows]).reshape(6, -1)
+        return jnp.stack([weight * v for v in rows]).reshape(MOMENTS, -1)
 
     columns = lambda *arrays: jnp.stack([jnp.broadcast_to(a, T.shape) for a in arrays]).reshape(len(arrays), -1).T  # noqa: E731
     by_mean = chain(0) @ columns(T, S, 1.0)
@@ -208,85 +285,114 @@ def moments_with_jacobian(loss: Loss, x, nodes: Nodes, grid):
     return _weighted(per_node, nodes), J
 
 
-def residual_of_moments(x, averages, alpha, ridge):
-    """The scaled residual F of the module's text, from averages (..., 5)."""
+class Solution(NamedTuple):
+    """A point x of the unknowns with all that Newton's method and the error bars need of it.
+
+    Attributes
+    ----------
+    x : array (5,)
+        The unknowns (m_q, m_u, log nu, b, log V).
+    F : array (5,)
+        Scaled residual at x.
+    J : array (6, 5)
+        Derivatives of F and, in the last row, of the training loss.
+    replicate_F : array (replicates, 5)
+        Residual of each replicate by itself at x.
+    replicate_loss : array (replicates,)
+        Training loss E[l(r)] of each replicate at x.
+    iterations : int
+        Evaluations that Newton's method took.
+    """
+
+    x: Any
+    F: Any
+    J: Any
+    replicate_F: Any
+    replicate_loss: Any
+    iterations: Any
+
+    @property
+    def residual(self) -> float:
+        """The largest entry of the scaled residual, which is what convergence is judged by."""
+        return float(np.abs(np.asarray(self.F)).max())
+
+
+def residual(x, averages, alpha, ridge):
+    """The scaled residual F of the module's text.
+
+    Parameters
+    ----------
+    x : array (5,)
+        The unknowns.
+    averages : array (6, ...)
+        The moments of `moments`, one or several sets of them (NumPy or JAX).
+    alpha, ridge : float
+        n/dimension and lambda.
+
+    Returns
+    -------
+    array (5, ...)
+    """
+    xp = namespace(x, averages, alpha, ridge)
     m_q, m_u, log_nu, _, log_V = x
-    V = jnp.exp(log_V)
-    D = jnp.sqrt(averages[..., 4])
-    return jnp.stack(
+    V = xp.exp(log_V)
+    D = xp.sqrt(averages[4])
+    return xp.stack(
         [
-            (ridge * m_q + averages[..., 0]) / D,
-            (m_u / (alpha * V) + averages[..., 1]) / D,
-            averages[..., 2] / D,
-            alpha * V * (ridge + averages[..., 3]) - 1.0,
-            2.0 * log_nu - jnp.log(alpha * averages[..., 4]) - 2.0 * log_V,
-        ],
-        axis=-1,
+            (ridge * m_q + averages[0]) / D,
+            (m_u / (alpha * V) + averages[1]) / D,
+            averages[2] / D,
+            alpha * V * (ridge + averages[3]) - 1.0,
+            2.0 * log_nu - xp.log(alpha * averages[4]) - 2.0 * log_V,
+        ]
     )
 
 
-class Solution(NamedTuple):
-    """Where Newton's method ended: x, the residual F there, its Jacobian, and what error bars need."""
-
-    x: Any
-    F: Any  # (5,) scaled residual at x
-    J: Any  # (6, 5) derivatives of F and, in the last row, of the training loss
-    replicate_F: Any  # (replicates, 5) residual of each replicate by itself at x
-    replicate_loss: Any  # (replicates,) training loss E[l(r)] of each replicate at x
-    iterations: Any
-
-
-def evaluate(loss: Loss, x, alpha, ridge, nodes: Nodes, grid):
-    """F, J and the replicates' own residuals and training losses at x (see `Solution`)."""
-
-    averages, slopes = moments_with_jacobian(loss, x, nodes, grid)
-    pooled = averages.mean(0)
-
-    def equations(x, pooled):
-        return jnp.append(residual_of_moments(x, pooled, alpha, ridge), pooled[5])
-
-    F = equations(x, pooled)[:5]
-    explicit, through = jax.jacfwd(equations, argnums=(0, 1))(x, pooled)
-    each = residual_of_moments(x, averages, alpha, ridge)
-    return Solution(x, F, explicit + through @ slopes, each, averages[:, 5], 0)
-
-
-LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns
+def _residual_derivatives(x, averages, F, alpha, ridge):
+    """Derivatives of F and, as sixth function, of the training loss: (6, 5) in x at fixed averages, (6, 6) in them."""
+    xp = namespace(x, averages, alpha, ridge)
+    _, m_u, _, _, log_V = x
+    V = xp.exp(log_V)
+    D, square = xp.sqrt(averages[4]), averages[4]
+    pull = m_u / (alpha * V)
+    explicit = [
+        [ridge / D, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0 / (alpha * V * D), 0.0, 0.0, -pull / D],
+        [0.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, F[3] + 1.0],
+        [0.0, 0.0, 2.0, 0.0, -2.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0],
+    ]
+    through = [
+        [1.0 / D, 0.0, 0.0, 0.0, -0.5 * F[0] / square, 0.0],
+        [0.0, 1.0 / D, 0.0, 0.0, -0.5 * F[1] / square, 0.0],
+        [0.0, 0.0, 1.0 / D, 0.0, -0.5 * F[2] / square, 0.0],
+        [0.0, 0.0, 0.0, alpha * V, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, -1.0 / square, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+    ]
+    return xp.array(explicit), xp.array(through)
 
 
-def _direction(F, J):
-    d = jnp.linalg.solve(J[:5], -F)
-    return d / jnp.maximum(1.0, jnp.max(jnp.abs(d) / LONGEST))
+def solution_at(x, averages, slopes, alpha, ridge) -> Solution:
+    """F, its Jacobian and the replicates' own residuals at x, from the moments there.
 
+    Parameters
+    ----------
+    x : array (5,)
+        The unknowns.
+    averages, slopes : array (replicates, 6), array (6, 5)
+        The result of `moments_with_jacobian`.
+    alpha, ridge : float
+        n/dimension and lambda.
 
-def newton(loss: Loss, size: int, x0, alpha, ridge, nodes: Nodes, aim=AIM, max_iterations: int = 60) -> Solution:
-    """Newton's method with step reduction on ||F||, until the largest entry of F is below `aim`.
-
-    Traceable and batchable, for derivatives and batches; one evaluation of (F, J) an iteration. A single solve goes by
-    `theory.newton`, which does the same steps.
+    Returns
+    -------
+    Solution
+        With no iterations counted yet.
     """
-    replicates = nodes.T.shape[-2]
-    grid = quadrature(nodes, size)
-
-    def norm(F):
-        return jnp.sqrt((F**2).sum())
-
-    def unfinished(state):
-        best, _, step = state
-        return (jnp.abs(best.F).max() > aim) & (best.iterations < max_iterations) & (step > 1e-5)
-
-    def body(state):
-        best, direction, step = state
-        trial = evaluate(loss, best.x + step * direction, alpha, ridge, nodes, grid)
-        sound = jnp.isfinite(trial.F).all() & jnp.isfinite(trial.J).all()
-        better = sound & (norm(trial.F) < (1 - 1e-4 * step) * norm(best.F))
-        chosen = Solution(*(jnp.where(better, new, old) for new, old in zip(trial, best)))
-        chosen = chosen._replace(iterations=best.iterations + 1)
-        direction = jnp.where(better, _direction(trial.F, trial.J), direction)
-        return chosen, direction, jnp.where(better, jnp.minimum(1.0, 4.0 * step), 0.25 * step)
-
-    # The first pass evaluates x0 itself (direction zero against an infinite residual), so that the loop's body is the
-    # only copy of the evaluation that is compiled.
-    far = jnp.full(5, 1e150)
-    nothing = Solution(x0, far, jnp.eye(6, 5), jnp.zeros((replicates, 5)), jnp.zeros(replicates), jnp.asarray(0))
-    return jax.lax.while_loop(unfinished, body, (nothing, jnp.zeros(5), jnp.asarray(1.0)))[0]
+    pooled = averages.mean(0)
+    F = residual(x, pooled, alpha, ridge)
+    explicit, through = _residual_derivatives(x, pooled, F, alpha, ridge)
+    each = residual(x, averages.T, alpha, ridge).T
+    return Solution(x, F, explicit + through @ slopes, each, averages[:, 5], 0)

@@ -1,43 +1,68 @@
 """Exact asymptotics of ridge-regularised convex ERM on any law of (T, S, kappa).
 
-Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. The fixed point is solved by
-continuation in the ridge on a sampling of the law, which is then refined until the accuracy asked for is met. Every number
-comes with the standard error that the law's sampling leaves in it.
+Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. The fixed point is found on a
+sampling of the law (by Newton's method and a walk down the ridge; in closed form for the square loss), which is then refined
+until the accuracy asked for is met. Every number comes with the standard error that the law's sampling leaves in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.precision import in_double_precision
 from .._core.validation import real_number
 from ..jax_losses import traceable
-from ..laws.law import MAXIMUM_POINTS, Law
+from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.measures import MEASURES, measures
-from ..laws.nodes import Nodes, Population
+from ..laws.nodes import Population
 from ..losses import Loss, get_loss
-from .equations import AIM, TOLERANCE, Solution
-from .errors import AccuracyError, ConvergenceError
-from .newton import newton
+from .capacity import require_above_capacity
+from .continuation import WarmStart, solve
+from .equations import TOLERANCE, Solution
+from .errors import AccuracyError
+from .margins import margin_densities
+from .newton import newton_in_blocks
+from .square_loss import is_square, solve_square
 
 DEFAULT_ACCURACY = 2e-4
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
-SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
-_LARGE_RIDGE = 1e3
-_ON_THE_WAY = 1e-3
-_RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
+_LONGEST_SHIFT = (
+    1.0  # of a replicate's own log nu and log V: beyond, the linearisation behind its error bar means nothing
+)
 
 
 @dataclass(frozen=True)
 class ErmResult:
     """Limits of the trained readout.
 
-    test_error, train_loss, train_error; norm_w = ||w||; bias = b; m_q, m_u, nu, V as in the fixed point (theory docs);
-    auc, sensitivity, specificity, balanced_error; residual (largest entry of the undamped scaled residual) and iterations;
-    standard_error of the test error, and `errors`, a map from every other field to its standard error.
+    Attributes
+    ----------
+    test_error, train_loss, train_error : float
+        P(y score <= 0) on fresh bags, E[l(r)], and the share of training bags with the wrong sign.
+    norm_w, bias : float
+        ||w|| and b.
+    m_q, m_u, nu, V : float
+        The fixed point: overlaps of w with qhat and u, norm of the rest, step of the prox.
+    auc, sensitivity, specificity, balanced_error : float
+        Error measures on fresh bags.
+    residual : float
+        Largest entry of the undamped scaled residual.
+    iterations : int
+        Evaluations that it took.
+    standard_error : float
+        Of the test error, from the law's sampling.
+    errors : dict
+        Every other field -> its standard error.
+    law, alpha, ridge, loss
+        The problem: alpha = n/d, ridge = lambda.
+    points : int
+        Draws per replicate and class that the accuracy needed.
+    coarse : array (5,), optional
+        The fixed point on the first level's draws, where it was solved.
     """
 
     test_error: float
@@ -62,131 +87,50 @@ class ErmResult:
     ridge: float = 0.0
     loss: Loss | str = field(default="logistic", repr=False)
     points: int = 0
-    # The fixed point on the first level's draws, where it was solved.
     coarse: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
-    def offset(self) -> np.ndarray | None:
-        """What refining the draws changed in the fixed point; a neighbour's is much the same."""
-        return None if self.coarse is None else self.start - self.coarse
+    def fixed_point(self) -> np.ndarray:
+        """x = (m_q, m_u, log nu, b, log V)."""
+        with np.errstate(divide="ignore"):
+            return np.array([self.m_q, self.m_u, np.log(self.nu), self.bias, np.log(self.V)])
 
     @property
-    def start(self) -> np.ndarray:
-        """The fixed point as a start for a neighbouring problem."""
-        return np.array([self.m_q, self.m_u, np.log(self.nu), self.bias, np.log(self.V)])
+    def warm_start(self) -> WarmStart:
+        """What a neighbouring problem may start from."""
+        x = self.fixed_point
+        return WarmStart(x, self.points or None, None if self.coarse is None else x - self.coarse)
 
     def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data."""
         skip = {"law", "errors", "loss", "coarse"}
         plain = {k: v for k, v in self.__dict__.items() if k not in skip}
         return {**plain, "errors": dict(self.errors)}
 
     def margin_densities(self, margins) -> dict[str, np.ndarray]:
         """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
-        from .margins import margin_densities
-
-        return margin_densities(self, margins)
+        return margin_densities(self.fixed_point, get_loss(self.loss), self.law.at(self.points)[0], margins)
 
 
-def first_guess(loss: Loss, alpha: float, ridge: float, nodes: Nodes) -> np.ndarray:
-    """A start for a large ridge, where w is nearly zero: bias from the prevalence, V and nu from their equations there."""
-    weights = np.asarray(nodes.weight) / nodes.T.shape[0]
-    kappa2 = float((weights * np.asarray(nodes.kappa) ** 2).sum())
-    y = np.array([1.0, -1.0])
-    weight = np.array([weights[np.asarray(nodes.y) == label].sum() for label in y])
-    low, high = -20.0, 20.0
-    for _ in range(60):
-        b = 0.5 * (low + high)
-        low, high = (b, high) if float((weight * loss.slope(np.full(y.shape, b), y)).sum()) < 0 else (low, b)
-    slope, curvature = loss.slope(np.full(y.shape, b), y), loss.curvature(np.full(y.shape, b), y)
-    V = 1.0 / (alpha * (ridge + kappa2 * max(float((weight * curvature).sum()), 1e-3)))
-    nu2 = alpha * V**2 * kappa2 * max(float((weight * slope**2).sum()), 1e-6)
-    return np.array([0.0, 0.0, 0.5 * np.log(nu2), b, np.log(V)])
+class _Answer(NamedTuple):
+    """The fixed point on one level's draws, and where each replicate would have had it by itself."""
 
-
-def _residual(solution: Solution) -> float:
-    return float(np.abs(np.asarray(solution.F)).max())
-
-
-@dataclass(frozen=True)
-class _Pace:
-    """How the ridge is lowered: residual allowed on the way, evaluations allowed a step, and the first step's factor.
-
-    On the way a rough solution is nearly always enough of a start for the next. Where it is not (nearly separable draws,
-    which Newton's method crosses in a hundred small steps), a walk along exact ones arrives.
-    """
-
+    x: np.ndarray
+    replicate_loss: np.ndarray
+    own_x: np.ndarray
+    own_loss: np.ndarray
     residual: float
-    evaluations: int
-    factor: float
+    iterations: int
 
 
-_QUICK, _CAREFUL = _Pace(_ON_THE_WAY, 60, 0.1), _Pace(1e-7, 300, 0.3)
-
-
-def continuation(
-    loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str], pace: _Pace = _QUICK
-) -> Solution:
-    """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
-
-    def solved(start: np.ndarray, here: float, last: float) -> Solution:
-        aim = AIM if here <= last else pace.residual
-        return newton(loss, nodes, start, alpha, here, aim, pace.evaluations)
-
-    current = max(ridge, 1.0)
-    solution = None
-    while current <= _LARGE_RIDGE * max(ridge, 1.0):
-        guess = first_guess(loss, alpha, current, nodes)
-        solution = solved(guess, current, ridge)
-        tried.append(f"ridge {current:.3g} from a cold start: residual {_residual(solution):.1e}")
-        if _residual(solution) <= pace.residual:
-            break
-        current *= 10.0
-    assert solution is not None
-    spent = int(solution.iterations)
-    factor = pace.factor
-    floor = ridge if ridge > 0 else 1e-10
-    while _residual(solution) <= pace.residual and current > floor:
-        target = max(current * factor, floor)
-        attempt = solved(solution.x, target, floor)
-        spent += int(attempt.iterations)
-        if _residual(attempt) <= (pace.residual if target > floor else TOLERANCE):
-            solution, current = attempt, target
-            factor = max(factor**1.5, 0.3 * pace.factor)
-            continue
-        tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {_residual(attempt):.1e}")
-        factor = np.sqrt(factor)
-        if factor > 0.97:
-            break
-    if ridge == 0 and current == floor:
-        solution = newton(loss, nodes, solution.x, alpha, 0.0)
-        current = 0.0
-    if current != ridge:
-        raise ConvergenceError(
-            f"no fixed point at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}: stopped at ridge {current:.3g}; tried "
-            + "; ".join(tried[-6:])
-        )
-    return solution._replace(iterations=spent)
-
-
-def solve_nodes(
-    loss: Loss, alpha: float, ridge: float, nodes: Nodes, start: np.ndarray | None, tried: list[str]
-) -> Solution:
-    """The fixed point on given nodes, from `start` if that works, else by continuation."""
-    if start is not None:
-        solution = newton(loss, nodes, start, alpha, ridge, max_iterations=_CAREFUL.evaluations)
-        if _residual(solution) <= TOLERANCE:
-            return solution
-        tried.append(f"warm start: residual {_residual(solution):.1e}")
-    try:
-        solution = continuation(loss, alpha, ridge, nodes, tried)
-    except ConvergenceError:
-        solution = continuation(loss, alpha, ridge, nodes, tried, _CAREFUL)
-    if not _residual(solution) <= TOLERANCE:
-        raise ConvergenceError(
-            f"residual {_residual(solution):.1e} > {TOLERANCE:g} at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}; tried "
-            + "; ".join(tried[-6:])
-        )
-    return solution
+def _answer(solution: Solution) -> _Answer:
+    """A replicate by itself would have its fixed point at x - J^-1 F_b to first order, F_b its own residual at x."""
+    x, J = np.asarray(solution.x), np.asarray(solution.J)
+    replicate_loss = np.asarray(solution.replicate_loss)
+    shift = -np.linalg.solve(J[:5], np.asarray(solution.replicate_F).T).T
+    shift[:, [2, 4]] = np.clip(shift[:, [2, 4]], -_LONGEST_SHIFT, _LONGEST_SHIFT)
+    own_loss = replicate_loss + shift @ J[5]
+    return _Answer(x, replicate_loss, x + shift, own_loss, solution.residual, int(solution.iterations))
 
 
 def _fields(loss: Loss, x: np.ndarray, train_loss: np.ndarray, population: Population) -> dict[str, np.ndarray]:
@@ -195,40 +139,28 @@ def _fields(loss: Loss, x: np.ndarray, train_loss: np.ndarray, population: Popul
     m_q, m_u, log_nu, b, log_V = np.moveaxis(np.broadcast_to(x, (population.replicates, 5)), -1, 0)
     nu, V = np.exp(log_nu), np.exp(log_V)
     values |= {"m_q": m_q, "m_u": m_u, "nu": nu, "V": V, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}
+    values["train_error"] = np.where(np.isinf(V), 0.0, values["train_error"])  # an interpolator makes none
     return values | {"train_loss": train_loss}
 
 
-def summarise(loss: Loss, solution: Solution, population: Population) -> tuple[dict[str, float], dict[str, float]]:
+def _summarise(loss: Loss, answer: _Answer, population: Population) -> tuple[dict[str, float], dict[str, float]]:
     """Values and standard errors at a solved fixed point.
 
-    A replicate by itself would have its fixed point at x - J^-1 F_b to first order, F_b its own residual at x; the scatter
-    of the quantities evaluated there, over the root of the number of replicates, is the standard error.
+    The scatter of the quantities at the replicates' own fixed points, over the root of the number of replicates, is the
+    standard error.
     """
-    x, J = np.asarray(solution.x), np.asarray(solution.J)
-    replicate_loss = np.asarray(solution.replicate_loss)
-    common = _fields(loss, x, replicate_loss, population)
-    values = {name: float(np.mean(v)) for name, v in common.items()}
     replicates = population.replicates
-    if replicates == 1:
-        return values, dict.fromkeys(values, 0.0)
-    shift = -np.linalg.solve(J[:5], np.asarray(solution.replicate_F).T).T
-    shift[:, [2, 4]] = np.clip(shift[:, [2, 4]], -1.0, 1.0)
-    own = _fields(loss, x + shift, replicate_loss + shift @ J[5], population)
-    errors = {name: float(np.std(v, ddof=1) / np.sqrt(replicates)) for name, v in own.items()}
-    return values, errors
+    with np.errstate(over="ignore", invalid="ignore"):
+        common = _fields(loss, answer.x, answer.replicate_loss, population)
+        values = {name: float(np.mean(v)) for name, v in common.items()}
+        if replicates == 1:
+            return values, dict.fromkeys(values, 0.0)
+        own = _fields(loss, answer.own_x, answer.own_loss, population)
+        errors = {name: float(np.std(v, ddof=1) / np.sqrt(replicates)) for name, v in own.items()}
+    # What is infinite in the limit (V of an interpolator) has no error.
+    return values, {name: error if np.isfinite(values[name]) else 0.0 for name, error in errors.items()}
 
 
-def refined(points: int, shortfall: float, law: Law) -> int:
-    """The next level for a standard error that is `shortfall` times too large.
-
-    The first level is for finding the solution; the second is at least eight times finer, so that the norms and V, which
-    `accuracy` does not control, are good to a part in a thousand as well.
-    """
-    least = SECOND_LEVEL if points == law.first_points else 2
-    return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), MAXIMUM_POINTS)
-
-
-@in_double_precision
 def erm(
     law: Law,
     alpha: float,
@@ -236,61 +168,65 @@ def erm(
     loss: str | Loss = "logistic",
     *,
     accuracy: float = DEFAULT_ACCURACY,
-    start: np.ndarray | None = None,
-    points: int | None = None,
-    offset: np.ndarray | None = None,
+    warm_start: WarmStart | None = None,
 ) -> ErmResult:
-    """Test error, training loss, norms and error measures of ridge-regularised ERM, alpha = n/d samples a dimension.
+    """Test error, training loss, norms and error measures of ridge-regularised ERM.
 
-    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias. `accuracy` is the absolute error
-    allowed on the test error (the standard error is brought below 0.4 of it). `start`, `points` and `offset` are a
-    neighbouring result's: its solution, the draws a replicate it took, and what refining them changed, to begin with (with an
-    offset the few draws of the first level are solved first, and only the rest of the way is walked on all). `ridge=0` is
-    allowed for the square loss (closed form; the minimum-norm interpolator below alpha = 1) and, for other losses, above
-    capacity.
+    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias.
+
+    Parameters
+    ----------
+    law : Law
+        The law of (T, S, kappa).
+    alpha : float
+        n/d, samples per dimension.
+    ridge : float
+        lambda. Zero is allowed for the square loss (the minimum-norm interpolator below alpha = 1) and, for other losses,
+        above capacity.
+    loss : str or Loss
+        l, by its name or as an object.
+    accuracy : float
+        Absolute error allowed on the test error (the standard error is brought below 0.4 of it).
+    warm_start : WarmStart, optional
+        That of a neighbouring result.
+
+    Returns
+    -------
+    ErmResult
+
+    Raises
+    ------
+    ConvergenceError
+        Where no fixed point is found.
+    AccuracyError
+        Where the accuracy is not met at the finest sampling of the law.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     given = get_loss(loss)
-    if ridge == 0 and given.name == "square":
-        from .ridgeless import ridgeless_square
-
-        return ridgeless_square(law, alpha, given, accuracy)
-    function = traceable(given)
-    alpha_law = alpha / law.dimension_factor
-    tried: list[str] = []
-    if ridge == 0:
-        from .capacity import require_above_capacity
-
-        require_above_capacity(law, alpha)
-    x, spent, coarse = start, 0, None
-    points = law.first_points if points is None else max(law.first_points, min(points, MAXIMUM_POINTS))
-    if start is not None and offset is not None and points > law.first_points:
-        near = newton(function, law.at(law.first_points)[1], start - offset, alpha_law, ridge)
-        if _residual(near) <= TOLERANCE:
-            x, coarse = near.x + offset, near.x
+    solver: _Solver = _ClosedForm(law, alpha, ridge) if is_square(given) else _General(law, alpha, ridge, given)
+    points, spent = solver.begin(warm_start), 0
     while True:
-        population, nodes = law.at(points)
-        solution = solve_nodes(function, alpha_law, ridge, nodes, x, tried)
-        x, spent = np.asarray(solution.x), spent + int(solution.iterations)
-        coarse = x if points == law.first_points else coarse
-        values, errors = summarise(given, solution, population)
+        answer = solver.at(points)
+        spent += answer.iterations
+        values, errors = _summarise(given, answer, law.at(points)[0])
         shortfall = errors["test_error"] * SAFETY / accuracy
         if not np.isfinite(shortfall):  # a replicate without loss of its own has no error bar: more draws
             shortfall = SECOND_LEVEL
         if shortfall <= 1 or not law.refinable:
             break
-        if points >= MAXIMUM_POINTS:
+        finer = law.finer(points, shortfall)
+        if finer is None:
             raise AccuracyError(
                 f"accuracy {accuracy:g} on the test error is not reached: standard error {errors['test_error']:.1e} at "
-                f"{points} draws a replicate (alpha={alpha:g}, ridge={ridge:g}); ask for at least "
+                f"{points} draws per replicate (alpha={alpha:g}, ridge={ridge:g}); ask for at least "
                 f"{SAFETY * errors['test_error']:.1e}"
             )
-        points = refined(points, shortfall, law)
+        points = finer
     return ErmResult(
         **values,
-        residual=_residual(solution),
+        residual=answer.residual,
         iterations=spent,
         standard_error=errors.pop("test_error"),
         errors=errors,
@@ -299,5 +235,72 @@ def erm(
         ridge=ridge,
         loss=loss,
         points=points,
-        coarse=coarse,
+        coarse=solver.coarse,
     )
+
+
+class _Solver:
+    """A way to the fixed point at one level of refinement after the other."""
+
+    coarse: np.ndarray | None = None
+
+    def __init__(self, law: Law, alpha: float, ridge: float):
+        self.law, self.alpha, self.ridge = law, alpha / law.dimension_factor, ridge
+
+    def begin(self, warm_start: WarmStart | None) -> int:
+        """The level to begin with."""
+        first = self.law.first_points
+        if warm_start is None or warm_start.points is None:
+            return first
+        return max(first, min(warm_start.points, MAXIMUM_POINTS))
+
+    def at(self, points: int) -> _Answer:
+        """The fixed point at a level."""
+        raise NotImplementedError
+
+
+class _ClosedForm(_Solver):
+    """The square loss: every level by itself, and no start to carry over."""
+
+    def at(self, points: int) -> _Answer:
+        nodes = self.law.at(points)[1]
+        replicates = nodes.T.shape[0]
+        found = solve_square(self.alpha, self.ridge, nodes)
+        own = found if replicates == 1 else solve_square(self.alpha, self.ridge, nodes, each=True)
+        loss = np.broadcast_to(found.train_loss, replicates)
+        return _Answer(found.x[0], loss, own.x, own.train_loss, float(found.residual[0]), 0)
+
+
+class _General(_Solver):
+    """Any other loss: Newton's method, from the last level's solution, a neighbour's, or by a walk down the ridge."""
+
+    def __init__(self, law: Law, alpha: float, ridge: float, loss: Loss):
+        if ridge == 0:
+            require_above_capacity(law, alpha)
+        super().__init__(law, alpha, ridge)
+        self.loss = _traceable(loss)
+        self.x: np.ndarray | None = None
+
+    @in_double_precision
+    def begin(self, warm_start: WarmStart | None) -> int:
+        points, first = super().begin(warm_start), self.law.first_points
+        if warm_start is None or not warm_start.usable:
+            return points
+        self.x = warm_start.x
+        if warm_start.offset is not None and points > first:
+            start = warm_start.x - warm_start.offset
+            near = newton_in_blocks(self.loss, self.law.at(first)[1], start, self.alpha, self.ridge)
+            if near.residual <= TOLERANCE:
+                self.x, self.coarse = near.x + warm_start.offset, near.x
+        return points
+
+    @in_double_precision
+    def at(self, points: int) -> _Answer:
+        solution = solve(self.loss, self.alpha, self.ridge, self.law.at(points)[1], self.x)
+        self.x = np.asarray(solution.x)
+        if points == self.law.first_points:
+            self.coarse = self.x
+        return _answer(solution)
+
+
+_traceable: Callable[[Loss], Loss] = in_double_precision(traceable)

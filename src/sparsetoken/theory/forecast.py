@@ -16,6 +16,7 @@ from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes import bayes_limit
 from .capacity import capacity
+from .continuation import WarmStart
 from .erm import DEFAULT_ACCURACY, ErmResult, erm
 
 
@@ -115,9 +116,7 @@ def forecast(
     equal_samples: bool = False,
     accuracy: float = DEFAULT_ACCURACY,
     with_capacity: bool = True,
-    start: np.ndarray | None = None,
-    points: int | None = None,
-    offset: np.ndarray | None = None,
+    warm_start: WarmStart | None = None,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows.
 
@@ -137,8 +136,8 @@ def forecast(
         Absolute error allowed on the test error.
     with_capacity : bool
         Also compute the separability threshold.
-    start, points, offset : optional
-        Those of a neighbouring forecast's `result`, to start from.
+    warm_start : WarmStart, optional
+        That of a neighbouring forecast's `result`.
 
     Returns
     -------
@@ -155,8 +154,7 @@ def forecast(
         return _bayes_forecast(task, training.alpha0 + training.alpha1)
     law, steps = law_of(task, training, model, activation)
     alpha = readout_alpha(training, model, equal_samples)
-    near: dict[str, Any] = {"start": start, "points": points, "offset": offset}
-    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, **near)
+    result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
     threshold = capacity(law) if with_capacity else None
     errors = dict(result.errors)
     if threshold is not None:

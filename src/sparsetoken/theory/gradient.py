@@ -22,44 +22,60 @@ from .._core.precision import in_double_precision
 from ..activations import get_activation
 from ..jax_losses import traceable
 from ..laws.draws import TokenDraws, token_draws
-from ..laws.nodes import Nodes, Population, gaussian_population, nodes_of
-from ..laws.statistics import elementwise_population, softmax_population
+from ..laws.nodes import Nodes, Population, nodes_of
+from ..laws.populations import (
+    attended_population,
+    pooled_population,
+    uniform_attention_population,
+    vectorized_population,
+)
 from ..losses import Loss
 from ..models import has_query
 from ..task import Task
 from ..training import Training
 from .alignment import alignment_formulas
-from .equations import TOLERANCE, field_of_nodes, grid_size, moments, newton, quadrature, residual_of_moments
-from .erm import solve_nodes
+from .continuation import solve
+from .equations import TOLERANCE, field_of_nodes, grid_size, moments, quadrature, residual
 from .errors import ConvergenceError
 from .forecast import law_of, readout_alpha
+from .newton import newton_traced
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
-POINTS = 1024
+POINTS = 1024  # draws per replicate: derivatives of the default task are then good to about one per cent
 
 
 class Gradient(dict[str, float]):
-    """Parameter -> d test_error/d parameter; `errors` has their standard errors, `test_error` the value itself."""
+    """Parameter -> d test_error/d parameter.
+
+    Parameters
+    ----------
+    values, errors : dict
+        The derivatives and their standard errors.
+    test_error : float
+        The error itself.
+    """
 
     def __init__(self, values: dict[str, float], errors: dict[str, float], test_error: float):
         super().__init__(values)
         self.errors, self.test_error = errors, test_error
 
 
-def _population(model: str, L: int, R: int, loss: Loss, activation: Any, p: dict[str, Any], draws: TokenDraws | None):
-    theta, pi = p["strength"], p["prevalence"]
+def _population(
+    model: str, L: int, R: int, loss: Loss, activation: Any, p: dict[str, Any], draws: TokenDraws | None
+) -> Population:
+    """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens."""
+    given = (L, R, p["strength"], p["prevalence"])
     if model == "pooled":
-        return gaussian_population(pi, theta * R / L, 0.0 * theta, L**-0.5, L**-0.5)
+        return pooled_population(*given)
     if model == "vectorized":
-        return gaussian_population(pi, theta * R / L**0.5, 0.0 * theta, 1.0, 1.0)
-    steps = alignment_formulas(loss, L, R, theta, pi, p["alpha0"], p["eta_w"], p["eta_b"], p["eta_q"], p["beta"])
+        return vectorized_population(*given)
+    rates = (p["eta_w"], p["eta_b"], p["eta_q"], p["beta"])
+    steps = alignment_formulas(loss, *given, p["alpha0"], *rates)
     gamma, k = steps["cos_q"], p["beta"] * steps["norm_q"]
-    if draws is None:  # weights that do not depend on the tokens: L = 1
-        S = theta * jnp.sqrt(1 - gamma**2) * R / L
-        return gaussian_population(pi, gamma * theta * R / L, S, L**-0.5, L**-0.5)
-    if model == "attention":
-        return softmax_population(draws, pi, theta, gamma, k)
-    return elementwise_population(get_activation(activation), L, draws, pi, theta, gamma, k)
+    if draws is None:
+        return uniform_attention_population(*given, gamma)
+    sigma = None if model == "attention" else get_activation(activation)
+    return attended_population(*given, gamma, k, sigma, draws=draws)
 
 
 def _error(x, population: Population):
@@ -79,7 +95,7 @@ def _differentiate(x0, p, draws, model, L, R, loss, activation, equal, size):
     def nodes_at(p) -> Nodes:
         return nodes_of(_population(model, L, R, loss, activation, p, draws))
 
-    solution = newton(loss, size, x0, alpha_of(p), p["ridge"], nodes_at(p))
+    solution = newton_traced(loss, size, x0, alpha_of(p), p["ridge"], nodes_at(p))
     x = solution.x
 
     def error_at(x, p):
@@ -90,8 +106,7 @@ def _differentiate(x0, p, draws, model, L, R, loss, activation, equal, size):
     def lagrangian(p):
         nodes = nodes_at(p)
         averages = moments(loss, x, nodes, quadrature(nodes, size)).mean(0)
-        F = residual_of_moments(x, averages, alpha_of(p), p["ridge"])
-        return error_at(x, p) - adjoint @ F
+        return error_at(x, p) - adjoint @ residual(x, averages, alpha_of(p), p["ridge"])
 
     value, gradient = error_at(x, p), jax.grad(lagrangian)(p)
     return value, gradient, jnp.abs(solution.F).max()
@@ -109,29 +124,45 @@ def gradient(
 ) -> Gradient:
     """d test_error/d parameter for strength, prevalence, beta, ridge, alpha0, alpha1, eta_w, eta_b and eta_q.
 
-    Model and sample accounting as in `forecast`. Standard errors come from the law's independent replicates, each
-    differentiated at its own fixed point; the derivative is their mean.
+    Parameters
+    ----------
+    task, training : Task, Training
+        Where the derivatives are wanted; the ridge must be positive.
+    model : str
+        Classifier, as in `forecast`.
+    activation : str or callable
+        sigma of elementwise attention.
+    equal_samples : bool
+        Sample accounting, as in `forecast`.
+    points : int
+        Draws per replicate.
+
+    Returns
+    -------
+    Gradient
+        Standard errors come from the law's independent replicates, each differentiated at its own fixed point; the
+        derivative is their mean.
     """
     loss = traceable(training.loss_function)
     law, steps = law_of(task, training, model, activation)
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
     alpha = readout_alpha(training, model, equal_samples) / law.dimension_factor
-    given = task.to_dict() | {name: getattr(training, name) for name in PARAMETERS[2:]}
-    p = {name: jnp.asarray(float(given[name])) for name in PARAMETERS}
-    sampled = steps is not None and task.length > 1
-    draws = token_draws(task.length, task.sparsity, points) if sampled else None
+    given = {name: getattr(task if name in ("strength", "prevalence") else training, name) for name in PARAMETERS}
+    p = {name: jnp.asarray(float(value)) for name, value in given.items()}
+    drawn = steps is not None and (task.length > 1 or model == "elementwise")
+    draws = token_draws(task.length, task.sparsity, points, ordered=True) if drawn else None
     population = _population(model, task.length, task.sparsity, loss, activation, p, draws)
     nodes = jax.tree_util.tree_map(np.asarray, nodes_of(population))
-    start = solve_nodes(loss, alpha, training.ridge, nodes, None, []).x
+    start = solve(loss, alpha, training.ridge, nodes).x
     statics = (model, task.length, task.sparsity, loss, activation, equal_samples)
+    size = grid_size(nodes)
     rows = []
     for b in range(nodes.T.shape[0]):
         mine = None if draws is None else jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
-        size = grid_size(nodes)
-        value, slope, residual = _differentiate(start, p, mine, *statics, size)
-        if not float(residual) <= TOLERANCE:
-            raise ConvergenceError(f"gradient: residual {float(residual):.1e} on replicate {b} of {task} {training}")
+        value, slope, missed = _differentiate(start, p, mine, *statics, size)
+        if not float(missed) <= TOLERANCE:
+            raise ConvergenceError(f"gradient: residual {float(missed):.1e} on replicate {b} of {task} {training}")
         rows.append([float(value), *(float(slope[name]) for name in PARAMETERS)])
     table = np.array(rows)
     mean = table.mean(0)

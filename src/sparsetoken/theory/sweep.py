@@ -1,28 +1,36 @@
-"""Forecasts over a grid of settings: neighbours start from each other's solutions, blocks of points run side by side."""
+"""Sweeps: neighbours start from each other's solutions, and blocks of a grid run side by side.
+
+`sweep` is the one loop behind all of them; it needs a function from a point and a `WarmStart` to a result.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from itertools import product
 from multiprocessing import get_context
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .._core.validation import whole_number
-from ..laws.law import Law
+from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
 from ..models import check_model
 from ..task import Task
 from ..training import Training
-from .erm import DEFAULT_ACCURACY, SAFETY, SECOND_LEVEL, ErmResult, erm
+from .continuation import WarmStart
+from .erm import DEFAULT_ACCURACY, SAFETY, ErmResult, erm
 from .forecast import forecast
 
-Point = dict[str, Any]
-_BLOCKS_A_WORKER = 4  # more even work, at the price of one cold start a block
+Point = Mapping[str, Any]
+Row = TypeVar("Row")
+_BLOCKS_PER_WORKER = 4  # more even work, at the price of one cold start per block
+_FURTHEST = 2.0  # times the last step: how far ahead two solutions are extended
+_AMPLE = 3  # a standard error so many times smaller than needed lets half the draws (less than twice the error) suffice
 
 
 def forecast_grid(
@@ -35,12 +43,31 @@ def forecast_grid(
     workers: int = 1,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Forecasts on the grid spanned by `over` (names of Task or Training fields -> values), one flat row a point and model.
+    """Forecasts on the grid spanned by `over`, one flat row per point and model.
 
-    Points next to each other share their laws' random numbers and start from each other's solutions. `progress` is called
-    with (done, total). A point that fails is a row with its message in `failure`; the others are unaffected. `workers` > 1
-    spreads the grid over that many processes (a script then needs the usual `if __name__ == "__main__":`); each takes a
-    few seconds to start, which pays from some hundreds of points. Further options go to `forecast`.
+    Points next to each other share their laws' random numbers and start from each other's solutions.
+
+    Parameters
+    ----------
+    task, training : Task, Training
+        What all points have in common.
+    model : str or sequence of str
+        Classifiers, as in `forecast`.
+    over : mapping
+        Names of Task or Training fields -> values; the last one varies fastest.
+    progress : callable, optional
+        Called with (done, total).
+    workers : int
+        Processes to spread the grid over (a script then needs the usual `if __name__ == "__main__":`); each takes a few
+        seconds to start, which pays from some hundreds of points.
+    **options
+        Further options of `forecast`.
+
+    Returns
+    -------
+    list of dict
+        In the order of models and points. A point that fails is a row with its message in `failure`; the others are
+        unaffected.
     """
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
@@ -64,7 +91,7 @@ def forecast_grid(
 
     if workers == 1:
         return [row for name in models for row in _rows(task, training, name, points, options, advance)]
-    size = max(1, -(-len(points) // (workers * _BLOCKS_A_WORKER)))
+    size = max(1, -(-len(points) // (workers * _BLOCKS_PER_WORKER)))
     blocks = [(name, points[i : i + size]) for name in models for i in range(0, len(points), size)]
     try:
         pickle.dumps((task, training, options))
@@ -80,7 +107,7 @@ def forecast_grid(
 
 
 def _start_worker() -> None:
-    """One thread a process: the processes are the parallelism."""
+    """One thread per process: the processes are the parallelism."""
     import os
 
     import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
@@ -99,13 +126,52 @@ def _rows(
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
     """Rows of neighbouring points of one model."""
-    path = _Path(options.get("accuracy", DEFAULT_ACCURACY))
+
+    def solve(point: Point, start: WarmStart | None) -> tuple[dict[str, Any], ErmResult | None]:
+        found = _row(task, training, model, point, start, options)
+        advance(1)
+        return found
+
+    return sweep(points, solve, options.get("accuracy", DEFAULT_ACCURACY))
+
+
+def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], ErmResult | None]:
+    try:
+        t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
+        tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
+        found = forecast(t, tr, model, warm_start=start, **options)
+    except (ValueError, ArithmeticError) as error:
+        return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
+    return {**point, **found.to_row(), "failure": ""}, found.result
+
+
+def sweep(
+    points: Iterable[Point],
+    solve: Callable[[Point, WarmStart | None], tuple[Row, ErmResult | None]],
+    accuracy: float = DEFAULT_ACCURACY,
+) -> list[Row]:
+    """Solve points in the order given, each from its neighbours' solutions.
+
+    Parameters
+    ----------
+    points : iterable of mappings
+        Names -> values, the same names in the same order for every point; the last one varies along a line.
+    solve : callable
+        (point, warm start or None) -> (anything wanted of it, the `ErmResult` behind it or None where there is none).
+    accuracy : float
+        That of the results, by which the draws to begin with are chosen.
+
+    Returns
+    -------
+    list
+        What `solve` gave first, point by point.
+    """
+    path = Path(accuracy)
     rows = []
     for point in points:
-        row, result = _row(task, training, model, point, path.start(point), options)
+        row, result = solve(point, path.start(point))
         path.add(point, result)
         rows.append(row)
-        advance(1)
     return rows
 
 
@@ -117,45 +183,80 @@ def erm_sweep(
     *,
     accuracy: float = DEFAULT_ACCURACY,
 ) -> list[ErmResult]:
-    """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions."""
-    path = _Path(accuracy)
-    results = []
-    for alpha in alphas:
-        point = {"alpha": alpha}
-        results.append(erm(law, alpha, ridge, loss, accuracy=accuracy, **path.start(point)))
-        path.add(point, results[-1])
-    return results
+    """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions.
+
+    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias, n = alpha d.
+
+    Parameters
+    ----------
+    law : Law
+        The law of (T, S, kappa).
+    alphas : iterable of float
+        n/d of the points.
+    ridge : float
+        lambda.
+    loss : str or Loss
+        l, by its name or as an object.
+    accuracy : float
+        Absolute error allowed on the test error.
+
+    Returns
+    -------
+    list of ErmResult
+    """
+
+    def solve(point: Point, start: WarmStart | None) -> tuple[ErmResult, ErmResult]:
+        found = erm(law, point["alpha"], ridge, loss, accuracy=accuracy, warm_start=start)
+        return found, found
+
+    return sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy)
 
 
-class _Path:
+class Path:
     """Solutions met on the way through a grid, and where the next one is likely to lie.
 
     Along a line (all fields fixed but the last) the last two solutions are extended; a new line starts from the beginning of
-    the one before it. The draws a point took are what its neighbour begins with, or half of them if those had sufficed.
+    the one before it. The draws that a point took are what its neighbour begins with, or half of them if those would have
+    sufficed.
+
+    Parameters
+    ----------
+    accuracy : float
+        Absolute error allowed on the test error.
     """
 
     def __init__(self, accuracy: float) -> None:
         self.accuracy = accuracy
-        self.line: list[tuple[Point, ErmResult | None]] = []
+        self.line: list[tuple[Point, WarmStart | None]] = []
 
-    def start(self, point: Point) -> dict[str, Any]:
-        """`start`, `points` and `offset` for `erm`; nothing where there is nothing to go by."""
+    def start(self, point: Point) -> WarmStart | None:
+        """The start for a point; None where there is nothing to go by."""
         if not self.line:
-            return {}
-        first, last = self.line[0][1], self.line[-1][1]
+            return None
         if self._begins_a_line(point):
-            return {} if first is None else self._from(first)
-        if last is None:
-            return {}
-        found, before, reach = self._from(last), self.line[-2][1] if len(self.line) > 1 else None, self._reach(point)
-        if before is not None and reach != 0.0:
-            found["start"] = last.start + reach * (last.start - before.start)
-            if last.offset is not None and before.offset is not None and last.points == before.points:
-                found["offset"] = last.offset + reach * (last.offset - before.offset)
-        return found
+            return self.line[0][1]
+        last = self.line[-1][1]
+        before, reach = self.line[-2][1] if len(self.line) > 1 else None, self._reach(point)
+        if last is None or before is None or reach == 0.0:
+            return last
+        return last.extended(before, reach)
 
-    def _from(self, result: ErmResult) -> dict[str, Any]:
-        return {"start": result.start, "points": self._points(result), "offset": result.offset}
+    def add(self, point: Point, result: ErmResult | None) -> None:
+        """Take note of a point's solution, None where there is none."""
+        if self.line and self._begins_a_line(point):
+            self.line.clear()
+        self.line.append((point, None if result is None else self._from(result)))
+        del self.line[1:-2]
+
+    def _from(self, result: ErmResult) -> WarmStart | None:
+        start = result.warm_start
+        return replace(start, points=self._points(result)) if start.usable else None
+
+    def _points(self, result: ErmResult) -> int:
+        least = SECOND_LEVEL * result.law.first_points
+        if _AMPLE * SAFETY * result.standard_error >= self.accuracy:
+            return result.points
+        return result.points // 2 if result.points >= 2 * least else result.law.first_points
 
     def _reach(self, point: Point) -> float:
         """The distance of the new point in units of the last step (at most twice that); 0 where there was none."""
@@ -165,33 +266,7 @@ class _Path:
         here, there, further = self.line[-2][0][axis], self.line[-1][0][axis], point[axis]
         if not all(isinstance(value, Real) for value in (here, there, further)) or here == there:
             return 0.0
-        return float(np.clip((further - there) / (there - here), -2.0, 2.0))
-
-    def _points(self, result: ErmResult) -> int:
-        # Half the draws have less than twice the standard error, which is itself known to a fifth or so.
-        ample = 3 * SAFETY * result.standard_error < self.accuracy
-        least = SECOND_LEVEL * result.law.first_points
-        if not ample:
-            return result.points
-        return result.points // 2 if result.points >= 2 * least else result.law.first_points
+        return float(np.clip((further - there) / (there - here), -_FURTHEST, _FURTHEST))
 
     def _begins_a_line(self, point: Point) -> bool:
         return any(point[name] != self.line[-1][0][name] for name in list(point)[:-1])
-
-    def add(self, point: Point, result: ErmResult | None) -> None:
-        if result is not None and not np.isfinite(result.start).all():
-            result = None
-        if self.line and self._begins_a_line(point):
-            self.line.clear()
-        self.line.append((point, result))
-        del self.line[1:-2]
-
-
-def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], ErmResult | None]:
-    try:
-        t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
-        tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
-        found = forecast(t, tr, model, **start, **options)
-    except (ValueError, ArithmeticError) as error:
-        return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    return {**point, **found.to_row(), "failure": ""}, found.result

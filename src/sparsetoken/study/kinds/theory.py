@@ -72,7 +72,7 @@ def forecast_curve_trial(
     sharpness: float | None = None,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ...theory import erm
+    from ...theory import WarmStart, erm
     from ...theory.forecast import law_of, readout_alpha
 
     rows: list[dict[str, Any]] = []
@@ -88,9 +88,14 @@ def forecast_curve_trial(
             law, steps = law_of(t, chosen, model, activation)
             last = setting
         found = erm(
-            law, readout_alpha(chosen, model, equal_samples), chosen.ridge, chosen.loss, accuracy=ACCURACY, start=start
+            law,
+            readout_alpha(chosen, model, equal_samples),
+            chosen.ridge,
+            chosen.loss,
+            accuracy=ACCURACY,
+            warm_start=start,
         )
-        start = found.start
+        start = WarmStart(found.fixed_point)
         row = {name: getattr(found, name) for name in ERM_FIELDS}
         if steps is not None:
             row |= {"cosine_q": steps.cosine["q"], "steps_cosine_w": steps.cosine["w"]}
@@ -127,13 +132,13 @@ def readout_theory_trial(
     accuracy: float = ACCURACY,
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
-    from ...theory import erm
+    from ...theory import WarmStart, erm
 
     law = make_law(task, model, cosine, sharpness, activation)
     rows, start = [], None
     for value in alpha:
-        found = erm(law, value, ridge, loss, accuracy=accuracy, start=start if ridge > 0 else None)
-        start = found.start
+        found = erm(law, value, ridge, loss, accuracy=accuracy, warm_start=start)
+        start = WarmStart(found.fixed_point)
         rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
     return rows
 

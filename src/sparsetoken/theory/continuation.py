@@ -1,0 +1,231 @@
+"""The way to the fixed point: a first guess where it is easy, a walk down the ridge, and starts from neighbouring problems.
+
+At a large ridge w is nearly zero and a guess lies close enough for Newton's method. From there the ridge is lowered in steps
+that shrink where the method fails. A neighbouring problem's solution (`WarmStart`) usually makes the walk unnecessary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._core.arrays import namespace
+from .._core.loops import repeat
+from ..laws.nodes import Nodes
+from ..losses import Loss
+from .equations import AIM, TOLERANCE, Solution
+from .errors import ConvergenceError
+from .newton import newton_in_blocks
+
+ON_THE_WAY = 1e-3  # residual at which a solution on the way down is good enough a start for the next ridge
+_LARGEST_RIDGE = 1e3  # times max(ridge, 1): where the cold start gives up
+_SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
+_LARGEST_BIAS = 20.0  # half the bracket of the first guess's bias: prevalences down to e^-20
+_HALVINGS = 60  # of that bracket, to rounding
+_LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
+_MENTIONED = 6  # attempts that a failure's message names
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """A neighbouring problem's solution, as a start.
+
+    Attributes
+    ----------
+    x : array (5,)
+        Its fixed point (m_q, m_u, log nu, b, log V).
+    points : int, optional
+        Draws per replicate to begin with; the law's first level by default.
+    offset : array (5,), optional
+        What refining the draws from the first level changed in the fixed point, which is much the same for a neighbour.
+        With it the few draws of the first level are solved first, and only the rest of the way is walked on all.
+    """
+
+    x: np.ndarray
+    points: int | None = None
+    offset: np.ndarray | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the fixed point is finite (that of an interpolator has V infinite)."""
+        return bool(np.isfinite(self.x).all())
+
+    def extended(self, before: WarmStart, reach: float) -> WarmStart:
+        """The start `reach` times as far ahead of this one as this one is of `before`."""
+        x = self.x + reach * (self.x - before.x)
+        if self.offset is None or before.offset is None or self.points != before.points:
+            return replace(self, x=x)
+        return replace(self, x=x, offset=self.offset + reach * (self.offset - before.offset))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the ridge is lowered.
+
+    On the way a rough solution is nearly always enough of a start for the next. Where it is not (nearly separable draws,
+    which Newton's method crosses in a hundred small steps), a walk along exact ones arrives.
+
+    Attributes
+    ----------
+    residual : float
+        Residual allowed on the way.
+    evaluations : int
+        Evaluations allowed per step.
+    factor : float
+        The first step's factor; steps grow to 0.3 times that where they succeed.
+    """
+
+    residual: float
+    evaluations: int
+    factor: float
+
+
+QUICK, CAREFUL = Pace(ON_THE_WAY, 60, 0.1), Pace(1e-7, 300, 0.3)
+_GROWN = 0.3  # the longest step's factor over the first one's
+_STUCK = 0.97  # a step's factor above which the walk gives up: 1.3 % of a decade
+
+
+def first_guess(loss: Loss, alpha, ridge, nodes: Nodes):
+    """A start for a large ridge, where w is nearly zero: bias from the prevalence, V and nu from their equations there.
+
+    Parameters
+    ----------
+    loss : Loss
+        l.
+    alpha, ridge : float
+        n/dimension and lambda.
+    nodes : Nodes
+        The law's nodes, NumPy or JAX arrays (then traceable).
+
+    Returns
+    -------
+    array (5,)
+        x = (m_q, m_u, log nu, b, log V).
+    """
+    xp = namespace(nodes.T)
+    weight = nodes.weight / nodes.T.shape[-2]
+    positive = xp.where(nodes.y > 0, weight, 0.0).sum()
+    y, share = np.array([1.0, -1.0]), xp.stack([positive, 1.0 - positive])
+    mean = lambda f, b: (share * f(xp.full(2, b), y)).sum()  # noqa: E731
+
+    def halve(bounds):
+        low, high = bounds
+        b = 0.5 * (low + high)
+        below = mean(loss.slope, b) < 0
+        return xp.where(below, b, low), xp.where(below, high, b)
+
+    b = repeat(_HALVINGS, halve, (xp.asarray(-_LARGEST_BIAS), xp.asarray(_LARGEST_BIAS)), xp)[0]
+    kappa2 = (weight * nodes.kappa**2).sum()
+    V = 1.0 / (alpha * (ridge + kappa2 * xp.maximum(mean(loss.curvature, b), _LEAST_CURVATURE)))
+    square = xp.maximum(mean(lambda z, y: loss.slope(z, y) ** 2, b), _LEAST_SQUARE)
+    return xp.stack([0.0 * b, 0.0 * b, 0.5 * xp.log(alpha * V**2 * kappa2 * square), b, xp.log(V)])
+
+
+def walk_down(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str], pace: Pace = QUICK) -> Solution:
+    """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    alpha, ridge : float
+        n/dimension and lambda, the ridge to arrive at.
+    nodes : Nodes
+        The law's nodes.
+    tried : list of str
+        Takes a line for every attempt that failed.
+    pace : Pace
+        How the ridge is lowered.
+
+    Returns
+    -------
+    Solution
+        At `ridge`.
+
+    Raises
+    ------
+    ConvergenceError
+        Where the walk does not arrive.
+    """
+
+    def solved(start: np.ndarray, here: float, last: float) -> Solution:
+        aim = AIM if here <= last else pace.residual
+        return newton_in_blocks(loss, nodes, start, alpha, here, aim, pace.evaluations)
+
+    current = max(ridge, 1.0)
+    solution = None
+    while current <= _LARGEST_RIDGE * max(ridge, 1.0):
+        solution = solved(first_guess(loss, alpha, current, nodes), current, ridge)
+        tried.append(f"ridge {current:.3g} from a cold start: residual {solution.residual:.1e}")
+        if solution.residual <= pace.residual:
+            break
+        current *= 10.0
+    assert solution is not None
+    spent = int(solution.iterations)
+    factor = pace.factor
+    floor = ridge if ridge > 0 else _SMALLEST_RIDGE
+    while solution.residual <= pace.residual and current > floor:
+        target = max(current * factor, floor)
+        attempt = solved(solution.x, target, floor)
+        spent += int(attempt.iterations)
+        if attempt.residual <= (pace.residual if target > floor else TOLERANCE):
+            solution, current = attempt, target
+            factor = max(factor**1.5, _GROWN * pace.factor)
+            continue
+        tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {attempt.residual:.1e}")
+        factor = np.sqrt(factor)
+        if factor > _STUCK:
+            break
+    if ridge == 0 and current == floor:
+        solution = newton_in_blocks(loss, nodes, solution.x, alpha, 0.0)
+        spent += int(solution.iterations)
+        current = 0.0
+    if current != ridge:
+        raise ConvergenceError(
+            f"no fixed point at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}: stopped at ridge {current:.3g}; tried "
+            + "; ".join(tried[-_MENTIONED:])
+        )
+    return solution._replace(iterations=spent)
+
+
+def solve(loss: Loss, alpha: float, ridge: float, nodes: Nodes, start: np.ndarray | None = None) -> Solution:
+    """The fixed point on given nodes, from `start` if that works, else by walking down the ridge.
+
+    Parameters
+    ----------
+    loss : Loss
+        l, traceable by JAX.
+    alpha, ridge : float
+        n/dimension and lambda.
+    nodes : Nodes
+        The law's nodes.
+    start : array (5,), optional
+        A neighbouring problem's fixed point.
+
+    Returns
+    -------
+    Solution
+        With a residual within `TOLERANCE`.
+
+    Raises
+    ------
+    ConvergenceError
+        Where neither the quick nor the careful walk arrives.
+    """
+    tried: list[str] = []
+    if start is not None:
+        solution = newton_in_blocks(loss, nodes, start, alpha, ridge, max_iterations=CAREFUL.evaluations)
+        if solution.residual <= TOLERANCE:
+            return solution
+        tried.append(f"warm start: residual {solution.residual:.1e}")
+    try:
+        solution = walk_down(loss, alpha, ridge, nodes, tried)
+    except ConvergenceError:
+        solution = walk_down(loss, alpha, ridge, nodes, tried, CAREFUL)
+    if not solution.residual <= TOLERANCE:
+        raise ConvergenceError(
+            f"residual {solution.residual:.1e} > {TOLERANCE:g} at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}; tried "
+            + "; ".join(tried[-_MENTIONED:])
+        )
+    return solution

@@ -1,0 +1,169 @@
+"""Square loss: the fixed point in closed form up to one scalar equation, at any ridge.
+
+Objective: (1/n) sum_i (<w, f_i> + b - y_i)^2/2 + (ridge/2) ||w||^2, bias unpenalised, alpha = n/dimension; at ridge = 0 and
+below alpha = 1 the interpolator of least norm. The prox is linear, l'(r) = a (h - y) with a = 1/(1 + V kappa^2), so that
+
+    alpha V (ridge + E[kappa^2 a]) = 1,
+
+which is increasing and concave in V, and with e = m_q T + m_u S + b - y everything else is linear in (m_q, m_u, b):
+
+    ridge m_q + E[T e a] = 0,   m_u/(alpha V) + E[S e a] = 0,   E[e a] = 0,
+    nu^2 = alpha V^2 E[kappa^2 a^2 (e^2 + kappa^2 (m_u^2 + nu^2))].
+
+At ridge = 0 below alpha = 1 V is infinite, the weights become 1/kappa^2 and ridge V tends to (1 - alpha)/alpha.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..laws.nodes import Nodes
+from ..losses import Loss, Square
+
+PEAK_WIDTH = 1e-9  # |alpha - 1| below which, without a ridge, the interpolation peak itself is meant
+_ITERATIONS = 200  # of Newton's method for V; it takes 5 to 12
+_ROUNDING = 4e-16  # relative step of V that counts as none
+_RANK = 1e-13  # directions of the scaled linear system below this are undetermined, and zero is right for them
+
+
+class SquareSolution(NamedTuple):
+    """Fixed points of one or several laws, all arrays with a row per law.
+
+    Attributes
+    ----------
+    x : array (laws, 5)
+        (m_q, m_u, log nu, b, log V); log nu and log V are infinite at the interpolation peak, log V for an interpolator.
+    train_loss : array (laws,)
+        E[l(r)].
+    residual : array (laws,)
+        Largest entry of the scaled residual of the scalar and of the linear equations.
+    """
+
+    x: np.ndarray
+    train_loss: np.ndarray
+    residual: np.ndarray
+
+
+def is_square(loss: Loss) -> bool:
+    """Whether a loss is the built-in square loss itself (not one of the same name, nor one derived from it)."""
+    return type(loss) is Square
+
+
+def solve_square(alpha: float, ridge: float, nodes: Nodes, *, each: bool = False) -> SquareSolution:
+    """The fixed point of the module's text.
+
+    Parameters
+    ----------
+    alpha : float
+        n/dimension.
+    ridge : float
+        lambda >= 0.
+    nodes : Nodes
+        The law's nodes, in replicates.
+    each : bool
+        Every replicate by itself (a row per replicate) instead of all of them together (one row).
+
+    Returns
+    -------
+    SquareSolution
+    """
+    shape = nodes.T.shape
+    flat = (lambda v: np.broadcast_to(v, shape)) if each else (lambda v: np.broadcast_to(v, shape).reshape(1, -1))
+    T, S, y, tau, kappa, weight = (flat(v) for v in (nodes.T, nodes.S, nodes.y, nodes.tau, nodes.kappa, nodes.weight))
+    if not each:
+        weight = weight / shape[0]
+    if ridge == 0 and abs(alpha - 1.0) < PEAK_WIDTH:
+        # The norm is infinite and the classifier's sign is pure noise.
+        peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (len(T), 1))
+        return SquareSolution(peak, np.zeros(len(T)), np.zeros(len(T)))
+    design = _Design(np.stack([T, S, np.ones_like(T), y], axis=-1), tau**2)
+    if ridge == 0 and alpha < 1:
+        return _interpolator(alpha, design, kappa**2, weight)
+    return _regularised(alpha, ridge, design, kappa**2, weight)
+
+
+class _Design:
+    """The columns c = (T, S, 1, y) of every law, (laws, nodes, 4), and the spread tau^2 that T has inside a node."""
+
+    def __init__(self, columns: np.ndarray, tau2: np.ndarray):
+        self.columns, self.tau2, self.spread = columns, tau2, bool(tau2.any())
+
+    def moments(self, weight: np.ndarray) -> np.ndarray:
+        """E[c_i c_j weight] of every law, (laws, 4, 4)."""
+        M = np.swapaxes(self.columns * weight[..., None], -1, -2) @ self.columns
+        if self.spread:
+            M[:, 0, 0] += (weight * self.tau2).sum(-1)
+        return M
+
+
+def _regularised(alpha: float, ridge: float, design: _Design, k2: np.ndarray, weight: np.ndarray) -> SquareSolution:
+    """A ridge, or more samples than dimensions: V is finite."""
+    V, gap = _prox_step(alpha, ridge, k2, weight)
+    a = 1.0 / (1.0 + V[:, None] * k2)
+    wa = weight * a
+    M = design.moments(wa)
+    zero = np.zeros_like(V)
+    m, miss = _overlaps(M, np.stack([zero + ridge, 1.0 / (alpha * V), zero], axis=-1))
+    wa2 = wa * a
+    e = np.concatenate([m, -np.ones((len(m), 1))], axis=1)
+    e2 = _quadratic(e, design.moments(wa2 * k2))
+    B = (wa2 * k2**2).sum(-1)
+    # nu^2 (1 - alpha V^2 B) = alpha V^2 (e2 + B m_u^2); by the equation of V the bracket is a sum of positive terms
+    bracket = alpha * V * (ridge + (wa2 * k2).sum(-1))
+    nu2 = alpha * V**2 * (e2 + B * m[:, 1] ** 2) / bracket
+    train_loss = 0.5 * (_quadratic(e, design.moments(wa2)) + (wa2 * k2).sum(-1) * (m[:, 1] ** 2 + nu2))
+    D = np.sqrt(nu2 / alpha) / V  # sqrt(E[kappa^2 l'^2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.nan_to_num(miss / D, nan=0.0)
+        x = np.stack([m[:, 0], m[:, 1], 0.5 * np.log(nu2), m[:, 2], np.log(V)], axis=-1)
+    return SquareSolution(x, train_loss, np.maximum(gap, scaled))
+
+
+def _interpolator(alpha: float, design: _Design, k2: np.ndarray, weight: np.ndarray) -> SquareSolution:
+    """No ridge and fewer samples than dimensions: the interpolator of least norm."""
+    M = design.moments(weight / k2)
+    m, miss = _overlaps(M, np.tile([(1.0 - alpha) / alpha, 1.0 / alpha, 0.0], (len(M), 1)))
+    e2 = _quadratic(np.concatenate([m, -np.ones((len(m), 1))], axis=1), M)
+    nu2 = alpha * (e2 + m[:, 1] ** 2) / (1.0 - alpha)
+    with np.errstate(divide="ignore"):
+        x = np.stack([m[:, 0], m[:, 1], 0.5 * np.log(nu2), m[:, 2], np.full(len(m), np.inf)], axis=-1)
+    return SquareSolution(x, np.zeros(len(m)), miss)
+
+
+def _prox_step(alpha: float, ridge: float, k2: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """V of every law, and what the equation misses there.
+
+    The equation's left side is concave, so that Newton's method from below never oversteps the root.
+    """
+    V = 1.0 / (alpha * (ridge + (weight * k2).sum(-1)))
+    for _ in range(_ITERATIONS):
+        a = 1.0 / (1.0 + V[:, None] * k2)
+        wk2a = weight * k2 * a
+        gap = 1.0 - alpha * V * (ridge + wk2a.sum(-1))
+        step = gap / (alpha * (ridge + (wk2a * a).sum(-1)))
+        V = V + np.maximum(step, 0.0)  # below zero only by rounding
+        if (step <= _ROUNDING * V).all():
+            break
+    return V, np.abs(gap)
+
+
+def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(m_q, m_u, b) of (M + diagonal) m = E[c y], and the largest entry that the equations miss.
+
+    A law without S (or without T) leaves its overlap undetermined: the least-squares solution has zero, which is right.
+    """
+    system = M[:, :3, :3] + diagonal[:, :, None] * np.eye(3)
+    right = M[:, :3, 3]
+    scale = np.sqrt(np.diagonal(system, axis1=1, axis2=2))
+    scale = np.where(scale > 0, scale, 1.0)
+    inverse = np.linalg.pinv(system / scale[:, :, None] / scale[:, None, :], rcond=_RANK, hermitian=True)
+    solved = lambda r: (inverse @ (r / scale)[..., None])[..., 0] / scale  # noqa: E731
+    m = solved(right)
+    m = m + solved(right - (system @ m[..., None])[..., 0])  # one step of refinement
+    return m, np.abs((system @ m[..., None])[..., 0] - right).max(-1)
+
+
+def _quadratic(e: np.ndarray, M: np.ndarray) -> np.ndarray:
+    return np.einsum("bi,bij,bj->b", e, M, e)
