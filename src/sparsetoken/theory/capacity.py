@@ -3,7 +3,7 @@
     1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
 
 The objective is smooth and convex; its G-average is closed, s^2 [(1 + x^2) Phi(-x) - x phi(x)] with s the deviation of the
-bracket and x its scaled mean. alpha counts samples a dimension d (a vectorized law knows its factor L).
+bracket and x its scaled mean. alpha counts samples per dimension d (a vectorized law knows its factor L).
 """
 
 from __future__ import annotations
@@ -15,14 +15,35 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._core.validation import real_number
-from ..laws.law import Law
+from ..laws.law import SECOND_LEVEL, Law
 from ..laws.nodes import Population
 from .errors import ConvergenceError
+
+NEVER = 1e-13  # values of 1/alpha* below are rounding: the classes are apart at any sample size one can have
+_STEPS = 200  # Newton steps allowed; 5 to 15 are taken, some dozens where kappa nearly vanishes in some bags
+_TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where the steps went their way
+_FLAT = 1e-12  # added to the Hessian, relative to its diagonal: picks zero for a direction that does not matter
+_DONE = 1e-22  # predicted decrease, relative to the value, below which rounding is all that is left
+_ROUNDING = 1e-14  # increase of the value, relative, that rounding may have made
+_SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring (Armijo)
+_SHORTEST = 1e-10  # of the full Newton step
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """alpha* and its standard error; the minimiser (m_q, m_u, bias) and the size of the scaled gradient there."""
+    """The separability threshold and where the minimum behind it lies.
+
+    Attributes
+    ----------
+    alpha : float
+        alpha*; infinite where the classes do not mix at all (see `capacity`).
+    standard_error : float
+        Of alpha*, from the law's sampling; 0 where alpha* is infinite.
+    m_q, m_u, bias : float
+        The minimiser.
+    residual : float
+        The largest entry of the gradient there, each over the root of its own second derivative times the value.
+    """
 
     alpha: float
     standard_error: float
@@ -32,15 +53,21 @@ class Capacity:
     residual: float
 
     def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain data."""
         return asdict(self)
 
 
 class _Terms(NamedTuple):
     """What the objective needs of a class, arrays flat over replicates and entries.
 
-    c       (3, N): (T, S, 1) y/kappa, so that the bracket is Gaussian of mean -c.p
-    ratio2  tau^2/kappa^2, or the scalar 0 where T has no spread of its own: its variance is 1 + m_u^2 + m_q^2 ratio2
-    weight  class probability times the entry's weight
+    Attributes
+    ----------
+    c : array (3, N)
+        (T, S, 1) y/kappa, so that the bracket is Gaussian of mean -c.p.
+    ratio2 : array (N,) or float
+        tau^2/kappa^2, or 0 where T has no spread of its own: the bracket's variance is 1 + m_u^2 + m_q^2 ratio2.
+    weight : array (N,)
+        Class probability times the entry's weight.
     """
 
     c: np.ndarray
@@ -89,53 +116,78 @@ def _objective(p: np.ndarray, terms: list[_Terms], replicates: int):
     return value, gradient, hessian
 
 
-def _minimise(population: Population, p: np.ndarray):
-    """Newton's method with step halving on the convex objective, from p: minimiser, values, scaled gradient."""
+def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Newton's method with step halving on the convex objective, from p: minimiser, replicates' values, scaled gradient.
+
+    Ends as soon as the value is below `NEVER`, wherever that is.
+    """
     terms, replicates = _terms(population), population.replicates
     value, gradient, hessian = _objective(p, terms, replicates)
-    for _ in range(200):
-        # The Hessian is singular where S vanishes (m_u then stays zero); the tiny ridge picks that solution.
-        step = -np.linalg.solve(hessian + 1e-12 * np.trace(hessian) * np.eye(3), gradient)
+    for _ in range(_STEPS):
+        # The Hessian is singular where S vanishes (m_u then stays zero); the tiny addition picks that solution. Relative to
+        # each diagonal entry, because b counts in units of kappa, which nearly vanishes in some bags of some laws.
+        size = np.sqrt(np.diagonal(hessian))
+        size = np.where(size > 0, size, 1.0)
+        step = -np.linalg.solve(hessian / np.outer(size, size) + _FLAT * np.eye(3), gradient / size) / size
         scale, slope = 1.0, gradient @ step
-        if -slope <= 1e-22 * value.mean():
+        if -slope <= _DONE * value.mean():
             break
         while True:
             trial = _objective(p + scale * step, terms, replicates)
             # Near the minimum the decrease drowns in rounding, and the full step is right.
-            if trial[0].mean() <= value.mean() * (1 + 1e-14) + 1e-4 * scale * slope or scale < 1e-10:
+            if trial[0].mean() <= value.mean() * (1 + _ROUNDING) + _SUFFICIENT * scale * slope or scale < _SHORTEST:
                 break
             scale *= 0.5
         p = p + scale * step
         value, gradient, hessian = trial
-        if value.mean() < 1e-13:
-            raise ConvergenceError(
-                "capacity is infinite: the two classes' features can be separated at any sample size"
-            )
-    residual = float(np.abs(gradient).max() / value.mean())
-    if not residual <= 1e-6:
-        raise ConvergenceError(f"capacity: gradient {residual:.1e} of the value after 200 Newton steps at {p}")
+        if value.mean() < NEVER:
+            return p, value, 0.0
+    size = np.sqrt(np.maximum(np.diagonal(hessian), np.finfo(float).tiny) * value.mean())
+    residual = float(np.abs(gradient / size).max())
+    if not residual <= _TOLERANCE:
+        raise ConvergenceError(f"capacity: scaled gradient {residual:.1e} after {_STEPS} Newton steps at {p}")
     return p, value, residual
 
 
 def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
     """The separability threshold alpha* = n/d of a law (see the module's text).
 
-    `accuracy` is the relative standard error wanted; the law is refined until it is met or cannot be refined further, and
-    the standard error reached is in the result.
+    Parameters
+    ----------
+    law : Law
+        The law of (T, S, kappa).
+    accuracy : float
+        Relative standard error wanted; the law is refined until it is met or cannot be refined further.
+
+    Returns
+    -------
+    Capacity
+        With the standard error reached. alpha = inf where the classes lie so far apart that they do not mix: exact laws at
+        1/alpha* below 1e-13, sampled ones where none of half a million bags per class lies on the wrong side.
+
+    Raises
+    ------
+    ConvergenceError
+        Where the minimum is not found.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     points, p = law.first_points, np.zeros(3)
     while True:
         population, _ = law.at(points)
         p, value, residual = _minimise(population, p)
-        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error.
-        relative = float(np.std(value, ddof=1) / np.sqrt(len(value)) / value.mean()) if len(value) > 1 else 0.0
+        apart = value.mean() < NEVER
+        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
+        # that do not mix at all say little about rare bags that do: more draws.
+        scatter = float(np.std(value, ddof=1) / np.sqrt(len(value))) if len(value) > 1 else 0.0
+        relative = scatter / value.mean() if not apart else SECOND_LEVEL * accuracy
         finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
         if finer is None:
             break
         points = finer
-    alpha = float(law.dimension_factor / value.mean())
     m_q, m_u, bias = map(float, p)
+    if apart:
+        return Capacity(float("inf"), 0.0, m_q, m_u, bias, residual)
+    alpha = float(law.dimension_factor / value.mean())
     return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)
 
 
