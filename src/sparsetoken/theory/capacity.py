@@ -179,7 +179,7 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
         # that do not mix at all say little about rare bags that do: more draws.
         scatter = float(np.std(value, ddof=1) / np.sqrt(len(value))) if len(value) > 1 else 0.0
-        relative = scatter / value.mean() if not apart else SECOND_LEVEL * accuracy
+        relative = float(scatter / value.mean()) if not apart else SECOND_LEVEL * accuracy
         finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
         if finer is None:
             break

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..models import SIMULATED, check_model, has_query
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
