@@ -77,6 +77,10 @@ class TokenDraws:
     others: TokenGroup
     offset: Any
 
+    def first(self, count: int) -> TokenDraws:
+        """The first `count` draws of every replicate (a low-discrepancy sequence stays balanced when cut short)."""
+        return jax.tree_util.tree_map(lambda array: array[:, :count], self)
+
     @property
     def signal(self) -> Any:
         """The signal tokens drawn one by one."""

@@ -14,7 +14,6 @@ that largest sum. For several signal tokens bags are drawn, and the sums over su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -187,9 +186,7 @@ class _DrawnBags(Channel):
             return squares.mean(1), float((along - log_mean).mean())
         draws = token_draws(self.length, R, drawn_bags(self.length))
         if part > 1:
-            few = draws.signal.shape[1] // part
-            names = ("signal", "noise", "bulk", "normals", "offset")
-            draws = replace(draws, **{name: getattr(draws, name)[:, :few] for name in names})
+            draws = draws.first(draws.signal.shape[1] // part)
         signal = draws.signal + root
         log_mean, first = few_signal_tokens(draws, signal, root)
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
