@@ -284,7 +284,7 @@ class Store:
         about = (
             outcome.get("seconds"),
             outcome.get("cpu_seconds"),
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
             __version__,
         )
         with self._still_there("write to"):
