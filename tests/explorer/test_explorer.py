@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
+import socket
 import threading
 import time
+from types import SimpleNamespace
+from urllib.request import urlopen
 
 import pytest
 
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Task, Training, forecast, simulate, theory
-from sparsetoken.explorer import create_app, views
+from sparsetoken.explorer import create_app, simulation, views
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.simulation import Simulations
 from sparsetoken.explorer.state import DEFAULTS, check, from_query
@@ -54,30 +56,48 @@ def test_bad_queries_are_remarked_on(query):
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("changes", "name", "message"),
     [
-        ({"length": 0}, "length"),
-        ({"length": 10.5}, "length"),
-        ({"length": None}, "length"),
-        ({"length": 10**9}, "length"),
-        ({"sparsity": 11}, "sparsity"),
-        ({"strength": -1}, "strength"),
-        ({"prevalence": 1}, "prevalence"),
-        ({"alpha0": 0}, "alpha0"),
-        ({"alpha1": 1e9}, "alpha1"),
-        ({"ridge": 0}, "ridge"),
-        ({"eta_q": -3}, "eta_q"),
-        ({"d": 10**7}, "d"),
-        ({"trials": 1}, "trials"),
-        ({"view": "phase", "x": "length", "y": "length"}, "y"),
-        ({"loss": "hinge"}, "loss"),
+        ({"length": 0}, "length", "length must be a whole number >= 1, got 0"),
+        ({"length": 10.5}, "length", "length must be a whole number >= 1, got 10.5"),
+        ({"length": None}, "length", "length must be a number"),
+        ({"length": 10**9}, "length", "length must be at most 5,000 on this page; the library takes longer bags"),
+        ({"sparsity": 11}, "sparsity", "sparsity must be at most length (10), got 11"),
+        ({"strength": -1}, "strength", "strength must be a number in [0, inf), got -1"),
+        ({"strength": 1e200}, "strength", "strength must be at most 1e+09 on this page"),
+        ({"strength": [1]}, "strength", "strength must be a number in [0, inf), got [1]"),
+        ({"prevalence": 1}, "prevalence", "prevalence must be a number in (0, 1), got 1"),
+        ({"alpha0": 0}, "alpha0", "alpha0 must be a number in (0, inf), got 0"),
+        ({"alpha1": 1e9}, "alpha1", "alpha1 must be between 0.001 and 10,000 on this page"),
+        ({"ridge": 0}, "ridge", "ridge must be at least 1e-09 on this page"),
+        ({"eta_q": -3}, "eta_q", "eta_q must be a number in [0, inf), got -3"),
+        ({"beta": 1e250}, "beta", "beta must be at most 1e+09 on this page"),
+        ({"beta": 1e-250}, "beta", "beta must be 0 or at least 1e-09 on this page"),
+        ({"d": 10**7}, "d", "d must be at most 5,000"),
+        ({"trials": 1}, "trials", "trials must be a whole number >= 2, got 1"),
+        ({"view": "phase", "x": "length", "y": "length"}, "y", "the two axes must differ"),
+        ({"loss": "hinge"}, "loss", "loss must be one of logistic, square, smoothed_hinge"),
     ],
 )
-def test_bad_fields_get_a_message_of_their_own(changes, name):
+def test_bad_fields_get_a_message_of_their_own(changes, name, message):
     state, messages = check({**DEFAULTS, **changes})
     assert state is None
-    assert list(messages) == [name]
-    assert messages[name].count(".") < 5 and messages[name].strip()
+    assert messages == {name: message}
+
+
+def test_a_phase_diagram_around_zero_is_drawn_with_a_remark():
+    figure = views.figure_of(state_of(view="phase", x="beta", y="alpha1", beta=0), "quick")
+    heat = trace(figure, "phase")
+    assert all(isinstance(value, float) for row in heat["z"] for value in row)
+    assert min(heat["x"]) > 0
+    assert figure["remark"].startswith("beta = 0 has no place on a logarithmic axis")
+
+
+def test_axes_end_where_the_page_does():
+    assert max(views.axis_values("length", 5000.0, 9)) == 5000
+    assert views.axis_values("eta_q", 0.0, 3) == pytest.approx([0.1, 31.62, 10_000])  # around zero, the slider's range
+    assert views.axis_values("strength", 0.0, 3) == [0.0, 6.0, 12.0]
+    assert views.axis_values("beta", 1.0, 3) == pytest.approx([1 / 30, 1.0, 30.0], rel=1e-3)
 
 
 def test_several_bad_fields_are_all_named():
@@ -195,6 +215,41 @@ def test_simulations_too_large_are_refused_in_words():
     assert any("smaller d" in note for note in finished(jobs, "page").notes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "small"),
+    [
+        ({"length": 5000, "alpha1": 2400.0, "d": 50}, {"pooled"}),  # a block of 65,536 samples with 5000 tokens: 10 GB
+        ({"length": 5000, "d": 500}, {"attention", "pooled"}),
+        ({}, {"attention", "pooled", "vectorized"}),
+    ],
+)
+def test_parameters_that_multiply_to_gigabytes_are_refused(changes, small):
+    cases, notes = simulation._cases(state_of(**changes))
+    assert {model for model, _ in cases} == small
+    assert {note.split()[0] for note in notes} == {"attention", "pooled", "vectorized"} - small
+    assert all("too large to simulate here" in note for note in notes)
+
+
+def test_threads_are_bounded_however_many_pages_ask(monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(simulation, "simulate", lambda *_, **__: free.wait(60) and SimpleNamespace(test_error=0.1))
+    before, jobs = threading.active_count(), Simulations()
+    started = [jobs.start(f"page {i}", state_of(d=40, trials=2), "key") for i in range(100)]
+    time.sleep(0.2)
+    assert threading.active_count() - before <= simulation.JOBS_AT_WORK
+    refused = [job for job in started if any("too many simulations" in note for note in job.notes)]
+    assert len(refused) >= 100 - simulation.JOBS_AT_WORK - simulation.JOBS_WAITING
+    assert all(job.finished for job in refused)
+    last = max(i for i, job in enumerate(started) if not job.finished)
+    jobs.cancel(f"page {last}")  # it waits, so it ends at once and leaves its place to another
+    assert started[last].finished
+    assert not jobs.start("another", state_of(d=40, trials=2), "key").finished
+    for i in range(100):
+        jobs.cancel(f"page {i}")
+    jobs.cancel("another")
+    free.set()
+
+
 def test_simulations_that_fail_say_why():
     jobs = Simulations()
     jobs.start("page", state_of(d=4, trials=2, prevalence=0.02), "key")
@@ -212,6 +267,77 @@ def test_server_answers_local_names_only():
     assert client.get("/", base_url="http://attacker.example:8050").status_code == 403
 
 
+def ask(client, values, key="key", page="page"):
+    """The server's answer to a page's fields: the first stage, as the page would get it."""
+    from sparsetoken.explorer.layout import MESSAGES
+
+    outputs = ["answer.data", *(f"message-{name}.children" for name in MESSAGES)]
+    names = [dict(zip(("id", "property"), output.split("."))) for output in outputs]
+    body = {
+        "output": f"..{'...'.join(outputs)}..",
+        "outputs": names,
+        "inputs": [{"id": "raw", "property": "data", "value": {"key": key, "values": values}}],
+        "state": [{"id": "page", "property": "data", "value": page}],
+        "changedPropIds": ["raw.data"],
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return found.get_json()["response"]["answer"]["data"]
+
+
+def follow(client, shown, values, key="key", page="page"):
+    """The stage after the one that is shown."""
+    body = {
+        "output": "refined.data" if shown["stage"] == "quick" else "completed.data",
+        "outputs": {"id": "refined" if shown["stage"] == "quick" else "completed", "property": "data"},
+        "inputs": [{"id": "answer" if shown["stage"] == "quick" else "refined", "property": "data", "value": shown}],
+        "state": [
+            {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
+            {"id": "page", "property": "data", "value": page},
+        ],
+        "changedPropIds": ["answer.data" if shown["stage"] == "quick" else "refined.data"],
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return next(iter(found.get_json()["response"].values()))["data"]
+
+
+def test_a_key_of_the_pages_making_gets_no_answer_to_another_state():
+    client = create_app().server.test_client()
+    near, far = ({**DEFAULTS, "view": "alignment", "strength": strength} for strength in (2, 6))
+    shown = ask(client, near, key="same")
+    while shown["stage"] != "exact":
+        shown = follow(client, shown, near, key="same")
+    assert ask(client, near, key="other")["stage"] == "exact"  # computed before, whatever the page calls it
+    assert ask(client, near, key="other")["key"] == "other"
+    other = ask(client, far, key="same")
+    assert other["stage"] == "quick"
+    assert trace(other["figure"], "cosine_q")["y"] != trace(shown["figure"], "cosine_q")["y"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "stage"),
+    [
+        ({"view": "phase", "x": "beta", "beta": 0}, "quick"),
+        ({"view": "phase", "x": "eta_q", "eta_q": 1e201}, "invalid"),
+        ({"strength": 1e300}, "invalid"),
+        ({"length": 10**400}, "invalid"),
+        ({"length": {"a": 1}}, "invalid"),
+        ({"alpha1": "many"}, "invalid"),
+        ({"view": ["phase"]}, "invalid"),
+    ],
+)
+def test_no_values_break_the_server(changes, stage):
+    assert ask(create_app().server.test_client(), {**DEFAULTS, **changes})["stage"] == stage
+
+
+def test_a_failure_inside_is_told_on_the_page(monkeypatch, capsys):
+    monkeypatch.setattr(views, "figure_of", lambda *_: 1 / 0)
+    found = ask(create_app().server.test_client(), {**DEFAULTS})
+    assert found["stage"] == "failed" and "division by zero" in found["message"]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_page_loads_nothing_from_elsewhere():
     client = create_app().server.test_client()
     page = client.get("/", base_url="http://127.0.0.1:8050").get_data(as_text=True)
@@ -219,8 +345,6 @@ def test_page_loads_nothing_from_elsewhere():
 
 
 def test_command_says_when_the_port_is_taken(capsys):
-    import socket
-
     from sparsetoken.cli import main
 
     with socket.socket() as taken:
@@ -239,8 +363,10 @@ def test_server_serves_on_this_machine_only():
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        assert server.server_address[0] == "127.0.0.1"
-        assert math.isfinite(server.server_port)
+        with urlopen(f"http://127.0.0.1:{server.server_port}/") as page:
+            assert b"sparsetoken explorer" in page.read()
+        with pytest.raises(OSError, match="refused"):  # another address of this same machine
+            socket.create_connection(("127.0.0.2", server.server_port), timeout=5)
     finally:
         server.shutdown()
         server.server_close()

@@ -79,8 +79,8 @@ def point(
         return known
     try:
         found = _solve(task, training, model, equal_samples, quick, None if near is None else near.start)
-    except (ValueError, ArithmeticError) as error:
-        found = Point(float("nan"), failure=str(error))
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        found = Point(float("nan"), failure=str(error) or "it takes more memory than there is")
     _memory.put(key, found)
     return found
 

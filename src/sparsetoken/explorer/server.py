@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections import OrderedDict
 from typing import Any
 
@@ -49,9 +50,22 @@ def answer_for(state: PageState, key: str, stage: str, alive: Any) -> dict[str, 
         "view": state.view,
         "figure": {"data": figure["data"], "layout": figure["layout"]},
         "failures": figure["failures"],
+        "remark": figure.get("remark", ""),
         "rows": views.numbers(state, stage),
         "code": views.code_of(state),
     }
+
+
+def _or_failure(state: PageState, key: str, stage: str, alive: Any) -> dict[str, Any]:
+    """The answer, or in words why there is none: whatever goes wrong, the page says so instead of waiting for ever."""
+    try:
+        return answer_for(state, key, stage, alive)
+    except Superseded:
+        raise
+    except Exception as error:
+        traceback.print_exc()  # on the server's terminal, for whoever runs it
+        words = str(error) or type(error).__name__
+        return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}
 
 
 def create_app() -> Dash:
@@ -104,7 +118,7 @@ def create_app() -> Dash:
         State("page", "data"),
     )
     def answer(raw: dict[str, Any] | None, page_id: str) -> tuple:
-        if raw is None:
+        if not raw:
             return (no_update,) * (1 + len(MESSAGES))
         key, values = raw["key"], raw["values"]
         latest.ask(page_id, key)
@@ -112,9 +126,11 @@ def create_app() -> Dash:
         beside = [messages.get(name, "") for name in MESSAGES]
         if state is None:
             return ({"key": key, "stage": "invalid"}, *beside)
-        known = exact.get(key)
+        known = exact.get(state)
+        if known is not None:
+            return ({**known, "key": key}, *beside)
         try:
-            found = known or answer_for(state, key, "quick", lambda: latest.alive(page_id, key))
+            found = _or_failure(state, key, "quick", lambda: latest.alive(page_id, key))
         except Superseded:
             return (no_update,) * (1 + len(MESSAGES))
         return (found, *beside)
@@ -128,11 +144,11 @@ def create_app() -> Dash:
             return no_update
         key, stage = raw["key"], views.STAGES[views.STAGES.index(shown["stage"]) + 1]
         try:
-            found = answer_for(state, key, stage, lambda: latest.alive(page_id, key))
+            found = _or_failure(state, key, stage, lambda: latest.alive(page_id, key))
         except Superseded:
             return no_update
-        if stage == views.STAGES[-1]:
-            exact.put(key, found)
+        if found["stage"] == views.STAGES[-1]:
+            exact.put(state, found)
         return found
 
     for before, after in (("answer", "refined"), ("refined", "completed")):
@@ -203,18 +219,21 @@ def _sync_name(logarithmic: bool, whole: bool) -> str:
 
 
 class _Exact:
-    """Finished exact answers, ready to be shown at once when a page comes back to them."""
+    """Finished exact answers, ready to be shown at once when a page comes back to them.
+
+    They are kept by the state that was checked here; a page's own key for it is only handed back to that page.
+    """
 
     def __init__(self, kept: int = 200) -> None:
-        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[str, dict[str, Any]]()
+        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[PageState, dict[str, Any]]()
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, state: PageState) -> dict[str, Any] | None:
         with self._lock:
-            return self._answers.get(key)
+            return self._answers.get(state)
 
-    def put(self, key: str, answer: dict[str, Any]) -> None:
+    def put(self, state: PageState, answer: dict[str, Any]) -> None:
         with self._lock:
-            self._answers[key] = answer
+            self._answers[state] = answer
             while len(self._answers) > self._kept:
                 self._answers.popitem(last=False)
 

@@ -26,11 +26,32 @@ VIEWS = {
 }
 COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
 LONGEST, LARGEST_D, MOST_TRIALS = 5_000, 5_000, 200
+# Numbers of the page lie between these, or are zero where the library takes it: a figure shows their neighbourhood, and what
+# is computed there must stay within what floats can hold.
+LEAST, LARGEST = 1e-9, 1e9
 
 
 @dataclass(frozen=True)
 class Field:
-    """A number on the page: its label, symbol and slider (`logarithmic`, or linear with `step`)."""
+    """A number on the page.
+
+    Attributes
+    ----------
+    name : str
+        The field of `Task` or `Training`.
+    label, symbol : str
+        Shown beside it.
+    low, high : float
+        Ends of its slider.
+    logarithmic : bool
+        Whether the slider moves the logarithm.
+    step : float
+        Step of a linear slider.
+    whole : bool
+        Whether it is a whole number.
+    group : str
+        "task" or "training".
+    """
 
     name: str
     label: str
@@ -133,7 +154,18 @@ def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
-    """The state behind the page's fields, or None and a message beside each field that is wrong."""
+    """Check the page's fields.
+
+    Parameters
+    ----------
+    raw : mapping
+        What the fields hold, by name.
+
+    Returns
+    -------
+    tuple of State or None, and dict
+        The state behind the fields and no messages; or None and a message for each field that is wrong.
+    """
     messages: dict[str, str] = {}
     task_fields = [f.name for f in FIELDS if f.group == "task"]
     training_fields = [f.name for f in FIELDS if f.group == "training"]
@@ -154,8 +186,13 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
         messages["alpha0"] = "alpha0 must be between 0.001 and 10,000 on this page"
     if "alpha1" not in messages and not 1e-3 <= raw["alpha1"] <= 1e4:
         messages["alpha1"] = "alpha1 must be between 0.001 and 10,000 on this page"
-    if "ridge" not in messages and raw["ridge"] < 1e-9:
-        messages["ridge"] = "ridge must be at least 1e-9 on this page"
+    if "ridge" not in messages and raw["ridge"] < LEAST:
+        messages["ridge"] = f"ridge must be at least {LEAST:g} on this page"
+    for name in (*task_fields, *training_fields):
+        if name not in messages and raw[name] > LARGEST:
+            messages[name] = f"{name} must be at most {LARGEST:g} on this page"
+        elif name not in messages and 0 < raw[name] < LEAST:
+            messages[name] = f"{name} must be 0 or at least {LEAST:g} on this page"
     for name, (low, high) in WHOLE.items():
         try:
             if whole_number(name, raw.get(name), low) > high:

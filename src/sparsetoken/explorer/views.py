@@ -16,7 +16,7 @@ from ..simulation.steps import two_steps
 from ..theory import alignment
 from ..training import Training
 from .points import Alive, Point, always, point, threshold
-from .state import COLOURS, NUMBERS, State, tidy
+from .state import COLOURS, LONGEST, NUMBERS, State, tidy
 
 MODELS = ("attention", "pooled", "vectorized")
 STAGES = ("quick", "models", "exact")
@@ -58,7 +58,22 @@ def _small(text: str) -> str:
 
 
 def figure_of(state: State, stage: str, alive: Alive = always) -> dict[str, Any]:
-    """The figure of the state's view; `alive` is asked between points and may raise to stop the work."""
+    """The figure of the state's view.
+
+    Parameters
+    ----------
+    state : State
+        What the page shows.
+    stage : str
+        One of `STAGES`.
+    alive : callable
+        Called between points; may raise to stop the work.
+
+    Returns
+    -------
+    dict
+        Plotly's `data` and `layout`, `failures` (why some points have no answer) and, in some views, a `remark`.
+    """
     makers = {"curves": curves, "alignment": alignment_view, "capacity": capacity_view, "phase": phase, "bag": bag}
     return makers[state.view](state, stage, alive)
 
@@ -167,8 +182,8 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
                 found = threshold(state.task.but(strength=strength), state.training, model, quick)
                 values.append(found.alpha)
                 errors.append(found.standard_error)
-            except (ValueError, ArithmeticError) as error:
-                failures.append(str(error))
+            except (ValueError, ArithmeticError, MemoryError) as error:
+                failures.append(str(error) or "it takes more memory than there is")
                 values.append(None)
                 errors.append(None)
         traces.append({
@@ -190,12 +205,14 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
 
 
 def axis_values(name: str, here: float, count: int) -> list[float]:
-    """Values of a phase diagram's axis: the field's slider range, around the state's value where that is wide."""
+    """Values of a phase diagram's axis: around the state's value on logarithmic axes, the slider's range otherwise."""
     field = NUMBERS[name]
     if not field.logarithmic:
         values = np.linspace(max(field.low, 0.0), field.high, count)
+    elif here <= 0.0:  # zero has no place on a logarithmic axis
+        values = np.geomspace(field.low, field.high, count)
     elif name == "length":
-        values = np.geomspace(max(2.0, here / 8), here * 8, count)
+        values = np.geomspace(max(2.0, here / 8), min(here * 8, LONGEST), count)
     else:
         values = np.geomspace(here / 30, here * 30, count)
     if field.whole:
@@ -246,7 +263,11 @@ def phase(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         _axis(_title(state.x), type=_scale(state.x)),
         _axis(_title(state.y), type=_scale(state.y)),
     )
-    return {"data": [trace, here], "layout": layout, "failures": failures[:1]}
+    off = [name for name in (state.x, state.y) if _scale(name) == "log" and _value(state, name) <= 0.0]
+    remark = (
+        f"{' and '.join(off)} = 0 has no place on a logarithmic axis, which shows the slider's range" if off else ""
+    )
+    return {"data": [trace, here], "layout": layout, "failures": failures[:1], "remark": remark}
 
 
 def _title(name: str) -> str:
@@ -314,7 +335,7 @@ def models_at(stage: str) -> tuple[str, ...]:
 
 
 def numbers(state: State, stage: str) -> list[dict[str, Any]]:
-    """The forecasts at the state itself, a row a model."""
+    """The forecasts at the state itself, a row per model."""
     rows: list[dict[str, Any]] = []
     for model in models_at(stage):
         found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=stage == "quick")

@@ -130,8 +130,8 @@
     const ink = style.getPropertyValue("--ink").trim() || "#222";
     drawn = found.key;
     stale(pending);
-    if (found.stage === "invalid") {
-      const words = "Correct the marked fields to see the figure.";
+    if (found.stage === "invalid" || found.stage === "failed") {
+      const words = found.message || "Correct the marked fields to see the figure.";
       const note = { text: words, showarrow: false, font: { size: 16 } };
       const layout = {
         paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: { visible: false }, yaxis: { visible: false },
@@ -154,6 +154,7 @@
     let words = STATUS[found.view];
     if (found.stage === "quick") words = "quick answer, refining …";
     if (found.stage === "models") words = words + "; the Bayes limit follows …";
+    if (found.remark) words = words + "; " + found.remark;
     if (found.failures.length) words = "some points have no answer: " + found.failures[0];
     return [figure, words, table(found.rows), found.code];
   }
