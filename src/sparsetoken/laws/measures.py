@@ -1,10 +1,19 @@
-"""Error measures of a trained readout on a population: test error, sensitivity, specificity, AUC, training error.
+"""How well a classifier does on fresh bags: test error, sensitivity, specificity, balanced error and AUC, in closed form.
 
-At an entry of the population the score is Gaussian with mean m_q T + m_u S + b and deviation s; the classifier says +1 when it
-is positive. All measures are closed forms there and are averaged over the entries of each replicate.
+Once the few numbers that it really depends on are fixed, the score of a fresh bag is Gaussian,
+
+    score | y, M = M + D G,   G ~ N(0, 1),
+
+and the classifier says +1 where it is positive. What is left is an average over the law of mean M and deviation D in each
+class, held in independent replicates whose scatter gives the standard errors. Theory and simulation differ only in where the
+law comes from.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -12,46 +21,102 @@ from scipy.special import ndtr
 from ..losses import Loss
 from .nodes import ClassColumns, Population
 
-PAIRINGS = 2
-_ALL_PAIRS = 1 << 18
+# What `measures` gives, in this order.
 MEASURES = ("test_error", "train_error", "sensitivity", "specificity", "balanced_error", "auc")
+# Pairs of a positive and a negative entry that are all compared; above, entries are paired at random. 2^18 pairs take some
+# ten milliseconds.
+_ALL_PAIRS = 1 << 18
+# Random pairings of the entries of a replicate: a second one lowers the variance, more hardly do.
+PAIRINGS = 2
+# Neighbouring replicates that every replicate is paired with.
+NEIGHBOURS = 3
 
 
-def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of the score at each entry; x = (m_q, m_u, log nu, b, log V), or one such row a replicate."""
-    m_q, m_u, log_nu, b, _ = (c[..., None] for c in np.moveaxis(np.asarray(x), -1, 0))
-    mean = m_q * columns.T + m_u * columns.S + b
-    deviation = np.sqrt(m_q**2 * columns.tau**2 + columns.kappa**2 * (m_u**2 + np.exp(2 * log_nu)))
-    return mean, deviation
+class ScoreLaw(NamedTuple):
+    """The law of (M, D) in one class.
+
+    Attributes
+    ----------
+    mean, deviation : ndarray (replicates, entries)
+        M and D.
+    weight : ndarray, broadcastable to them
+        The entries' probabilities, which sum to 1 in each replicate.
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    weight: np.ndarray
+
+    def average(self, values: np.ndarray) -> np.ndarray:
+        """Weighted mean of `values` over the entries of each replicate."""
+        return np.sum(self.weight * values, axis=-1)
 
 
-def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
-    """The `MEASURES` of each replicate, (replicates, 6)."""
-    x = np.asarray(x)
-    right, trained_wrong, scores = [], [], []
-    for label, _, columns in population.classes():
-        mean, deviation = score_law(x, columns)
-        right.append(columns.average(ndtr(label * mean / deviation)))
-        # r has the wrong sign exactly when y h < V kappa^2 y l'(0; y)
-        pull = label * float(loss.slope(0.0, label)) * np.exp(x[..., 4:5]) * columns.kappa**2
-        trained_wrong.append(columns.average(ndtr((pull - label * mean) / deviation)))
-        scores.append((mean, deviation))
-    pi = population.prevalence
-    sensitivity, specificity = right
-    test_error = pi * (1 - sensitivity) + (1 - pi) * (1 - specificity)
-    train_error = pi * trained_wrong[0] + (1 - pi) * trained_wrong[1]
-    balanced = 1 - 0.5 * (sensitivity + specificity)
-    auc = _auc(scores, population)
-    return np.stack([test_error, train_error, sensitivity, specificity, balanced, auc], axis=-1)
+def point_law(mean: float, deviation: float) -> ScoreLaw:
+    """A score that is Gaussian as it is: one entry."""
+    return ScoreLaw(np.array([[mean]]), np.array([[deviation]]), np.ones((1, 1)))
 
 
-def _auc(scores, population: Population) -> np.ndarray:
-    """P(score of a positive > score of a negative) for each replicate: all pairs when few, else random pairings."""
-    (m1, s1), (m0, s0) = scores
-    w1, w0 = population.positive.weight, population.negative.weight
+def above_zero(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """P(mean + deviation G > 0), with ties split evenly where the deviation vanishes."""
+    certain = np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0))
+    return ndtr(np.divide(mean, deviation, out=certain, where=deviation > 0))
+
+
+def fresh_measures(
+    positive: ScoreLaw,
+    negative: ScoreLaw,
+    prevalence: float,
+    auc: Callable[[ScoreLaw, ScoreLaw], np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Measures on fresh bags from the score's law in either class, one value per replicate.
+
+    Parameters
+    ----------
+    positive, negative : ScoreLaw
+        The law of the score given y = +1 and y = -1.
+    prevalence : float
+        pi = P(y = +1).
+    auc : callable, optional
+        How positive and negative entries are paired: `auc_within` replicates (the default) or `auc_across` them.
+
+    Returns
+    -------
+    dict of str to ndarray
+        test_error P(y score <= 0), sensitivity P(score > 0 | +), specificity, balanced_error and auc.
+    """
+    sensitivity = positive.average(above_zero(positive.mean, positive.deviation))
+    specificity = negative.average(above_zero(-negative.mean, negative.deviation))
+    return {
+        "test_error": prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity),
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "balanced_error": 1.0 - 0.5 * (sensitivity + specificity),
+        "auc": (auc or auc_within)(positive, negative),
+    }
+
+
+def mean_and_scatter(replicates: np.ndarray) -> tuple[float, float]:
+    """Mean over replicates and its standard error (0 for one replicate, which is exact)."""
+    count = len(replicates)
+    error = float(np.std(replicates, ddof=1) / math.sqrt(count)) if count > 1 else 0.0
+    return float(np.mean(replicates)), error
+
+
+def _wins(positive: tuple[Any, Any], negative: tuple[Any, Any]) -> np.ndarray:
+    """P(score of a positive > score of a negative) for pairs of entries (mean, deviation)."""
+    return above_zero(positive[0] - negative[0], np.hypot(positive[1], negative[1]))
+
+
+def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
+    """P(score of a positive > score of a negative) for each replicate by itself: all pairs when few, else random pairings.
+
+    For replicates that each stand for a classifier of their own, as in the theory's error bars.
+    """
+    (m1, s1, w1), (m0, s0, w0) = positive, negative
     n1, n0 = m1.shape[1], m0.shape[1]
-    if n1 * n0 * len(m1) <= _ALL_PAIRS:
-        above = ndtr((m1[:, :, None] - m0[:, None, :]) / np.sqrt(s1[:, :, None] ** 2 + s0[:, None, :] ** 2))
+    if n1 * n0 * max(len(m1), len(m0)) <= _ALL_PAIRS:
+        above = _wins((m1[:, :, None], s1[:, :, None]), (m0[:, None, :], s0[:, None, :]))
         return (w1[:, :, None] * w0[:, None, :] * above).sum((1, 2))
     rng = np.random.default_rng(0)
     size = max(n1, n0)
@@ -59,6 +124,70 @@ def _auc(scores, population: Population) -> np.ndarray:
     for _ in range(PAIRINGS):
         i, j = rng.permutation(size) % n1, rng.permutation(size) % n0
         weight = np.broadcast_to(w1, m1.shape)[:, i] * np.broadcast_to(w0, m0.shape)[:, j]
-        above = ndtr((m1[:, i] - m0[:, j]) / np.sqrt(s1[:, i] ** 2 + s0[:, j] ** 2))
-        total += (weight * above).sum(1) / weight.sum(1)
+        total += (weight * _wins((m1[:, i], s1[:, i]), (m0[:, j], s0[:, j]))).sum(1) / weight.sum(1)
     return total / PAIRINGS
+
+
+def auc_across(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
+    """P(score of a positive > score of a negative), every entry paired with those of three neighbouring replicates.
+
+    For replicates that all describe one classifier: entries of different replicates are independent, even where the two
+    classes of a replicate share their random numbers. Nearly all of the scatter comes from who is paired with whom, so the
+    replicates' values are all but independent although neighbours share negative entries.
+    """
+    total = np.zeros(len(positive.mean))
+    for k in range(1, NEIGHBOURS + 1):
+        other = (np.roll(negative.mean, k, axis=0), np.roll(negative.deviation, k, axis=0))
+        total += positive.average(_wins(positive[:2], other))
+    return total / NEIGHBOURS
+
+
+def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of a trained readout's score at each entry of a class.
+
+    Parameters
+    ----------
+    x : ndarray (5,) or (replicates, 5)
+        The readout as (m_q, m_u, log nu, b, log V), or one for each replicate.
+    columns : ClassColumns
+        The law of (T, S, kappa) in the class.
+
+    Returns
+    -------
+    tuple of ndarray
+        M = m_q T + m_u S + b, and D = sqrt(m_q^2 tau^2 + kappa^2 (m_u^2 + nu^2)).
+    """
+    m_q, m_u, log_nu, b, _ = (c[..., None] for c in np.moveaxis(np.asarray(x), -1, 0))
+    mean = m_q * columns.T + m_u * columns.S + b
+    deviation = np.sqrt(m_q**2 * columns.tau**2 + columns.kappa**2 * (m_u**2 + np.exp(2 * log_nu)))
+    return mean, deviation
+
+
+def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
+    """The `MEASURES` of a readout trained on a population, fresh bags and training bags, for each replicate.
+
+    Parameters
+    ----------
+    loss : Loss
+        l(z; y).
+    x : ndarray (5,) or (replicates, 5)
+        The fixed point (m_q, m_u, log nu, b, log V), or one for each replicate.
+    population : Population
+        The law of (y, T, S, kappa).
+
+    Returns
+    -------
+    ndarray (replicates, 6)
+    """
+    x = np.asarray(x)
+    laws, trained_wrong = [], []
+    for label, _, columns in population.classes():
+        law = ScoreLaw(*score_law(x, columns), columns.weight)
+        laws.append(law)
+        # r has the wrong sign exactly when y h < V kappa^2 y l'(0; y)
+        pull = label * float(loss.slope(0.0, label)) * np.exp(x[..., 4:5]) * columns.kappa**2
+        trained_wrong.append(law.average(above_zero(pull - label * law.mean, law.deviation)))
+    pi = population.prevalence
+    values = fresh_measures(laws[0], laws[1], pi)
+    values["train_error"] = pi * trained_wrong[0] + (1 - pi) * trained_wrong[1]
+    return np.stack([values[name] for name in MEASURES], axis=-1)

@@ -1,49 +1,53 @@
-"""Test error and its relatives in closed form: no test set.
+"""Test error and its relatives of one trained classifier: its score's law in each class, and the averages over it.
 
-Given a trained classifier, its output on a fresh bag is Gaussian once the few numbers it really depends on are fixed:
-
-    output | y, M = M + Sigma G,   G ~ N(0, 1),
-
-and what is left is an expectation over the law of (M, Sigma), one law a class: exact for the linear classifiers, over
-randomised quasi-Monte-Carlo points (T, S, kappa) for attention.
+The law of the score given the class (see `laws.measures`) is exact for the linear classifiers; for attention it is integrated
+over by randomised quasi-Monte-Carlo points (T, S, kappa). No test set is needed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 from scipy.stats import qmc
 
+from .._core.frozen import FrozenMapping
+from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
 from ..task import Task
 from .samplers.positions import draw_places, subset_law
 from .samplers.reduced import mixture
 
 # Independent randomisations of the point set: their spread gives the standard error.
 REPLICATES = 8
-# Points a replicate: as many as these numbers allow, at L numbers a point.
+# Points per replicate: as many as these numbers allow, at L numbers per point, between a least number that keeps the standard
+# error of a test error near 1e-4 and one beyond which it is far below the spread between trials.
 POINT_NUMBERS = 2**16
 LEAST_POINTS, MOST_POINTS = 2**9, 2**12
-# Draws of the signal tokens' places when there are too many subsets to list.
+# Normals held at a time (128 MB): with more, the points of a replicate come in parts.
+HELD_NORMALS = 2**24
+# Tokens that have quasi-random numbers in bags too long for a Sobol sequence of all.
+SOBOL_TOKENS = 64
+# Draws of the signal tokens' places per replicate when there are too many subsets to list.
 PLACE_DRAWS = 2**12
 
 
 @dataclass(frozen=True)
-class OutputLaw:
-    """The law of (M, Sigma) in one class: arrays (replicates, points), and the points' probabilities."""
-
-    mean: np.ndarray
-    scale: np.ndarray
-    probability: np.ndarray
-
-
-@dataclass(frozen=True)
 class Measures:
-    """Population measures of a classifier; `standard_error` that of `test_error` as an integral."""
+    """Population measures of one classifier, under the names of `results.ClassifierResult`.
+
+    Attributes
+    ----------
+    test_error, standard_error : float
+        P(wrong sign) on a fresh bag, and the standard error of its numerical integration.
+    auc, sensitivity, specificity, balanced_error : float
+        As named.
+    errors : mapping
+        Their standard errors.
+    """
 
     test_error: float
     standard_error: float
@@ -51,52 +55,27 @@ class Measures:
     sensitivity: float
     specificity: float
     balanced_error: float
+    errors: FrozenMapping[str, float]
 
 
-def above_zero(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """P(mean + scale G > 0), with ties split evenly when the scale vanishes."""
-    certain = np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0))
-    return ndtr(np.divide(mean, scale, out=certain, where=scale > 0))
-
-
-def measures(positive: OutputLaw, negative: OutputLaw, prevalence: float) -> Measures:
-    """Error P(y output <= 0), sensitivity P(output > 0 | +), specificity, balanced error and AUC from the two laws."""
-    sensitivity = np.sum(positive.probability * above_zero(positive.mean, positive.scale), axis=-1)
-    specificity = np.sum(negative.probability * above_zero(-negative.mean, negative.scale), axis=-1)
-    error = prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity)
-    count = len(error)
+def summarised(positive: ScoreLaw, negative: ScoreLaw, prevalence: float, auc: Callable = auc_within) -> Measures:
+    """Means and standard errors over the replicates of both laws."""
+    replicates = fresh_measures(positive, negative, prevalence, auc)
+    pairs = {name: mean_and_scatter(values) for name, values in replicates.items()}
+    errors = {name: error for name, (_, error) in pairs.items()}
+    standard_error = errors.pop("test_error")
     return Measures(
-        test_error=float(error.mean()),
-        standard_error=float(error.std(ddof=1) / math.sqrt(count)) if count > 1 else 0.0,
-        auc=_auc(positive, negative),
-        sensitivity=float(sensitivity.mean()),
-        specificity=float(specificity.mean()),
-        balanced_error=float(1.0 - 0.5 * (sensitivity.mean() + specificity.mean())),
+        **{name: mean for name, (mean, _) in pairs.items()},
+        standard_error=standard_error,
+        errors=FrozenMapping(errors),
     )
-
-
-def _auc(positive: OutputLaw, negative: OutputLaw) -> float:
-    """P(output of a positive bag > output of a negative one), the two independent."""
-    if negative.mean.shape[-1] == 1 or positive.mean.shape[-1] == 1:
-        pairs = [(negative.mean, negative.scale)]
-    else:  # pair every positive point with negative points of other replicates, which are independent of it
-        pairs = [(np.roll(negative.mean, k, axis=0), np.roll(negative.scale, k, axis=0)) for k in (1, 2, 3)]
-    wins = [
-        np.sum(positive.probability * above_zero(positive.mean - mean, np.hypot(positive.scale, scale)), axis=-1).mean()
-        for mean, scale in pairs
-    ]
-    return float(np.mean(wins))
-
-
-def _point(mean: float, scale: float) -> OutputLaw:
-    return OutputLaw(np.array([[mean]]), np.array([[scale]]), np.ones(1))
 
 
 def pooled_measures(task: Task, overlap: float, norm: float, bias: float) -> Measures:
     """<w, xbar> + b with overlap = <w, xi>: Gaussian in each class."""
     scale = norm / math.sqrt(task.length)
     shift = task.strength * task.sparsity / task.length * overlap
-    return measures(_point(shift + bias, scale), _point(bias, scale), task.prevalence)
+    return summarised(point_law(shift + bias, scale), point_law(bias, scale), task.prevalence)
 
 
 def vectorized_measures(
@@ -106,12 +85,12 @@ def vectorized_measures(
     law = subset_law(task)
     if law is None:
         places = draw_places(rng, task, REPLICATES * PLACE_DRAWS).reshape(REPLICATES, PLACE_DRAWS, -1)
-        probability = np.full(PLACE_DRAWS, 1.0 / PLACE_DRAWS)
+        probability = np.full((1, PLACE_DRAWS), 1.0 / PLACE_DRAWS)
     else:
-        places, probability = law[0][None], law[1]
+        places, probability = law[0][None], law[1][None]
     mean = task.strength * overlaps[places].sum(axis=-1) + bias
-    positive = OutputLaw(mean, np.full(mean.shape, norm), probability)
-    return measures(positive, _point(bias, norm), task.prevalence)
+    positive = ScoreLaw(mean, np.full(mean.shape, norm), probability)
+    return summarised(positive, point_law(bias, norm), task.prevalence)
 
 
 def attention_measures(
@@ -125,21 +104,54 @@ def attention_measures(
     activation: Callable[[Any], Any] | None,
     rng: np.random.Generator,
 ) -> Measures:
-    """<w, f_q(X)> + b with w's overlaps with qhat and u; see `sampling.reduced.mixture` for (T, S, kappa)."""
-    length = task.length
-    points = 2 ** int(math.log2(min(max(POINT_NUMBERS // length, LEAST_POINTS), MOST_POINTS)))
+    """Measures of <w, f_q(X)> + b for softmax or elementwise attention.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    cosine, sharpness : float
+        gamma = cos(q, xi), and k = beta ||q||.
+    overlap_q, overlap_u : float
+        m_q and m_u, the coordinates of w along qhat and u.
+    norm, bias : float
+        ||w|| and b.
+    activation : callable, optional
+        Of elementwise attention; None for softmax.
+    rng : numpy.random.Generator
+        Randomises the points.
+
+    Returns
+    -------
+    Measures
+    """
+    points = 2 ** int(math.log2(min(max(POINT_NUMBERS // task.length, LEAST_POINTS), MOST_POINTS)))
     rest = math.sqrt(max(0.0, norm**2 - overlap_q**2))
-    laws = []
-    normals = np.empty((REPLICATES, points, length))
+    mean, scale = np.empty((2, REPLICATES, points)), np.empty((2, REPLICATES, points))
     for k in range(REPLICATES):
-        uniform = qmc.Sobol(length, scramble=True, rng=rng).random(points)
-        normals[k] = ndtri(np.clip(uniform, 1e-16, 1.0 - 1e-16))
-    for positive in (True, False):
-        t = normals
-        if positive:
-            t = normals.copy()
-            t[..., : task.sparsity] += cosine * task.strength
-        big_t, s, kappa = mixture(task, t, positive, cosine, sharpness, activation)
-        mean = overlap_q * big_t + overlap_u * s + bias
-        laws.append(OutputLaw(mean, kappa * rest, np.full(points, 1.0 / points)))
-    return measures(laws[0], laws[1], task.prevalence)
+        for which, t in _normals(rng, points, task.length):
+            negative = mixture(task, t, False, cosine, sharpness, activation)
+            t[:, : task.sparsity] += cosine * task.strength
+            positive = mixture(task, t, True, cosine, sharpness, activation)
+            for i, (big_t, s, kappa) in enumerate((positive, negative)):
+                mean[i, k, which] = overlap_q * big_t + overlap_u * s + bias
+                scale[i, k, which] = kappa * rest
+    weight = np.full((1, points), 1.0 / points)
+    laws = [ScoreLaw(mean[i], scale[i], weight) for i in range(2)]
+    return summarised(laws[0], laws[1], task.prevalence, auc_across)
+
+
+def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """(which points, their L standard normals), in parts: a scrambled Sobol sequence.
+
+    Sobol's sequence is tabulated for at most 21,201 coordinates. In longer bags it serves the leading tokens, the signal's
+    among them, and the others have independent numbers: among so many alike, no single one matters.
+    """
+    leading = length if length <= qmc.Sobol.MAXDIM else SOBOL_TOKENS
+    sobol = qmc.Sobol(leading, scramble=True, rng=rng)
+    part = min(points, 2 ** max(0, int(math.log2(max(1, HELD_NORMALS // length)))))
+    for first in range(0, points, part):
+        normals = ndtri(np.clip(sobol.random(part), 1e-16, 1.0 - 1e-16))
+        if leading < length:
+            normals = np.hstack([normals, rng.standard_normal((part, length - leading))])
+        yield slice(first, first + part), normals
