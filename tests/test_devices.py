@@ -10,6 +10,7 @@ import pytest
 from sparsetoken import Bags, Task, Training
 from sparsetoken._core import devices
 from sparsetoken._core.arrays import is_jax_array
+from sparsetoken._core.precision import double_precision
 from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
 from sparsetoken.estimators import (
     AttentionClassifier,
@@ -18,6 +19,8 @@ from sparsetoken.estimators import (
     PooledClassifier,
     VectorizedClassifier,
 )
+from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.samplers.jax_reduced import key_of
 from sparsetoken.simulation.trial import simulate
 from sparsetoken.solvers.erm import fit_erm
 
@@ -127,13 +130,27 @@ def test_a_fit_repeats_itself():
     np.testing.assert_array_equal(first.decision_function(bags), second.decision_function(bags))
 
 
+def test_seeds_of_any_size():
+    """Seeds as `trial_seeds` gives them take 64 bits, one more than JAX does; larger ones are allowed as well."""
+    seeds = [5, 2**63 + 5, 2**64 + 5, 3 * 2**63 + 5, 2**200, *trial_seeds(0, 4)]
+    assert any(seed >= 2**63 for seed in trial_seeds(0, 4))
+    with double_precision():
+        keys = {tuple(jax.random.key_data(key_of(seed)).tolist()) for seed in seeds}
+        assert np.array_equal(jax.random.key_data(key_of(5)), jax.random.key_data(jax.random.key(5)))
+    assert len(keys) == len(seeds)
+    errors = [simulate(Task(), Training(), 30, seed, device=DEVICE).test_error for seed in (2**63 + 5, 2**63 + 6)]
+    assert errors[0] != errors[1]
+
+
 @pytest.mark.parametrize("model", ["attention", "pooled", "elementwise"])
 def test_trials_have_the_same_law(model):
     """Means over 12 trials of either path within 4.5 standard errors (nine comparisons: false alarm below 1e-4)."""
     task, training = Task(), Training(ridge=1e-2)
     for name in ("test_error", "train_loss", "norm_w"):
         values = {
-            device: [getattr(simulate(task, training, 100, seed, model, device=device), name) for seed in range(12)]
+            device: [
+                getattr(simulate(task, training, 100, seed, model, device=device), name) for seed in trial_seeds(0, 12)
+            ]
             for device in ("numpy", DEVICE)
         }
         a, b = (np.array(v) for v in values.values())

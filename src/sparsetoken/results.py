@@ -24,6 +24,10 @@ _EMPTY: Mapping[str, float] = FrozenMapping({})
 NOT_PLAIN = {"plain": False}
 
 
+class NotConvergedWarning(UserWarning):
+    """A readout's solver stopped before it reached a minimum."""
+
+
 def cosine_of(overlap: float, norm: float) -> float:
     """overlap/norm: the cosine with the unit vector xi, NaN where the vector vanishes."""
     return float(overlap / norm) if norm > 0 else math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,19 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from .._core.devices import wanted_device, working_on
+from .._core.devices import wanted_device
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
 from ..models import SIMULATED, check_model
-from ..results import ClassifierResult, directions_of_readout
-from ..solvers.erm import fit_erm
+from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
 from ..training import Training
-from . import measures as closed_form
 from .joint import descend
-from .measures import Measures
-from .samplers import TensorData, reduced
+from .mechanism import Mechanism
+from .readout import Readout, fit_readout, summarised_readout
+from .samplers import TensorData
 from .samplers.labels import draw_labels, sample_count
 from .samplers.streams import stream
 from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
@@ -49,6 +49,8 @@ class SimulationResult(ClassifierResult):
         <W_l, xi> for each token l of the vectorized model; empty for the others.
     stopped, gradient_norm : str, float
         How the last optimisation ended (see `solvers.erm`; joint: see `joint.descend`).
+    converged : bool
+        Whether it ended at a minimum; if not, `simulate` warns.
     sampled_error, sampled_standard_error : float
         Test error counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
     seconds : mapping
@@ -62,6 +64,7 @@ class SimulationResult(ClassifierResult):
     n1: int
     stopped: str
     gradient_norm: float
+    converged: bool
     sampled_error: float = math.nan
     sampled_standard_error: float = math.nan
     token_overlaps: tuple[float, ...] = ()
@@ -71,19 +74,9 @@ class SimulationResult(ClassifierResult):
         return f"{self.model}, d={self.d}, seed={self.seed}"
 
 
-@dataclass(frozen=True)
-class _Readout:
-    """A trained classifier and the few numbers that describe it."""
-
-    w: np.ndarray
-    bias: float
-    train_loss: float
-    train_error: float
-    stopped: str
-    gradient_norm: float
-
-
 class _Clock:
+    """Seconds spent in each stage."""
+
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
@@ -146,6 +139,11 @@ def simulate(
     ------
     ValueError
         If the arguments do not go together, or D0 or D1 holds fewer than two bags or only one class.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If the readout's solver did not reach a minimum (`converged` is then False).
     """
     with_query = check_model(model, SIMULATED).has_query
     sigma = get_activation(activation) if model == "elementwise" else None
@@ -162,7 +160,15 @@ def simulate(
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _device_trial(device, model, sampler) or (_TensorTrial if sampler == "tensor" else _ReducedTrial)
     with single_blas_thread():
-        return trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+        result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+    if not result.converged:
+        warnings.warn(
+            f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
+            "its numbers are those of where it stopped",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+    return result
 
 
 def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: bool) -> tuple[int, int]:
@@ -189,11 +195,10 @@ def _device_trial(device: str, model: str, sampler: str) -> type[_Trial] | None:
 
 
 class _Trial:
-    """The stages common to both samplers; subclasses draw and express the result in overlaps."""
+    """The stages common to both samplers; subclasses draw, and say where the special directions are."""
 
     sampler: str
     device: Any = None  # of JAX, where features and readout live; None: NumPy
-    readout_device = "numpy"
 
     def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk):
         self.task, self.training, self.d, self.seed = task, training, d, seed
@@ -208,49 +213,51 @@ class _Trial:
     def take_steps(self) -> SimulatedSteps:
         raise NotImplementedError
 
-    def features(self) -> tuple[np.ndarray, np.ndarray]:
+    def features(self) -> tuple[Any, np.ndarray]:
         """(features, labels) of the readout."""
         raise NotImplementedError
 
     def special(self, w: np.ndarray) -> np.ndarray:
-        """w's coordinates along the special directions: qhat and u; pooled xi; vectorized xi at each token."""
+        """w's coordinates along the special directions of the mechanism."""
         raise NotImplementedError
 
-    def sampled_error(self, readout: _Readout, count: int) -> float:
+    def sampled_error(self, readout: Readout, count: int) -> float:
+        raise NotImplementedError
+
+    def train_jointly(self) -> Readout:
         raise NotImplementedError
 
     @property
-    def cosine(self) -> float:
-        """gamma; a query that is zero pools, and xi may stand for its direction."""
-        assert self.steps is not None
-        return self.steps.query_cosine
-
-    @property
-    def sharpness(self) -> float:
-        assert self.steps is not None
-        return self.steps.sharpness
+    def mechanism(self) -> Mechanism:
+        """The way from bag to feature, once the query is known."""
+        if self.steps is None:
+            return Mechanism(self.model)
+        return Mechanism(self.model, self.steps.query_cosine, self.steps.sharpness, self.sigma)
 
     def run(self, test_samples: int) -> SimulationResult:
-        if self.training.schedule == "joint" and self.model == "attention":
+        """All stages, and what they give."""
+        training, clock = self.training, self.clock
+        if training.schedule == "joint" and self.model == "attention":
             readout = self.train_jointly()
         else:
             if self.n0:
-                with self.clock.stage("steps"):
+                with clock.stage("steps"):
                     self.steps = self.take_steps()
-            with self.clock.stage("features"):
+            with clock.stage("features"):
                 x, y = self.features()
-            with self.clock.stage("readout"):
-                readout = self.fit(x, y)
+            with clock.stage("readout"):
+                readout = fit_readout(x, y, training.ridge, training.loss, self.device)
             del x
-        with self.clock.stage("test_error"):
-            special, norm = self.special(readout.w), float(np.linalg.norm(readout.w))
-            measured = self.measure(special, norm, readout.bias)
+        mechanism, norm = self.mechanism, readout.norm
+        with clock.stage("test_error"):
+            special = self.special(readout.w)
+            measured = mechanism.measures(self.task, special, norm, readout.bias, stream(self.seed, "quadrature"))
         sampled = math.nan
         if test_samples:
-            with self.clock.stage("sampled_error"):
+            with clock.stage("sampled_error"):
                 sampled = self.sampled_error(readout, test_samples)
         steps = None if self.steps is None else self.steps.summary()
-        m_q, m_u = self.coordinates(special)
+        m_q, m_u = mechanism.coordinates(self.task, special)
         return SimulationResult(
             model=self.model,
             sampler=self.sampler,
@@ -271,41 +278,12 @@ class _Trial:
             n1=self.n1,
             stopped=readout.stopped,
             gradient_norm=readout.gradient_norm,
+            converged=readout.converged,
             sampled_error=sampled,
             sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
             token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
-            seconds=self.clock.seconds,
+            seconds=clock.seconds,
         )
-
-    def coordinates(self, special: np.ndarray) -> tuple[float, float]:
-        """(m_q, m_u); the vectorized model's qhat is xi at every token, and there is no u where qhat is xi."""
-        if self.model == "vectorized":
-            return float(special.sum()) / math.sqrt(self.task.length), 0.0
-        if self.steps is None or not self.steps.norm["q"] > 0:
-            return float(special[0]), 0.0
-        return float(special[0]), float(special[1])
-
-    def fit(self, x: Any, y: np.ndarray) -> _Readout:
-        fit = fit_erm(x, y, self.training.ridge, self.training.loss, device=self.readout_device)
-        with working_on(self.device):
-            outputs = np.asarray(x @ fit.coef) + fit.bias
-        return self.summary(fit.coef, fit.bias, outputs, y, fit.stopped, fit.gradient_norm)
-
-    def train_jointly(self) -> _Readout:
-        raise NotImplementedError
-
-    def summary(self, w, bias, z, y, stopped, gradient_norm) -> _Readout:
-        loss = float(self.training.loss_function.value(z, y).mean())
-        return _Readout(w, bias, loss, float(np.mean(z * y <= 0.0)), stopped, gradient_norm)
-
-    def measure(self, special: np.ndarray, norm: float, bias: float) -> Measures:
-        task, rng = self.task, stream(self.seed, "quadrature")
-        if self.model == "pooled":
-            return closed_form.pooled_measures(task, float(special[0]), norm, bias)
-        if self.model == "vectorized":
-            return closed_form.vectorized_measures(task, special, norm, bias, rng)
-        m_q, m_u = map(float, special)
-        return closed_form.attention_measures(task, self.cosine, self.sharpness, m_q, m_u, norm, bias, self.sigma, rng)
 
 
 class _ReducedTrial(_Trial):
@@ -316,41 +294,28 @@ class _ReducedTrial(_Trial):
     def take_steps(self) -> SimulatedSteps:
         return two_steps(self.task, self.training, self.d, self.seed)
 
-    def features(self) -> tuple[np.ndarray, np.ndarray]:
+    def features(self) -> tuple[Any, np.ndarray]:
         y = draw_labels(self.task, self.n1, self.seed, "1")
-        if self.model == "pooled":
-            return reduced.draw_pooled(self.task, y, self.d, self.seed), y
-        if self.model == "vectorized":
-            return reduced.draw_flattened(self.task, y, self.d, self.seed), y
-        features = reduced.draw_attended(self.task, y, self.d, self.seed, self.cosine, self.sharpness, self.sigma)
-        return features, y
+        return self.mechanism.draw(self.task, y, self.d, self.seed), y
 
     def special(self, w: np.ndarray) -> np.ndarray:
-        return w[: {"pooled": 1, "vectorized": self.task.length}.get(self.model, 2)]
+        return w[: self.mechanism.special_count(self.task)]
 
 
 class _DeviceTrial(_ReducedTrial):
     """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
 
-    readout_device = "auto"  # where the features are
-
     def features(self) -> tuple[Any, np.ndarray]:
         from .samplers.jax_reduced import place_features
 
         y = draw_labels(self.task, self.n1, self.seed, "1")
-        if self.model == "pooled":
-            rng = stream(self.seed, "features")
-            scale = np.full(self.n1, self.task.length**-0.5)
-            mean = self.task.strength * self.task.sparsity / self.task.length
-            leading = (scale * rng.standard_normal(self.n1) + mean * (y > 0))[:, None]
-        else:
-            leading, scale, _ = reduced.draw_attended_leading(
-                self.task, y, self.seed, self.cosine, self.sharpness, self.sigma
-            )
+        leading, scale = self.mechanism.draw_leading(self.task, y, self.seed)
         return place_features(leading, scale, self.d, self.seed, self.device), y
 
 
 class _TensorTrial(_Trial):
+    """Every token is drawn."""
+
     sampler = "tensor"
 
     def prepare(self) -> None:
@@ -375,11 +340,12 @@ class _TensorTrial(_Trial):
         assert self.steps is not None
         return data.attended(self.training.beta * self.steps.query, self.sigma), data.labels
 
-    def train_jointly(self) -> _Readout:
+    def train_jointly(self) -> Readout:
         with self.clock.stage("descent"):
             found = descend([self.first, self.second], self.training)
         self.steps = summarise(found.readout, found.bias, found.query, self.first.signal, self.n0, self.training.beta)
-        return self.summary(found.readout, found.bias, found.outputs, found.labels, found.stopped, found.gradient_norm)
+        ended = (found.stopped, found.gradient_norm, found.stopped != "iterations")
+        return summarised_readout(found.readout, found.bias, found.outputs, found.labels, self.training.loss, *ended)
 
     def special(self, w: np.ndarray) -> np.ndarray:
         xi = self.second.signal
@@ -390,11 +356,12 @@ class _TensorTrial(_Trial):
         assert self.steps is not None
         norm_q = self.steps.norm["q"]
         q_hat = self.steps.query / norm_q if norm_q > 0 else xi
-        u = xi - self.cosine * q_hat
+        u = xi - self.steps.query_cosine * q_hat
         length = float(np.linalg.norm(u))
+        # At |gamma| = 1 u is what rounding leaves of xi, and has no direction.
         return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
 
-    def sampled_error(self, readout: _Readout, count: int) -> float:
+    def sampled_error(self, readout: Readout, count: int) -> float:
         """Share of `count` fresh bags with the wrong sign."""
         data = TensorData(self.task, count, self.d, self.seed, "_test", self.chunk)
         wrong = 0

@@ -18,8 +18,10 @@ from ...training import Training
 from .positions import draw_places
 from .streams import stream
 
-# Samples handled at a time; fixed, so that results do not depend on memory.
+# Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
 BLOCK_SAMPLES = 2**16
+# Token coordinates held at a time (32 MB). They are drawn in one sequence, whatever the size of a block.
+BLOCK_TOKENS = 2**22
 
 
 def draw_two_steps(
@@ -106,6 +108,14 @@ def draw_pooled(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray
     return features
 
 
+def draw_pooled_leading(task: Task, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinate <xbar, xi> (n, 1) of pooled features, and the scale (n,) of all others."""
+    scale = np.full(len(labels), task.length**-0.5)
+    first = scale * stream(seed, "features").standard_normal(len(labels))
+    first[labels > 0] += task.strength * task.sparsity / task.length
+    return first[:, None], scale
+
+
 def draw_flattened(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray:
     """Flattened bags; the first L coordinates are <x_l, xi>."""
     rng = stream(seed, "features")
@@ -170,8 +180,9 @@ def draw_attended_leading(
     rng = stream(seed, "features")
     n = len(labels)
     along, across, scale = np.empty(n), np.empty(n), np.empty(n)
-    for first in range(0, n, BLOCK_SAMPLES):
-        which = slice(first, min(first + BLOCK_SAMPLES, n))
+    block = max(1, BLOCK_TOKENS // task.length)
+    for first in range(0, n, block):
+        which = slice(first, min(first + block, n))
         t = token_coordinates(rng, task, labels[which], cosine)
         along[which], across[which], scale[which] = mixture(task, t, labels[which] > 0, cosine, sharpness, activation)
     across += scale * rng.standard_normal(n)

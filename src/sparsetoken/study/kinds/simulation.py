@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..._core.validation import rejection, whole_number
+from ..._core.validation import whole_number
 from ...activations import get_activation
-from ...simulation.measures import attention_measures, pooled_measures, vectorized_measures
+from ...models import SIMULATED, check_model, has_query
+from ...results import NotConvergedWarning
+from ...simulation.mechanism import Mechanism
+from ...simulation.readout import fit_readout
 from ...simulation.samplers.labels import draw_labels, sample_count
-from ...simulation.samplers.reduced import draw_attended, draw_flattened, draw_pooled
 from ...simulation.samplers.streams import stream
 from ...solvers.erm import fit_erm
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
 
-MODELS = ("attention", "elementwise", "pooled", "vectorized")
 # Numbers in a design matrix (16 GB): four times the largest of the paper's studies.
 MOST_NUMBERS = 2e9
 
@@ -27,12 +29,11 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
     """Refuse, before anything runs, a dimension or a model that cannot be, and data that no machine holds."""
     d = whole_number("d", arguments["d"], 2)
     model = arguments.get("model", "pooled")
-    if model not in MODELS:
-        raise rejection("model", model, f"one of {', '.join(MODELS)}")
+    check_model(model, SIMULATED)
     alphas = [arguments[name] for name in ("alpha", "alpha_high", "alpha1") if name in arguments]
     if "model" not in arguments or not alphas:
         return
-    if arguments.get("equal_samples") and model in ("pooled", "vectorized"):
+    if arguments.get("equal_samples") and not has_query(model):
         alphas[0] += arguments["alpha0"]
     numbers = max(alphas) * d * d * (arguments["length"] if model == "vectorized" else 1)
     if numbers > MOST_NUMBERS:
@@ -67,8 +68,10 @@ def simulate_trial(
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
     from ...simulation.trial import simulate
 
-    chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
-    result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)
+    chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)  # the column `converged` says it
+        result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)
     names = (
         "test_error",
         "train_loss",
@@ -85,7 +88,7 @@ def simulate_trial(
         "steps_norm_q",
     )
     row = result.to_row()
-    return {**{name: row[name] for name in names}, "converged": float(result.stopped != "iterations")}
+    return {**{name: row[name] for name in names}, "converged": float(result.converged)}
 
 
 @trial_kind("two_steps", version=2, check=check_sizes)
@@ -97,18 +100,9 @@ def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[s
     return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
 
 
-def draw_features(
-    task: Task, labels: np.ndarray, d: int, seed: int, model: str, cosine: float, sharpness: float, activation: str
-) -> np.ndarray:
-    """Features of a classifier whose query has a given cosine with the signal."""
-    if model == "pooled":
-        return draw_pooled(task, labels, d, seed)
-    if model == "vectorized":
-        return draw_flattened(task, labels, d, seed)
-    if model in ("attention", "elementwise"):
-        sigma = get_activation(activation) if model == "elementwise" else None
-        return draw_attended(task, labels, d, seed, cosine, sharpness, sigma)
-    raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
+def mechanism_of(model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Mechanism:
+    """The mechanism of a classifier whose query has a given cosine with the signal."""
+    return Mechanism(model, cosine, sharpness, get_activation(activation) if model == "elementwise" else None)
 
 
 @trial_kind("readout", version=1, check=check_sizes)
@@ -125,26 +119,18 @@ def readout_trial(
     activation: str = "sigmoid",
 ) -> dict[str, float]:
     """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
+    mechanism = mechanism_of(model, cosine, sharpness, activation)
     labels = draw_labels(task, sample_count("alpha", alpha, d), seed, "1")
-    features = draw_features(task, labels, d, seed, model, cosine, sharpness, activation)
-    fit = fit_erm(features, labels, ridge, loss)
-    norm, w = float(np.linalg.norm(fit.coef)), fit.coef
-    rng = stream(seed, "quadrature")
-    if model == "pooled":
-        found = pooled_measures(task, w[0], norm, fit.bias)
-    elif model == "vectorized":
-        found = vectorized_measures(task, w[: task.length], norm, fit.bias, rng)
-    else:
-        sigma = get_activation(activation) if model == "elementwise" else None
-        found = attention_measures(task, cosine, sharpness, w[0], w[1], norm, fit.bias, sigma, rng)
-    outputs = features @ w + fit.bias
+    readout = fit_readout(mechanism.draw(task, labels, d, seed), labels, ridge, loss)
+    special = readout.w[: mechanism.special_count(task)]
+    found = mechanism.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
     return {
         "test_error": found.test_error,
         "balanced_error": found.balanced_error,
-        "train_loss": fit.value - 0.5 * ridge * norm**2,
-        "train_error": float(np.mean(labels * outputs <= 0)),
-        "norm_w": norm,
-        "bias": fit.bias,
+        "train_loss": readout.train_loss,
+        "train_error": readout.train_error,
+        "norm_w": readout.norm,
+        "bias": readout.bias,
     }
 
 
@@ -184,7 +170,7 @@ def separability_trial(
     """
     most = sample_count("alpha_high", alpha_high, d)
     labels = draw_labels(task, most, seed, "1")
-    features = draw_features(task, labels, d, seed, model, cosine, sharpness, "sigmoid")
+    features = mechanism_of(model, cosine, sharpness).draw(task, labels, d, seed)
     if separable(features, labels):
         raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
     low, high = 1, most
@@ -216,12 +202,13 @@ def margins_trial(
     """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
     count = sample_count("alpha", alpha, d)
     labels = draw_labels(task, count, seed, "1")
-    features = draw_features(task, labels, d, seed, model, cosine, sharpness, "sigmoid")
+    mechanism = mechanism_of(model, cosine, sharpness)
+    features = mechanism.draw(task, labels, d, seed)
     fit = fit_erm(features, labels, ridge, loss)
     inner = np.linspace(low, high, bins + 1)[1:-1]
     train = np.bincount(np.searchsorted(inner, labels * (features @ fit.coef + fit.bias)), minlength=bins) / count
     fresh_labels = draw_labels(task, count, seed, "_test")
-    test = _fresh_margins(task, fresh_labels, seed, model, cosine, sharpness, fit.coef, fit.bias)
+    test = _fresh_margins(task, fresh_labels, seed, mechanism, fit.coef, fit.bias)
     test_share = np.bincount(np.searchsorted(inner, test), minlength=bins) / count
     edges = np.linspace(low, high, bins + 1)
     return [
@@ -231,20 +218,13 @@ def margins_trial(
 
 
 def _fresh_margins(
-    task: Task,
-    labels: np.ndarray,
-    seed: int,
-    model: str,
-    cosine: float,
-    sharpness: float,
-    w: np.ndarray,
-    bias: float,
+    task: Task, labels: np.ndarray, seed: int, mechanism: Mechanism, w: np.ndarray, bias: float
 ) -> np.ndarray:
     """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
-    lead = {"pooled": 1, "vectorized": task.length}.get(model, 2)
+    lead = mechanism.special_count(task)
     small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
     other_seed = int(stream(seed, "tokens_test").integers(2**62))
-    features = draw_features(task, labels, small, other_seed, model, cosine, sharpness, "sigmoid")
+    features = mechanism.draw(task, labels, small, other_seed)
     rest = float(np.linalg.norm(w[lead:]))
     return labels * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...models import has_query
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
@@ -48,7 +49,7 @@ def forecast_trial(
     """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
     from ...theory import forecast
 
-    chosen = with_sharpness(task, training, sharpness) if model in ("attention", "elementwise") else training
+    chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
     found = forecast(
         task, chosen, model, activation=activation, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False
     )
@@ -82,7 +83,7 @@ def forecast_curve_trial(
         part = {over: value}
         t = task.but(**part) if over in task.to_dict() else task
         r = training.but(**part) if over in training.to_dict() else training
-        chosen = with_sharpness(t, r, sharpness) if model in ("attention", "elementwise") else r
+        chosen = with_sharpness(t, r, sharpness) if has_query(model) else r
         setting = (t, chosen.but(alpha1=1.0, ridge=1.0))  # what a law depends on, and more
         if setting != last:
             law, steps = law_of(t, chosen, model, activation)

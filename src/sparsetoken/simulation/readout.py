@@ -1,0 +1,83 @@
+"""The last stage of every trial: the convex readout, and what its own samples say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._core.devices import working_on
+from ..losses import Loss, get_loss
+from ..solvers.erm import fit_erm
+
+
+@dataclass(frozen=True)
+class Readout:
+    """A trained readout.
+
+    Attributes
+    ----------
+    w, bias : ndarray, float
+        Weights and bias of the score <w, f> + b.
+    train_loss, train_error : float
+        Mean loss (without the ridge term) and share of misclassified samples.
+    stopped, gradient_norm : str, float
+        How the optimisation ended.
+    converged : bool
+        Whether it ended at a minimum.
+    """
+
+    w: np.ndarray
+    bias: float
+    train_loss: float
+    train_error: float
+    stopped: str
+    gradient_norm: float
+    converged: bool
+
+    @property
+    def norm(self) -> float:
+        """||w||."""
+        return float(np.linalg.norm(self.w))
+
+
+def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: Any = None) -> Readout:
+    """Minimise (1/n) sum l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised.
+
+    Parameters
+    ----------
+    x : array (n, d)
+        Features, in NumPy's memory or on a device of JAX's.
+    y : ndarray (n,)
+        Labels, -1 or +1.
+    ridge : float
+        lambda.
+    loss : str or Loss
+        l.
+    device : jax.Device, optional
+        Where the features are; None for NumPy.
+
+    Returns
+    -------
+    Readout
+    """
+    fit = fit_erm(x, y, ridge, loss, device="numpy" if device is None else "auto")
+    with working_on(device):
+        z = np.asarray(x @ fit.coef) + fit.bias
+    return summarised_readout(fit.coef, fit.bias, z, y, loss, fit.stopped, fit.gradient_norm, fit.converged)
+
+
+def summarised_readout(
+    w: np.ndarray,
+    bias: float,
+    z: np.ndarray,
+    y: np.ndarray,
+    loss: str | Loss,
+    stopped: str,
+    gradient_norm: float,
+    converged: bool,
+) -> Readout:
+    """A `Readout` from its scores z on the samples it was trained on; a score of zero counts as a mistake."""
+    mean_loss = float(get_loss(loss).value(z, y).mean())
+    return Readout(w, float(bias), mean_loss, float(np.mean(z * y <= 0.0)), stopped, gradient_norm, converged)
