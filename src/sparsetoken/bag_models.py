@@ -1,0 +1,216 @@
+"""Bag models: classifiers that see the tokens of a bag through a few directions.
+
+A bag X (L x d) meets r trained directions Theta = [theta_1 .. theta_r] (d x r) and one bias b. All a bag model sees of the bag
+is the matrix of fields H = X Theta (L x r); its real output is the score z = score(H, b), and sign(z) its decision. One
+such object drives the exact dynamics (`theory.trajectory`), the simulation (`simulate_trajectory`), studies and the command
+line. A model of one's own takes five lines::
+
+    def score(H, bias):
+        t, w = H[:, 0], H[:, 1]
+        return (t * w).mean() + bias
+
+    model = BagModel(score, ("t", "w"), "product")
+
+The score should be differentiable twice: the dynamics need the derivative of its gradient, and a jump in the gradient (such
+as a rectifier's multiplied by a field) would be missed by automatic differentiation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ._core.arrays import is_jax_array, namespace, sigmoid, softplus
+from ._core.validation import real_number
+from .activations import softmax
+
+# The gate of gated attention lies between -1 and 1, so its logits need a factor to choose among tokens at all.
+GATE_SHARPNESS = 4.0
+# The thresholded model starts to count a token at this field; below it, weights fall off at rate `sharpness`.
+THRESHOLD_LEVEL = 1.0
+THRESHOLD_SHARPNESS = 2.0
+
+
+@dataclass(frozen=True)
+class BagModel:
+    """A classifier of bags that sees its tokens through r directions.
+
+    Parameters
+    ----------
+    score : callable
+        ``score(H, bias)`` gives the real score z of one bag from its fields H = X Theta, an array (L, r), and the bias. It
+        must be traceable by JAX, and hashable (a plain function is). With a `sharpness` it is called as
+        ``score(H, bias, sharpness)``.
+    directions : tuple of str
+        Names of the r columns of Theta, in order. "bias" is taken.
+    name : str
+        How the model is called in tables and figures.
+    sharpness : float, optional
+        A positive number that the score takes as its third argument, kept apart so that results can be differentiated
+        with respect to it.
+    """
+
+    score: Callable[..., Any]
+    directions: tuple[str, ...]
+    name: str = "custom"
+    sharpness: float | None = None
+
+    def __post_init__(self):
+        if not callable(self.score):
+            raise ValueError(f"score must be a function of (H, bias), got {self.score!r}")
+        if isinstance(self.directions, str):
+            raise ValueError(f"directions must be a tuple of names, got {self.directions!r}")
+        directions = tuple(self.directions)
+        if not directions or not all(isinstance(n, str) and n for n in directions):
+            raise ValueError(f"directions must be one or more names, got {self.directions!r}")
+        if len(set(directions)) < len(directions) or "bias" in directions:
+            raise ValueError(f"directions must be distinct names other than 'bias', got {self.directions!r}")
+        object.__setattr__(self, "directions", directions)
+        if self.sharpness is not None:
+            sharpness = real_number("sharpness", self.sharpness, 0.0, open_low=True)
+            object.__setattr__(self, "sharpness", sharpness)
+
+    @property
+    def rank(self) -> int:
+        """r, the number of directions."""
+        return len(self.directions)
+
+    def __call__(self, H: Any, bias: Any, sharpness: Any = None) -> Any:
+        """The score of one bag, fields H (L, r); `sharpness` replaces the model's own where it has one."""
+        if self.sharpness is None:
+            return self.score(H, bias)
+        return self.score(H, bias, self.sharpness if sharpness is None else sharpness)
+
+    def with_sharpness(self, sharpness: float) -> BagModel:
+        """The same model at another sharpness; its name says which."""
+        if self.sharpness is None:
+            raise ValueError(f"model {self.name!r} has no sharpness")
+        base = self.name.partition("@")[0]
+        return replace(self, sharpness=sharpness, name=f"{base}@{sharpness:g}")
+
+
+def attention_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """z = sum_l p_l H[l, 1] + bias with p = softmax(sharpness H[:, 0]) over the tokens."""
+    return (softmax(sharpness * H[:, 0]) * H[:, 1]).sum() + bias
+
+
+def pooled_score(H: Any, bias: Any) -> Any:
+    """z = mean_l H[l, 0] + bias."""
+    return H[:, 0].mean() + bias
+
+
+def tied_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """z = log(mean_l exp(s H[l, 0]))/s + bias with s the sharpness: between the tokens' mean and their maximum."""
+    xp = namespace(H, sharpness)
+    t = sharpness * H[:, 0]
+    top = t.max()
+    if is_jax_array(top):  # the largest token is only a shift, which cancels: no derivative goes through it
+        import jax
+
+        top = jax.lax.stop_gradient(top)
+    return (top + xp.log(xp.exp(t - top).mean())) / sharpness + bias
+
+
+def heads_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """z = sum_h <softmax(sharpness q_h), w_h> + bias with the fields' columns in the order q1, w1, q2, w2, ..."""
+    weights = softmax(sharpness * H[:, 0::2].T)
+    return (weights.T * H[:, 1::2]).sum() + bias
+
+
+def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """z = <softmax(sharpness tanh(v) sigmoid(u)), w> + bias with columns v, u, w, all elementwise over the tokens.
+
+    It is the gated attention of Ilse, Tomczak and Welling (2018) with one hidden unit.
+    """
+    xp = namespace(H)
+    gate = xp.tanh(H[:, 0]) * sigmoid(H[:, 1])
+    return (softmax(sharpness * gate) * H[:, 2]).sum() + bias
+
+
+def two_layer_score(H: Any, bias: Any) -> Any:
+    """Two rank-one attention layers, columns k, v, q, w.
+
+    The first layer is self-attention with the direction k as query and key and v as value: m_l = sum_j A_lj v_j with
+    A_l = softmax over j of k_l k_j. The second pools with the logits q + m: z = <softmax(q + m), w> + bias. At k = 0 the first
+    layer adds the same number to all logits and the model is plain attention: a saddle that only a start with k and v
+    different from zero leaves.
+    """
+    k, v, q, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
+    m = softmax(k[:, None] * k[None, :]) @ v
+    return (softmax(q + m) * w).sum() + bias
+
+
+def thresholded_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """Elementwise attention with a smooth threshold: z = (1/L) sum_l sigma(q_l) w_l + bias, columns q, w.
+
+    sigma(x) = log(1 + exp(s (x - 1)))/s, the rectifier of x - 1 rounded off at sharpness s.
+    """
+    weights = softplus(sharpness * (H[:, 0] - THRESHOLD_LEVEL)) / sharpness
+    return (weights * H[:, 1]).mean() + bias
+
+
+BAG_MODELS: dict[str, BagModel] = {
+    model.name: model
+    for model in (
+        BagModel(attention_score, ("q", "w"), "attention", 1.0),
+        BagModel(pooled_score, ("w",), "pooled"),
+        BagModel(tied_score, ("w",), "tied", 1.0),
+        BagModel(gated_score, ("v", "u", "w"), "gated", GATE_SHARPNESS),
+        BagModel(two_layer_score, ("k", "v", "q", "w"), "two_layer"),
+        BagModel(thresholded_score, ("q", "w"), "thresholded", THRESHOLD_SHARPNESS),
+    )
+}
+NAMES = (*BAG_MODELS, "heads:H")
+
+
+def _heads(count: str) -> BagModel:
+    if not count.isdigit() or int(count) < 1:
+        raise ValueError(f"model 'heads:H' needs a whole number of heads >= 1, got 'heads:{count}'")
+    directions = tuple(f"{kind}{h}" for h in range(1, int(count) + 1) for kind in "qw")
+    return BagModel(heads_score, directions, f"heads:{int(count)}", 1.0)
+
+
+def get_bag_model(model: str | BagModel) -> BagModel:
+    """The bag model of that name, or the model itself.
+
+    Parameters
+    ----------
+    model : str or BagModel
+        One of
+
+        - ``"attention"`` (q, w): softmax attention, z = <softmax(s X q), X w> + b; s = 1, ``"attention:2"`` for s = 2;
+        - ``"pooled"`` (w): the mean of the tokens, z = mean(X w) + b;
+        - ``"tied"`` (w): query and readout are one, z = log(mean(exp(s X w)))/s + b; s = 1, ``"tied:2"`` for s = 2;
+        - ``"heads:H"`` (q1, w1, q2, w2, ...): the sum of H attention heads;
+        - ``"gated"`` (v, u, w): gated attention with one hidden unit (`gated_score`); ``"gated:6"`` for another sharpness;
+        - ``"two_layer"`` (k, v, q, w): rank-one self-attention under a rank-one pooling (`two_layer_score`);
+        - ``"thresholded"`` (q, w): elementwise attention with a smooth threshold (`thresholded_score`).
+
+    Returns
+    -------
+    BagModel
+    """
+    if isinstance(model, BagModel):
+        return model
+    if isinstance(model, str):
+        base, _, detail = model.partition(":")
+        if base == "heads":
+            return _heads(detail)
+        if base in BAG_MODELS:
+            found = BAG_MODELS[base]
+            if not detail:
+                return found
+            if found.sharpness is not None:
+                return replace(found, sharpness=_sharpness(detail), name=model)
+            raise ValueError(f"model {base!r} has no sharpness, got {model!r}")
+    raise ValueError(f"model must be one of {', '.join(NAMES)} or a BagModel, got {model!r}")
+
+
+def _sharpness(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    return real_number("sharpness", value, 0.0, open_low=True)

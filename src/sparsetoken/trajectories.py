@@ -1,0 +1,157 @@
+"""What a training run did, step by step: the result that theory and simulation share.
+
+Entry t of every array is the state after t steps (entry 0 the start). The classifier says +1 where the score is positive and
+-1 where it is negative; a score of exactly zero, as at a zero start, counts as half a mistake in either class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._core.arrays import namespace
+
+SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
+
+
+def mistakes(score: Any, y: Any) -> Any:
+    """1 where sign(score) differs from y, 1/2 where the score is exactly zero, else 0 (NumPy or JAX)."""
+    xp = namespace(score, y)
+    return xp.where(score == 0, 0.5, xp.where(score * y < 0, 1.0, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A training run over T steps: arrays with T + 1 entries, entry t after t steps.
+
+    Attributes
+    ----------
+    directions : tuple of str
+        Names of the model's r directions.
+    test_error : ndarray
+        Probability that a new bag is misclassified.
+    train_loss, train_error : ndarray
+        Mean loss and share of mistakes on the data set of step t, before that step; the last entry on the data set that a
+        further step would use.
+    auc, sensitivity, specificity : ndarray
+        Of the classifier on new bags.
+    bias : ndarray
+        b.
+    overlap : dict of str to ndarray
+        <theta_a, xi> for each direction a.
+    cosine : dict of str to ndarray
+        cos(theta_a, xi) for each direction a; 0 where the direction is zero.
+    gram : ndarray (T + 1, r, r)
+        Theta^T Theta.
+    errors : dict
+        Standard errors, with the same keys and shapes as the fields above.
+    model : str
+        The bag model's name.
+    details : dict
+        How the numbers were computed (draws, repeats, seconds and the like).
+    """
+
+    directions: tuple[str, ...]
+    test_error: np.ndarray
+    train_loss: np.ndarray
+    train_error: np.ndarray
+    auc: np.ndarray
+    sensitivity: np.ndarray
+    specificity: np.ndarray
+    bias: np.ndarray
+    overlap: Mapping[str, np.ndarray]
+    cosine: Mapping[str, np.ndarray]
+    gram: np.ndarray
+    errors: Mapping[str, Any] = field(default_factory=dict)
+    model: str = "custom"
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """T, the number of steps."""
+        return len(self.test_error) - 1
+
+    @property
+    def standard_error(self) -> np.ndarray:
+        """Standard errors of the test error over the steps (zeros where none were estimated)."""
+        return np.asarray(self.errors.get("test_error", np.zeros(self.steps + 1)))
+
+    @property
+    def best_step(self) -> int:
+        """The step with the least test error."""
+        return int(np.argmin(self.test_error))
+
+    def norm(self, name: str) -> np.ndarray:
+        """||theta_a|| of the direction of that name over the steps."""
+        a = self.directions.index(name)
+        return np.sqrt(np.maximum(self.gram[:, a, a], 0.0))
+
+    def __repr__(self) -> str:
+        t, best = self.steps, self.best_step
+        value = lambda i: f"{self.test_error[i]:.4f} ± {self.standard_error[i]:.4f}"  # noqa: E731
+        return f"Trajectory({self.model}, {t} steps: test error {value(t)} at the end, {value(best)} at step {best})"
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """All values and standard errors under flat names, such as "overlap[q]", "gram[q,w]" and "test_error_se"."""
+        plain: dict[str, np.ndarray] = {"step": np.arange(self.steps + 1)}
+        values = {key: getattr(self, key) for key in (*SCALARS, "overlap", "cosine", "gram")}
+        for suffix, table in (("", values), ("_se", self.errors)):
+            for key in SCALARS:
+                if key in table:
+                    plain[key + suffix] = np.asarray(table[key])
+            for key in ("overlap", "cosine"):
+                if key in table:
+                    plain |= {f"{key}[{name}]{suffix}": np.asarray(table[key][name]) for name in self.directions}
+            if "gram" in table:
+                for i, a in enumerate(self.directions):
+                    for j, b in enumerate(self.directions[i:], i):
+                        plain[f"gram[{a},{b}]{suffix}"] = np.asarray(table["gram"])[:, i, j]
+        return plain
+
+    def frame(self) -> Any:
+        """A pandas table, one row per step, with the columns of `columns`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the model's name, the best step and the columns as lists."""
+        columns = {name: values.tolist() for name, values in self.columns().items()}
+        return {"model": self.model, "best_step": self.best_step, "columns": columns}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Test and training error over the steps with two standard errors around them, the best step marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        if ax is None:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+            FigureCanvasAgg(figure)
+            ax = figure.add_subplot()
+        step = np.arange(self.steps + 1)
+        for key, label, colour in (
+            ("test_error", "test error", "#D55E00"),
+            ("train_error", "training error", "#0072B2"),
+        ):
+            value = np.asarray(getattr(self, key))
+            ax.plot(step, value, color=colour, label=label)
+            error = 2 * np.asarray(self.errors.get(key, np.zeros_like(value)))
+            ax.fill_between(step, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
+        best = self.best_step
+        ax.plot([best], [self.test_error[best]], "o", color="#D55E00", label=f"best: {self.test_error[best]:.4f}")
+        ax.set(xlabel="step", ylabel="error", title=self.model)
+        ax.legend(frameon=False)
+        return ax
