@@ -103,7 +103,7 @@ def test_linear_and_symmetric_to_rounding_after_many_nearly_parallel_questions()
     for side in (asked._right, asked._left):
         vectors = np.array([row for _, block in side.basis._filled() for row in block])
         assert np.abs(vectors @ vectors.T - np.eye(len(vectors))).max() < 1e-13
-    for v, u in questions:
+    for v, _ in questions:
         for w, x in questions[::7]:
             products = x.T @ asked.right(v), asked.left(x).T @ v
             size = np.linalg.norm(x) * np.linalg.norm(v)

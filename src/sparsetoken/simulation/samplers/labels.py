@@ -17,10 +17,14 @@ def sample_count(name: str, alpha: float, d: int) -> int:
 
 
 def draw_labels(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
-    """`count` labels, P(+1) = prevalence; `dataset` is "0", "1" or "_test". A single class in D0 or D1 is an error."""
+    """`count` labels, P(+1) = prevalence; `dataset` is "0", "1", ":k" (the k-th of a trajectory) or "_test".
+
+    A single class in a data set to learn from is an error.
+    """
     labels = np.where(stream(seed, f"labels{dataset}").random(count) < task.prevalence, 1.0, -1.0)
     if dataset != "_test":
-        require_both_classes(labels, f"D{dataset}", task)
+        name = f"data set {dataset[1:]}" if dataset.startswith(":") else f"D{dataset}"
+        require_both_classes(labels, name, task)
     return labels
 
 

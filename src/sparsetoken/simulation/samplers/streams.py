@@ -26,6 +26,11 @@ STREAMS = (
     "labels_test",
     "places_test",
     "tokens_test",
+    # Trajectories have any number of data sets: "labels:0", "labels:1", ... are the members of these families.
+    "labels",
+    "places",
+    "tokens",
+    "start",  # random starts of the directions
 )
 
 
@@ -34,6 +39,8 @@ def check_seed(seed: Any) -> int:
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """The generator of stream `name` of a trial."""
-    child = np.random.SeedSequence(seed, spawn_key=(STREAMS.index(name),))
+    """The generator of stream `name` of a trial; "name:k" is the k-th member of a family of streams."""
+    family, _, member = name.partition(":")
+    key = (STREAMS.index(family), int(member)) if member else (STREAMS.index(family),)
+    child = np.random.SeedSequence(seed, spawn_key=key)
     return np.random.Generator(np.random.SFC64(child))

@@ -32,7 +32,7 @@ def draw_signal(seed: int, d: int) -> np.ndarray:
 class TensorData:
     """A data set of n labelled bags that can be walked through any number of times.
 
-    dataset   "0", "1" or "_test": which of the trial's data sets
+    dataset   "0", "1", ":k" (the k-th of a trajectory) or "_test": which of the trial's data sets
     chunk     bags drawn at a time (default: what fits 16 MB); it changes memory and speed, never the numbers
     """
 

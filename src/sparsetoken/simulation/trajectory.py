@@ -1,0 +1,373 @@
+"""Gradient descent on a bag model, step by step, on data drawn at finite d: the measured side of `theory.trajectory`.
+
+A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `schedules`:
+
+    Theta <- Theta (I - Lambda D) + rho (Theta - Theta_before) - (1/n_k) sum_i X_i^T G_i D,   G_i = dl(score(X_i Theta, b); y_i)/dH
+    b     <- b - eta_b (1/n_k) sum_i dl/db
+
+It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are products
+with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
+`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws the tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .._core.precision import double_precision
+from .._core.threads import single_blas_thread
+from .._core.validation import real_number, whole_number
+from ..bag_models import BagModel, get_bag_model
+from ..losses import Loss, get_loss
+from ..schedules import Schedule, Stage, expand
+from ..task import Task
+from ..training import Training
+from ..trajectories import SCALARS, Trajectory, mistakes
+from .fresh_bags import TEST_MEASURES, FreshBags
+from .samplers import SAMPLERS, TensorData
+from .samplers.dice import ImplicitGaussian
+from .samplers.labels import draw_labels, sample_count
+from .samplers.positions import draw_places
+from .samplers.streams import check_seed, stream
+from .samplers.tensor import draw_signal
+
+# Numbers in the fields of the bags that are differentiated at a time (2 MB): what automatic differentiation makes of them
+# stays in the cache, and long data sets add nothing to memory.
+CHUNK_NUMBERS = 2**18
+
+
+def simulate_trajectory(
+    task: Task,
+    model: str | BagModel,
+    stages: Stage | Sequence[Stage],
+    d: int,
+    seed: int,
+    sampler: str = "reduced",
+    loss: str | Loss = "logistic",
+    start: Mapping[str, float] | None = None,
+) -> Trajectory:
+    """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
+
+    Descends the mean loss of the step's data set plus decay, (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2)
+    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum and starts at 0.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier; a name is looked up by `bag_models.get_bag_model`.
+    stages : Stage or sequence of Stage
+        The schedule. Every data set has n = alpha d bags, rounded, and must hold both classes.
+    d : int
+        Dimension of the tokens, at least 2.
+    seed : int
+        Everything random comes from it. Both samplers draw the same labels, signal and starts from a seed, and other tokens.
+    sampler : {"reduced", "tensor"}
+        "reduced" draws products with the tokens only, with exactly the law they have; "tensor" draws every token.
+    loss : str or Loss
+        l(z; y).
+    start : dict, optional
+        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal. Directions that
+        are not named start at zero.
+
+    Returns
+    -------
+    Trajectory
+        Overlaps, Gram matrices, bias, training loss and training error are those of this run. Test measures follow from
+        them by integration over fresh bags, and `errors` holds the standard errors of that integration (zero for all the
+        rest): the scatter between seeds is not in it.
+
+    Raises
+    ------
+    ValueError
+        For arguments that do not fit, and for a data set with one class only.
+    FloatingPointError
+        Where the descent diverges beyond the largest number.
+    """
+    model, loss = get_bag_model(model), get_loss(loss)
+    if sampler not in SAMPLERS:
+        raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
+    d, seed = whole_number("d", d, 2), check_seed(seed)
+    schedule = expand(stages, model.directions)
+    counts = [sample_count("alpha", float(alpha), d) for alpha in schedule.alpha]
+    began = perf_counter()
+    with single_blas_thread():
+        signal = draw_signal(seed, d)
+        theta = random_start(start, model, signal, seed)
+        kind = _TensorBags if sampler == "tensor" else _ReducedBags
+        path = _descend(lambda k: kind(task, counts[k], signal, seed, f":{k}"), schedule, model, loss, theta, signal)
+        trained = perf_counter()
+        fresh = FreshBags(task, model, stream(seed, "quadrature"))
+        tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
+    details = {
+        "sampler": sampler,
+        "d": d,
+        "seed": seed,
+        "bags": dict(enumerate(counts)) if len(set(schedule.names)) < len(counts) else dict(zip(schedule.names, counts)),
+        "seconds": {"training": trained - began, "testing": perf_counter() - trained},
+    }
+    return _result(model, path, tested, details)
+
+
+def joint_trajectory(
+    task: Task,
+    training: Training,
+    d: int,
+    seed: int,
+    steps: int,
+    sampler: str = "reduced",
+) -> Trajectory:
+    """Joint training of query, readout and bias, as `Training(schedule="joint")` means it.
+
+    Plain gradient descent from zero with constant rates eta_q, eta_w, eta_b on
+
+        F(q, w, b) = (1/n) sum_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,   f_q(X) = X^T softmax(beta X q),
+
+    over n = (alpha0 + alpha1) d bags, all of them in every step. The query and the bias are not penalised. `steps` steps are
+    taken, however many: there is neither a line search nor a stopping rule, so that `theory.trajectory` has the limit.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        Loss, rates, ridge, beta and the amount of data; `schedule` is not looked at.
+    d, seed : int
+        Dimension and seed, as for `simulate_trajectory`.
+    steps : int
+        How many steps.
+    sampler : {"reduced", "tensor"}
+        As for `simulate_trajectory`.
+
+    Returns
+    -------
+    Trajectory
+    """
+    model, stages = joint_schedule(training, steps)
+    return simulate_trajectory(task, model, stages, d, seed, sampler, training.loss)
+
+
+def joint_schedule(training: Training, steps: int) -> tuple[BagModel, tuple[Stage, ...]]:
+    """The bag model and the schedule that joint training with these settings is (see `joint_trajectory`)."""
+    rates = {"q": training.eta_q, "w": training.eta_w, "bias": training.eta_b}
+    stage = Stage(steps, training.alpha0 + training.alpha1, rates, {"w": training.ridge})
+    model = get_bag_model("attention")
+    if training.beta > 0:
+        return model.with_sharpness(training.beta), (stage,)
+    raise ValueError("beta must be positive for joint training, got 0")
+
+
+def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
+    """The mean of independent runs of one training, with standard errors of the mean.
+
+    Parameters
+    ----------
+    runs : sequence of Trajectory
+        At least two, of the same model and length.
+
+    Returns
+    -------
+    Trajectory
+        Every field averaged over the runs; `errors` from their scatter, which includes that of the numerical integration.
+    """
+    if len(runs) < 2 or len({(run.directions, run.steps) for run in runs}) > 1:
+        raise ValueError("runs must be two or more trajectories of the same model and number of steps")
+    directions = runs[0].directions
+
+    def mean_and_error(pick: Callable[[Trajectory], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        values = np.array([pick(run) for run in runs])
+        return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(runs))
+
+    fields: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
+    for name in (*SCALARS, "gram"):
+        fields[name], errors[name] = mean_and_error(lambda run, name=name: getattr(run, name))  # type: ignore[misc]
+    for name in ("overlap", "cosine"):
+        found = {a: mean_and_error(lambda run, n=name, a=a: getattr(run, n)[a]) for a in directions}  # type: ignore[misc]
+        fields[name] = {a: mean for a, (mean, _) in found.items()}
+        errors[name] = {a: error for a, (_, error) in found.items()}
+    details = {k: v for k, v in runs[0].details.items() if k not in ("seed", "seconds")} | {"runs": len(runs)}
+    return Trajectory(directions=directions, **fields, errors=errors, model=runs[0].model, details=details)
+
+
+def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.ndarray, seed: int) -> np.ndarray:
+    """Theta_0 (d, r): columns of the given norms in random directions, orthogonal to each other and to the signal."""
+    d = len(signal)
+    norms = np.zeros(model.rank)
+    for name, norm in (start or {}).items():
+        if name not in model.directions:
+            raise ValueError(f"start must name {', '.join(model.directions)}, got {name!r}")
+        norms[model.directions.index(name)] = real_number(f"start[{name!r}]", norm, 0.0)
+    started = np.flatnonzero(norms)
+    if len(started) >= d:
+        raise ValueError(f"d must exceed the number of directions that start ({len(started)}), got {d}")
+    theta = np.zeros((d, model.rank), order="F")
+    normals = stream(seed, "start").standard_normal((d, len(started)))
+    theta[:, started] = np.linalg.qr(np.column_stack([signal, normals]))[0][:, 1:] * norms[started]
+    return theta
+
+
+class _Bags(Protocol):
+    """A data set of labelled bags, as far as descent can see it."""
+
+    labels: np.ndarray
+
+    def fields(self, theta: np.ndarray) -> np.ndarray:
+        """X Theta, (n, L, r)."""
+        ...
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        """sum_i X_i^T W_i for weights (n, L, r), (d, r)."""
+        ...
+
+
+class _ReducedBags:
+    """Bags whose noise Z is drawn product by product; the signal's part of X = theta v xi^T + Z is explicit."""
+
+    def __init__(self, task: Task, count: int, signal: np.ndarray, seed: int, dataset: str):
+        self.labels = draw_labels(task, count, seed, dataset)
+        places = draw_places(stream(seed, f"places{dataset}"), task, count)
+        positive = np.flatnonzero(self.labels > 0)
+        self.carriers = (positive[:, None] * task.length + places[positive]).ravel()  # rows of Z with the signal
+        self.shape = count, task.length
+        self.signal, self.strength = signal, task.strength
+        self.noise = ImplicitGaussian(count * task.length, len(signal), stream(seed, f"tokens{dataset}"))
+
+    def fields(self, theta: np.ndarray) -> np.ndarray:
+        fields = self.noise.right(theta)
+        fields[self.carriers] += self.strength * (self.signal @ theta)
+        return fields.reshape(*self.shape, -1)
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        weights = weights.reshape(-1, weights.shape[2])
+        return self.noise.left(weights) + self.strength * np.outer(self.signal, weights[self.carriers].sum(axis=0))
+
+
+class _TensorBags:
+    """Bags with all their tokens."""
+
+    def __init__(self, task: Task, count: int, signal: np.ndarray, seed: int, dataset: str):
+        self.data = TensorData(task, count, len(signal), seed, dataset)
+        self.labels = self.data.labels
+
+    def fields(self, theta: np.ndarray) -> np.ndarray:
+        return np.concatenate([tokens @ theta for _, tokens in self.data.blocks()])
+
+    def pull(self, weights: np.ndarray) -> np.ndarray:
+        total = np.zeros((self.data.d, weights.shape[2]))
+        for which, tokens in self.data.blocks():
+            total += tokens.reshape(-1, self.data.d).T @ weights[which].reshape(-1, weights.shape[2])
+        return total
+
+
+class _Path(NamedTuple):
+    """What descent went through, entry t before step t: arrays over steps 0 .. T."""
+
+    overlap: np.ndarray
+    gram: np.ndarray
+    bias: np.ndarray
+    train_loss: np.ndarray
+    train_error: np.ndarray
+
+
+def _descend(
+    draw: Callable[[int], _Bags],
+    schedule: Schedule,
+    model: BagModel,
+    loss: Loss,
+    theta: np.ndarray,
+    signal: np.ndarray,
+) -> _Path:
+    """Gradient descent along the schedule from theta (d, r) and bias 0; `draw(k)` gives data set k."""
+    steps, r = schedule.steps, model.rank
+    path = _Path(np.empty((steps + 1, r)), np.empty((steps + 1, r, r)), *np.empty((3, steps + 1)))
+    last_use = {int(k): t for t, k in enumerate(schedule.data_set)}
+    sets: dict[int, _Bags] = {}
+    before, bias = theta, 0.0
+    for t, k in enumerate(map(int, schedule.data_set)):
+        if not (math.isfinite(bias) and np.isfinite(theta).all()):
+            raise FloatingPointError(f"the descent has diverged at step {t}: take smaller rates")
+        if k not in sets:
+            sets[k] = draw(k)
+        bags = sets[k]
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores, field_slope, bias_slope = _differentiate(model, bags.fields(theta), bias)
+            y = bags.labels
+            path.overlap[t], path.gram[t], path.bias[t] = signal @ theta, theta.T @ theta, bias
+            path.train_loss[t] = loss.value(scores, y).mean()
+            path.train_error[t] = mistakes(scores, y).mean()
+            if t == steps:
+                break
+            slope = loss.slope(scores, y) / len(y)
+            rates, rate_of_bias = schedule.rates[t, :r], schedule.rates[t, r]
+            after = theta * (1.0 - schedule.decay[t] * rates) + schedule.momentum[t] * (theta - before)
+            moving = np.flatnonzero(rates)
+            if len(moving):
+                weights = field_slope[:, :, moving]
+                weights *= slope[:, None, None]
+                after[:, moving] -= bags.pull(weights) * rates[moving]
+            before, theta, bias = theta, after, bias - rate_of_bias * float(slope @ bias_slope)
+        if last_use[k] == t:
+            del sets[k]
+    return path
+
+
+def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores (n,) of the bags with these fields, and their derivatives: (n, L, r) in the fields, (n,) in the bias."""
+    n, length, r = fields.shape
+    most = 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r))))
+    chunk = min(most, 2 ** math.ceil(math.log2(n)))
+    derivatives = _compiled_derivatives(model)
+    scores, field_slope, bias_slope = np.empty(n), np.empty(fields.shape), np.empty(n)
+    with double_precision():
+        for first in range(0, n, chunk):
+            which = slice(first, min(first + chunk, n))
+            part = fields[which]
+            count = len(part)
+            if count < chunk:  # one shape, one compilation
+                part = np.concatenate([part, np.zeros((chunk - count, length, r))])
+            z, (in_fields, in_bias) = derivatives(part, bias)
+            scores[which] = z[:count]
+            field_slope[which] = in_fields[:count]
+            bias_slope[which] = in_bias[:count]
+    return scores, field_slope, bias_slope
+
+
+@lru_cache(maxsize=64)
+def _compiled_derivatives(model: BagModel) -> Callable[..., Any]:
+    """Compiled (fields (n, L, r), bias) -> scores and their derivatives."""
+    import jax
+
+    def score(H, bias):
+        return model(H, bias)
+
+    return jax.jit(jax.vmap(jax.value_and_grad(score, argnums=(0, 1)), in_axes=(0, None)))
+
+
+def _result(model: BagModel, path: _Path, tested: list[dict[str, Any]], details: dict[str, Any]) -> Trajectory:
+    names, squares = model.directions, np.diagonal(path.gram, axis1=1, axis2=2)
+    cosine = np.divide(path.overlap, np.sqrt(squares), out=np.zeros_like(path.overlap), where=squares > 0)
+    exact = np.zeros(len(path.bias))
+    errors: dict[str, Any] = {name: np.array([step[name].error for step in tested]) for name in TEST_MEASURES}
+    errors |= {name: exact for name in ("train_loss", "train_error", "bias")}
+    errors |= {name: dict.fromkeys(names, exact) for name in ("overlap", "cosine")} | {"gram": np.zeros_like(path.gram)}
+    return Trajectory(
+        directions=names,
+        **{name: np.array([step[name].value for step in tested]) for name in TEST_MEASURES},
+        train_loss=path.train_loss,
+        train_error=path.train_error,
+        bias=path.bias,
+        overlap=dict(zip(names, path.overlap.T, strict=True)),
+        cosine=dict(zip(names, cosine.T, strict=True)),
+        gram=path.gram,
+        errors=errors,
+        model=model.name,
+        details=details,
+    )
