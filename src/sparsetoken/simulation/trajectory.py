@@ -2,12 +2,13 @@
 
 A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `schedules`:
 
-    Theta <- Theta (I - Lambda D) + rho (Theta - Theta_before) - (1/n_k) sum_i X_i^T G_i D,   G_i = dl(score(X_i Theta, b); y_i)/dH
-    b     <- b - eta_b (1/n_k) sum_i dl/db
+    Theta <- Theta (I - Lambda D) + rho (Theta - Theta_before) - (1/n_k) sum_i X_i^T G_i D
+    b     <- b - eta_b (1/n_k) sum_i dl/db,            G_i = dl(score(X_i Theta, b); y_i)/dH   (L x r)
 
-It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are products
-with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws the tokens.
+It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
+products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
+`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws the
+tokens.
 """
 
 from __future__ import annotations
@@ -91,29 +92,53 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    model, loss = get_bag_model(model), get_loss(loss)
+    model = get_bag_model(model)
+    began = perf_counter()
+    with single_blas_thread():
+        path = train(task, model, stages, d, seed, sampler, loss, start)
+        trained = perf_counter()
+        fresh = FreshBags(task, model, stream(seed, "quadrature"))
+        tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
+    seconds = {"training": trained - began, "testing": perf_counter() - trained}
+    details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
+    return _result(model, path, tested, details)
+
+
+class Path(NamedTuple):
+    """What a descent went through, entry t of the arrays before step t; `bags` is the size of each data set."""
+
+    overlap: np.ndarray
+    gram: np.ndarray
+    bias: np.ndarray
+    train_loss: np.ndarray
+    train_error: np.ndarray
+    bags: tuple[int, ...]
+
+
+def train(
+    task: Task,
+    model: BagModel,
+    stages: Stage | Sequence[Stage],
+    d: int,
+    seed: int,
+    sampler: str = "reduced",
+    loss: str | Loss = "logistic",
+    start: Mapping[str, float] | None = None,
+) -> Path:
+    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures."""
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
     d, seed = whole_number("d", d, 2), check_seed(seed)
     schedule = expand(stages, model.directions)
-    counts = [sample_count("alpha", float(alpha), d) for alpha in schedule.alpha]
-    began = perf_counter()
-    with single_blas_thread():
-        signal = draw_signal(seed, d)
-        theta = random_start(start, model, signal, seed)
-        kind = _TensorBags if sampler == "tensor" else _ReducedBags
-        path = _descend(lambda k: kind(task, counts[k], signal, seed, f":{k}"), schedule, model, loss, theta, signal)
-        trained = perf_counter()
-        fresh = FreshBags(task, model, stream(seed, "quadrature"))
-        tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
-    details = {
-        "sampler": sampler,
-        "d": d,
-        "seed": seed,
-        "bags": dict(enumerate(counts)) if len(set(schedule.names)) < len(counts) else dict(zip(schedule.names, counts)),
-        "seconds": {"training": trained - began, "testing": perf_counter() - trained},
-    }
-    return _result(model, path, tested, details)
+    counts = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
+    signal = draw_signal(seed, d)
+    theta = random_start(start, model, signal, seed)
+    kind = _TensorBags if sampler == "tensor" else _ReducedBags
+
+    def draw(k: int) -> _Bags:
+        return kind(task, counts[k], signal, seed, f":{k}")
+
+    return _descend(draw, counts, schedule, model, get_loss(loss), theta, signal)
 
 
 def joint_trajectory(
@@ -267,45 +292,36 @@ class _TensorBags:
         return total
 
 
-class _Path(NamedTuple):
-    """What descent went through, entry t before step t: arrays over steps 0 .. T."""
-
-    overlap: np.ndarray
-    gram: np.ndarray
-    bias: np.ndarray
-    train_loss: np.ndarray
-    train_error: np.ndarray
-
-
 def _descend(
     draw: Callable[[int], _Bags],
+    counts: tuple[int, ...],
     schedule: Schedule,
     model: BagModel,
     loss: Loss,
     theta: np.ndarray,
     signal: np.ndarray,
-) -> _Path:
-    """Gradient descent along the schedule from theta (d, r) and bias 0; `draw(k)` gives data set k."""
+) -> Path:
+    """Gradient descent along the schedule from theta (d, r) and bias 0; `draw(k)` gives data set k of `counts[k]` bags."""
     steps, r = schedule.steps, model.rank
-    path = _Path(np.empty((steps + 1, r)), np.empty((steps + 1, r, r)), *np.empty((3, steps + 1)))
+    overlap, gram = np.empty((steps + 1, r)), np.empty((steps + 1, r, r))
+    biases, train_loss, train_error = np.empty((3, steps + 1))
     last_use = {int(k): t for t, k in enumerate(schedule.data_set)}
     sets: dict[int, _Bags] = {}
     before, bias = theta, 0.0
     for t, k in enumerate(map(int, schedule.data_set)):
-        if not (math.isfinite(bias) and np.isfinite(theta).all()):
-            raise FloatingPointError(f"the descent has diverged at step {t}: take smaller rates")
         if k not in sets:
             sets[k] = draw(k)
         bags = sets[k]
         with np.errstate(over="ignore", invalid="ignore"):
-            scores, field_slope, bias_slope = _differentiate(model, bags.fields(theta), bias)
+            overlap[t], gram[t], biases[t] = signal @ theta, theta.T @ theta, bias
+            if not (math.isfinite(bias) and np.isfinite(gram[t]).all()):
+                raise FloatingPointError(f"the descent has diverged after {t} steps: take smaller rates")
             y = bags.labels
-            path.overlap[t], path.gram[t], path.bias[t] = signal @ theta, theta.T @ theta, bias
-            path.train_loss[t] = loss.value(scores, y).mean()
-            path.train_error[t] = mistakes(scores, y).mean()
+            scores, field_slope, bias_slope = _differentiate(model, bags.fields(theta), bias)
+            train_loss[t], train_error[t] = loss.value(scores, y).mean(), mistakes(scores, y).mean()
             if t == steps:
                 break
-            slope = loss.slope(scores, y) / len(y)
+            slope = loss.slope(scores, y) / counts[k]
             rates, rate_of_bias = schedule.rates[t, :r], schedule.rates[t, r]
             after = theta * (1.0 - schedule.decay[t] * rates) + schedule.momentum[t] * (theta - before)
             moving = np.flatnonzero(rates)
@@ -316,7 +332,7 @@ def _descend(
             before, theta, bias = theta, after, bias - rate_of_bias * float(slope @ bias_slope)
         if last_use[k] == t:
             del sets[k]
-    return path
+    return Path(overlap, gram, biases, train_loss, train_error, counts)
 
 
 def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -351,12 +367,12 @@ def _compiled_derivatives(model: BagModel) -> Callable[..., Any]:
     return jax.jit(jax.vmap(jax.value_and_grad(score, argnums=(0, 1)), in_axes=(0, None)))
 
 
-def _result(model: BagModel, path: _Path, tested: list[dict[str, Any]], details: dict[str, Any]) -> Trajectory:
+def _result(model: BagModel, path: Path, tested: list[dict[str, Any]], details: dict[str, Any]) -> Trajectory:
     names, squares = model.directions, np.diagonal(path.gram, axis1=1, axis2=2)
     cosine = np.divide(path.overlap, np.sqrt(squares), out=np.zeros_like(path.overlap), where=squares > 0)
     exact = np.zeros(len(path.bias))
     errors: dict[str, Any] = {name: np.array([step[name].error for step in tested]) for name in TEST_MEASURES}
-    errors |= {name: exact for name in ("train_loss", "train_error", "bias")}
+    errors |= dict.fromkeys(("train_loss", "train_error", "bias"), exact)
     errors |= {name: dict.fromkeys(names, exact) for name in ("overlap", "cosine")} | {"gram": np.zeros_like(path.gram)}
     return Trajectory(
         directions=names,
