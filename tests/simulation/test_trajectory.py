@@ -270,7 +270,7 @@ def test_data_sets_are_let_go_after_their_last_step():
 
     def draw(k):
         nonlocal most
-        bags = module._ReducedBags(TASK, 12, signal, 5, f":{k}")
+        bags = module.ImplicitBags(TASK, 12, signal, 5, f":{k}")
         alive.add(bags)
         most = max(most, len(alive))
         return bags

@@ -7,7 +7,7 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
 
 It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
 products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws the
+`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws all
 tokens.
 """
 
@@ -32,9 +32,8 @@ from ..training import Training
 from ..trajectories import SCALARS, Trajectory, mistakes
 from .fresh_bags import TEST_MEASURES, FreshBags
 from .samplers import SAMPLERS, TensorData
-from .samplers.dice import ImplicitGaussian
-from .samplers.labels import draw_labels, sample_count
-from .samplers.positions import draw_places
+from .samplers.implicit import ImplicitBags
+from .samplers.labels import sample_count
 from .samplers.streams import check_seed, stream
 from .samplers.tensor import draw_signal
 
@@ -133,7 +132,7 @@ def train(
     counts = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
     signal = draw_signal(seed, d)
     theta = random_start(start, model, signal, seed)
-    kind = _TensorBags if sampler == "tensor" else _ReducedBags
+    kind = _TensorBags if sampler == "tensor" else ImplicitBags
 
     def draw(k: int) -> _Bags:
         return kind(task, counts[k], signal, seed, f":{k}")
@@ -251,28 +250,6 @@ class _Bags(Protocol):
     def pull(self, weights: np.ndarray) -> np.ndarray:
         """sum_i X_i^T W_i for weights (n, L, r), (d, r)."""
         ...
-
-
-class _ReducedBags:
-    """Bags whose noise Z is drawn product by product; the signal's part of X = theta v xi^T + Z is explicit."""
-
-    def __init__(self, task: Task, count: int, signal: np.ndarray, seed: int, dataset: str):
-        self.labels = draw_labels(task, count, seed, dataset)
-        places = draw_places(stream(seed, f"places{dataset}"), task, count)
-        positive = np.flatnonzero(self.labels > 0)
-        self.carriers = (positive[:, None] * task.length + places[positive]).ravel()  # rows of Z with the signal
-        self.shape = count, task.length
-        self.signal, self.strength = signal, task.strength
-        self.noise = ImplicitGaussian(count * task.length, len(signal), stream(seed, f"tokens{dataset}"))
-
-    def fields(self, theta: np.ndarray) -> np.ndarray:
-        fields = self.noise.right(theta)
-        fields[self.carriers] += self.strength * (self.signal @ theta)
-        return fields.reshape(*self.shape, -1)
-
-    def pull(self, weights: np.ndarray) -> np.ndarray:
-        weights = weights.reshape(-1, weights.shape[2])
-        return self.noise.left(weights) + self.strength * np.outer(self.signal, weights[self.carriers].sum(axis=0))
 
 
 class _TensorBags:

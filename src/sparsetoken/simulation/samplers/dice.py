@@ -23,6 +23,8 @@ from ..._core.validation import whole_number
 # Rows by which the stored bases grow: large enough for matrix-vector products to run at the memory's speed, small enough
 # for the unused rest not to count.
 GROWTH = 8
+# Rows of the last question's answer that are made at a time: their temporaries stay in the cache.
+BLOCK_ROWS = 2**10
 # A direction whose part outside the span is below this share of its length lies in the span to rounding (two passes of
 # orthogonalisation over some hundred basis vectors leave a few units in the last place). Dropping that part changes the
 # product by rounding error; nothing larger may be dropped.
@@ -48,6 +50,7 @@ class ImplicitGaussian:
         self.rng = rng
         self._right = _Asked(self.columns, self.rows)
         self._left = _Asked(self.rows, self.columns)
+        self._closed = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,10 +92,55 @@ class ImplicitGaussian:
         """
         return self._answer("vectors", vectors, self._left, self._right)
 
+    def grouped(self, weights: np.ndarray) -> np.ndarray:
+        """Weighted sums over groups of L neighbouring rows, the last question: sum_l weights[i, l] Z[i L + l].
+
+        The n x d answer is drawn given everything answered before, and is not remembered: nothing may be asked after it.
+        With P the n x N matrix of the weights, K^2 = P P^T diagonal and W = K^-1 P F,
+
+            P Z = (P Z E) E^T + [P F (Z^T F)^T + K (I - W W^T)^(1/2) G] (I - E E^T),    G (n x d) fresh normals.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n, L)
+            With n L = N.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.ndim != 2 or weights.size != self.rows:
+            raise ValueError(f"weights must be an array of shape (n, L) with n L = {self.rows}, got {weights.shape}")
+        self._require_open()
+        self._closed = True
+        count = len(weights)
+        E, ZE = self._right.basis.matrix(), self._right.images.matrix()
+        F, ZtF = self._left.basis.matrix(), self._left.images.matrix()
+        along_E = np.einsum("jil,il->ij", ZE.reshape(-1, *weights.shape), weights)  # P Z E
+        along_F = np.einsum("jil,il->ij", F.reshape(-1, *weights.shape), weights)  # P F
+        kappa = np.linalg.norm(weights, axis=1)
+        W = np.divide(along_F, kappa[:, None], out=np.zeros_like(along_F), where=kappa[:, None] > 0)
+        squares, vectors = np.linalg.eigh(W.T @ W)
+        # (I - W W^T)^(1/2) = I - W M W^T; the eigenvalues of W^T W lie in [0, 1]
+        M = (vectors / (1.0 + np.sqrt(np.clip(1.0 - squares, 0.0, 1.0)))) @ vectors.T
+        answer = self.rng.standard_normal((count, self.columns))
+        correction = M @ (W.T @ answer)
+        for first in range(0, count, BLOCK_ROWS):
+            which = slice(first, first + BLOCK_ROWS)
+            block = kappa[which, None] * (answer[which] - W[which] @ correction) + along_F[which] @ ZtF
+            answer[which] = block + (along_E[which] - block @ E.T) @ E
+        return answer
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("nothing may be asked after `grouped`, whose answer is not remembered")
+
     def _answer(self, name: str, asked: np.ndarray, side: _Asked, other: _Asked) -> np.ndarray:
         asked = np.asarray(asked, dtype=np.float64)
         if asked.ndim != 2 or asked.shape[0] != side.basis.size:
             raise ValueError(f"{name} must be an array of shape ({side.basis.size}, r), got shape {asked.shape}")
+        self._require_open()
         answer = np.empty((side.images.size, asked.shape[1]), order="F")
         for k in range(asked.shape[1]):
             scale = float(np.abs(asked[:, k]).max())
@@ -163,6 +211,10 @@ class _Rows:
             (slice(start, stop), block[: stop - start])
             for start, stop, block in zip(starts, stops, self._blocks, strict=True)
         ]
+
+    def matrix(self) -> np.ndarray:
+        """All rows as one array (a copy)."""
+        return np.concatenate([np.empty((0, self.size)), *(block for _, block in self._filled())])
 
     def products(self, vector: np.ndarray) -> np.ndarray:
         """Inner products of every row with the vector."""

@@ -1,0 +1,63 @@
+"""Training the readout on the query's own bags: the reduced form against the tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sparsetoken import Task, Training, simulate
+from sparsetoken.activations import get_activation, softmax
+from sparsetoken.simulation.reuse import implicit_steps, reused_features
+from sparsetoken.simulation.samplers.implicit import ImplicitBags
+from sparsetoken.solvers.erm import fit_erm
+
+LEVEL = 1e-3
+TASK = Task(length=5, sparsity=2, strength=3.0, prevalence=0.4)
+# Few bags and a strong query: what the readout gains from bags the query has seen before is then large.
+TRAINING = Training(alpha0=1.0, eta_q=30.0, eta_w=1.5, ridge=1e-2, schedule="reuse")
+D = 20
+
+
+def reduced(seed: int, activation: str | None) -> list[float]:
+    sigma = None if activation is None else get_activation(activation)
+    steps, features, y = reused_features(TASK, TRAINING, D, seed, sigma)
+    fit = fit_erm(features, y, TRAINING.ridge, TRAINING.loss)
+    loss = TRAINING.loss_function.value(features @ fit.coef + fit.bias, y).mean()
+    norm = float(np.linalg.norm(fit.coef))
+    return [steps.cos_w, steps.cos_q, steps.norm_q, norm, fit.bias, float(fit.coef @ steps.signal) / norm, float(loss)]
+
+
+def tensor(seed: int, activation: str | None) -> list[float]:
+    model = "attention" if activation is None else "elementwise"
+    kind = {} if activation is None else {"activation": activation}
+    found = simulate(TASK, TRAINING, D, seed, model=model, sampler="tensor", **kind)
+    return [getattr(found, n) for n in ("cos_w", "cos_q", "norm_q", "norm_w", "bias", "cos_readout", "train_loss")]
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_reused_bags_have_the_law_of_the_tensor(activation):
+    one = np.array([reduced(seed, activation) for seed in range(120)])
+    other = np.array([tensor(10_000 + seed, activation) for seed in range(120)])
+    values = [stats.ks_2samp(a, b).pvalue for a, b in zip(one.T, other.T, strict=True)]
+    assert min(values) * len(values) > LEVEL
+
+
+def test_fresh_features_would_be_caught():
+    """The comparison sees the difference between bags that were used before and bags that were not."""
+    staged = TRAINING.but(schedule="staged", alpha1=TRAINING.alpha0)
+    one = [simulate(TASK, staged, D, seed).train_loss for seed in range(120)]
+    other = [reduced(seed, None)[-1] for seed in range(120)]
+    assert stats.ks_2samp(one, other).pvalue < LEVEL
+
+
+def test_features_agree_with_the_products_before_them():
+    """Given the answers of the steps, <f, w1> and <f, q2> are no longer random."""
+    signal = np.eye(D)[0]
+    bags = ImplicitBags(TASK, 30, signal, 3, "0")
+    steps = implicit_steps(bags, TRAINING)
+    fields = bags.fields(np.stack([steps.readout, steps.query], axis=1))
+    features = bags.attended(steps.query)
+    p = softmax(fields[..., 1])
+    assert features @ steps.readout == pytest.approx((p * fields[..., 0]).sum(axis=1), abs=1e-10)
+    assert features @ steps.query == pytest.approx((p * fields[..., 1]).sum(axis=1), abs=1e-10)
