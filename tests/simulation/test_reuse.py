@@ -25,14 +25,18 @@ def reduced(seed: int, activation: str | None) -> list[float]:
     fit = fit_erm(features, y, TRAINING.ridge, TRAINING.loss)
     loss = TRAINING.loss_function.value(features @ fit.coef + fit.bias, y).mean()
     norm = float(np.linalg.norm(fit.coef))
-    return [steps.cos_w, steps.cos_q, steps.norm_q, norm, fit.bias, float(fit.coef @ steps.signal) / norm, float(loss)]
+    along = float(fit.coef @ steps.signal) / norm
+    return [steps.cosine["w"], steps.cosine["q"], steps.norm["q"], norm, fit.bias, along, float(loss)]
 
 
 def tensor(seed: int, activation: str | None) -> list[float]:
     model = "attention" if activation is None else "elementwise"
     kind = {} if activation is None else {"activation": activation}
     found = simulate(TASK, TRAINING, D, seed, model=model, sampler="tensor", **kind)
-    return [getattr(found, n) for n in ("cos_w", "cos_q", "norm_q", "norm_w", "bias", "cos_readout", "train_loss")]
+    steps = found.steps
+    assert steps is not None
+    query = [steps.cosine["w"], steps.cosine["q"], steps.norm["q"]]
+    return [*query, found.norm_w, found.bias, found.cosine["w"], found.train_loss]
 
 
 @pytest.mark.parametrize("activation", [None, "relu"])

@@ -10,13 +10,14 @@ import numpy as np
 from ..task import Task
 from ..training import Training
 from .samplers.implicit import ImplicitBags
+from .samplers.labels import sample_count
 from .samplers.tensor import draw_signal
-from .steps import TwoSteps, check_size, summarise
+from .steps import SimulatedSteps, check_size, summarise
 
 
 def reused_features(
     task: Task, training: Training, d: int, seed: int, activation: Callable[[Any], Any] | None = None
-) -> tuple[TwoSteps, np.ndarray, np.ndarray]:
+) -> tuple[SimulatedSteps, np.ndarray, np.ndarray]:
     """Two gradient steps on D0 and the attended features of the same bags: (steps, features (n0, d), labels).
 
     Exact in law at every d; about n0 (3 L + d) numbers are drawn instead of n0 L d. The steps are those of `steps`, with
@@ -39,14 +40,13 @@ def reused_features(
     tuple
         The two steps, the features and the labels.
     """
-    d, seed, n0 = check_size(training, d, seed, "reduced")
-    signal = draw_signal(seed, d)
-    bags = ImplicitBags(task, n0, signal, seed, "0")
+    d, seed = check_size(d, seed, "reduced")
+    bags = ImplicitBags(task, sample_count("alpha0", training.alpha0, d), draw_signal(seed, d), seed, "0")
     steps = implicit_steps(bags, training)
     return steps, bags.attended(training.beta * steps.query, activation), bags.labels
 
 
-def implicit_steps(bags: ImplicitBags, training: Training) -> TwoSteps:
+def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:
     """The two gradient steps of `steps`, on bags that answer products."""
     loss, y, n, length = training.loss_function, bags.labels, bags.count, bags.length
     c = loss.slope(np.zeros(n), y)
@@ -58,4 +58,4 @@ def implicit_steps(bags: ImplicitBags, training: Training) -> TwoSteps:
     h = loss.slope(mean + b1, y)
     weights = h[:, None] * (fields - mean[:, None]) / (n * length)
     q2 = -training.eta_q * training.beta * bags.pull(weights[..., None])[:, 0]
-    return summarise(w1, b1, q2, bags.signal, n)
+    return summarise(w1, b1, q2, bags.signal, n, training.beta)
