@@ -6,8 +6,11 @@ from .._core.lazy import lazy_exports
 
 _HOME = {
     "SimulationResult": "trial",
+    "joint_trajectory": "trajectory",
     "mean_and_error": "repeats",
+    "mean_trajectory": "trajectory",
     "simulate": "trial",
+    "simulate_trajectory": "trajectory",
     "trial_seeds": "repeats",
     "two_steps": "steps",
 }

@@ -104,7 +104,17 @@ def simulate_trajectory(
 
 
 class Path(NamedTuple):
-    """What a descent went through, entry t of the arrays before step t; `bags` is the size of each data set."""
+    """What a descent went through, entry t of the arrays over steps before step t.
+
+    Attributes
+    ----------
+    overlap, gram, bias, train_loss, train_error : ndarray
+        Theta^T xi, Theta^T Theta, b, and loss and mistakes on the data set of step t; all with T + 1 entries.
+    bags : tuple of int
+        Size of each data set.
+    theta, signal : ndarray
+        Theta (d, r) at the end, and xi.
+    """
 
     overlap: np.ndarray
     gram: np.ndarray
@@ -112,6 +122,8 @@ class Path(NamedTuple):
     train_loss: np.ndarray
     train_error: np.ndarray
     bags: tuple[int, ...]
+    theta: np.ndarray
+    signal: np.ndarray
 
 
 def train(
@@ -309,7 +321,7 @@ def _descend(
             before, theta, bias = theta, after, bias - rate_of_bias * float(slope @ bias_slope)
         if last_use[k] == t:
             del sets[k]
-    return Path(overlap, gram, biases, train_loss, train_error, counts)
+    return Path(overlap, gram, biases, train_loss, train_error, counts, theta, signal)
 
 
 def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
