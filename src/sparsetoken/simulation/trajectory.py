@@ -192,12 +192,11 @@ def joint_trajectory(
 
 def joint_schedule(training: Training, steps: int) -> tuple[BagModel, tuple[Stage, ...]]:
     """The bag model and the schedule that joint training with these settings is (see `joint_trajectory`)."""
+    if not training.beta > 0:
+        raise ValueError(f"beta must be positive for joint training, got {training.beta!r}")
     rates = {"q": training.eta_q, "w": training.eta_w, "bias": training.eta_b}
     stage = Stage(steps, training.alpha0 + training.alpha1, rates, {"w": training.ridge})
-    model = get_bag_model("attention")
-    if training.beta > 0:
-        return model.with_sharpness(training.beta), (stage,)
-    raise ValueError("beta must be positive for joint training, got 0")
+    return get_bag_model("attention" if training.beta == 1 else f"attention:{training.beta!r}"), (stage,)
 
 
 def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
@@ -339,9 +338,9 @@ def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np
             if count < chunk:  # one shape, one compilation
                 part = np.concatenate([part, np.zeros((chunk - count, length, r))])
             z, (in_fields, in_bias) = derivatives(part, bias)
-            scores[which] = z[:count]
-            field_slope[which] = in_fields[:count]
-            bias_slope[which] = in_bias[:count]
+            scores[which] = np.asarray(z)[:count]
+            field_slope[which] = np.asarray(in_fields)[:count]
+            bias_slope[which] = np.asarray(in_bias)[:count]
     return scores, field_slope, bias_slope
 
 
