@@ -32,7 +32,8 @@ REPLICATES = 8
 # Points per replicate and class: where the sign of the score is averaged in closed form, 8 x 2^11 leave about 1e-4 of the test
 # error; where it is counted, 8 x 2^14 leave about 3e-4. Seeds differ by far more.
 SMOOTHED_POINTS, COUNTED_POINTS, LEAST_POINTS = 2**11, 2**14, 2**9
-# Normals kept per class (32 MB): long bags and many directions get fewer points.
+# Normals kept per class (32 MB, and no more than that again for the signal's places): long bags and many directions get fewer
+# points, though never fewer than the least.
 KEPT_NORMALS = 2**22
 # Quasi-random coordinates; beyond these many their uniformity in pairs is no better than that of plain random numbers.
 SOBOL_COORDINATES = 1000
@@ -94,7 +95,7 @@ class FreshBags:
         drawn = [_normals(rng, (*shape[:2], coordinates + 1)) for _ in range(2)]
         self.normals = [normals[..., 1:].reshape(shape) for normals in drawn]
         shifts = np.arange(SCORES_PER_POINT) / SCORES_PER_POINT
-        self.residuals = [ndtri((ndtr(normals[..., :1]) + shifts) % 1.0) for normals in drawn]
+        self.residuals = [_standard_normal((ndtr(normals[..., :1]) + shifts) % 1.0) for normals in drawn]
         if model.score in AFFINE_COLUMNS:
             places = np.tile(np.arange(task.sparsity), (shape[0] * shape[1], 1))
         else:
@@ -187,9 +188,14 @@ def _normals(rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarra
     normals = np.empty(shape)
     for block in normals:
         uniform = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
-        block[:, :leading] = ndtri(np.clip(uniform, 1e-16, 1.0 - 1e-16))
+        block[:, :leading] = _standard_normal(uniform)
         block[:, leading:] = rng.standard_normal((points, coordinates - leading))
     return normals
+
+
+def _standard_normal(uniform: np.ndarray) -> np.ndarray:
+    """Normals from uniforms, finite also where a uniform is 0."""
+    return ndtri(np.clip(uniform, 1e-16, 1.0 - 1e-16))
 
 
 def _rank_auc(positive: np.ndarray, negative: np.ndarray) -> float:
