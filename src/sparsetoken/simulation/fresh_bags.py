@@ -23,8 +23,8 @@ from scipy.stats import qmc
 from .. import bag_models
 from .._core.precision import double_precision
 from ..bag_models import BagModel
+from ..laws.measures import above_zero
 from ..task import Task
-from .measures import above_zero
 from .samplers.positions import draw_places
 
 # Independent randomisations of the points: their spread gives the standard errors.
