@@ -44,24 +44,6 @@ def test_huge_ridge_says_the_larger_class():
             assert found.test_error == pytest.approx(min(prevalence, 1 - prevalence), abs=1e-4)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.8, 1.7, 6.0])
-@pytest.mark.parametrize("law", [POOLED, theory.attention_law(SKEWED, 0.7, 1.5)], ids=["pooled", "attention"])
-def test_square_loss_tends_to_its_closed_form(law, alpha):
-    """The general solver at a tiny ridge against the ridgeless closed form, which shares no code with it."""
-    closed, general = theory.erm(law, alpha, 0.0, "square"), theory.erm(law, alpha, 1e-7, "square")
-    for name in ("test_error", "norm_w", "m_q", "m_u", "nu", "bias", "train_loss"):
-        value, other = getattr(closed, name), getattr(general, name)
-        bars = [r.standard_error if name == "test_error" else r.errors[name] for r in (closed, general)]
-        assert abs(value - other) <= 4.5 * np.hypot(*bars) + 2e-5 * abs(value) + 1e-9, name
-
-
-def test_interpolation_peak():
-    near = [theory.erm(POOLED, a, 0.0, "square").test_error for a in (0.9, 0.99, 0.999)]
-    assert near == sorted(near) and near[-1] > 0.48
-    at = theory.erm(POOLED, 1.0, 0.0, "square")
-    assert at.test_error == 0.5 and at.norm_w == np.inf
-
-
 def test_many_samples_give_the_population_minimiser():
     """alpha -> infinity: nu -> 0, and (m_q, b) minimise the population loss, found here by scipy on the pooled law."""
     from scipy.optimize import minimize
@@ -110,6 +92,11 @@ HARD = [
     (Task(strength=20.0), 1.0, 0.5, 200.0, 1e-5, "smoothed_hinge"),  # replicates without any loss of their own
     (Task(length=10_000, sparsity=3, strength=4), 0.9, 3.0, 2.0, 1e-5, "logistic"),
 ]
+MANY_SIGNAL_TOKENS = [  # at the default accuracy
+    (Task(length=300, sparsity=160, strength=0.5), 0.2, 4.0, 2.0, 1e-3, "logistic"),
+    (Task(length=2576, sparsity=738, strength=0.3), 0.8, 3.0, 2.0, 1e-2, "smoothed_hinge"),
+    (Task(length=10_000, sparsity=5_000, strength=0.2), 0.3, 3.0, 2.0, 1e-3, "square"),
+]
 
 
 @pytest.mark.parametrize(("task", "cosine", "sharpness", "alpha", "ridge", "loss"), HARD)
@@ -118,6 +105,26 @@ def test_hard_points_converge(task, cosine, sharpness, alpha, ridge, loss):
     assert found.residual <= 1e-8 and np.isfinite(found.norm_w)
     assert 0 <= found.test_error <= max(task.prevalence, 1 - task.prevalence) + 1e-9
     assert 0 <= found.train_error <= 1 and 0 <= found.auc <= 1
+
+
+@pytest.mark.parametrize(("task", "cosine", "sharpness", "alpha", "ridge", "loss"), MANY_SIGNAL_TOKENS)
+def test_many_signal_tokens_meet_the_accuracy(task, cosine, sharpness, alpha, ridge, loss):
+    found = theory.erm(theory.attention_law(task, cosine, sharpness), alpha, ridge, loss)
+    assert found.standard_error <= 0.4 * 2e-4 and 0.01 < found.test_error < 0.5
+
+
+def test_memory_is_bounded_at_ten_thousand_tokens():
+    """Half a million bags per class of 10^4 tokens, 5,000 with the signal, are 80 GB of tokens; a process that solves on them
+    stays below 2 GB in all (measured: 0.7). An eighth of the finest level here, for an eighth of the work."""
+    code = (
+        "import resource; from sparsetoken import Task, theory;"
+        "law = theory.attention_law(Task(10_000, 5_000, 0.2), 0.3, 3.0); population, _ = law.at(4096);"
+        "assert population.positive.T.shape == (16, 4096);"
+        "start = theory.WarmStart(theory.erm(law, 2.0, 1e-2, accuracy=1.0).fixed_point, 4096);"
+        "found = theory.erm(law, 2.0, 1e-2, accuracy=1.0, warm_start=start); assert found.points == 4096;"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; assert peak < 1_500_000, peak"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_accuracy_asked_for_is_met():
@@ -196,10 +203,10 @@ def test_measures_belong_together():
     assert found.test_error == pytest.approx(0.2 * (1 - found.sensitivity) + 0.8 * (1 - found.specificity))
     assert found.balanced_error == pytest.approx(1 - (found.sensitivity + found.specificity) / 2)
     assert found.norm_w == pytest.approx(np.sqrt(found.m_q**2 + found.m_u**2 + found.nu**2))
-    gap = 0.5 * found.m_q  # pooled: scores are N(b + m_q/2, .) against N(b, .)
     pooled = theory.erm(theory.pooled_law(Task()), 3.0, 1e-2)
     spread = np.sqrt(2 * (pooled.m_q**2 + pooled.nu**2) / 10)
-    assert pooled.auc == pytest.approx(ndtr(0.5 * pooled.m_q / spread)) and gap > 0
+    # pooled: scores are N(b + m_q/2, .) against N(b, .)
+    assert pooled.m_q > 0 and pooled.auc == pytest.approx(ndtr(0.5 * pooled.m_q / spread), abs=1e-9)
 
 
 def test_margin_densities_integrate_to_the_errors():
