@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..models import MODELS
+
 COLOURS = {
     "attention": "#D55E00",
     "pooled": "#0072B2",
@@ -22,7 +24,7 @@ OTHER_COLOURS = ("#56B4E9", "#8C564B", "#B8A100", "#5F6B7A", "#C02942", "#2E8B8B
 REFERENCE = "#888888"
 SIGNAL_TOKEN, NOISE_TOKEN = "#D55E00", "#56B4E9"
 
-LABELS = {"bayes": "Bayes limit", "message_passing": "message passing", "hardmax": "hard max"}
+OTHER_LABELS = {"message_passing": "message passing", "hardmax": "hard max"}  # what is no `model=` of the library
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
 OTHER_MARKER = "diamond"
 # The same thing under the names that tables and plans have for it.
@@ -45,4 +47,5 @@ def marker(name: Any) -> str:
 
 def label(name: Any) -> str:
     """The classifier's name in words."""
-    return LABELS.get(_known(name), str(name))
+    known = _known(name)
+    return MODELS[known].label if known in MODELS else OTHER_LABELS.get(known, str(name))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...models import has_query
+from ..._core.rootfind import FOUND, falling_root
+from ...models import SIMULATED, check_model, has_query
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
 from .simulation import with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
+
+STRENGTHS = (1e-6, 1e6)  # among which a needed strength is sought
 
 ERM_FIELDS = (
     "test_error",
@@ -73,36 +77,33 @@ def forecast_curve_trial(
     sharpness: float | None = None,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ...theory import WarmStart, erm
+    from ...theory import erm
     from ...theory.forecast import law_of, readout_alpha
+    from ...theory.sweep import sweep
 
-    rows: list[dict[str, Any]] = []
-    law: Any = None
-    start = steps = last = None
-    for value in values:
-        part = {over: value}
-        t = task.but(**part) if over in task.to_dict() else task
-        r = training.but(**part) if over in training.to_dict() else training
+    known: dict[Any, Any] = {}  # the law of the last setting: neighbours that differ in alpha1 or ridge share it
+
+    def solve(point: Mapping[str, Any], start: Any) -> tuple[dict[str, Any], Any]:
+        t = task.but(**point) if over in task.to_dict() else task
+        r = training.but(**point) if over in training.to_dict() else training
         chosen = with_sharpness(t, r, sharpness) if has_query(model) else r
-        setting = (t, chosen.but(alpha1=1.0, ridge=1.0))  # what a law depends on, and more
-        if setting != last:
-            law, steps = law_of(t, chosen, model, activation)
-            last = setting
-        found = erm(
-            law,
-            readout_alpha(chosen, model, equal_samples),
-            chosen.ridge,
-            chosen.loss,
-            accuracy=ACCURACY,
-            warm_start=start,
-        )
-        start = WarmStart(found.fixed_point)
+        setting = (t, chosen.but(alpha1=1.0, ridge=1.0))
+        if setting not in known:
+            known.clear()
+            known[setting] = law_of(t, chosen, model, activation)
+        law, steps = known[setting]
+        alpha = readout_alpha(chosen, model, equal_samples)
+        found = erm(law, alpha, chosen.ridge, chosen.loss, accuracy=ACCURACY, warm_start=start)
         row = {name: getattr(found, name) for name in ERM_FIELDS}
         if steps is not None:
             row |= {"cosine_q": steps.cosine["q"], "steps_cosine_w": steps.cosine["w"]}
             row |= {"steps_norm_q": steps.norm["q"], "k": steps.sharpness}
-        rows.append({**part, **row, "eta_q_used": chosen.eta_q})
-    return rows
+        return {**point, **row, "eta_q_used": chosen.eta_q}, found
+
+    check_model(model, SIMULATED)
+    if over not in (*task.to_dict(), *training.to_dict()):
+        raise ValueError(f"over must be a field of the task or the training, got {over!r}")
+    return sweep([{over: value} for value in values], solve, ACCURACY)
 
 
 def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
@@ -133,15 +134,10 @@ def readout_theory_trial(
     accuracy: float = ACCURACY,
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
-    from ...theory import WarmStart, erm
+    from ...theory import erm_sweep
 
-    law = make_law(task, model, cosine, sharpness, activation)
-    rows, start = [], None
-    for value in alpha:
-        found = erm(law, value, ridge, loss, accuracy=accuracy, warm_start=start)
-        start = WarmStart(found.fixed_point)
-        rows.append({"alpha": value, **{name: getattr(found, name) for name in ERM_FIELDS}})
-    return rows
+    found = erm_sweep(make_law(task, model, cosine, sharpness, activation), alpha, ridge, loss, accuracy=accuracy)
+    return [{"alpha": value, **{name: getattr(one, name) for name in ERM_FIELDS}} for value, one in zip(alpha, found)]
 
 
 @trial_kind("capacity", version=1)
@@ -202,24 +198,12 @@ def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
     return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in names}}
 
 
-def _crossing(error: Any, target: float, guess: float) -> float:
+def _crossing(error: Callable[[float], float], target: float, guess: float) -> float:
     """The strength at which a falling error meets the target, to one part in a thousand."""
-    import numpy as np
-    from scipy.optimize import brentq
-
-    gap = lambda log_strength: error(float(np.exp(log_strength))) - target  # noqa: E731
-    low = high = float(np.log(guess))
-    value = gap(low)
-    step = 0.2 if value > 0 else -0.2
-    while True:
-        high = low + step
-        other = gap(high)
-        if other * value <= 0:
-            break
-        low, value, step = high, other, 1.5 * step
-        if abs(high) > 15:
-            raise ValueError(f"no strength up to {np.exp(abs(high)):.0f} has an error of {target:g}")
-    return float(np.exp(brentq(gap, min(low, high), max(low, high), xtol=1e-3, rtol=1e-12)))
+    status, strength = falling_root(lambda x: error(x) - target, guess, *STRENGTHS, precision=1e-3)
+    if status != FOUND:
+        raise ValueError(f"no strength from {STRENGTHS[0]:g} to {STRENGTHS[1]:g} has an error of {target:g}")
+    return strength
 
 
 @trial_kind("known_strength", version=2)
