@@ -57,6 +57,9 @@ def test_one_point_compares_all_models():
         (["--json", "no/such/folder/x.json"], "does not exist"),
         (["--ridge", "0", "--model", "pooled", "--alpha1", "1"], "below capacity"),
         (["--nonsense"], "No such option"),
+        (["--alpha1", "1,2", "--plot", "x.xyz"], "x.xyz must end in .png, .pdf, .svg"),
+        (["--alpha1", "1:2:1000000000"], "alpha1 must have at most 100,000 values"),
+        (["--alpha1", "1:2:10000", "--alpha0", "1:2:10000"], "make 100,000,000 computations"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, words, capsys):
@@ -65,6 +68,22 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, words, capsys):
     printed = capsys.readouterr().err
     assert stop.value.code == 2
     assert words in printed and printed.count("\n") == 1 and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("sweep", [[], ["--strength", "4,5"]])
+def test_one_model_that_fails_costs_no_other(tmp_path, capsys, sweep):
+    """Without a ridge and with few samples the readout has no minimum; the Bayes limit does not mind."""
+    arguments = ["-m", "pooled", "-m", "bayes", "--ridge", "0", "--alpha1", "1", *sweep]
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", *arguments, "--json", str(tmp_path / "rows.json")])
+    captured = capsys.readouterr()
+    assert stop.value.code == 1
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    points = len(rows) // 2
+    assert [row["model"] for row in rows] == ["pooled"] * points + ["bayes"] * points
+    assert f"{rows[-1]['test_error']:.2g}"[:4] in captured.out
+    assert captured.err.count("\n") == points
+    assert captured.err.startswith("pooled at strength 4 failed: " if sweep else "pooled failed: ")
 
 
 def test_anti_alignment_is_said():

@@ -46,7 +46,7 @@ def _many(name: str, words: str) -> Any:
 
 @app.command()
 def forecast(
-    length: str = _many("length", "L, tokens a bag."),
+    length: str = _many("length", "L, tokens per bag."),
     sparsity: str = _many("sparsity", "R, signal tokens in a positive bag."),
     strength: str = _many("strength", "θ, the signal's size."),
     prevalence: str = _many("prevalence", "π = P(y = +1)."),
@@ -67,29 +67,32 @@ def forecast(
     json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
     plot_file: Path = typer.Option(None, "--plot", help="Plot the test error over the range (PNG, PDF or SVG)."),
-) -> None:
+) -> int:
     """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
     """
     from .._core.files import check_writable
     from ..models import FORECAST
+    from ..plotting.pictures import ENDINGS
     from ..task import Task
     from ..theory.sweep import forecast_grid
     from ..training import Training
-    from .console import print_table, with_error, write_csv, write_json
-    from .values import parse_values
+    from .console import deliver, print_table, with_error, write_csv, write_json
+    from .values import check_combinations, parse_values
 
     given = dict(
         zip(_NUMBERS, (length, sparsity, strength, prevalence, alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge))
     )
     grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
-    for file in (json_file, csv_file, plot_file):
+    for file in (json_file, csv_file):
         check_writable(file)
+    check_writable(plot_file, endings=ENDINGS)
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
     unknown = [name for name in models if name not in FORECAST]
     if unknown:
         raise ValueError(f"model must be one of {', '.join(FORECAST)} or all, got {unknown[0]!r}")
+    check_combinations(grid.values(), len(models))
     swept = [name for name, values in grid.items() if len(values) > 1]
     if plot_file is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
@@ -106,17 +109,27 @@ def forecast(
         f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in about.items() if k not in swept
     )
     headings, cells = (_across if swept else _down)(rows, swept, with_error)
-    print_table(f"theory: {fixed}", headings, cells)
-    _remarks(rows)
+    failed = [row for row in rows if row["failure"]]
+    if len(failed) == len(rows):
+        raise ValueError(failed[0]["failure"])
     records = [{**about, **row} for row in rows]
-    if json_file is not None:
-        write_json(json_file, records)
-    if csv_file is not None:
-        write_csv(csv_file, records)
-    if plot_file is not None:
-        _plot(rows, swept[0], plot_file)
-    if all(row["failure"] for row in rows):
-        raise ValueError(rows[0]["failure"])
+
+    def show() -> None:
+        print_table(f"theory: {fixed}", headings, cells)
+        _remarks(rows)
+
+    deliver(
+        show,
+        [
+            (json_file, lambda path: write_json(path, records)),
+            (csv_file, lambda path: write_csv(path, records)),
+            (plot_file, lambda path: _plot(rows, swept[0], path)),
+        ],
+    )
+    for row in failed:
+        where = ", ".join(f"{name} {row[name]:g}" for name in swept)
+        typer.echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)
+    return 1 if failed else 0
 
 
 def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
@@ -126,26 +139,21 @@ def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
 
 
 def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
-    """One point: a column a model, a line a quantity."""
+    """One point: a column per model, a line per quantity; a model that failed has dashes, and its reason is said below."""
     lines = []
     for name, heading in _COLUMNS:
         cells = [_cell(row, name, with_error) for row in rows]
         if any(cell != "-" for cell in cells):
             lines.append([heading, *cells])
-    for row in rows:
-        if row["failure"]:
-            lines.append([f"{row['model']} failed", row["failure"]])
     return ["", *(row["model"] for row in rows)], lines
 
 
 def _across(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
-    """A sweep: a line a point, the main quantities as columns (files have them all)."""
+    """A sweep: a line per point, the main quantities as columns (files have them all)."""
     shown = [c for c in _COLUMNS if c[0] in _IN_SWEEPS and any(_cell(r, c[0], with_error) != "-" for r in rows)]
     lines = []
     for row in rows:
         numbers = [_cell(row, name, with_error) for name, _ in shown]
-        if row["failure"]:
-            numbers = [f"failed: {row['failure']}", *[""] * (len(shown) - 1)]
         lines.append([row["model"], *(f"{row[name]:g}" for name in swept), *numbers])
     return ["model", *swept, *(heading for _, heading in shown)], lines
 
@@ -177,12 +185,16 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from ..plotting.pictures import write_picture
+    from ..plotting.style import colour, label
+
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     for model in dict.fromkeys(row["model"] for row in rows):
         mine = [row for row in rows if row["model"] == model]
-        axes.plot([r[name] for r in mine], [r["test_error"] for r in mine], marker="o", markersize=3, label=model)
+        x, y = [row[name] for row in mine], [row["test_error"] for row in mine]
+        axes.plot(x, y, marker="o", markersize=3, label=label(model), color=colour(model))
     values = [row[name] for row in rows]
     if min(values) > 0 and max(values) / min(values) > 50:
         axes.set_xscale("log")
@@ -198,4 +210,4 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=150)
+    write_picture(path, figure)

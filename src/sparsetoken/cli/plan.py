@@ -11,8 +11,6 @@ import typer
 
 from . import app
 
-PICTURES = (".png", ".svg", ".pdf")
-
 
 @app.command()
 def plan(
@@ -21,7 +19,7 @@ def plan(
     ),
     bag: str = typer.Option("bag_id", "--bag", help="With --from: column of the bag ids."),
     label: str = typer.Option("label", "--label", help="With --from: column of the labels."),
-    length: int = typer.Option(10, help="L, tokens a bag."),
+    length: int = typer.Option(10, help="L, tokens per bag."),
     sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
     strength: float = typer.Option(5.0, help="θ, the signal's size."),
     prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
@@ -45,13 +43,12 @@ def plan(
     from .._core.files import check_writable
     from ..planning import advice
     from ..planning import plan as make_plan
+    from ..plotting.pictures import ENDINGS, write_picture
     from ..task import Task
-    from .console import write_json
+    from .console import deliver, write_json
 
-    for file in (json_file, plot):
-        check_writable(file)
-    if plot is not None and plot.suffix not in PICTURES:
-        raise ValueError(f"the plot's file must end in one of {', '.join(PICTURES)}, got {plot.name!r}")
+    check_writable(json_file)
+    check_writable(plot, endings=ENDINGS)
     questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
     common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions}
     common["curve"] = curve or plot is not None
@@ -69,11 +66,13 @@ def plan(
         task = Task(length, sparsity, strength, prevalence)
         with _stages() as say:
             made = make_plan(task, n, d, loss=loss, progress=say, **common)
-    typer.echo(str(made))
-    if json_file is not None:
-        write_json(json_file, made.to_dict())
-    if plot is not None:
-        _write_figure(plot, made.figure())
+    deliver(
+        lambda: typer.echo(str(made)),
+        [
+            (json_file, lambda path: write_json(path, made.to_dict())),
+            (plot, lambda path: write_picture(path, made.figure())),
+        ],
+    )
 
 
 @contextmanager
@@ -87,13 +86,3 @@ def _stages() -> Iterator[Callable[[str], None]]:
         return
     with console.status("starting") as status:
         yield status.update
-
-
-def _write_figure(path: Path, figure: Any) -> None:
-    import io
-
-    from .._core.files import write_bytes
-
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix[1:], dpi=150)
-    write_bytes(path, buffer.getvalue())

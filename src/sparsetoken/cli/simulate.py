@@ -31,7 +31,7 @@ def _many(default: str, words: str) -> Any:
 
 @app.command()
 def simulate(
-    length: str = _many("10", "L, tokens a bag."),
+    length: str = _many("10", "L, tokens per bag."),
     sparsity: str = _many("1", "R, signal tokens in a positive bag."),
     strength: str = _many("5", "θ, the signal's size."),
     prevalence: str = _many("0.5", "π = P(y = +1)."),
@@ -58,7 +58,7 @@ def simulate(
     seed: int = typer.Option(0, "--seed", help="One integer all trials' randomness comes from."),
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
     json_file: Path = typer.Option(None, "--json", help="Write every trial, means and standard errors here."),
-    csv_file: Path = typer.Option(None, "--csv", help="Write one line a trial here."),
+    csv_file: Path = typer.Option(None, "--csv", help="Write one line per trial here."),
 ) -> None:
     """Train classifiers on simulated data and print mean and standard error over trials.
 
@@ -70,8 +70,8 @@ def simulate(
     from ..simulation.repeats import trial_seeds
     from ..task import Positions, Task
     from ..training import Training
-    from .console import print_table, write_csv, write_json
-    from .values import parse_values
+    from .console import deliver, print_table, write_csv, write_json
+    from .values import check_combinations, parse_values
 
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
     given |= {"alpha0": alpha0, "alpha1": alpha1, "eta_w": eta_w, "eta_b": eta_b, "beta": beta, "ridge": ridge}
@@ -81,6 +81,7 @@ def simulate(
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
+    check_combinations(grid.values(), len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []
     for values in product(*grid.values()):
@@ -104,11 +105,14 @@ def simulate(
     title = (
         f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
     )
-    print_table(title, ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"], rows, 1 + len(swept))
-    if json_file is not None:
-        write_json(json_file, {"seed": seed, "cases": records})
-    if csv_file is not None:
-        write_csv(csv_file, lines)
+    headings = ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"]
+    deliver(
+        lambda: print_table(title, headings, rows, 1 + len(swept)),
+        [
+            (json_file, lambda path: write_json(path, {"seed": seed, "cases": records})),
+            (csv_file, lambda path: write_csv(path, lines)),
+        ],
+    )
 
 
 def _positions(text: str, kind: Any) -> Any:

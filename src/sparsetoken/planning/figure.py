@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..plotting.style import colour
 from .advice import Plan
 from .learners import LEARNERS, NAMES
 
-_STYLES: dict[str, dict[str, Any]] = {
-    "attention": {"color": "C0", "marker": "o"},
-    "pooled": {"color": "C1", "marker": "s"},
-    "vectorized": {"color": "C2", "marker": "^"},
-    "message_passing": {"color": "C3", "marker": "D"},
-    "optimal": {"color": "black", "linestyle": "--"},
-}
+_MARKERS = {"attention": "o", "pooled": "s", "vectorized": "^", "message_passing": "D"}
+
+
+def _style(learner: str) -> dict[str, Any]:
+    return {"color": colour(learner), "marker": _MARKERS.get(learner, "")}
 
 
 def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
@@ -29,15 +28,16 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
     for learner in LEARNERS:
         rows = [row for row in plan.curve if row["learner"] == learner]
         x, y = [row["n"] for row in rows], [row["value"] for row in rows]
-        axes.plot(x, y, label=NAMES[learner], markersize=4, **_STYLES[learner])
+        axes.plot(
+            x, y, label=NAMES[learner], markersize=4, linestyle="--" if learner == "optimal" else "-", **_style(learner)
+        )
     for learner in LEARNERS:
         points = [check for check in checks if check.learner == learner]
         if points:
             x, y, error = [c.n for c in points], [c.measured for c in points], [c.standard_error for c in points]
-            style = {"color": _STYLES[learner]["color"], "marker": _STYLES[learner]["marker"]}
             axes.errorbar(
                 x, y, error, linestyle="none", capsize=3, fillstyle="none", markersize=9,
-                label=f"{NAMES[learner]}, measured", **style,
+                label=f"{NAMES[learner]}, measured", **_style(learner),
             )  # fmt: skip
     axes.axvline(plan.n, color="grey", linestyle=":", label=f"n = {plan.n:,}")
     axes.set_xscale("log", base=2)
