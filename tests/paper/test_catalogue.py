@@ -79,7 +79,28 @@ def test_capacity_order(values, noise, verdict):
     predicted = pd.DataFrame({"model": names, "alpha_star": values})
     tables = {"draws": draws(rows, noise, column="alpha_star"), "predicted": predicted}
     assert capacity.order(tables).verdict == verdict
-    assert capacity.ratio({**tables, "draws": tables["draws"]}).verdict in ("confirmed", "refuted")
+
+
+@pytest.mark.parametrize(
+    ("pooled", "noise", "verdict"), [(2.3, 0.05, "confirmed"), (3.4, 0.05, "refuted"), (2.3, 1.0, "undecided")]
+)
+def test_capacity_ratio(pooled, noise, verdict):
+    """The vectorized classifier's capacity is L = 10 times the pooled one's."""
+    values = {"pooled": pooled, "attention": 3.4, "vectorized": 23.0}
+    rows = [{"model": m, "d": d, "alpha_star": v} for m, v in values.items() for d in (25, 50, 100)]
+    predicted = pd.DataFrame({"model": list(values), "alpha_star": list(values.values())})
+    tables = {"draws": draws(rows, noise, column="alpha_star"), "predicted": predicted}
+    assert capacity.ratio(tables).verdict == verdict
+
+
+def test_what_is_said_of_the_anti_aligned_training_is_about_its_own_data():
+    """Its prevalence stands in the text as it stands in the grid."""
+    study = STUDIES["anti-alignment"]
+    prevalences = {t.arguments["prevalence"] for t in study.trials()["trained"]}
+    there = pd.DataFrame({"anti_aligned": [True, False]})
+    trained = pd.DataFrame({"d": [2, 2], "model": ["attention", "pooled"], "test_error": [0.1, 0.2]})
+    words = study.findings({"predicted_there": there, "trained": trained})
+    assert len(prevalences) == 1 and f"at π = {prevalences.pop():g} the trained attention has error 0.100" in words
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,17 @@ def test_the_separability_threshold_is_where_prefixes_stop_being_separable():
 
 
 def test_pooled_noise_has_covers_capacity():
-    """No signal, balanced classes: P(n* >= 2(d+1)) is 1/2; 60 draws, so 30 +- 5 x 3.9 (error rate 1e-6)."""
-    d = 12
+    """No signal, balanced classes: by Cover's count n* is the toss of a fair coin that shows heads for the (d+1)-th time.
+
+    Its mean and its variance are 2(d+1); a classifier without a bias would have 2d.
+    """
+    d, count = 12, 60
     draws = [
-        call("separability", d=d, alpha_high=8.0, model="pooled", strength=0.0, seed=s)["n_star"] for s in range(60)
+        call("separability", d=d, alpha_high=8.0, model="pooled", strength=0.0, seed=s)["n_star"] for s in range(count)
     ]
-    assert abs(sum(n >= 2 * (d + 1) for n in draws) - 30) < 20
+    mean = 2 * (d + 1)
+    assert abs(np.mean(draws) - mean) < 3 * np.sqrt(mean / count)  # three standard errors: 2.0
+    assert 0.5 * mean < np.var(draws, ddof=1) < 1.8 * mean
 
 
 def test_unknown_models_are_refused():
