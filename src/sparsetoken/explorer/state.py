@@ -65,6 +65,7 @@ class Field:
 
     @property
     def default(self) -> float:
+        """What the page begins with."""
         if self.name in _EXTRA:
             return _EXTRA[self.name]
         return float(getattr(Task() if self.group == "task" else Training(), self.name))

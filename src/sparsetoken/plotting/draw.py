@@ -23,7 +23,18 @@ def layout(count: int) -> tuple[int, int]:
 
 
 def matplotlib_figure(panels: Sequence[Panel]) -> Any:
-    """A Matplotlib figure (Agg, no window)."""
+    """A figure of Matplotlib's, without a window.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        What it shows.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Panels side by side, neighbours with the same legend sharing it.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -134,7 +145,20 @@ def _limits(layer: Heat) -> tuple[float, float]:
 
 
 def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
-    """Write `stem`.png and `stem`.pdf; returns their paths."""
+    """Write a figure as PNG and PDF.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        What it shows.
+    stem : Path
+        The files' name without its ending; a missing folder is made.
+
+    Returns
+    -------
+    list of Path
+        The two files.
+    """
     figure = matplotlib_figure(panels)
     paths = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf")]
     for path in paths:
@@ -143,7 +167,18 @@ def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
 
 
 def plotly_figure(panels: Sequence[Panel]) -> Any:
-    """The same figure for the web page, with values under the pointer and one legend."""
+    """The same figure for the web page, with values under the pointer and one legend.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+        What it shows.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+        The figure.
+    """
     from plotly.subplots import make_subplots
 
     rows, columns = layout(len(panels))

@@ -15,30 +15,68 @@ from .style import REFERENCE, colour, label, marker
 
 @dataclass(frozen=True)
 class Line:
-    """A curve (theory, as a rule)."""
+    """A curve (theory, as a rule).
+
+    Attributes
+    ----------
+    x, y : array
+        Its points, in order.
+    label : str
+        In the legend; none without one.
+    colour : str
+        "#RRGGBB".
+    dash : str
+        "solid", "dash", "dot" or "dashdot".
+    """
 
     x: Any
     y: Any
     label: str = ""
     colour: str = "#333333"
-    dash: str = "solid"  # solid, dash, dot, dashdot
+    dash: str = "solid"
 
 
 @dataclass(frozen=True)
 class Points:
-    """Measured points with their standard errors."""
+    """Measured points with their standard errors.
+
+    Attributes
+    ----------
+    x, y : array
+        The points.
+    error : array or None
+        Standard errors of y.
+    label : str
+        In the legend; none without one.
+    colour : str
+        "#RRGGBB".
+    marker : str
+        "circle", "square", "triangle-up", "diamond", "star" or "x".
+    """
 
     x: Any
     y: Any
     error: Any = None
     label: str = ""
     colour: str = "#333333"
-    marker: str = "circle"  # circle, square, triangle-up, diamond, star, x
+    marker: str = "circle"
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Densities over bins, as filled steps."""
+    """Densities over bins, as filled steps.
+
+    Attributes
+    ----------
+    edges : array
+        Borders of the bins, one more than there are bins.
+    density : array
+        Heights.
+    label : str
+        In the legend; none without one.
+    colour : str
+        "#RRGGBB".
+    """
 
     edges: Any
     density: Any
@@ -48,22 +86,50 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Heat:
-    """A map z[row of y, column of x]."""
+    """A map.
+
+    Attributes
+    ----------
+    x, y : array
+        Centres of the cells.
+    z : array
+        Values, a row per y and a column per x.
+    label : str
+        Of the colour bar.
+    diverging : bool
+        Whether colours run symmetrically around zero.
+    log : bool
+        Whether colours go by the logarithm of z.
+    limits : tuple of float or None
+        Values at the ends of the colours; None takes those of z.
+    """
 
     x: Any
     y: Any
     z: Any
     label: str = ""
-    diverging: bool = False  # around zero, with symmetric limits
-    log: bool = False  # colours by the logarithm of z
+    diverging: bool = False
+    log: bool = False
     limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line across the panel."""
+    """A straight line across the panel.
 
-    axis: str  # "x": vertical at that x, "y": horizontal at that y
+    Attributes
+    ----------
+    axis : str
+        "x" for a vertical line at that x, "y" for a horizontal one at that y.
+    value : float
+        Where.
+    label : str
+        In the legend; none without one.
+    colour : str
+        "#RRGGBB".
+    """
+
+    axis: str
     value: float
     label: str = ""
     colour: str = REFERENCE
@@ -74,7 +140,19 @@ Layer = Line | Points | Histogram | Heat | Rule
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes with what is drawn on them, in order."""
+    """One pair of axes with what is drawn on them.
+
+    Attributes
+    ----------
+    title, xlabel, ylabel : str
+        Words.
+    layers : sequence of Layer
+        In the order of drawing.
+    logx, logy : bool
+        Whether an axis is logarithmic.
+    xlim, ylim : tuple of float or None
+        Ends of an axis; None leaves them to the data.
+    """
 
     title: str
     xlabel: str
@@ -87,7 +165,26 @@ class Panel:
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", dash: str = "solid") -> list[Line]:
-    """A line for each value of `by`, in order of x."""
+    """A line for each value of a column.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A row per point.
+    x, y : str
+        Columns drawn.
+    by : str
+        The column whose values make the lines (models have their own colours).
+    suffix : str
+        Added to every label.
+    dash : str
+        As in `Line`.
+
+    Returns
+    -------
+    list of Line
+        In order of appearance.
+    """
     lines = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         part = part.sort_values(x)
@@ -97,7 +194,24 @@ def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", da
 
 
 def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Points]:
-    """Means and standard errors over trials, for each value of `by`."""
+    """Means and standard errors over trials, for each value of a column.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A row per trial.
+    x, y : str
+        Columns drawn.
+    by : str
+        The column whose values make the groups (models have their own colours and markers).
+    suffix : str
+        Added to every label.
+
+    Returns
+    -------
+    list of Points
+        In order of appearance.
+    """
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
@@ -116,6 +230,19 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") 
 
 
 def grid_of(table: pd.DataFrame, x: str, y: str, z: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Axes and matrix of a map, ready for `Heat`."""
+    """Axes and matrix of a map.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A row per cell.
+    x, y, z : str
+        Columns of the axes and of the values.
+
+    Returns
+    -------
+    tuple of arrays
+        x, y and z of a `Heat`.
+    """
     matrix = table.pivot_table(index=y, columns=x, values=z, sort=True)
     return matrix.columns.to_numpy(float), matrix.index.to_numpy(float), matrix.to_numpy(float)

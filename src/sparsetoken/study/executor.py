@@ -52,6 +52,7 @@ class InlineExecutor:
     slots, remote = 1, False
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
+        """Run a function on its arguments; a future of its result."""
         future: Future = Future()
         try:
             future.set_result(function(*arguments))
@@ -60,6 +61,7 @@ class InlineExecutor:
         return future
 
     def restart(self) -> None:
+        """Start again after a worker died."""
         raise ExecutorError("a trial run in this process cannot be restarted")
 
     def __enter__(self) -> InlineExecutor:
@@ -85,9 +87,11 @@ class LocalExecutor:
         return ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=start_worker)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
+        """Run a function on its arguments; a future of its result."""
         return self._pool.submit(function, *arguments)
 
     def restart(self) -> None:
+        """Start again after a worker died."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = self._start()
 
@@ -136,10 +140,12 @@ class DaskExecutor:
             return 2 * max(1, sum(self._client.nthreads().values()))
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
+        """Run a function on its arguments; a future of its result."""
         with _lost_connection():
             return self._pool.submit(_run_on_dask, function, *arguments)
 
     def restart(self) -> None:
+        """Start again after a worker died."""
         raise ExecutorError(LOST)
 
     def __enter__(self) -> DaskExecutor:

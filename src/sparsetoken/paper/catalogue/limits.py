@@ -108,11 +108,15 @@ def draw(tables: Tables) -> list[Panel]:
         Line(line["alpha"], line["overlap"], "best possible", colour("bayes")),
         Line(line["alpha"], line["reachable_overlap"], "reachable by message passing", colour("reachable"), "dash"),
     ]
-    label = "all samples a dimension, α = α₀ + α₁"
+    label = "all samples per dimension, α = α₀ + α₁"
     return [
-        Panel("Ten tokens a bag", label, AXES["test_error"], layers, logx=True, logy=True),
+        Panel("Ten tokens per bag", label, AXES["test_error"], layers, logx=True, logy=True),
         Panel(
-            "A thousand tokens a bag: a hard phase", AXES["alpha"], "squared cosine with the signal", phases, logx=True
+            "A thousand tokens per bag: a hard phase",
+            AXES["alpha"],
+            "squared cosine with the signal",
+            phases,
+            logx=True,
         ),
     ]
 
@@ -126,7 +130,7 @@ def findings(tables: Tables) -> str:
         f"At α = 2 nobody can do better than {bayes[2.0]:.4f}; staged attention (half of the samples for each stage, "
         f"k = {SHARPNESS:g}) has "
         f"{staged[2.0]:.4f}. Message passing, which knows strength and sparsity, reaches the limit. With a thousand "
-        f"tokens a bag the limit "
+        f"tokens per bag the limit "
         f"exists but no known fast method reaches it between α = {hard_range.min():.2g} and {hard_range.max():.2g} "
         f"(on this grid)."
     )

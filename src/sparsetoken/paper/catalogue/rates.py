@@ -98,7 +98,7 @@ def draw(tables: Tables) -> list[Panel]:
         )
     x = np.array([10.0, 1000.0])
     layers.append(Line(x, 1.0 / x, "slope −1", "#555555", "dot"))
-    label = "samples a weight, α₁ (vectorized: α₁/L)"
+    label = "samples per weight, α₁ (vectorized: α₁/L)"
     return [Panel("Excess error, square loss, no ridge", label, "test error − its limit", layers, logx=True, logy=True)]
 
 
