@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ._core.arrays import is_jax_array, namespace, sigmoid, softplus
+from ._core.arrays import is_jax_array, namespace, softplus
 from ._core.validation import real_number
 from .activations import softmax
 
@@ -125,7 +125,8 @@ def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
     It is the gated attention of Ilse, Tomczak and Welling (2018) with one hidden unit.
     """
     xp = namespace(H)
-    gate = xp.tanh(H[:, 0]) * sigmoid(H[:, 1])
+    # The logistic function through tanh, whose derivatives are right at zero too, where training often starts.
+    gate = xp.tanh(H[:, 0]) * 0.5 * (1.0 + xp.tanh(0.5 * H[:, 1]))
     return (softmax(sharpness * gate) * H[:, 2]).sum() + bias
 
 

@@ -11,6 +11,7 @@ from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .known_signal import Oracle, oracle, strength_needed
 from .sweep import erm_sweep, forecast_grid, sweep
+from .trajectory import trajectory
 
 __all__ = [
     "AccuracyError",
@@ -40,5 +41,6 @@ __all__ = [
     "pooled_law",
     "strength_needed",
     "sweep",
+    "trajectory",
     "vectorized_law",
 ]

@@ -1,0 +1,289 @@
+"""Dynamical mean field theory of gradient descent on bags: the recursion itself, compiled, on one set of draws.
+
+Step t uses data set k = k(t) with n_k = alpha_k d bags; the update is that of `schedules`. In the limit d, n -> infinity one
+random bag of each data set stands for all of them. With its label y, the indicator v of its signal tokens, and G^t = dl/dH at
+H^t,
+
+    H^t = theta v m_t^T + U^t + sum_{s<t, k(s)=k} G^s B_{t,s},        B_{t,s} = -(1/alpha_k) D_s P_{s,t}
+    U^t Gaussian, independent tokens, E[U^t_l (U^s_l)^T] = C_{t,s}
+
+    mu_t = E[v^T G^t],   nu_t = -theta D_t mu_t,   Q_{t,s} = E[sum_l G^t_l (G^s_l)^T]/alpha_k
+    M_{t,s}[a,c] = E[sum_l dG^t_{l,c}/dU^s_{l,a}],   K_{t,s} = M_{t,s} D_t
+    P_{s,t+1} = P_{s,t} (I - Lambda_t D_t) + rho_t (P_{s,t} - P_{s,t-1}) - sum_{s<u<=t} P_{s,u} K_{t,u},   P_{s,s+1} = I
+    m_t = sum_s nu_s^T P_{s,t},   C_{t,u} = m_t m_u^T + sum_{s,w} P_{s,t}^T D_s Q_{s,w} D_w P_{w,u}
+
+where Q and M vanish between different data sets. The start is one more source, s = -1: P_{-1,t} carries Theta_0 forward, with
+P_{-1,0} = I, nu_{-1} = m_0 and the Gram matrix of Theta_0 off the signal in Q's place.
+
+Averages run over N drawn bags. The response M needs derivatives through the memory. A tangent for each s, pushed forward to
+each t, costs T^3. Here one tangent serves all s: U^s moves by omega_s = h_s rho with rho a random sign for every bag, token
+and direction and h_s a sign for every bag, the h of different steps orthogonal over the bags (columns of a Hadamard matrix).
+The tangent that arrives at t is the sum of all steps' contributions, and correlating it with omega_s picks that of step s,
+without bias. Time is of order T^2 N L r^2 (2 + probes), memory (2 + probes) T N L r numbers. What u = t contributes directly
+is kept apart, so that it adds no noise to s < t.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..losses import Loss
+from ..trajectories import mistakes
+
+# Innovations of U below this share of its variance are rounding errors of nearly collinear steps, and are dropped.
+SMALLEST_INNOVATION = 1e-11
+
+
+class Plan(NamedTuple):
+    """The schedule as arrays over entries t = 0 .. T (T steps and the state after them), r directions.
+
+    rates (n, r + 1), decay (n, r), momentum (n,) with zeros at the last entry; alpha (n,) of the step's data set; slot (n,) the
+    place of a step in the buffers, which are ordered by data set; first (n,) the set's first slot; same (n, n) whether two steps
+    share their data set; time (slots,) the step of each slot; theta, pi, sharpness, m0 (r,), gram0 (r, r) as in the equations.
+    """
+
+    rates: Any
+    decay: Any
+    momentum: Any
+    alpha: Any
+    slot: Any
+    first: Any
+    same: Any
+    time: Any
+    theta: Any
+    pi: Any
+    sharpness: Any
+    m0: Any
+    gram0: Any
+
+
+class BagDraws(NamedTuple):
+    """Random numbers of one replicate, the bags last: positive bags are the first half, negative ones the second.
+
+    normals (slots, r, L, N) innovations of U; signs (probes, r, L, N) rho; codes (slots, N) h; places (L, N) v.
+    """
+
+    normals: Any
+    signs: Any
+    codes: Any
+    places: Any
+
+
+class State(NamedTuple):
+    """What step t needs of the past."""
+
+    P: Any  # ((n + 1) r, n r): block (s + 1, t) is P_{s,t}, block row 0 the start's
+    Q: Any  # ((n + 1) r, (n + 1) r): D_s Q_{s,w} D_w, block 0 the start's Gram matrix
+    nu: Any  # ((n + 1) r,)
+    m: Any  # (n, r)
+    gram: Any  # (n, r, r): C_{t,t}
+    bias: Any  # (n,)
+    factor: Any  # (n r, n r): Cholesky factor of C within data sets, unit rows where an innovation was dropped
+    alive: Any  # (n r,): which innovations were kept
+    G: Any  # (slots, r, L N)
+    tangent: Any  # (slots, r, L N)
+    train_loss: Any  # (n,)
+    train_error: Any  # (n,)
+
+
+def first_state(plan: Plan, draws: BagDraws) -> State:
+    """The state before step 0."""
+    n, r = plan.decay.shape
+    slots, _, L, N = draws.normals.shape
+    zeros = lambda *shape: jnp.zeros(shape)  # noqa: E731
+    P = zeros((n + 1) * r, n * r).at[:r, :r].set(jnp.eye(r))
+    Q = zeros((n + 1) * r, (n + 1) * r).at[:r, :r].set(plan.gram0 - jnp.outer(plan.m0, plan.m0))
+    return State(
+        P,
+        Q,
+        zeros((n + 1) * r).at[:r].set(plan.m0),
+        zeros(n, r).at[0].set(plan.m0),
+        zeros(n, r, r).at[0].set(plan.gram0),
+        zeros(n),
+        jnp.eye(n * r),
+        zeros(n * r),
+        zeros(slots, r, L * N),
+        zeros(slots, r, draws.signs.shape[0] * L * N),
+        zeros(n),
+        zeros(n),
+    )
+
+
+def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
+    """Lower factor F of D = F F^T (r x r) with innovations below the threshold dropped, and which were kept."""
+    r = D.shape[0]
+    F = jnp.zeros_like(D)
+    kept: list[Any] = []
+    for i in range(r):
+        for j in range(i):
+            rest = D[i, j] - F[i, :j] @ F[j, :j]
+            F = F.at[i, j].set(jnp.where(kept[j], rest / jnp.where(kept[j], F[j, j], 1.0), 0.0))
+        left = D[i, i] - F[i, :i] @ F[i, :i]
+        keep = left > SMALLEST_INNOVATION * scale[i]
+        F = F.at[i, i].set(jnp.where(keep, jnp.sqrt(jnp.where(keep, left, 1.0)), 0.0))
+        kept.append(keep)
+    return F, jnp.stack(kept)
+
+
+def covariance_column(P: Any, Q: Any, m: Any, t: Any, r: int) -> Any:
+    """C_{u,t} for all u <= t, (n r, r)."""
+    Pt = jax.lax.dynamic_slice_in_dim(P, t * r, r, axis=1)
+    mt = jax.lax.dynamic_index_in_dim(m, t, keepdims=False)
+    return P.T @ (Q @ Pt) + jnp.outer(m.reshape(-1), mt)
+
+
+def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: Any) -> tuple[Any, ...]:
+    """Per bag: score z, G = dl/dH (r, L, N), dl/db, and the change of G along each family of tangents (p, r, L, N).
+
+    The loss enters by its own slope and curvature, which are right at z = 0 too.
+    """
+
+    def of_bag(F, b):  # fields (r, L) of one bag
+        return score(F.T, b)
+
+    slopes = jax.vmap(jax.value_and_grad(of_bag, argnums=(0, 1)), (-1, None), (0, (-1, 0)))
+    at = lambda F: slopes(F, bias)  # noqa: E731
+    (z, (g, g_bias)), push = jax.linearize(at, H)
+    slope, curvature = loss.slope(z, y), loss.curvature(z, y)
+
+    def change(tangent):
+        dz, (dg, _) = push(tangent)
+        return curvature * dz * g + slope * dg
+
+    return z, slope * g, slope * g_bias, *(jax.vmap(change)(family) for family in tangents)
+
+
+class Shape(NamedTuple):
+    """What is fixed when the recursion is compiled.
+
+    window  bounds the number of steps that the step's data set has had, this one included
+    single  whether there is one data set only
+    """
+
+    window: int
+    single: bool
+
+
+def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, state: State, t: Any) -> State:
+    """Entry t measured, and everything at t + 1; `score` is a function of (H, bias)."""
+    window = shape.window
+    n, r = plan.decay.shape
+    slots, _, L, N = draws.normals.shape
+    M = L * N
+    half = N // 2
+    weight = jnp.concatenate([jnp.full(half, plan.pi / half), jnp.full(half, (1 - plan.pi) / half)])
+    y = jnp.concatenate([jnp.ones(half), -jnp.ones(half)])
+    alpha, rates = plan.alpha[t], plan.rates[t, :r]
+    block = lambda x, i, axis: jax.lax.dynamic_slice_in_dim(x, i * r, r, axis)  # noqa: E731
+
+    # The data set's slots in the buffers. With one data set they begin at slot 0, and a fixed slice needs no copy.
+    if shape.single:
+        of_set = lambda x: x[:window]  # noqa: E731
+    else:
+        of_set = lambda x: jax.lax.dynamic_slice_in_dim(x, plan.first[t], window, 0)  # noqa: E731
+    time = of_set(plan.time)
+    same = plan.same[t]
+    earlier = same & (jnp.arange(n) < t)
+    in_window = (same[time] & (time <= t)).astype(float)[:, None, None]
+
+    # U^t: its regression on the data set's earlier ones, and an innovation.
+    column = covariance_column(state.P, state.Q, state.m, t, r)
+    gram = block(column, t, 0)
+    gram = 0.5 * (gram + gram.T)
+    known = jnp.where(jnp.repeat(earlier, r), state.alive, 0.0)[:, None] * column
+    X = jax.scipy.linalg.solve_triangular(state.factor, known, lower=True)
+    F, kept = innovation_root(gram - X.T @ X, jnp.diag(gram))
+    row = jax.lax.dynamic_update_slice_in_dim(X.T, F, t * r, 1)  # (r, n r)
+    unit = jnp.eye(r)
+    kept_f = kept.astype(float)
+    stored = jax.lax.dynamic_update_slice_in_dim(X.T, jnp.where(kept[:, None], F, unit), t * r, 1)
+    own = jax.lax.dynamic_update_slice_in_dim(jnp.zeros_like(stored), unit, t * r, 1)
+    factor = jax.lax.dynamic_update_slice_in_dim(state.factor, jnp.where(kept[:, None], stored, own), t * r, 0)
+    alive = jax.lax.dynamic_update_slice_in_dim(state.alive, kept_f, t * r, 0)
+
+    # Fields: signal, U and memory.
+    row_blocks = row.reshape(r, n, r).transpose(1, 2, 0)[time] * in_window  # (window, a, c)
+    Pt = block(state.P, t, 1).reshape(n + 1, r, r)[1:]
+    B = -(plan.rates[:, :r, None] / alpha) * jnp.where(earlier[:, None, None], Pt, 0.0)  # (n, a, c)
+    B = B[time] * in_window
+    flat = lambda x: x.reshape(window * r, -1)  # noqa: E731
+    mix = lambda coefficients, buffer: flat(coefficients).T @ flat(of_set(buffer))  # noqa: E731
+    mt = state.m[t]
+    signal = plan.theta * mt[:, None, None] * draws.places
+    memory = mix(B, state.G)
+    U = mix(row_blocks, draws.normals.reshape(slots, r, M))
+    H = signal + (U + memory).reshape(r, L, N)
+    code = draws.codes[plan.slot[t]]
+    probes = draws.signs.shape[0]
+    carried = mix(B, state.tangent).reshape(r, probes, L, N).swapaxes(0, 1)
+    bias = state.bias[t]
+    z, G, g_bias, direct, through = bag_responses(score, loss, H, bias, y, draws.signs * code, carried)
+    train_loss = (weight * loss.value(z, y)).sum()
+    train_error = (weight * mistakes(z, y)).sum()
+
+    # Averages over the bags.
+    weighted = weight * G
+    mu = (weighted * draws.places).sum((1, 2))
+    put = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x.reshape(1, r, -1), plan.slot[t], 0)  # noqa: E731
+    products = (flat(of_set(state.G)) @ weighted.reshape(r, M).T).reshape(window, r, r)  # [s, a, c]
+    own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
+    is_now = (time == t)[:, None, None]
+    products = jnp.where(is_now, own_product, products) * in_window / alpha
+    G_all = put(state.G, G)
+    tangents = put(state.tangent, (direct[:probes] + through).swapaxes(0, 1))
+    per_bag = lambda change: jnp.einsum("paln,pcln->acn", draws.signs, weight * change) / probes  # noqa: E731
+    response = jnp.einsum("sn,acn->sac", of_set(draws.codes), per_bag(through))
+    own_response = (code * per_bag(direct)).sum(-1)
+    response = jnp.where(is_now, own_response, response) * in_window
+
+    # Everything at t + 1.
+    spread = lambda x: jnp.zeros((n, r, r)).at[time].add(x)  # noqa: E731
+    K = (spread(response) * rates).reshape(n * r, r)
+    Q_row = (plan.rates[:, :r, None] * spread(products) * rates).reshape(n * r, r)  # blocks D_s Q_{s,t} D_t
+    here = (t + 1) * r
+    Q = jax.lax.dynamic_update_slice(state.Q, Q_row, (r, here))
+    Q = jax.lax.dynamic_update_slice(Q, Q_row.T, (here, r))
+    nu = jax.lax.dynamic_update_slice_in_dim(state.nu, -plan.theta * rates * mu, here, 0)
+    last = block(state.P, jnp.maximum(t - 1, 0), 1)
+    now = block(state.P, t, 1)
+    following = now * (1 - plan.decay[t] * rates) + plan.momentum[t] * (now - last) - state.P @ K
+    following = jax.lax.dynamic_update_slice_in_dim(following, unit, here, 0)
+    after = jnp.minimum(t + 1, n - 1)  # the last entry has no next one: it is written again, unchanged
+    final = t == n - 1
+    keep_last = lambda x, old: jnp.where(final, old, x)  # noqa: E731
+    P = jax.lax.dynamic_update_slice_in_dim(state.P, keep_last(following, block(state.P, after, 1)), after * r, 1)
+    m_next = nu @ following
+    b_next = bias - plan.rates[t, r] * (weight * g_bias).sum()
+    return State(
+        P,
+        Q,
+        nu,
+        state.m.at[after].set(keep_last(m_next, state.m[after])),
+        state.gram.at[t].set(gram),
+        state.bias.at[after].set(keep_last(b_next, bias)),
+        factor,
+        alive,
+        G_all,
+        tangents,
+        state.train_loss.at[t].set(train_loss),
+        state.train_error.at[t].set(train_error),
+    )
+
+
+def advance_steps(
+    score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, state: State, start: Any, stop: Any
+) -> State:
+    """Entries start .. stop - 1 in turn; `score` is a function of (H, bias, sharpness)."""
+
+    def at_sharpness(H, bias):
+        return score(H, bias, plan.sharpness)
+
+    step = partial(advance, at_sharpness, loss, shape, plan, draws)
+    return jax.lax.fori_loop(start, stop, lambda t, s: step(s, t), state)
+
+
+advance_compiled = jax.jit(advance_steps, static_argnames=("score", "loss", "shape"), donate_argnames=("state",))
