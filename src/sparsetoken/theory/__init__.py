@@ -6,12 +6,14 @@ from .bayes import BayesLimit, bayes_limit
 from .capacity import Capacity, capacity
 from .continuation import WarmStart
 from .erm import ErmResult, erm
+from .design import Design, design
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .known_signal import Oracle, oracle, strength_needed
 from .sweep import erm_sweep, forecast_grid, sweep
 from .trajectory import trajectory
+from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
 
 __all__ = [
     "AccuracyError",
@@ -19,16 +21,19 @@ __all__ = [
     "BayesLimit",
     "Capacity",
     "ConvergenceError",
+    "Design",
     "ErmResult",
     "Forecast",
     "Gradient",
     "Law",
     "Oracle",
+    "TrajectoryGradient",
     "WarmStart",
     "alignment",
     "attention_law",
     "bayes_limit",
     "capacity",
+    "design",
     "elementwise_law",
     "erm",
     "erm_sweep",
@@ -42,5 +47,6 @@ __all__ = [
     "strength_needed",
     "sweep",
     "trajectory",
+    "trajectory_gradient",
     "vectorized_law",
 ]

@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     """The schedule as arrays over entries t = 0 .. T (T steps and the state after them), r directions.
 
     rates (n, r + 1), decay (n, r), momentum (n,) with zeros at the last entry; alpha (n,) of the step's data set; slot (n,) the
-    place of a step in the buffers, which are ordered by data set; first (n,) the set's first slot; same (n, n) whether two steps
+    place of a step in the buffers, ordered by data set; first (n,) the set's first slot; same (n, n) whether two steps
     share their data set; time (slots,) the step of each slot; theta, pi, sharpness, m0 (r,), gram0 (r, r) as in the equations.
     """
 

@@ -99,9 +99,9 @@ def fresh_draws(rng: np.random.Generator, split: Split, rank: int, places: Calla
             u = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
             block[:leading] = ndtri(np.clip(u, 1e-16, 1 - 1e-16)).T
         block[leading:] = rng.standard_normal((coordinates - leading, points))
-    normals = normals.reshape(2, length, drawn, points).swapaxes(1, 2)
-    normals[0] = signal_first(normals[0], v)
-    return FreshDraws(normals, v)
+    shaped: np.ndarray = normals.reshape(2, length, drawn, points).swapaxes(1, 2)
+    shaped[0] = signal_first(shaped[0], v)
+    return FreshDraws(shaped, v)
 
 
 def signal_first(draws: np.ndarray, places: np.ndarray) -> np.ndarray:

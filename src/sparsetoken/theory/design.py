@@ -1,0 +1,228 @@
+"""Training designed by theory: the schedule with the least test error for a given number of bags and steps.
+
+All alpha d bags are used at every step. The schedule has a few stages of equal length; each has its own learning rate for
+every direction and for the bias, and its own weight decay for every direction. Momentum and, where the model has one, the
+sharpness are common to all. What is minimised is the logarithm of the limiting test error after the last step, as a function of the
+logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws. The schedule found is then
+evaluated on independent draws, which also choose the stopping step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+
+from .._core.precision import in_double_precision
+from .._core.validation import real_number, whole_number
+from ..bag_models import BagModel, get_bag_model
+from ..losses import Loss
+from ..schedules import Stage
+from ..task import Task
+from ..trajectories import Trajectory
+from .bayes import bayes_limit
+from .trajectory import DEFAULT_ACCURACY, problem_of, replicate_draws, trajectory
+from .trajectory_gradient import BAGS, PROBES, replicate_gradient
+
+# Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
+SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
+RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
+FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
+# Where training diverges the objective is this many units of log error, so that a line search turns back.
+DIVERGED = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The best schedule found.
+
+    Attributes
+    ----------
+    stages : list of Stage
+        The schedule, up to the stopping step.
+    model : BagModel
+        The model at the sharpness found.
+    test_error : float
+        The limiting test error at the stopping step, on draws independent of the search's.
+    standard_error : float
+        Its standard error.
+    stopping_step : int
+        The step with the least test error.
+    bayes_error : float
+        What no learner beats with as many bags.
+    excess : float
+        test_error - bayes_error.
+    trajectory : Trajectory
+        The confirmed run over the whole budget of steps.
+    search_error : float
+        The test error of the last step on the search's own draws.
+    evaluations : int
+        Gradients the search took.
+    """
+
+    stages: list[Stage]
+    model: BagModel
+    test_error: float
+    standard_error: float
+    stopping_step: int
+    bayes_error: float
+    excess: float
+    trajectory: Trajectory = field(repr=False)
+    search_error: float = float("nan")
+    evaluations: int = 0
+
+    def summary(self) -> str:
+        """One sentence: what is reached, in how many steps, and how far from the Bayes limit."""
+        return (
+            f"{self.model.name}: test error {self.test_error:.4f} ± {self.standard_error:.4f} after "
+            f"{self.stopping_step} steps, {self.excess:.4f} above the Bayes limit {self.bayes_error:.4f}"
+        )
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the search's unknowns become a schedule."""
+
+    model: BagModel
+    alpha: float
+    lengths: tuple[int, ...]
+
+    @property
+    def per_stage(self) -> int:
+        return 2 * self.model.rank + 1
+
+    def bounds(self) -> list[tuple[float, float]]:
+        r = self.model.rank
+        stage = [tuple(np.log(RATES))] * (r + 1) + [tuple(np.log(DECAYS))] * r
+        common = [MOMENTUM] + ([tuple(np.log(SHARPNESS))] if self.model.sharpness is not None else [])
+        return stage * len(self.lengths) + common
+
+    def first(self) -> np.ndarray:
+        r = self.model.rank
+        stage = [np.log(FIRST_RATE)] * r + [np.log(FIRST_BIAS_RATE)] + [np.log(FIRST_DECAY)] * r
+        common = [0.0] + ([np.log(self.model.sharpness)] if self.model.sharpness is not None else [])
+        return np.array(stage * len(self.lengths) + common)
+
+    def controls(self, x: Any) -> tuple[Any, Any, Any, Any]:
+        """Rates (n, r + 1), decay (n, r), momentum (n,) and sharpness, with zeros for the entry after the last step."""
+        r, S = self.model.rank, len(self.lengths)
+        table = jnp.exp(x[: S * self.per_stage].reshape(S, self.per_stage))
+        stage_of = np.repeat(np.arange(S), self.lengths)
+        steps = len(stage_of)
+        live = jnp.asarray(np.append(np.ones(steps), 0.0))[:, None]
+        table = table[np.append(stage_of, S - 1)] * live
+        momentum = x[S * self.per_stage] * live[:, 0]
+        sharpness = jnp.exp(x[-1]) if self.model.sharpness is not None else jnp.asarray(1.0)
+        return table[:, : r + 1], table[:, r + 1 :], momentum, sharpness
+
+    def stages(self, x: np.ndarray, stop: int | None = None) -> list[Stage]:
+        r, S = self.model.rank, len(self.lengths)
+        table = np.exp(x[: S * self.per_stage].reshape(S, self.per_stage))
+        left = sum(self.lengths) if stop is None else stop
+        found = []
+        for length, row in zip(self.lengths, table):
+            steps = min(length, left)
+            left -= steps
+            if steps:
+                rates = dict(zip((*self.model.directions, "bias"), row[: r + 1]))
+                decay = dict(zip(self.model.directions, row[r + 1 :]))
+                found.append(Stage(steps, self.alpha, rates, decay, max(float(x[S * self.per_stage]), 0.0)))
+        return found
+
+    def model_at(self, x: np.ndarray) -> BagModel:
+        return self.model if self.model.sharpness is None else self.model.with_sharpness(float(np.exp(x[-1])))
+
+
+@in_double_precision
+def design(
+    task: Task,
+    model: str | BagModel,
+    alpha: float,
+    budget_of_steps: int,
+    loss: str | Loss = "logistic",
+    *,
+    stages: int = 2,
+    start: Mapping[str, float] | None = None,
+    accuracy: float = DEFAULT_ACCURACY,
+    most_evaluations: int = 60,
+    bags: int = BAGS,
+    progress: Callable[[int, float], None] | None = None,
+) -> Design:
+    """The schedule (rates and decay of each stage, momentum, sharpness, stopping step) with the least limiting test error.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier; its sharpness, where it has one, is where the search begins.
+    alpha : float
+        n/d: all these bags are used at every step.
+    budget_of_steps : int
+        The most steps allowed.
+    loss : str or Loss
+        l(z; y).
+    stages : int
+        How many stages of equal length the schedule has.
+    start : mapping, optional
+        Norms of the directions at the start, as in `trajectory`.
+    accuracy : float
+        Absolute error allowed on the test errors of the confirmation.
+    most_evaluations : int
+        Where the search ends at the latest: so many values with their gradients.
+    bags : int
+        Bags per replicate in the search.
+    progress : callable, optional
+        Called with the number of evaluations and the test error after each.
+
+    Returns
+    -------
+    Design
+    """
+    alpha = real_number("alpha", alpha, 0.0, open_low=True)
+    steps = whole_number("budget_of_steps", budget_of_steps, 1)
+    count = min(whole_number("stages", stages, 1), steps)
+    chosen = get_bag_model(model)
+    layout = _Layout(chosen, alpha, tuple(len(part) for part in np.array_split(np.arange(steps), count)))
+    problem = problem_of(task, chosen, layout.stages(layout.first()), loss, start)
+    numbers = range(FIRST_SEARCH_REPLICATE, FIRST_SEARCH_REPLICATE + SEARCH_REPLICATES)
+    draws = [jax.tree_util.tree_map(jnp.asarray, replicate_draws(problem, i, bags, PROBES)) for i in numbers]
+    evaluations = 0
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal evaluations
+        evaluations += 1
+        controls, back = jax.vjp(layout.controls, jnp.asarray(x))
+        found = [replicate_gradient(problem, steps, d, controls) for d in draws]
+        error = float(np.mean([value for value, _ in found]))
+        slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in found], axis=0)
+        if progress is not None:
+            progress(evaluations, error)
+        if not (np.isfinite(error) and np.isfinite(slope).all()):
+            return DIVERGED, np.zeros_like(x)
+        return float(np.log(max(error, 1e-12))), slope / max(error, 1e-12)
+
+    options = {"maxfun": whole_number("most_evaluations", most_evaluations, 1), "ftol": 1e-5, "maxcor": 20}
+    found = minimize(objective, layout.first(), jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
+    best = layout.model_at(found.x)
+    confirmed = trajectory(task, best, layout.stages(found.x), loss, start=start, accuracy=accuracy)
+    stop = confirmed.best_step
+    limit = bayes_limit(task, alpha)
+    error = float(confirmed.test_error[stop])
+    return Design(
+        stages=layout.stages(found.x, max(stop, 1)),
+        model=best,
+        test_error=error,
+        standard_error=float(confirmed.standard_error[stop]),
+        stopping_step=stop,
+        bayes_error=limit.test_error,
+        excess=error - limit.test_error,
+        trajectory=confirmed,
+        search_error=float(np.exp(found.fun)),
+        evaluations=evaluations,
+    )

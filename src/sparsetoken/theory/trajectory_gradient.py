@@ -1,0 +1,162 @@
+"""Derivatives of the test error of a training run with respect to everything in its schedule.
+
+The recursion of `dynamics` is differentiated as it stands, backwards, on fixed draws: one backward run gives the derivatives
+with respect to every step's rates, decay and momentum and to the model's sharpness at once. Replicates give the standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core.precision import in_double_precision
+from .._core.validation import whole_number
+from ..bag_models import BagModel
+from ..losses import Loss
+from ..schedules import Stage
+from ..task import Task
+from .dynamics import BagDraws, Plan, Shape, advance, first_state
+from .fresh_bags import FreshDraws, fresh_measures
+from .trajectory import Problem, problem_of, replicate_draws
+
+# A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
+BAGS, PROBES, REPLICATES = 512, 2, 8
+CONTROLS = ("rates", "decay", "momentum", "sharpness")
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryGradient:
+    """d test_error(step)/d(schedule).
+
+    Attributes
+    ----------
+    step : int
+        The step whose test error was differentiated.
+    test_error : float
+        That test error, on the draws used here.
+    rates : dict of str to ndarray
+        Derivatives with respect to each direction's learning rate, and the bias's, one per step before `step`.
+    decay : dict of str to ndarray
+        Derivatives with respect to each direction's weight decay, one per step.
+    momentum : ndarray
+        Derivatives with respect to the momentum of each step.
+    sharpness : float
+        Derivative with respect to the model's sharpness (0 where it has none).
+    errors : dict
+        Standard errors with the same keys and shapes.
+    """
+
+    step: int
+    test_error: float
+    rates: Mapping[str, np.ndarray]
+    decay: Mapping[str, np.ndarray]
+    momentum: np.ndarray
+    sharpness: float
+    errors: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def test_error_at(
+    score: Any, loss: Loss, split: Any, shape: Shape, step: int, plan: Plan, draws: BagDraws, fresh: FreshDraws
+) -> Any:
+    """The test error after `step` steps, as a differentiable function of the plan."""
+
+    def at_sharpness(H, bias):
+        return score(H, bias, plan.sharpness)
+
+    body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
+    # Entry `step` itself is entered as well, for its Gram matrix.
+    state = jax.lax.fori_loop(0, step + 1, lambda t, s: body(s, t), first_state(plan, draws))
+    last = (state.m[step], state.gram[step], state.bias[step])
+    return fresh_measures(at_sharpness, split, *last, plan.theta, plan.pi, fresh)[0]
+
+
+@partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "step"))
+def _value_and_gradient(score, loss, split, shape, step, controls, plan: Plan, draws, fresh):
+    def value(controls):
+        rates, decay, momentum, sharpness = controls
+        changed = plan._replace(rates=rates, decay=decay, momentum=momentum, sharpness=sharpness)
+        return test_error_at(score, loss, split, shape, step, changed, draws, fresh)
+
+    return jax.value_and_grad(value)(controls)
+
+
+def replicate_gradient(
+    problem: Problem, step: int, draws: tuple[BagDraws, FreshDraws], controls: Sequence[Any] | None = None
+) -> tuple[Any, tuple[Any, ...]]:
+    """Test error at `step` and its derivatives with respect to the plan's `CONTROLS` (or those given in their place)."""
+    plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
+    given = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
+    given = (*given[:3], jnp.asarray(given[3], dtype=float))
+    shape = problem.windows[-1][2]
+    return _value_and_gradient(problem.score, problem.loss, problem.split, shape, step, given, plan, *draws)
+
+
+@in_double_precision
+def trajectory_gradient(
+    task: Task,
+    model: str | BagModel,
+    stages: Stage | Sequence[Stage],
+    step: int | None = None,
+    loss: str | Loss = "logistic",
+    *,
+    start: Mapping[str, float] | None = None,
+    bags: int = BAGS,
+    replicates: int = REPLICATES,
+) -> TrajectoryGradient:
+    """Derivatives of the test error after `step` steps with respect to rates, decay, momentum and sharpness.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier.
+    stages : Stage or sequence of Stage
+        The schedule.
+    step : int, optional
+        Which step's test error; the last by default.
+    loss : str or Loss
+        l(z; y).
+    start : mapping, optional
+        Norms of the directions at the start, as in `trajectory`.
+    bags : int
+        Bags per replicate, a power of two. The buffers take about 24 step^2 bags L r bytes.
+    replicates : int
+        Independent replicates, at least two; they give the standard errors.
+
+    Returns
+    -------
+    TrajectoryGradient
+    """
+    problem = problem_of(task, model, stages, loss, start)
+    step = problem.schedule.steps if step is None else whole_number("step", step, 1)
+    if step > problem.schedule.steps:
+        raise ValueError(f"step must be at most the schedule's {problem.schedule.steps} steps, got {step}")
+    replicates = whole_number("replicates", replicates, 2)
+    values, slopes = [], []
+    for i in range(replicates):
+        value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES))
+        values.append(float(value))
+        slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])
+    means = [np.mean(column, axis=0) for column in zip(*slopes)]
+    errors = [np.std(column, axis=0, ddof=1) / np.sqrt(replicates) for column in zip(*slopes)]
+    return TrajectoryGradient(
+        step, float(np.mean(values)), **_named(problem.model, means), errors=_named(problem.model, errors)
+    )
+
+
+def _named(model: BagModel, columns: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Rates and decay under the directions' names."""
+    rates, decay, momentum, sharpness = columns
+    return {
+        "rates": {name: rates[:, i] for i, name in enumerate((*model.directions, "bias"))},
+        "decay": {name: decay[:, i] for i, name in enumerate(model.directions)},
+        "momentum": momentum,
+        "sharpness": float(sharpness),
+    }
