@@ -2,9 +2,9 @@
 
 All alpha d bags are used at every step. The schedule has a few stages of equal length; each has its own learning rate for
 every direction and for the bias, and its own weight decay for every direction. Momentum and, where the model has one, the
-sharpness are common to all. What is minimised is the logarithm of the limiting test error after the last step, as a function of the
-logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws. The schedule found is then
-evaluated on independent draws, which also choose the stopping step.
+sharpness are common to all. What is minimised is the logarithm of the limiting test error after the last step, as a function of
+the logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws. The schedule found is
+then evaluated on independent draws, which also choose the stopping step.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def design(
     start : mapping, optional
         Norms of the directions at the start, as in `trajectory`.
     accuracy : float
-        Absolute error allowed on the test errors of the confirmation.
+        Absolute error allowed on the confirmed test error at the stopping step.
     most_evaluations : int
         Where the search ends at the latest: so many values with their gradients.
     bags : int
@@ -210,7 +210,7 @@ def design(
     options = {"maxfun": whole_number("most_evaluations", most_evaluations, 1), "ftol": 1e-5, "maxcor": 20}
     found = minimize(objective, layout.first(), jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
     best = layout.model_at(found.x)
-    confirmed = trajectory(task, best, layout.stages(found.x), loss, start=start, accuracy=accuracy)
+    confirmed = trajectory(task, best, layout.stages(found.x), loss, start=start, accuracy=accuracy, at="best step")
     stop = confirmed.best_step
     limit = bayes_limit(task, alpha)
     error = float(confirmed.test_error[stop])

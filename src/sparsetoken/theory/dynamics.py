@@ -188,7 +188,9 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     time = of_set(plan.time)
     same = plan.same[t]
     earlier = same & (jnp.arange(n) < t)
-    in_window = (same[time] & (time <= t)).astype(float)[:, None, None]
+    # Slots beyond the last step's only fill the buffers up; their entry in `time` points elsewhere.
+    filled = plan.slot[time] == of_set(jnp.arange(slots))
+    in_window = (filled & same[time] & (time <= t)).astype(float)[:, None, None]
 
     # U^t: its regression on the data set's earlier ones, and an innovation.
     column = covariance_column(state.P, state.Q, state.m, t, r)
@@ -231,7 +233,7 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     put = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x.reshape(1, r, -1), plan.slot[t], 0)  # noqa: E731
     products = (flat(of_set(state.G)) @ weighted.reshape(r, M).T).reshape(window, r, r)  # [s, a, c]
     own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
-    is_now = (time == t)[:, None, None]
+    is_now = (filled & (time == t))[:, None, None]
     products = jnp.where(is_now, own_product, products) * in_window / alpha
     G_all = put(state.G, G)
     tangents = put(state.tangent, (direct[:probes] + through).swapaxes(0, 1))
@@ -286,4 +288,5 @@ def advance_steps(
     return jax.lax.fori_loop(start, stop, lambda t, s: step(s, t), state)
 
 
+first_compiled = jax.jit(first_state)
 advance_compiled = jax.jit(advance_steps, static_argnames=("score", "loss", "shape"), donate_argnames=("state",))

@@ -30,7 +30,7 @@ from ..schedules import Schedule, Stage, expand
 from ..simulation.samplers.positions import draw_places
 from ..task import Task
 from ..trajectories import Trajectory
-from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_state
+from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled
 from .erm import SAFETY
 from .errors import AccuracyError
 from .fresh_bags import MEASURES, FreshDraws, Split, fresh_draws, fresh_measures, signal_first, split_of
@@ -48,6 +48,7 @@ MEMORY = 2**30
 SOBOL_STEPS, SOBOL_COORDINATES = 8, 1024
 # With one data set, steps up to these see only that many slots of the buffers; each size is compiled once.
 WINDOWS = (32, 64, 128, 256, 512, 1024)
+PLACES = ("every step", "best step", "last step")
 _ROOT_SEED = 20250926
 
 
@@ -213,7 +214,7 @@ def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dic
     training, fresh = replicate_draws(problem, index, bags, probes)
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
     training = jax.tree_util.tree_map(jnp.asarray, training)
-    state: State = first_state(plan, training)
+    state: State = first_compiled(plan, training)
     for start, stop, shape in problem.windows:
         state = advance_compiled(problem.score, problem.loss, shape, plan, training, state, start, stop)
     tested = _measured(
@@ -249,6 +250,7 @@ def trajectory(
     *,
     start: Mapping[str, float] | None = None,
     accuracy: float = DEFAULT_ACCURACY,
+    at: str = "every step",
     bags: int | None = None,
     replicates: int = REPLICATES,
     most_replicates: int = MOST_REPLICATES,
@@ -271,8 +273,10 @@ def trajectory(
         Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal. Directions
         not named start at zero, as does the bias.
     accuracy : float
-        Absolute error allowed on the test error at every step: replicates are added until its standard error is below 0.4
-        of it.
+        Absolute error allowed on the test error: replicates are added until its standard error is below 0.4 of it.
+    at : str
+        Where the accuracy is asked for: at "every step" (the largest standard error counts), at the "best step" or at the
+        "last step".
     bags : int, optional
         N, bags per replicate, a power of two. By default 1024, or fewer where the buffers, 8 (T + 1) N L r (2 + 4) bytes, would
         take more than a gigabyte.
@@ -291,6 +295,8 @@ def trajectory(
         Where the accuracy would take more replicates than allowed; it says what can be had.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+    if at not in PLACES:
+        raise ValueError(f"at must be one of {', '.join(map(repr, PLACES))}, got {at!r}")
     replicates = whole_number("replicates", replicates, 2)
     most_replicates = whole_number("most_replicates", most_replicates, replicates)
     problem = problem_of(task, model, stages, loss, start)
@@ -305,16 +311,17 @@ def trajectory(
             raise AccuracyError(
                 f"training diverges: the test error is not a number from step {step} on; use smaller rates"
             )
-        standard_error = float(spread.max()) / np.sqrt(len(rows))
-        needed = int(np.ceil((SAFETY * spread.max() / accuracy) ** 2))
-        if standard_error * SAFETY <= accuracy:
+        best = int(np.argmin(np.mean([row["test_error"] for row in rows], axis=0)))
+        scatter = float({"every step": spread.max(), "best step": spread[best], "last step": spread[-1]}[at])
+        needed = int(np.ceil((SAFETY * scatter / accuracy) ** 2))
+        if needed <= len(rows):
             break
         if needed > most_replicates:
             raise AccuracyError(
                 f"accuracy {accuracy:g} on the test error would take about {needed} replicates of {count} bags, and "
-                f"{most_replicates} are allowed: ask for at least {SAFETY * spread.max() / np.sqrt(most_replicates):.1e}"
+                f"{most_replicates} are allowed: ask for at least {SAFETY * scatter / np.sqrt(most_replicates):.1e}"
             )
-        wanted = max(len(rows) + 1, needed)
+        wanted = needed
     values = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
     errors = {name: np.std([row[name] for row in rows], axis=0, ddof=1) / np.sqrt(len(rows)) for name in rows[0]}
     return Trajectory(

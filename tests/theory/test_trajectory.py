@@ -1,0 +1,317 @@
+"""Exact training dynamics: stored values, and the limits in which other parts of the theory know the answer."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from sparsetoken import Task, Training, theory
+from sparsetoken._core.precision import double_precision
+from sparsetoken.bag_models import BagModel, get_bag_model
+from sparsetoken.schedules import Stage, expand
+from sparsetoken.theory.fresh_bags import Split, split_of
+from sparsetoken.theory.trajectory import problem_of, replicate_draws
+from sparsetoken.theory.trajectory_gradient import CONTROLS, replicate_gradient
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_dynamics.json").read_text())
+# The stored runs rounded the number of positive bags, which their standard errors do not show.
+ROUNDED = 5e-5
+
+
+def golden_pairs(case, found, model):
+    """(name, step, value, error, stored value, stored error) for everything stored."""
+    for step, stored in case["result"].items():
+        t = int(step)
+        for name, (value, error) in stored.items():
+            if name.startswith("overlap"):
+                a = model.directions[int(name[7:])]
+                mine, my_error = found.overlap[a][t], found.errors["overlap"][a][t]
+            elif name.startswith("gram"):
+                index = (t, int(name[4]), int(name[5]))
+                mine, my_error = found.gram[index], found.errors["gram"][index]
+            else:
+                mine, my_error = getattr(found, name)[t], found.errors[name][t]
+            yield f"{name} at step {t}", mine, my_error, value, error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda c: c["name"])
+def test_stored_values(case):
+    model = get_bag_model({"heads2": "heads:2"}.get(case["model"], case["model"]))
+    rates = dict(zip((*model.directions, "bias"), case["rates"]))
+    stage = Stage(case["steps"], case["alpha"], rates, dict(zip(model.directions, case["weight_decay"])))
+    norms = case["start_norms_squared"]
+    start = None if norms is None else dict(zip(model.directions, np.sqrt(norms)))
+    task = Task(case["L"], case["R"], case["theta"], case["pi"])
+    found = theory.trajectory(task, model, stage, case["loss"], start=start, accuracy=0.01)
+    scores = []
+    for name, mine, my_error, value, error in golden_pairs(case, found, model):
+        scores.append((mine - value) / np.hypot(np.hypot(error, my_error), ROUNDED))
+        assert abs(scores[-1]) < 4, f"{name}: {mine:.5f} ± {my_error:.5f}, stored {value:.5f} ± {error:.5f}"
+    assert np.sqrt(np.mean(np.square(scores))) < 2
+
+
+def test_two_steps_are_the_alignment():
+    task, training = Task(8, 2, 3.0, 0.3), Training(alpha0=1.5, eta_w=1.2, eta_b=0.7, eta_q=9.0, beta=1.5)
+    stages = [
+        Stage(1, 1.5, {"w": 1.2, "bias": 0.7}, data="D0"),
+        Stage(1, 1.5, {"q": 9.0}, data="D0"),
+    ]
+    found = theory.trajectory(task, "attention:1.5", stages, accuracy=0.01)
+    known = theory.alignment(task, training)
+    assert found.norm("w")[1] == pytest.approx(known.norm_w, rel=1e-9)
+    assert found.cosine["w"][1] == pytest.approx(known.cos_w, rel=1e-9)
+    assert found.bias[1] == pytest.approx(known.bias, rel=1e-9)
+    for value, error, expected in (
+        (found.overlap["q"][2], found.errors["overlap"]["q"][2], known.overlap_q),
+        (found.gram[2, 0, 0], found.errors["gram"][2, 0, 0], known.norm_q**2),
+        (found.cosine["q"][2], found.errors["cosine"]["q"][2], known.cos_q),
+    ):
+        assert 0 < error < 0.05 * abs(expected)
+        assert abs(value - expected) < 4 * error + 1e-3 * abs(expected)
+
+
+def test_a_long_readout_on_new_data_is_the_convex_fixed_point():
+    task, training = Task(4, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, eta_q=15.0, ridge=0.1)
+    known = theory.forecast(task, training, "attention", with_capacity=False)
+    stages = [
+        Stage(1, 2.0, {"w": 1.0, "bias": 1.0}, data="D0"),
+        Stage(1, 2.0, {"q": 15.0}, data="D0"),
+        Stage(38, 2.0, {"w": 1.5, "bias": 6.0}, {"w": 0.1}, 0.3, data="D1"),
+    ]
+    found = theory.trajectory(task, "attention", stages, accuracy=0.01)
+    for name, expected in (("test_error", known.test_error), ("train_loss", known.train_loss), ("bias", known.bias)):
+        value, error = getattr(found, name)[-1], found.errors[name][-1]
+        assert abs(value - expected) < 4 * error + 2e-3, name
+    assert found.norm("w")[-1] == pytest.approx(known.norm_w, rel=0.03)
+    assert found.train_error[-1] == pytest.approx(known.train_error, abs=4 * found.errors["train_error"][-1] + 2e-3)
+
+
+def pooled_square(task, alpha, steps, rate, bias_rate, decay, rho):
+    """Pooling with the square loss, where everything is linear and Gaussian: the same limit without any drawing.
+
+    With e^t = mean_l H^t_l + b_t - y, the gradient is e^t/L on every token and the residuals obey a linear recursion, so
+    that averages over the bags are sums of second moments.
+    """
+    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
+    n = steps + 1
+    P, Q, C = np.zeros((n, n + 1)), np.zeros((n, n)), np.zeros((n + 1, n + 1))
+    nu, m, b, loss = np.zeros(n), np.zeros(n + 1), np.zeros(n + 1), np.zeros(n)
+    memory = np.zeros((n, n))
+    for t in range(n):
+        memory[t, :t] = -(rate / alpha) * P[:t, t] / L
+        response = np.linalg.inv(np.eye(t + 1) - memory[: t + 1, : t + 1])  # de^t/d(mean of U^s)
+        forced = {+1: theta * R / L * m[: t + 1] + b[: t + 1] - 1, -1: b[: t + 1] + 1}
+        mean = {y: response @ forced[y] for y in forced}
+        noise = response @ (C[: t + 1, : t + 1] / L) @ response.T
+        second = noise + pi * np.outer(mean[1], mean[1]) + (1 - pi) * np.outer(mean[-1], mean[-1])
+        loss[t] = second[t, t] / 2
+        nu[t] = -theta * rate * pi * mean[1][t] * R / L
+        Q[t, : t + 1] = Q[: t + 1, t] = second[t] / (L * alpha)
+        K = response[t] / L * rate
+        P[:t, t + 1] = P[:t, t] * (1 - decay * rate) + rho * (P[:t, t] - P[:t, t - 1]) - P[:t, : t + 1] @ K
+        P[t, t + 1] = 1.0
+        m[t + 1] = nu[: t + 1] @ P[: t + 1, t + 1]
+        b[t + 1] = b[t] - bias_rate * (pi * mean[1][t] + (1 - pi) * mean[-1][t])
+        column = rate**2 * P[: t + 1, : t + 2].T @ Q[: t + 1, : t + 1] @ P[: t + 1, t + 1] + m[: t + 2] * m[t + 1]
+        C[: t + 2, t + 1] = C[t + 1, : t + 2] = column
+    deviation = np.sqrt(np.maximum(np.diag(C)[1:n], 1e-300) / L)
+    error = pi * ndtr(-(theta * R / L * m[1:n] + b[1:n]) / deviation) + (1 - pi) * ndtr(b[1:n] / deviation)
+    return m[:n], np.diag(C)[:n], b[:n], loss, np.concatenate([[0.5], error])
+
+
+@pytest.mark.parametrize(("decay", "rho"), [(0.0, 0.0), (0.2, 0.0), (0.1, 0.6)])
+def test_pooling_with_the_square_loss_is_linear(decay, rho):
+    task, alpha, steps = Task(5, 2, 2.0, 0.4), 1.5, 15
+    m, norm2, b, loss, error = pooled_square(task, alpha, steps, 1.1, 0.3, decay, rho)
+    stage = Stage(steps, alpha, {"w": 1.1, "bias": 0.3}, {"w": decay}, rho)
+    found = theory.trajectory(task, "pooled", stage, "square", accuracy=0.02)
+    for value, spread, expected in (
+        (found.overlap["w"], found.errors["overlap"]["w"], m),
+        (found.gram[:, 0, 0], found.errors["gram"][:, 0, 0], norm2),
+        (found.bias, found.errors["bias"], b),
+        (found.train_loss, found.errors["train_loss"], loss),
+        (found.test_error, found.errors["test_error"], error),
+    ):
+        assert np.abs(value - expected) == pytest.approx(0.0, abs=0.02 * np.abs(expected).max())
+        assert (np.abs(value - expected) < 5 * spread + 1e-3 * np.abs(expected).max()).all()
+    # At the start no score is defined: a tie, half right.
+    assert found.test_error[0] == found.train_error[0] == found.sensitivity[0] == found.auc[0] == 0.5
+
+
+def test_fresh_data_has_no_memory():
+    task, rates = Task(4, 1, 4.0, 0.4), {"q": 1.0, "w": 1.0, "bias": 0.5}
+    fresh = theory.trajectory(task, "attention", Stage(6, 0.7, rates, data="fresh"), accuracy=0.02)
+    again = theory.trajectory(task, "attention", Stage(6, 0.7, rates), accuracy=0.02)
+    gap = fresh.train_error - fresh.test_error
+    assert (np.abs(gap[1:]) < 5 * np.hypot(fresh.errors["train_error"], fresh.standard_error)[1:] + 2e-3).all()
+    assert again.train_error[-1] < again.test_error[-1] - 0.1
+    # Data sets that are used once each are the same thing under other names.
+    named = theory.trajectory(task, "attention", Stage(6, 0.7, rates, data=tuple("ABCDEFG")), accuracy=0.02)
+    assert named.test_error == pytest.approx(fresh.test_error, abs=1e-12)
+
+    # Two data sets in turn: nothing is used again before step 2, and each remembers its own steps afterwards.
+    turns = theory.trajectory(task, "attention", Stage(6, 0.7, rates, data=("A", "B")), accuracy=0.02)
+    assert turns.overlap["w"][:3] == pytest.approx(fresh.overlap["w"][:3], rel=0.02)
+    assert again.train_loss[-1] < turns.train_loss[-1] - 0.02 < fresh.train_loss[-1] - 0.04
+
+
+def test_heads_permute():
+    task = Task(4, 1, 4.0)
+    stage = Stage(6, 1.0, {"q1": 1.0, "w1": 0.8, "q2": 0.5, "w2": 1.2, "bias": 0.5}, {"q1": 0.1})
+    turned = Stage(6, 1.0, {"q2": 1.0, "w2": 0.8, "q1": 0.5, "w1": 1.2, "bias": 0.5}, {"q2": 0.1})
+    start = {"q1": 0.2, "w1": 0.3, "q2": 0.1}
+    one = theory.trajectory(task, "heads:2", stage, start=start, accuracy=0.03)
+    other = theory.trajectory(task, "heads:2", turned, start={"q2": 0.2, "w2": 0.3, "q1": 0.1}, accuracy=0.03)
+    for a, b in (("q1", "q2"), ("w1", "w2"), ("q2", "q1"), ("w2", "w1")):
+        spread = np.hypot(one.errors["overlap"][a], other.errors["overlap"][b])
+        assert (np.abs(one.overlap[a] - other.overlap[b]) <= 5 * spread + 1e-12).all()
+    assert one.overlap["w1"][-1] != pytest.approx(one.overlap["w2"][-1], rel=0.05)
+
+
+def test_momentum_zero_is_none_and_runs_repeat():
+    task, rates = Task(4), {"w": 1.0, "bias": 0.5}
+    plain = theory.trajectory(task, "tied", Stage(6, 1.0, rates), accuracy=0.05)
+    zero = theory.trajectory(task, "tied", Stage(6, 1.0, rates, momentum=[0.0] * 6), accuracy=0.05)
+    moved = theory.trajectory(task, "tied", Stage(6, 1.0, rates, momentum=0.5), accuracy=0.05)
+    assert (plain.test_error == zero.test_error).all() and (plain.gram == zero.gram).all()
+    assert moved.overlap["w"][1] == plain.overlap["w"][1] and moved.overlap["w"][2] > plain.overlap["w"][2] + 0.01
+
+
+def test_a_rate_of_zero_leaves_a_direction_at_its_start():
+    found = theory.trajectory(Task(4), "attention", Stage(6, 1.0, {"w": 1.0}), start={"q": 0.5}, accuracy=0.05)
+    assert found.gram[:, 0, 0] == pytest.approx(np.full(7, 0.25), abs=1e-12)
+    assert found.overlap["q"] == pytest.approx(np.zeros(7), abs=1e-12)
+    assert (found.bias == 0).all()
+
+
+def test_accuracy_is_met_or_refused():
+    stage = Stage(6, 1.0, {"w": 1.0, "bias": 0.5})
+    loose = theory.trajectory(Task(4), "tied", stage, accuracy=0.05)
+    aim = 1.5 * float(loose.standard_error.max())
+    tight = theory.trajectory(Task(4), "tied", stage, accuracy=aim)
+    assert tight.details["replicates"] > loose.details["replicates"]
+    assert tight.standard_error.max() <= aim / 2.5
+    with pytest.raises(theory.AccuracyError, match="ask for at least"):
+        theory.trajectory(Task(4), "tied", stage, accuracy=1e-6)
+
+
+def test_a_run_that_diverges_says_so():
+    stage = Stage(15, 0.2, {"w": 1e25, "bias": 1e25})
+    with pytest.raises(theory.AccuracyError, match="diverges"):
+        theory.trajectory(Task(5, 2), "pooled", stage, "square", replicates=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"start": {"v": 1.0}}, "start must name"),
+        ({"start": {"w": -1.0}}, "start"),
+        ({"bags": 100}, "power of two"),
+        ({"replicates": 1}, "replicates"),
+        ({"accuracy": 0.0}, "accuracy"),
+        ({"at": "step 3"}, "at must be"),
+        ({"loss": "hinge"}, "loss"),
+    ],
+)
+def test_arguments_are_checked(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        theory.trajectory(Task(4), "pooled", Stage(2, 1.0, {"w": 1.0}), **arguments)
+
+
+def product_score(H, bias):
+    return (H[:, 0] * H[:, 1]).mean() + bias
+
+
+def cubic_score(H, bias):
+    return (H[:, 0] ** 3).mean() + bias
+
+
+def test_what_can_be_averaged_in_closed_form_is_found():
+    plain = lambda name: get_bag_model(name).__call__  # noqa: E731
+    assert split_of(plain("attention"), 2, 4) == Split((1,), None)
+    assert split_of(plain("heads:2"), 4, 4) == Split((1, 3), None)
+    assert split_of(plain("tied:2"), 1, 4) == Split((), 0)
+    assert split_of(product_score, 2, 4) == Split((1,), None)
+    assert split_of(cubic_score, 1, 4).counted
+
+
+def test_counted_signs_agree_with_averaged_ones(monkeypatch):
+    """The same trained model, its test signs counted instead of averaged in closed form."""
+    task, stage = Task(4, 1, 4.0), Stage(6, 2.0, {"q": 2.0, "w": 1.0, "bias": 0.5})
+    smooth = theory.trajectory(task, "attention", stage, accuracy=0.05)
+    monkeypatch.setattr("sparsetoken.theory.trajectory.split_of", lambda *_: Split((), None))
+    counted = theory.trajectory(task, "attention", stage, accuracy=0.05)
+    for name in ("test_error", "auc", "sensitivity", "specificity"):
+        spread = np.hypot(smooth.errors[name], counted.errors[name])
+        assert (np.abs(getattr(smooth, name) - getattr(counted, name)) < 5 * spread + 1e-9).all(), name
+
+
+def test_positions_matter_only_to_models_that_look_at_them():
+    def first_token(H, bias):
+        return H[0, 0] + bias
+
+    stage = Stage(3, 2.0, {"w": 1.0, "bias": 0.5})
+    model = BagModel(first_token, ("w",), "first token")
+    scattered = theory.trajectory(Task(4, 1, 3.0), model, stage, accuracy=0.05)
+    fixed = theory.trajectory(Task(4, 1, 3.0, positions="fixed"), model, stage, accuracy=0.05)
+    assert fixed.test_error[-1] < scattered.test_error[-1] - 0.1
+    pooled = [
+        theory.trajectory(Task(4, 1, 3.0, positions=p), "pooled", stage, accuracy=0.05).test_error[-1]
+        for p in ("uniform", "fixed")
+    ]
+    assert pooled[0] == pytest.approx(pooled[1], abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["tied:2", "attention"])
+def test_derivatives_against_finite_differences(model):
+    directions = get_bag_model(model).directions
+    stage = Stage(5, 2.0, dict.fromkeys((*directions, "bias"), 0.8), dict.fromkeys(directions, 0.1), 0.1)
+    problem = problem_of(Task(4), model, stage, "logistic", None)
+    last = len(directions)
+    with double_precision():
+        draws = replicate_draws(problem, 0, 64, 2)
+        _, slopes = replicate_gradient(problem, 5, draws)
+        given = [np.array(getattr(problem.plan, name), dtype=float) for name in CONTROLS]
+        for which, index in ((0, (1, 0)), (0, (3, last)), (1, (2, 0)), (2, (3,)), (3, ())):
+            values = []
+            for size in (1e-4, -1e-4):
+                moved = [a.copy() for a in given]
+                moved[which][index] += size
+                values.append(float(replicate_gradient(problem, 5, draws, moved)[0]))
+            slope = (values[0] - values[1]) / 2e-4
+            assert np.asarray(slopes[which])[index] == pytest.approx(slope, rel=1e-4, abs=1e-7), CONTROLS[which]
+
+
+def test_gradient_by_name():
+    stage = Stage(6, 1.0, {"w": 1.0, "bias": 0.5}, {"w": 0.1})
+    found = theory.trajectory_gradient(Task(4), "tied", stage, step=5, bags=64, replicates=2)
+    assert found.rates["w"].shape == found.decay["w"].shape == found.momentum.shape == (5,)
+    assert set(found.errors) == {"rates", "decay", "momentum", "sharpness"}
+    with pytest.raises(ValueError, match="step"):
+        theory.trajectory_gradient(Task(4), "tied", stage, step=9)
+
+
+def test_the_result_reads_well():
+    found = theory.trajectory(Task(4), "attention", Stage(6, 1.0, {"q": 1.0, "w": 1.0, "bias": 0.5}), accuracy=0.05)
+    table = found.frame()
+    assert len(table) == 7 and {"test_error", "test_error_se", "overlap[q]", "gram[q,w]", "cosine[w]_se"} <= set(table)
+    assert table["gram[q,w]"].to_numpy() == pytest.approx(found.gram[:, 0, 1])
+    assert found.best_step == int(np.argmin(found.test_error))
+    assert "attention, 6 steps" in repr(found) and len(repr(found)) < 120
+    axes = found.plot()
+    assert axes.get_xlabel() == "step" and len(axes.lines) == 3
+    assert found.to_dict()["columns"]["bias"] == found.bias.tolist()
+
+
+def test_windows_do_not_change_the_answer(monkeypatch):
+    """A long run sees its buffers through growing windows; any cut must give the same numbers."""
+    task, stage = Task(3), Stage(9, 1.0, {"w": 1.0, "bias": 0.5})
+    whole = theory.trajectory(task, "tied", stage, accuracy=0.1, bags=128)
+    monkeypatch.setattr("sparsetoken.theory.trajectory.WINDOWS", (4, 7))
+    cut = theory.trajectory(task, "tied", stage, accuracy=0.1, bags=128)
+    assert cut.gram == pytest.approx(whole.gram, rel=1e-10)
+    assert expand(stage, ("w",)).steps == cut.steps == 9
