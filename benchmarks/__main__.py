@@ -11,7 +11,17 @@ from pathlib import Path
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy is first imported, below
 
-MODULES = ("theory_speed", "readout", "samplers", "memory", "real_bags", "learners", "processes", "growth")
+MODULES = (
+    "theory_speed",
+    "trajectories",
+    "readout",
+    "samplers",
+    "memory",
+    "real_bags",
+    "learners",
+    "processes",
+    "growth",
+)
 RESULTS = Path(__file__).parent / "results"
 
 

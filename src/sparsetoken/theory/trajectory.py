@@ -196,6 +196,13 @@ def _measured(score, split, m, gram, bias, theta, pi, sharpness, draws: FreshDra
     return jax.lax.map(measured, (m, gram, bias))
 
 
+def tested(problem: Problem, m: Any, gram: Any, bias: Any, fresh: FreshDraws) -> np.ndarray:
+    """Test measures of every entry, (n, 4), from overlaps (n, r), Gram matrices (n, r, r) and biases (n,)."""
+    plan = problem.plan
+    numbers = (plan.theta, plan.pi, plan.sharpness)
+    return np.asarray(_measured(problem.score, problem.split, m, gram, bias, *numbers, fresh))
+
+
 def replicate_rng(index: int) -> np.random.Generator:
     """The generator behind replicate number `index`: always the same one."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence([_ROOT_SEED, index])))
@@ -217,9 +224,6 @@ def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dic
     state: State = first_compiled(plan, training)
     for start, stop, shape in problem.windows:
         state = advance_compiled(problem.score, problem.loss, shape, plan, training, state, start, stop)
-    tested = _measured(
-        problem.score, problem.split, state.m, state.gram, state.bias, plan.theta, plan.pi, plan.sharpness, fresh
-    )
     m, gram = np.asarray(state.m), np.asarray(state.gram)
     norm = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), 0.0))
     found = {
@@ -230,7 +234,7 @@ def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dic
         "train_loss": np.asarray(state.train_loss),
         "train_error": np.asarray(state.train_error),
     }
-    return found | dict(zip(MEASURES, np.asarray(tested).T))
+    return found | dict(zip(MEASURES, tested(problem, state.m, state.gram, state.bias, fresh).T))
 
 
 def _by_direction(model: BagModel, table: dict[str, np.ndarray]) -> dict[str, Any]:
