@@ -28,7 +28,7 @@ SMOOTHED_POINTS, COUNTED_POINTS = 2**10, 2**13
 # Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
 SOBOL_COORDINATES = 256
 # Pairings of positive with negative points, for the AUC.
-PAIRINGS = 16
+PAIRINGS = 4
 # Width of the rounding that stands in for a jump where a counted sign is differentiated, in standard deviations of the score.
 ROUNDING = 0.1
 

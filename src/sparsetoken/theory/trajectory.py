@@ -162,13 +162,16 @@ def _innovations(rng: np.random.Generator, problem: Problem, places: np.ndarray)
     return np.concatenate([half, -half], axis=-1).reshape(problem.slots, r, L, 4 * quarter)
 
 
+_hadamard = lru_cache(maxsize=4)(partial(hadamard, dtype=np.int8))
+
+
 def bag_draws(rng: np.random.Generator, problem: Problem, bags: int, probes: int) -> BagDraws:
     """Random numbers of one replicate."""
     task, half = problem.task, bags // 2
     signal = _indicators(rng, task, bags // 4)
     normals = _innovations(rng, problem, signal)
     signs = rng.integers(0, 2, (probes, problem.model.rank, task.length, bags)) * 2.0 - 1.0
-    table = hadamard(half)
+    table = _hadamard(half)
     codes = []
     for _ in range(2):
         # Columns of the Hadamard matrix, which are orthogonal over the class's bags; used again beyond half of them, where
