@@ -235,7 +235,7 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
     is_now = (filled & (time == t))[:, None, None]
     products = jnp.where(is_now, own_product, products) * in_window / alpha
-    # The buffer is read (for the products) before it is written: the sum says so to the compiler, which would copy it otherwise.
+    # The buffer is read (for the products) before it is written; the sum says so to the compiler, which would copy it else.
     G_all = put(state.G, G + 0.0 * products[0, 0, 0])
     tangents = put(state.tangent, (direct[:probes] + through).swapaxes(0, 1))
     per_bag = lambda change: jnp.einsum("paln,pcln->acn", draws.signs, weight * change) / probes  # noqa: E731
