@@ -5,8 +5,8 @@ from .alignment import Alignment, alignment
 from .bayes import BayesLimit, bayes_limit
 from .capacity import Capacity, capacity
 from .continuation import WarmStart
-from .erm import ErmResult, erm
 from .design import Design, design
+from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
