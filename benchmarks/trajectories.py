@@ -94,7 +94,9 @@ def scatter(runs: list[np.ndarray]) -> np.ndarray:
 def _equal(timing: Timing, theirs: np.ndarray, ours: np.ndarray) -> tuple[Timing, str]:
     """The peer's time at our error at the last step, and the factor at the worst steps."""
     last, worst = (theirs[-1] / ours[-1]) ** 2, (theirs.max() / ours.max()) ** 2
-    note = f"scatter {theirs[-1]:.1e} at the end, {theirs.max():.1e} at worst; at equal worst error x {worst / last:.2g}"
+    note = (
+        f"scatter {theirs[-1]:.1e} at the end, {theirs.max():.1e} at worst; at equal worst error x {worst / last:.2g}"
+    )
     return timing.times(last), note
 
 
