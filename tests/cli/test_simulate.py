@@ -132,6 +132,32 @@ def test_errors_are_one_line(arguments, message, capsys):
     assert captured.err.startswith("error: ") and message in captured.err
 
 
+def test_one_case_that_fails_costs_no_other(tmp_path, capsys):
+    """With alpha1 d below one there are no samples to learn from."""
+    with pytest.raises(SystemExit) as stop:
+        main(
+            [
+                "simulate",
+                "-d",
+                "20",
+                "-m",
+                "pooled",
+                "--alpha1",
+                "0.001,2",
+                "-t",
+                "2",
+                "--json",
+                str(tmp_path / "s.json"),
+            ]
+        )
+    captured = capsys.readouterr()
+    assert stop.value.code == 1
+    (case,) = json.loads((tmp_path / "s.json").read_text())["cases"]
+    assert case["case"]["alpha1"] == 2 and len(case["trials"]) == 2
+    assert captured.err.startswith("pooled, alpha1 0.001 failed: ") and captured.err.count("\n") == 1
+    assert "pooled" in captured.out
+
+
 def test_numbers_in_tables():
     assert with_error(0.037312, 0.00112) == "0.0373 ± 0.0011"
     assert with_error(12.0, float("nan")) == "12" and with_error(float("nan"), 0.0) == "-"

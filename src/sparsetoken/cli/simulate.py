@@ -59,7 +59,7 @@ def simulate(
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
     json_file: Path = typer.Option(None, "--json", help="Write every trial, means and standard errors here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write one line per trial here."),
-) -> None:
+) -> int:
     """Train classifiers on simulated data and print mean and standard error over trials.
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
@@ -94,13 +94,20 @@ def simulate(
     results = _run(cases, seeds, options, workers)
 
     swept = [name for name, values in grid.items() if len(values) > 1]
-    rows, records, lines = [], [], []
+    rows, records, lines, failures = [], [], [], []
     for (task, training, dimension, name), found in zip(cases, results, strict=True):
         about = {"model": name, "d": dimension} | task.to_dict() | training.to_dict()
+        reason = next((one for one in found if isinstance(one, Exception)), None)
+        if reason is not None:
+            place = "".join(f", {key} {about[key]:g}" for key in swept)
+            failures.append((f"{name}{place} failed: {reason}", reason))
+            continue
         summary = _summary(found)
         rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
         records.append({"case": about, "options": options, **summary, "trials": [one.to_dict() for one in found]})
         lines += [about | {"trial": k} | one.to_row() for k, one in enumerate(found)]
+    if not rows:
+        raise failures[0][1]
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in grid.items() if not more)
     title = (
         f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
@@ -113,6 +120,9 @@ def simulate(
             (csv_file, lambda path: write_csv(path, lines)),
         ],
     )
+    for words, _ in failures:
+        typer.echo(words, err=True)
+    return 1 if failures else 0
 
 
 def _positions(text: str, kind: Any) -> Any:
@@ -128,8 +138,8 @@ def _positions(text: str, kind: Any) -> Any:
 
 
 def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
+    """Results case by case, trial by trial; in the place of one that failed, its error."""
     from .._core.progress import progress
-    from ..simulation.trial import simulate as one_trial
     from ..study.executor import open_executor
 
     jobs = [(task, training, d, seed, name) for task, training, d, name in cases for seed in seeds]
@@ -138,7 +148,7 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
         advance = bars("trials", len(jobs))
         if workers == 1:
             for job in jobs:
-                found.append(one_trial(*job, **options))
+                found.append(_trial(job, options))
                 advance(1)
         else:
             futures = [executor.submit(_trial, job, options) for job in jobs]
@@ -151,7 +161,10 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
 def _trial(job: tuple, options: dict[str, Any]) -> Any:
     from ..simulation.trial import simulate as one_trial
 
-    return one_trial(*job, **options)
+    try:
+        return one_trial(*job, **options)
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        return error
 
 
 def _summary(found: list) -> dict[str, dict[str, float]]:
