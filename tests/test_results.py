@@ -107,6 +107,35 @@ def test_plain_forms(pair):
     assert repr(again.to_dict()) == repr(pair[0].to_dict())
 
 
+def test_fixed_points_share_the_fields():
+    """`theory.erm` on a law that knows its query has them too; a law of one's own does not know xi."""
+    infinite = forecast(TASK, TRAINING, **OPTIONS)
+    found = infinite.result
+    assert isinstance(found, ClassifierResult) and found.model == "attention" and found.steps is None
+    assert found.overlap["w"] == pytest.approx(infinite.overlap["w"])
+    assert found.cosine["w"] == pytest.approx(infinite.cosine["w"])
+    assert found.cosine["q"] == infinite.cosine["q"] and found.sharpness == infinite.sharpness
+    assert 0 < found.errors["cosine_w"] < 0.05 and found.to_row()["cosine_w_se"] == found.errors["cosine_w"]
+    assert len(repr(found)) < 150 and not {"law", "loss", "coarse"} & set(found.to_dict())
+    with pytest.raises(ValueError, match="read-only"):
+        found.coarse[0] = 1.0
+    rng = np.random.default_rng(0)
+    rows = [np.column_stack([shift + rng.standard_normal(64), np.zeros(64), np.ones(64)]) for shift in (1.0, 0.0)]
+    own = theory.erm(theory.law_from_samples(*rows, 0.5), 2.0, 0.1)
+    assert not own.overlap and not own.cosine and math.isnan(own.to_row()["cosine_w"])
+
+
+def test_elementwise_attention_without_sharpness_is_exact():
+    """Weights sigma(0)/L do not depend on the tokens: pooling with a feature of half the size, without sampling error."""
+    law = theory.elementwise_law(TASK, 0.6, 0.0)
+    found = theory.erm(law, 2.0, 0.025)
+    pooled = theory.erm(theory.pooled_law(TASK), 2.0, 0.1)  # ||w|| doubles, the ridge falls to a quarter
+    assert found.standard_error == 0.0
+    assert found.test_error == pytest.approx(pooled.test_error, abs=1e-9)
+    assert found.norm_w == pytest.approx(2 * pooled.norm_w, rel=1e-7)
+    assert found.cosine["w"] == pytest.approx(pooled.cosine["w"], abs=1e-8)
+
+
 def test_steps_have_one_class():
     finite, infinite = two_steps(TASK, TRAINING, 5000, 0), theory.alignment(TASK, TRAINING)
     limit = infinite.to_row()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -221,3 +223,14 @@ def test_very_long_bags(model):
     """Beyond the 21,201 coordinates of a Sobol sequence: a strong signal is found, and the error bar says how exactly."""
     found = simulate(Task(22_000, 2_000, 3.0), Training(eta_q=400.0), 20, 0, model)
     assert found.standard_error < 5e-3 and 0.0 <= found.test_error < 0.2
+
+
+def test_simulating_needs_no_jax():
+    """Importing JAX takes a second, which a process that only simulates with NumPy does not spend."""
+    code = (
+        "import sys; from sparsetoken import Task, Training, simulate\n"
+        "for model in ('attention', 'elementwise', 'pooled', 'vectorized'):\n"
+        "    simulate(Task(), Training(), 30, 0, model)\n"
+        "sys.exit('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

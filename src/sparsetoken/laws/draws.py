@@ -10,12 +10,11 @@ accuracy given their number, with exact conditional mean and covariance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, qmc
@@ -60,6 +59,15 @@ class TokenGroup:
         """Whether some of the tokens are not drawn one by one."""
         return bool(np.isfinite(self.ceiling))
 
+    def leaves(self) -> tuple:
+        """The arrays, in the order of the fields."""
+        return (self.tokens, self.bulk, self.normals)
+
+    def with_leaves(self, leaves: Sequence[Any]) -> TokenGroup:
+        """The same group with other arrays in the place of its `leaves`."""
+        tokens, bulk, normals = leaves
+        return TokenGroup(tokens, bulk, normals, self.ceiling)
+
 
 @dataclass(frozen=True, eq=False)
 class TokenDraws:
@@ -79,7 +87,15 @@ class TokenDraws:
 
     def first(self, count: int) -> TokenDraws:
         """The first `count` draws of every replicate (a low-discrepancy sequence stays balanced when cut short)."""
-        return jax.tree_util.tree_map(lambda array: array[:, :count], self)
+        return self.with_leaves([array[:, :count] for array in self.leaves()])
+
+    def leaves(self) -> tuple:
+        """All arrays, in the order of the fields."""
+        return (*self.signals.leaves(), *self.others.leaves(), self.offset)
+
+    def with_leaves(self, leaves: Sequence[Any]) -> TokenDraws:
+        """The same draws with other arrays in the place of its `leaves`."""
+        return TokenDraws(self.signals.with_leaves(leaves[:3]), self.others.with_leaves(leaves[3:6]), leaves[6])
 
     @property
     def signal(self) -> Any:
@@ -110,16 +126,6 @@ class TokenDraws:
     def has_bulk(self) -> bool:
         """Whether some of the noise tokens are not drawn one by one."""
         return self.others.has_bulk
-
-
-jax.tree_util.register_pytree_node(
-    TokenGroup,
-    lambda g: ((g.tokens, g.bulk, g.normals), g.ceiling),
-    lambda ceiling, leaves: TokenGroup(*leaves, ceiling=ceiling),
-)
-jax.tree_util.register_pytree_node(
-    TokenDraws, lambda d: ((d.signals, d.others, d.offset), None), lambda _, leaves: TokenDraws(*leaves)
-)
 
 
 @dataclass(frozen=True)
@@ -289,14 +295,14 @@ def forget_draws() -> None:
 def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool) -> TokenDraws:
     plans = _plans(length, sparsity, ordered, every_token)
     pieces = [next(_blocks(*plans, points, seed, points)) for seed in _seeds(length, sparsity, points)]
-    draws = jax.tree_util.tree_map(lambda *parts: np.concatenate(parts), *pieces)
-    for array in jax.tree_util.tree_leaves(draws):
+    leaves = [np.concatenate(parts) for parts in zip(*(piece.leaves() for piece in pieces), strict=True)]
+    for array in leaves:
         array.flags.writeable = False
-    return draws
+    return pieces[0].with_leaves(leaves)
 
 
 def _size(draws: TokenDraws) -> int:
-    return sum(array.nbytes for array in jax.tree_util.tree_leaves(draws))
+    return sum(array.nbytes for array in draws.leaves())
 
 
 _cache = ByteCache(CACHE_BYTES, _size)

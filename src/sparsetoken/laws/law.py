@@ -45,7 +45,8 @@ class Law:
     name : str
         What the law is called.
     parameters : dict
-        The query's numbers behind it.
+        The numbers behind it: `cosine`, gamma = cos(qhat, xi) (1 without a query, where qhat is xi), and a query's
+        `sharpness`. A law of one's own has none, since it does not know xi.
     dimension_factor : int
         Features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that alpha is n/d for
         every law.
@@ -198,7 +199,7 @@ def _numbers(task: Task) -> tuple[int, int, float, float]:
 
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return _fixed(pooled_population(*_numbers(task)), "pooled")
+    return _fixed(pooled_population(*_numbers(task)), "pooled", cosine=1.0)
 
 
 def vectorized_law(task: Task) -> Law:
@@ -207,7 +208,7 @@ def vectorized_law(task: Task) -> Law:
         raise ValueError(
             f"the vectorized theory needs uniform positions (its symmetry), got {task.positions.kind!r}; simulate instead"
         )
-    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length)
+    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length, cosine=1.0)
 
 
 def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
@@ -255,10 +256,14 @@ def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sig
     Returns
     -------
     Law
+        Exact (one entry per class) where the weights do not depend on the tokens, k = 0, unless they vanish.
     """
     gamma, k = _check_query(cosine, sharpness)
-    make = partial(_attended, (*_numbers(task), gamma, k, get_activation(activation)))
+    sigma = get_activation(activation)
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
+    if k == 0 and (level := float(sigma(np.zeros(1))[0])) != 0:
+        return _fixed(uniform_attention_population(*_numbers(task), gamma, level), "elementwise", **parameters)
+    make = partial(_attended, (*_numbers(task), gamma, k, sigma))
     return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters)
 
 

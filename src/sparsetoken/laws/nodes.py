@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-
 from .._core.arrays import namespace
 
 
@@ -101,9 +99,6 @@ class Nodes:
     def leaves(self) -> tuple:
         """The arrays, in the order of the fields."""
         return (self.y, self.T, self.S, self.kappa, self.tau, self.weight, self.offset)
-
-
-jax.tree_util.register_pytree_node(Nodes, lambda n: (n.leaves(), None), lambda _, leaves: Nodes(*leaves))
 
 
 def nodes_of(population: Population) -> Nodes:

@@ -27,8 +27,10 @@ def vectorized_population(length: int, sparsity: int, strength, prevalence) -> P
     return gaussian_population(prevalence, strength * sparsity / length**0.5, 0.0 * strength, 1.0, 1.0)
 
 
-def uniform_attention_population(length: int, sparsity: int, strength, prevalence, cosine) -> Population:
-    """Softmax attention whose weights do not depend on the tokens (k = 0, or L = 1): the mean, seen from the query.
+def uniform_attention_population(
+    length: int, sparsity: int, strength, prevalence, cosine, level: float = 1.0
+) -> Population:
+    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, seen from the query.
 
     Parameters
     ----------
@@ -36,6 +38,8 @@ def uniform_attention_population(length: int, sparsity: int, strength, prevalenc
         L and R.
     strength, prevalence, cosine : float
         theta, pi and gamma.
+    level : float
+        L times the weight of every token: 1 in softmax, sigma(0) elementwise.
 
     Returns
     -------
@@ -43,9 +47,9 @@ def uniform_attention_population(length: int, sparsity: int, strength, prevalenc
         One exact entry per class.
     """
     xp = namespace(strength, prevalence, cosine)
-    mean = strength * sparsity / length
+    mean, scale = level * strength * sparsity / length, abs(level) * length**-0.5
     across = xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
-    return gaussian_population(prevalence, cosine * mean, mean * across, length**-0.5, length**-0.5)
+    return gaussian_population(prevalence, cosine * mean, mean * across, scale, scale)
 
 
 def attended_population(

@@ -20,6 +20,7 @@ from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Population
 from ..losses import Loss, get_loss
+from ..results import NOT_PLAIN, ClassifierResult
 from .capacity import require_above_capacity
 from .continuation import WarmStart, solve
 from .equations import TOLERANCE, Solution
@@ -35,59 +36,44 @@ _LONGEST_SHIFT = (
 )
 
 
-@dataclass(frozen=True)
-class ErmResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ErmResult(ClassifierResult):
     """Limits of the trained readout.
 
     Attributes
     ----------
-    test_error, train_loss, train_error : float
-        P(y score <= 0) on fresh bags, E[l(r)], and the share of training bags with the wrong sign.
-    norm_w, bias : float
-        ||w|| and b.
-    m_q, m_u, nu, V : float
-        The fixed point: overlaps of w with qhat and u, norm of the rest, step of the prox.
-    auc, sensitivity, specificity, balanced_error : float
-        Error measures on fresh bags.
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `errors`; `model` is the law's name.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+        See there. `overlap` and `cosine` need a law that knows gamma; standard errors come from the law's sampling.
+    V : float
+        The step of the prox.
     residual : float
         Largest entry of the undamped scaled residual.
     iterations : int
         Evaluations that it took.
-    standard_error : float
-        Of the test error, from the law's sampling.
-    errors : dict
-        Every other field -> its standard error.
-    law, alpha, ridge, loss
-        The problem: alpha = n/d, ridge = lambda.
+    alpha, ridge : float
+        The problem: n/d and lambda.
     points : int
         Draws per replicate and class that the accuracy needed.
+    law, loss
+        The rest of the problem.
     coarse : array (5,), optional
         The fixed point on the first level's draws, where it was solved.
     """
 
-    test_error: float
-    train_loss: float
-    train_error: float
-    norm_w: float
-    bias: float
-    m_q: float
-    m_u: float
-    nu: float
     V: float
-    auc: float
-    sensitivity: float
-    specificity: float
-    balanced_error: float
     residual: float
     iterations: int
-    standard_error: float
-    errors: dict[str, float] = field(repr=False)
-    law: Law = field(repr=False, compare=False)
-    alpha: float = 0.0
-    ridge: float = 0.0
-    loss: Loss | str = field(default="logistic", repr=False)
-    points: int = 0
-    coarse: np.ndarray | None = field(default=None, repr=False, compare=False)
+    alpha: float
+    ridge: float
+    points: int
+    law: Law = field(compare=False, metadata=NOT_PLAIN)
+    loss: Loss | str = field(metadata=NOT_PLAIN)
+    coarse: np.ndarray | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+
+    def _setting(self) -> str:
+        return f"{self.model}, alpha={self.alpha:g}, ridge={self.ridge:g}"
 
     @property
     def fixed_point(self) -> np.ndarray:
@@ -100,12 +86,6 @@ class ErmResult:
         """What a neighbouring problem may start from."""
         x = self.fixed_point
         return WarmStart(x, self.points or None, None if self.coarse is None else x - self.coarse)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data."""
-        skip = {"law", "errors", "loss", "coarse"}
-        plain = {k: v for k, v in self.__dict__.items() if k not in skip}
-        return {**plain, "errors": dict(self.errors)}
 
     def margin_densities(self, margins) -> dict[str, np.ndarray]:
         """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
@@ -133,17 +113,24 @@ def _answer(solution: Solution) -> _Answer:
     return _Answer(x, replicate_loss, x + shift, own_loss, solution.residual, int(solution.iterations))
 
 
-def _fields(loss: Loss, x: np.ndarray, train_loss: np.ndarray, population: Population) -> dict[str, np.ndarray]:
+def _fields(
+    loss: Loss, x: np.ndarray, train_loss: np.ndarray, population: Population, gamma: float | None
+) -> dict[str, np.ndarray]:
     """Every reported quantity for each replicate, at its own x (rows) or at a common one."""
     values = dict(zip(MEASURES, measures(loss, x, population).T))
     m_q, m_u, log_nu, b, log_V = np.moveaxis(np.broadcast_to(x, (population.replicates, 5)), -1, 0)
     nu, V = np.exp(log_nu), np.exp(log_V)
     values |= {"m_q": m_q, "m_u": m_u, "nu": nu, "V": V, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}
+    if gamma is not None:
+        values["overlap_w"] = gamma * m_q + np.sqrt(max(0.0, 1.0 - gamma**2)) * m_u
+        values["cosine_w"] = values["overlap_w"] / values["norm_w"]
     values["train_error"] = np.where(np.isinf(V), 0.0, values["train_error"])  # an interpolator makes none
     return values | {"train_loss": train_loss}
 
 
-def _summarise(loss: Loss, answer: _Answer, population: Population) -> tuple[dict[str, float], dict[str, float]]:
+def _summarise(
+    loss: Loss, answer: _Answer, population: Population, gamma: float | None
+) -> tuple[dict[str, float], dict[str, float]]:
     """Values and standard errors at a solved fixed point.
 
     The scatter of the quantities at the replicates' own fixed points, over the root of the number of replicates, is the
@@ -151,11 +138,11 @@ def _summarise(loss: Loss, answer: _Answer, population: Population) -> tuple[dic
     """
     replicates = population.replicates
     with np.errstate(over="ignore", invalid="ignore"):
-        common = _fields(loss, answer.x, answer.replicate_loss, population)
+        common = _fields(loss, answer.x, answer.replicate_loss, population, gamma)
         values = {name: float(np.mean(v)) for name, v in common.items()}
         if replicates == 1:
             return values, dict.fromkeys(values, 0.0)
-        own = _fields(loss, answer.own_x, answer.own_loss, population)
+        own = _fields(loss, answer.own_x, answer.own_loss, population, gamma)
         errors = {name: float(np.std(v, ddof=1) / np.sqrt(replicates)) for name, v in own.items()}
     # What is infinite in the limit (V of an interpolator) has no error.
     return values, {name: error if np.isfinite(values[name]) else 0.0 for name, error in errors.items()}
@@ -210,7 +197,7 @@ def erm(
     while True:
         answer = solver.at(points)
         spent += answer.iterations
-        values, errors = _summarise(given, answer, law.at(points)[0])
+        values, errors = _summarise(given, answer, law.at(points)[0], law.parameters.get("cosine"))
         shortfall = errors["test_error"] * SAFETY / accuracy
         if not np.isfinite(shortfall):  # a replicate without loss of its own has no error bar: more draws
             shortfall = SECOND_LEVEL
@@ -224,8 +211,17 @@ def erm(
                 f"{SAFETY * errors['test_error']:.1e}"
             )
         points = finer
+    numbers: dict[str, Any] = dict(values)
+    overlap = {"w": numbers.pop("overlap_w")} if "overlap_w" in values else {}
+    cosine = {"w": numbers.pop("cosine_w")} if "cosine_w" in values else {}
+    if "sharpness" in law.parameters:
+        cosine["q"] = law.parameters["cosine"]
     return ErmResult(
-        **values,
+        model=law.name,
+        **numbers,
+        overlap=overlap,
+        cosine=cosine,
+        sharpness=law.parameters.get("sharpness", float("nan")),
         residual=answer.residual,
         iterations=spent,
         standard_error=errors.pop("test_error"),

@@ -1,6 +1,6 @@
 """Exact in law, without the tokens: only what the training can see is drawn.
 
-The tokens are Gaussian, so along directions the training does not single out they can be drawn last, as one vector a
+The tokens are Gaussian, so along directions the training does not single out they can be drawn last, as one vector per
 sample ("bulk"). Nothing here is an approximation: every array has the joint law the full tensor would give it.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...activations import token_weights
+from ...laws.statistics import bag_statistics
 from ...task import Task
 from ...training import Training
 from .positions import draw_places
@@ -34,7 +34,7 @@ def draw_two_steps(
     - w1 needs sum_i c_i zbar_i only, a Gaussian vector g of size ||c||/sqrt(L);
     - the fields <w1, zbar_i> given w1 are Gaussian, with their component along c pinned by g;
     - e_i = P Z_i w1hat is standard Gaussian on the space orthogonal to 1, and independent of the above. Only its
-      component e1 along P v_i and its squared length matter: a normal and a chi-square number a sample;
+      component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
     - the rest of sum_i h_i Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2).
     """
     rng = stream(seed, "steps")
@@ -138,14 +138,10 @@ def token_coordinates(rng: np.random.Generator, task: Task, labels: np.ndarray, 
 def mixture(
     task: Task, t: np.ndarray, positive: np.ndarray | bool, cosine: float, sharpness: float, activation: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(T, S, kappa) of bags whose tokens have coordinates t along qhat, signal tokens first.
-
-    T = sum p_l t_l,  S = theta sqrt(1 - cosine^2) sum of p over signal tokens (0 if y = -1),  kappa = |p|.
-    """
-    p = token_weights(sharpness * t, activation)
-    orthogonal = task.strength * math.sqrt(max(0.0, 1.0 - cosine**2))
-    s = orthogonal * p[..., : task.sparsity].sum(axis=-1) * positive
-    return np.einsum("...l,...l->...", p, t), s, np.sqrt(np.einsum("...l,...l->...", p, p))
+    """(T, S, kappa) of bags whose tokens have coordinates t along qhat, signal tokens first; S = 0 if y = -1."""
+    signal = slice(task.sparsity)
+    along, across, scale = bag_statistics(t, signal, task.strength, cosine, sharpness, activation)
+    return along, across * positive, scale
 
 
 def draw_attended(
