@@ -1,5 +1,6 @@
 """The fingerprint of a kind's code: what changes it, and what does not."""
 
+import inspect
 import shutil
 import sys
 from pathlib import Path
@@ -7,13 +8,17 @@ from pathlib import Path
 import pytest
 
 import sparsetoken
+from sparsetoken import theory
 from sparsetoken.study import fingerprint
+from sparsetoken.study.kinds.simulation import fit_erm
 from sparsetoken.study.registry import get_kind
 from sparsetoken.study.worker import load_source
 
-_LOOSE = {"solvers/erm.py": "forecast"}  # whether the theory may reach the readout's solver is not this test's business
-KINDS = ("alignment", "two_steps", "readout", "forecast", "known_strength")
 ROOT = Path(sparsetoken.__file__).resolve().parent
+# Wherever the readout's solver and the theory's live.
+SOLVER, THEORY = (str(Path(inspect.getsourcefile(f)).resolve().relative_to(ROOT)) for f in (fit_erm, theory.erm))
+_LOOSE = {SOLVER: "forecast"}  # whether the theory may reach the readout's solver is not this test's business
+KINDS = ("alignment", "two_steps", "readout", "forecast", "known_strength")
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +64,8 @@ def test_the_version_of_the_package_counts(before, package, monkeypatch):
     ("file", "old", "new", "touched"),
     [
         # What is no code
-        ("theory/equations.py", '"""', '"""Other words. ', ()),
-        ("solvers/erm.py", "from __future__", "# a comment\nfrom __future__", ()),
+        (THEORY, '"""', '"""Other words. ', ()),
+        (SOLVER, "from __future__", "# a comment\nfrom __future__", ()),
         ("task.py", "places belong to positions", "places are for positions", ()),
         # What none of these kinds calls
         (
@@ -72,7 +77,7 @@ def test_the_version_of_the_package_counts(before, package, monkeypatch):
         ("study/kinds/theory.py", "FORECAST_FIELDS = (", 'FORECAST_FIELDS = ("k", ', ("forecast",)),
         # The solver of the readout, the equations of the theory, the accuracy, and what everything rests on
         (
-            "solvers/erm.py",
+            SOLVER,
             "from __future__ import annotations\n",
             "from __future__ import annotations\nX = 1\n",
             ("readout",),
