@@ -17,6 +17,8 @@ from ..activations import softmax
 from ..training import Training
 from .samplers import TensorData
 
+# Descent ends when PATIENCE iterations together lower F by less than this share of it, or after MAX_ITERATIONS: it is meant
+# as a training of finite length rather than as a way to a minimum of F, which is not convex.
 MAX_ITERATIONS = 400
 RELATIVE_DECREASE = 1e-4
 PATIENCE = 10
@@ -24,7 +26,21 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class JointResult:
-    """query q, readout w, bias b, the bags' outputs and labels, F after every iteration, and why descent ended."""
+    """Where joint descent ended.
+
+    Attributes
+    ----------
+    query, readout, bias : ndarray, ndarray, float
+        q, w and b.
+    outputs, labels : ndarray (n,)
+        The bags' scores and labels.
+    gradient_norm : float
+        Norm of the gradient of F over all blocks.
+    objective : tuple of float
+        F at the start and after every iteration.
+    stopped : str
+        "decrease", "precision" or "iterations".
+    """
 
     query: np.ndarray
     readout: np.ndarray
@@ -68,6 +84,17 @@ def descend(data: Sequence[TensorData], training: Training) -> JointResult:
     Stop: when ten iterations together lower F by less than a part in 10^4 ("decrease"), when no step lowers F
     ("precision"), or after 400 iterations ("iterations"). At the start the query's gradient is zero, and the first
     iteration is the first gradient step of the staged training up to its length.
+
+    Parameters
+    ----------
+    data : sequence of TensorData
+        The data sets, taken as one.
+    training : Training
+        Loss, rates, beta and ridge are used.
+
+    Returns
+    -------
+    JointResult
     """
     bags, loss, beta, ridge = _Bags(data), training.loss_function, training.beta, training.ridge
     y = bags.labels

@@ -92,7 +92,24 @@ class TensorData:
 
 
 def sample_bags(task: Task, count: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`count` bags in full: tokens (count, L, d), labels (-1 or +1) and the signal direction xi."""
+    """Bags in full.
+
+    Parameters
+    ----------
+    task : Task
+        What the bags are.
+    count : int
+        How many.
+    d : int
+        Dimension of a token.
+    seed : int
+        All randomness comes from it.
+
+    Returns
+    -------
+    tuple of ndarray
+        Tokens (count, L, d), labels (-1 or +1) and the signal direction xi (d,).
+    """
     count, d, seed = whole_number("count", count, 1), whole_number("d", d, 1), check_seed(seed)
     data = TensorData(task, count, d, seed, "_test")
     return data.flattened().reshape(count, task.length, d), data.labels, data.signal
