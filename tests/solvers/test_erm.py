@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from sparsetoken.losses import LOSSES, Loss, get_loss
-from sparsetoken.solvers.erm import ERMResult, fit_erm
+from sparsetoken.solvers.erm import ReadoutFit, fit_erm
 
 
 def features(n: int, d: int, seed: int = 0, shift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
@@ -170,8 +170,8 @@ def test_zero_ridge():
     fit = fit_erm(x, y, 0.0)
     r = get_loss("logistic").slope(x @ fit.coef + fit.bias, y) / len(y)
     assert fit.converged and np.abs(x.T @ r).max() < 1e-7
-    separable = fit_erm(x, np.sign(x[:, 0] - 0.3), 0.0, max_iterations=30)
-    assert separable.stopped == "iterations" and not separable.converged
+    separable = fit_erm(x, np.sign(x[:, 0] - 0.3), 0.0)
+    assert separable.stopped == "unbounded" and not separable.converged
 
 
 def test_a_loss_of_ones_own():
@@ -210,7 +210,7 @@ def test_stops_when_told():
         ({"features": np.zeros((0, 3))}, "features must be"),
         ({"features": np.zeros(3)}, "features must be"),
         ({"features": np.full((4, 2), np.nan)}, "features must be finite"),
-        ({"labels": [1, 1, -1]}, "labels must hold one label a sample"),
+        ({"labels": [1, 1, -1]}, "labels must hold one label per sample"),
         ({"labels": [1, 0, 1, 0]}, "labels must be -1 or"),
         ({"ridge": -1.0}, "ridge must be"),
         ({"ridge": np.nan}, "ridge must be"),
@@ -225,7 +225,7 @@ def test_stops_when_told():
 )
 def test_bad_input(change, message):
     good = {"features": np.arange(8.0).reshape(4, 2), "labels": [1, -1, 1, -1], "ridge": 0.1}
-    assert isinstance(fit_erm(**good), ERMResult)
+    assert isinstance(fit_erm(**good), ReadoutFit)
     with pytest.raises(ValueError, match=message):
         fit_erm(**(good | change))
 

@@ -4,62 +4,96 @@
 
 (p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised.
 
-Newton's method with an almost exact line search. The Newton systems are solved by conjugate gradients, at first without
-a preconditioner, later with the Cholesky factor of a recent Hessian: whenever the products spent since the last
-factorisation have cost as much as one, the next system gets a fresh factor. Easy problems thus never pay for a
-factorisation, hard ones (separable, tiny ridge) pay for few. With fewer samples than features the problem is first
-rewritten in n coordinates, an orthogonal change of basis of the samples' span.
+The square loss is solved by one factorisation (`least_squares`), every other loss by Newton's method (`newton_cg`). With
+fewer samples than features a problem that needs a factorisation is first rewritten in n coordinates, an orthogonal change
+of basis of the samples' span.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
-from .._core.threads import single_blas_thread
 from .._core.validation import real_number, whole_number
-from ..losses import Loss, get_loss
-from .newton_system import Cholesky, Features, Problem, Scaling, conjugate_gradients, reduced
+from ..losses import Loss, Square, get_loss
+from .features import Features
+from .least_squares import solve_least_squares
+from .linear_systems import InCoordinates
+from .newton_cg import NewtonCG, Solution
+from .numpy_features import NumpyFeatures
+from .problem import Problem, always_falls, strictly_convex
 
-# Features this large are kept out of single precision, where their squares would overflow.
-LARGEST_SINGLE = 1e15
-# Largest relative residual left in a Newton system.
-FORCING = 0.1
+# Features with a larger mean square are kept out of single precision, where their squares could overflow (at 3e38).
+LARGEST_SINGLE = 1e25
+# Rows looked at to decide whether the features lie far from the origin.
+ROWS_LOOKED_AT = 512
+# Features are centred where their mean is more than this share of their mean square: below it the mean is one direction
+# among others to the solver, above it rounding errors of the mean would drown the rest.
+FAR_FROM_ORIGIN = 0.9
+# Products with the Hessian allowed for the last digits after the way back from n coordinates.
+POLISHING_PRODUCTS = 200
+
+# Why a fit ended, and whether it is a minimum.
+REASONS = {
+    "gradient": (True, "the gradient met the tolerance"),
+    "precision": (True, "the gradient is zero to working precision, rounding errors allow no further decrease"),
+    "iterations": (False, "the limit of Newton iterations came first; raise max_iterations or the ridge"),
+    "stalled": (False, "rounding errors hide every descent direction before the minimum; a larger ridge helps"),
+    "unbounded": (False, "F has no minimiser: it falls without end as the weights grow; use a ridge above 0"),
+    "one_class": (False, "F has no minimiser: all samples have one label, and it falls without end as the bias grows"),
+}
 
 
 @dataclass(frozen=True)
-class ERMResult:
+class ReadoutFit:
     """A minimiser of F and how it was found.
 
-    coef           w
-    bias           b (0 when it is not fitted)
-    value          F(w, b)
-    gradient_norm  ||grad F|| / (ridge ||w||); with ridge = 0, ||grad F|| / (mean of |l'| ||x||). Features far from the
-                   origin are centred first, and the gradient is that of the centred problem
-    iterations     Newton iterations
-    stopped        "gradient": gradient_norm reached the tolerance; "precision": rounding errors allow no further
-                   decrease; "iterations": the iteration limit was hit first
-    products       Hessian-vector products spent
-    factorisations Cholesky factorisations spent
+    Attributes
+    ----------
+    coef : ndarray
+        w.
+    bias : float
+        b (0 when it is not fitted).
+    value : float
+        F(w, b).
+    gradient_norm : float
+        ||grad F|| / (ridge ||w||), or relative to the mean of |l'(0; y)| ||x|| where ridge ||w|| = 0. Features far from
+        the origin are centred first, and the gradient is that of the centred problem.
+    iterations : int
+        Newton iterations.
+    stopped : str
+        Why the fit ended: "gradient" or "precision" at a minimum; "iterations", "stalled", "unbounded" or "one_class"
+        elsewhere. `reason` says it in words.
+    products : int
+        Products with the Hessian spent.
+    factorisations : int
+        Factorisations spent.
     """
 
-    coef: np.ndarray
+    coef: np.ndarray = field(repr=False)
     bias: float
     value: float
     gradient_norm: float
     iterations: int
     stopped: str
-    products: int
-    factorisations: int
+    products: int = field(repr=False)
+    factorisations: int = field(repr=False)
 
     @property
     def converged(self) -> bool:
-        return self.stopped != "iterations"
+        """Whether (w, b) is a minimiser, to the tolerance or to working precision."""
+        return REASONS[self.stopped][0]
+
+    @property
+    def reason(self) -> str:
+        """Why the fit ended, in words."""
+        return REASONS[self.stopped][1]
 
 
 def fit_erm(
@@ -68,52 +102,92 @@ def fit_erm(
     ridge: float,
     loss: str | Loss = "logistic",
     sample_weight: Any = None,
-    start: ERMResult | tuple[Any, float] | None = None,
+    start: ReadoutFit | tuple[Any, float] | None = None,
     tolerance: float = 1e-7,
     fit_bias: bool = True,
     max_iterations: int = 200,
     device: str = "auto",
-) -> ERMResult:
+) -> ReadoutFit:
     """Minimise  F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,  p_i = sample_weight_i / sum, or 1/n.
 
-    features       (n, d) array, double or single precision (single is kept as it is; sums are still made in double)
-    labels         n labels, -1 or +1
-    ridge          lambda >= 0; with 0 a minimiser need not exist (separable data), and `stopped` then says "iterations"
-    start          (w, b) or an earlier result to start from; zero otherwise
-    tolerance      stop once ||grad F|| <= tolerance * ridge ||w||: against an absolute bound separable data with a tiny
-                   ridge would stop far from the minimum
-    device         "auto": large features go to an accelerator if JAX has one, JAX arrays stay where they are; "numpy";
-                   "gpu" or "cpu": JAX there. The result is the same up to the tolerance
+    Parameters
+    ----------
+    features : array of shape (n, d)
+        X, NumPy's or JAX's, in double or single precision (single is kept as it is; sums are still made in double).
+    labels : array of shape (n,)
+        y, -1 or +1.
+    ridge : float
+        lambda >= 0. 0 is the limit of a vanishing ridge for the square loss (the minimiser of least norm). For other
+        losses it is F without the penalty: a minimiser need not exist (the logistic loss on separable data), and then
+        the result has `converged` False and `stopped` "unbounded".
+    loss : str or Loss
+        l(z; y).
+    sample_weight : array of shape (n,), optional
+        Numbers >= 0, not all 0.
+    start : ReadoutFit or (w, b), optional
+        Where to start from; zero otherwise. The square loss needs none.
+    tolerance : float
+        Stop once ||grad F|| <= tolerance * ridge ||w||: against an absolute bound separable data with a tiny ridge would
+        stop far from the minimum.
+    fit_bias : bool
+        Whether b is free; otherwise it is 0.
+    max_iterations : int
+        Newton iterations at most.
+    device : str
+        "auto": large features go to an accelerator if JAX has one, JAX arrays stay where they are; "numpy"; "gpu" or
+        "cpu": JAX there. The result is the same up to the tolerance.
+
+    Returns
+    -------
+    ReadoutFit
+        With `converged` False where no minimum was reached; `reason` then says why.
+
+    Raises
+    ------
+    ValueError
+        Where an argument has the wrong shape or value.
     """
-    x, y, p, largest = _checked(features, labels, sample_weight, device)
+    x, y, p = _checked(features, labels, sample_weight, device)
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
     max_iterations = whole_number("max_iterations", max_iterations, 1)
     loss = get_loss(loss)
-    with single_blas_thread():
-        w, b = _start(start, x.shape[1], bool(fit_bias))
-        x, centre = _centred(x, p) if fit_bias else (x, None)
-        if centre is not None:
-            b += float(centre @ w)
-        single = largest < LARGEST_SINGLE  # centring, done for features far from the origin, makes them no larger
-        problem = Problem(x.in_single() if single else x, y, p, ridge, loss, bool(fit_bias))
-        if start is None and ridge > 0.0 and not _strictly_convex(loss):
+    w, b = _start(start, x.shape[1], bool(fit_bias))
+    x, centre = _centred(x, p) if fit_bias else (x, None)
+    if centre is not None:
+        b += float(centre @ w)
+    problem = Problem(x, y, p, ridge, loss, bool(fit_bias))
+    found = _one_class(problem, tolerance) if fit_bias else None
+    if found is None and isinstance(loss, Square):
+        found = solve_least_squares(problem, tolerance)
+        if found.stopped == "stalled":
+            found = _continued(problem, found, tolerance, max_iterations)
+    if found is None:
+        if x.mean_square < LARGEST_SINGLE:
+            problem = replace(problem, features=x.with_single_precision())
+        if start is None and ridge > 0.0 and not strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
-        found = _newton(problem, w, b, tolerance, max_iterations)
-    return found if centre is None else replace(found, bias=found.bias - float(centre @ found.coef))
+        found = _minimise(problem, w, b, tolerance, max_iterations)
+    return ReadoutFit(
+        coef=found.w,
+        bias=found.b if centre is None else found.b - float(centre @ found.w),
+        value=problem.value(found.z, found.w),
+        gradient_norm=found.gradient_norm,
+        iterations=found.iterations,
+        stopped=found.stopped,
+        products=found.products,
+        factorisations=found.factorisations,
+    )
 
 
-def _checked(
-    features: Any, labels: Any, sample_weight: Any, device: str
-) -> tuple[Features, np.ndarray, np.ndarray, float]:
-    """Features, labels, normalised weights, and the largest |feature|."""
+def _checked(features: Any, labels: Any, sample_weight: Any, device: str) -> tuple[Features, np.ndarray, np.ndarray]:
+    """Features, labels and normalised weights."""
     x = _placed(features, device)
-    largest = x.largest()
-    if not math.isfinite(largest):
-        raise ValueError("features must be finite, got NaN or infinity")
+    if not math.isfinite(x.mean_square):
+        raise ValueError("features must be finite and smaller than 1e150, got NaN, infinity or larger numbers")
     y = np.asarray(labels, dtype=np.float64)
     if y.shape != (x.shape[0],):
-        raise ValueError(f"labels must hold one label a sample ({x.shape[0]}), got shape {y.shape}")
+        raise ValueError(f"labels must hold one label per sample ({x.shape[0]}), got shape {y.shape}")
     if not np.all(np.abs(y) == 1.0):
         raise ValueError("labels must be -1 or +1")
     if sample_weight is None:
@@ -121,13 +195,13 @@ def _checked(
     else:
         p = np.asarray(sample_weight, dtype=np.float64)
         if p.shape != y.shape or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
-            raise ValueError("sample_weight must hold one finite number >= 0 a sample, not all zero")
+            raise ValueError("sample_weight must hold one finite number >= 0 per sample, not all zero")
         p = p / p.sum()
-    return x, y, p, largest
+    return x, y, p
 
 
 def _placed(features: Any, device: str) -> Features:
-    """The features where they are to be worked on, double or single precision as they come."""
+    """The features where they are to be worked on, in double or single precision as they come."""
     placed = is_jax_array(features)
     x: Any = features if placed else np.asarray(features)
     if x.ndim != 2 or 0 in x.shape:
@@ -140,38 +214,58 @@ def _placed(features: Any, device: str) -> Features:
     if placed or where is not None:
         import jax
 
-        from .jax_features import PlacedFeatures
+        from .jax_features import JaxFeatures
 
         with working_on(where or next(iter(x.devices()))):
             x = x if placed else jax.device_put(x, where)
-            return PlacedFeatures(x if x.dtype in (np.float32, np.float64) else x.astype(np.float64), exact=True)
+            return JaxFeatures(x if x.dtype in (np.float32, np.float64) else x.astype(np.float64))
     if not (x.flags.c_contiguous or x.flags.f_contiguous):
         x = np.ascontiguousarray(x)
-    return Features(x, exact=True)
+    return NumpyFeatures(x)
 
 
 def _centred(x: Features, p: np.ndarray) -> tuple[Features, np.ndarray | None]:
     """Features far from the origin, moved to it: the free bias makes this a change of coordinates, and a better one."""
-    mean = x.transposed_times(p)
-    square = float(mean @ mean)
-    if square <= 0.9 * x.shape[1] * x.mean_square():
+    some = x.sample_rows(ROWS_LOOKED_AT)
+    mean = some.mean(axis=0)
+    if float(mean @ mean) <= FAR_FROM_ORIGIN * float(np.mean(np.einsum("ij,ij->i", some, some))):
         return x, None
-    return x.moved(mean), mean
+    mean = x.transposed_times(p)
+    return x.centred(mean), mean
 
 
-def _start(start: ERMResult | tuple[Any, float] | None, d: int, fit_bias: bool) -> tuple[np.ndarray, float]:
+def _start(start: ReadoutFit | tuple[Any, float] | None, d: int, fit_bias: bool) -> tuple[np.ndarray, float]:
     if start is None:
         return np.zeros(d), 0.0
-    w, b = (start.coef, start.bias) if isinstance(start, ERMResult) else start
+    w, b = (start.coef, start.bias) if isinstance(start, ReadoutFit) else start
     w = np.array(w, dtype=np.float64)
     if w.shape != (d,) or not np.all(np.isfinite(w)) or not math.isfinite(b):
         raise ValueError(f"start must be {d} finite weights and a finite bias, got weights of shape {w.shape}")
     return w, float(b) if fit_bias else 0.0
 
 
-def _strictly_convex(loss: Loss) -> bool:
-    z = np.linspace(-20.0, 20.0, 81)
-    return bool(np.all(loss.curvature(z, np.ones(81)) > 0.0) and np.all(loss.curvature(z, -np.ones(81)) > 0.0))
+def _one_class(problem: Problem, tolerance: float) -> Solution | None:
+    """Where all samples with a weight have one label, w = 0 is best and only the bias is left; None elsewhere."""
+    seen = problem.labels[problem.weights > 0.0]
+    label = float(seen[0])
+    if not np.all(seen == label):
+        return None
+
+    def slope(margin: float) -> float:
+        return label * float(problem.loss.slope(np.array([label * margin]), np.array([label]))[0])
+
+    n, d = problem.features.shape
+    margin, at_zero = 1.0, slope(0.0)
+    if not at_zero < 0.0:  # no loss of the usual kind: leave it to Newton's method
+        return None
+    if always_falls(problem.loss):  # a bias at which next to nothing is left to gain
+        while slope(margin) < tolerance * at_zero:
+            margin *= 2.0
+        return Solution(np.zeros(d), label * margin, np.full(n, label * margin), slope(margin) / at_zero, "one_class")
+    while slope(margin) < 0.0:
+        margin *= 2.0
+    margin = margin if slope(margin) == 0.0 else float(brentq(slope, 0.0, margin, xtol=1e-15))
+    return Solution(np.zeros(d), label * margin, np.full(n, label * margin), abs(slope(margin) / at_zero), "gradient")
 
 
 def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) -> tuple[np.ndarray, float]:
@@ -179,117 +273,51 @@ def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) ->
 
     There Newton's method from afar meets a Hessian that says nothing about most samples.
     """
-    ridge = problem.features.mean_square()
+    ridge = problem.features.mean_square
     while ridge > problem.ridge:
-        stage = replace(problem, ridge=ridge)
-        found = _newton(stage, w, b, 0.1, max_iterations)
-        w, b, ridge = found.coef, found.bias, ridge / 10.0
+        found = _minimise(replace(problem, ridge=ridge), w, b, 0.1, max_iterations)
+        w, b, ridge = found.w, found.b, ridge / 10.0
     return w, b
 
 
-def _mean_curvature(loss: Loss, z: np.ndarray, y: np.ndarray, width: float) -> np.ndarray:
-    """l'' averaged over [z - width, z + width]: the curvature a step of that size meets when l'' jumps."""
-    if width > 0.0:
-        return (loss.slope(z + width, y) - loss.slope(z - width, y)) / (2.0 * width)
-    return np.maximum(loss.curvature(z, y), 0.0)
+def _minimise(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int) -> Solution:
+    """Newton's method, with n < d in n coordinates once it needs a factorisation."""
+    features = problem.features
+    n, d = features.shape
+    if n >= d:
+        return NewtonCG(problem, tolerance, max_iterations).solve(w, b)
+    price = n / features.coordinates_price + n / features.cholesky_price
+    first = NewtonCG(problem, tolerance, max_iterations, price, may_factorise=False).solve(w, b)
+    if first.stopped != "factor":
+        return first
+    coordinates = features.coordinates()
+    inside = NewtonCG(replace(problem, features=coordinates.features), tolerance, max_iterations - first.iterations)
+    inside.policy.demand()
+    second = inside.solve(coordinates.forward(first.w), first.b)
+    # What was met in n coordinates may be lost on the way back (features of very different sizes): a few more steps in d.
+    features.be_exact()
+    preconditioner = InCoordinates(coordinates, inside.preconditioner)
+    last = NewtonCG(problem, tolerance, max_iterations, POLISHING_PRODUCTS, False, preconditioner)
+    third = last.solve(coordinates.back(second.w), second.b)
+    stopped = third.stopped
+    if stopped == "factor":
+        stopped = last._stuck()
+    if second.stopped in ("iterations", "unbounded"):
+        stopped = second.stopped
+    return replace(
+        third,
+        stopped=stopped,
+        iterations=first.iterations + second.iterations + third.iterations,
+        products=first.products + second.products + third.products,
+        factorisations=second.factorisations,
+    )
 
 
-def _line_search(problem: Problem, z: np.ndarray, dz: np.ndarray, w: np.ndarray, dw: np.ndarray) -> float:
-    """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
-
-    Newton's method on phi', kept inside a bracket.
-    """
-    loss, p, y, ridge = problem.loss, problem.p, problem.y, problem.ridge
-    linear, quadratic = ridge * float(w @ dw), ridge * float(dw @ dw)
-    pdz = p * dz
-    slope0 = float(pdz @ loss.slope(z, y)) + linear
-    if not slope0 < 0.0:
-        return 0.0
-    low, high, t = 0.0, math.inf, 1.0
-    for _ in range(40):
-        zt = z + t * dz
-        slope = float(pdz @ loss.slope(zt, y)) + linear + t * quadratic
-        if abs(slope) <= 0.1 * abs(slope0):
-            break
-        low, high = (t, high) if slope < 0.0 else (low, t)
-        bend = float((pdz * dz) @ loss.curvature(zt, y)) + quadratic
-        newton = t - slope / bend if bend > 0.0 else math.inf
-        if math.isinf(high):
-            t = min(max(newton, 1.5 * t), 4.0 * t)
-        else:
-            t = newton if low < newton < high else 0.5 * (low + high)
-    return t
-
-
-def _newton(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int) -> ERMResult:
-    original, back = problem, None
-    n, d = problem.features.shape
-    loss, y, p, ridge = problem.loss, problem.y, problem.p, problem.ridge
-    row_norm = math.sqrt(d * problem.features.mean_square())
-    preconditioner: Scaling | Cholesky = Scaling(problem)
-    # Prices in products; with n < d the first factorisation also pays for the change of coordinates.
-    prices = problem.features
-    price = d / prices.cholesky_price if n >= d else n / prices.reduction_price + n / prices.cholesky_price
-    spent, products, factorisations, iteration = 0, 0, 0, 0
-    width, used = 0.0, 0
-    stopped = "iterations"
-    z = problem.features.times(w) + b
-    while True:
-        r = p * loss.slope(z, y)
-        g = problem.gradient(r, w)
-        size = float(np.linalg.norm(g))
-        noise = float(np.abs(r).sum()) * row_norm
-        scale = ridge * float(np.linalg.norm(w)) if ridge > 0.0 else noise
-        small = size <= tolerance * scale
-        rounded = size <= 2 * np.finfo(np.float64).eps * (noise + scale)
-        if small or rounded:
-            stopped = "gradient" if small else "precision"
-        if stopped != "iterations" or iteration == max_iterations:
-            break
-        iteration += 1
-        curvature = p * _mean_curvature(loss, z, y, width)
-        if not curvature.max() > 0.0:
-            width = max(width, 1.0)
-            curvature = p * _mean_curvature(loss, z, y, width)
-        # A factor that is due can wait where the rest of the way, at the last system's cost a system, is shorter than it.
-        systems = math.log(size / (tolerance * scale)) / -math.log(FORCING) if scale > 0.0 else math.inf
-        near_end = spent < 2 * price and 1.5 * used * (systems + 1.0) < price
-        fresh = spent >= price and not near_end
-        if fresh:
-            if n < d and back is None:
-                problem, w, back = reduced(problem, w)
-                g = problem.gradient(r, w)
-                price = n / problem.features.cholesky_price
-            try:
-                preconditioner = Cholesky(problem, curvature)
-            except np.linalg.LinAlgError:
-                problem.features.be_exact()
-                preconditioner = Cholesky(problem, curvature)
-            factorisations += 1
-            spent = 0
-        # Solve no more exactly than the distance to the minimum, or to the tolerance, is worth.
-        forcing = max(min(FORCING, math.sqrt(size / scale)), 0.3 * tolerance * scale / size) if scale > 0 else FORCING
-        limit = 200 if fresh else max(3, math.ceil(max(price - spent, 2 * used if near_end else 0)))
-        v, dz, used = conjugate_gradients(problem, curvature, preconditioner, g, forcing, limit)
-        products, spent = products + used, spent + used
-        if (fresh and used > 15) or iteration > 30:  # single precision does not carry here
-            problem.features.be_exact()
-        t = _line_search(problem, z, dz, w, v[:-1])
-        if t == 0.0 and fresh and problem.features.exact:
-            stopped = "precision"
-            break
-        if t == 0.0:  # rounding spoilt the direction: once more, with a fresh factor
-            problem.features.be_exact()
-            spent = math.ceil(price)
-            continue
-        w, b = w + t * v[:-1], b + t * float(v[-1])
-        z = problem.features.times(w) + b
-        width = t * float(np.abs(dz).max()) if t < 0.5 else (0.3 * width if width > 1e-3 else 0.0)
-    if back is not None:
-        w = back(w)
-    z = original.features.times(w) + b
-    size = float(np.linalg.norm(original.gradient(p * loss.slope(z, y), w)))
-    relative = size / scale if scale > 0.0 else 0.0
-    if stopped == "gradient" and relative > tolerance:  # met in the n coordinates, lost on the way back
-        stopped = "precision"
-    return ERMResult(w, b, original.value(z, w), relative, iteration, stopped, products, factorisations)
+def _continued(problem: Problem, found: Solution, tolerance: float, max_iterations: int) -> Solution:
+    """Newton's method from where another one ended."""
+    more = _minimise(problem, found.w, found.b, tolerance, max_iterations)
+    return replace(
+        more,
+        iterations=more.iterations + found.iterations,
+        factorisations=more.factorisations + found.factorisations,
+    )

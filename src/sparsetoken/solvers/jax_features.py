@@ -1,29 +1,38 @@
 """Features on a JAX device, for the same Newton method that serves features in NumPy's memory.
 
-The matrix stays on the device and everything of size n d or d^2 happens there; vectors of n or d numbers come back to NumPy,
-where the method's decisions are taken. A pass over the matrix takes longer than that by far once it is worth a device at all.
+The matrix stays on the device and everything of size n d or d^2 happens there; vectors of n or d numbers come back to
+NumPy, where the method's decisions are taken. A pass over the matrix takes far longer than that once it is worth a
+device at all.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from .._core.devices import working_on
-from .newton_system import BLOCK_ROWS, Features
+from .features import LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
 
 
-class PlacedFeatures(Features):
-    """`Features` on a device; all products are sums in the precision of the factors' wider type."""
+class JaxFeatures(Features):
+    """X as a JAX array; all products are sums in the precision of the factors' wider type.
+
+    Parameters
+    ----------
+    x : jax.Array of shape (n, d)
+        The features, in double or single precision.
+    exact : bool
+        See `Features`.
+    """
 
     # Matrix products gain more from a device than passes over the matrix do (from an H200's rates, not tuned).
     cholesky_price = 50.0
-    reduction_price = 40.0
+    coordinates_price = 40.0
 
-    def __init__(self, x: Any, exact: bool = False):
+    def __init__(self, x: Any, exact: bool = True):
         (self.device,) = x.devices()
         self.kernels = _kernels()
         self.x, self.shape, self.exact = x, x.shape, exact
@@ -34,57 +43,77 @@ class PlacedFeatures(Features):
         with working_on(self.device):
             return np.asarray(getattr(self.kernels, kernel)(*arguments))
 
+    @cached_property
+    def mean_square(self) -> float:  # type: ignore[override]
+        return float(self._call("mean_square", self.x))
+
+    def be_exact(self) -> None:
+        self.exact, self.quick = True, self.x
+
+    def with_single_precision(self) -> JaxFeatures:
+        return JaxFeatures(self.x, exact=False)
+
     def times(self, v: np.ndarray) -> np.ndarray:
         return self._call("times", self.x, v)
 
     def transposed_times(self, r: np.ndarray) -> np.ndarray:
         return self._call("transposed_times", self.x, r)
 
-    def quick_times(self, v: np.ndarray) -> np.ndarray:
-        return self.times(v) if self.exact else self._call("times", self.quick, v.astype(np.float32))
-
-    def quick_transposed_times(self, r: np.ndarray) -> np.ndarray:
-        return (
-            self.transposed_times(r) if self.exact else self._call("transposed_times", self.quick, r.astype(np.float32))
-        )
-
-    def mean_square(self) -> float:
-        return float(self._call("mean_square", self.x[:BLOCK_ROWS]))
-
-    def largest(self) -> float:
-        with working_on(self.device):
-            return float(max(self.x.max(), -self.x.min()))
-
-    def moved(self, centre: np.ndarray) -> PlacedFeatures:
-        with working_on(self.device):
-            return PlacedFeatures(self.x - centre, exact=True)
-
-    def factor(self, root: np.ndarray, ridge: float, fit_bias: bool) -> Any:
+    def normal_product(self, v: np.ndarray, shift: float, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         dtype = np.float64 if self.exact else np.float32
         with working_on(self.device):
-            found = self.kernels.factor(self.quick.astype(dtype), root.astype(dtype), dtype(ridge), fit_bias)
-            if not np.isfinite(np.asarray(found.diagonal())).all():
-                raise np.linalg.LinAlgError("the Hessian is not positive in this precision")
+            total, dz = self.kernels.normal_product(self.quick, v.astype(dtype), dtype(shift), curvature.astype(dtype))
+            return np.asarray(total), np.asarray(dz)
 
-        def solve(r: np.ndarray) -> np.ndarray:
-            return self._call("solve", found, r.astype(dtype))
+    def hessian_factor(self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0) -> Solve:
+        dtype = np.float64 if self.exact else np.float32
+        with working_on(self.device):
+            x = self.quick.astype(dtype)
+            found = self.kernels.factor(x, curvature.astype(dtype), dtype(ridge), dtype(jitter), fit_bias)
+        self._check_pivots(found, least_pivot)
+        return lambda r: self._call("solve", found, r.astype(dtype)).astype(np.float64)
 
-        return solve
+    def gram_factor(self, root: np.ndarray, ridge: float) -> Solve:
+        with working_on(self.device):
+            found = self.kernels.gram_factor(self.x.astype(np.float64), root, ridge)
+        self._check_pivots(found, LEAST_PIVOT)
+        return lambda r: self._call("solve", found, r)
 
-    def orthogonal(self) -> tuple[PlacedFeatures, Any, Any]:
+    def _check_pivots(self, factor: Any, least_pivot: float) -> None:
+        pivots = self._call("diagonal", factor)  # JAX marks a failed factorisation by NaN
+        if not pivots.min() > least_pivot * pivots.max():
+            raise NotPositiveError("the matrix is singular to working precision")
+
+    def coordinates(self) -> Coordinates:
+        """C is the Cholesky factor of X X^T where that is well conditioned, else it comes from a QR factorisation of X^T."""
         with working_on(self.device):
             x = self.x.astype(np.float64)
-            c, e = self.kernels.gram_factor(x), None
-            diagonal = np.asarray(c.diagonal())
-            if not (np.isfinite(diagonal).all() and diagonal.min() > 1e-5 * diagonal.max()):
+            c = self.kernels.gram_factor(x, np.ones(self.shape[0]), 0.0)
+        try:
+            self._check_pivots(c, LEAST_PIVOT)
+        except NotPositiveError:
+            with working_on(self.device):
                 e, c = self.kernels.orthonormal(x)
-        if e is not None:
-            return (
-                PlacedFeatures(c),
-                lambda w: self._call("transposed_times", e, w),
-                lambda v: self._call("times", e, v),
+                small = JaxFeatures(c, exact=False)
+            return Coordinates(
+                small, lambda w: self._call("transposed_times", e, w), lambda v: self._call("times", e, v)
             )
-        return PlacedFeatures(c), lambda w: self._call("forward", c, x, w), lambda v: self._call("back", c, x, v)
+        return Coordinates(
+            JaxFeatures(c, exact=False),
+            lambda w: self._call("forward", c, x, w),
+            lambda v: self._call("back", c, x, v),
+        )
+
+    def sample_rows(self, count: int) -> np.ndarray:
+        with working_on(self.device):
+            return np.asarray(self.x[:: max(1, self.shape[0] // count)], dtype=np.float64)
+
+    def centred(self, centre: np.ndarray) -> JaxFeatures:
+        with working_on(self.device):
+            return JaxFeatures(self.x - centre)
+
+    def on_host(self) -> np.ndarray:
+        return np.asarray(self.x, dtype=np.float64)
 
 
 @lru_cache(maxsize=1)
@@ -94,12 +123,22 @@ def _kernels() -> SimpleNamespace:
     import jax.numpy as jnp
     from jax.scipy.linalg import cho_solve, solve_triangular
 
-    def hessian_factor(x, root, ridge, fit_bias):
+    def hessian_factor(x, curvature, ridge, jitter, fit_bias):
+        d, root = x.shape[1], jnp.sqrt(curvature)
         b = jnp.append(x * root[:, None], (root if fit_bias else 0.0 * root)[:, None], axis=1)
         h = b.T @ b
+        mean = jnp.trace(h[:d, :d]) / d + ridge
+        mean = jnp.where(mean > 0.0, mean, 1.0)
         last = jnp.finfo(x.dtype).eps * h[-1, -1] if fit_bias else jnp.ones((), x.dtype)
-        diagonal = jnp.append(jnp.full(x.shape[1], ridge, x.dtype), last)
+        diagonal = jnp.append(jnp.full(d, ridge + jitter * mean, x.dtype), last)
         return jnp.linalg.cholesky(h + jnp.diag(diagonal))
+
+    def gram_factor(x, root, ridge):
+        return jnp.linalg.cholesky((x @ x.T) * root[:, None] * root + ridge * jnp.eye(len(x)))
+
+    def normal_product(x, v, shift, curvature):
+        dz = x @ v + shift
+        return (curvature * dz) @ x, dz
 
     def orthonormal(x):
         e, upper = jnp.linalg.qr(x.T)
@@ -107,11 +146,13 @@ def _kernels() -> SimpleNamespace:
 
     return SimpleNamespace(
         mean_square=jax.jit(lambda x: jnp.mean(jnp.square(x.astype(jnp.float64)))),
+        diagonal=jax.jit(jnp.diagonal),
         times=jax.jit(lambda x, v: x @ v),
         transposed_times=jax.jit(lambda x, r: r @ x),
-        factor=jax.jit(hessian_factor, static_argnums=3),
+        normal_product=jax.jit(normal_product),
+        factor=jax.jit(hessian_factor, static_argnums=4),
         solve=jax.jit(lambda factor, r: cho_solve((factor, True), r)),
-        gram_factor=jax.jit(lambda x: jnp.linalg.cholesky(x @ x.T)),
+        gram_factor=jax.jit(gram_factor),
         orthonormal=jax.jit(orthonormal),
         forward=jax.jit(lambda c, x, w: solve_triangular(c, x @ w, lower=True)),
         back=jax.jit(lambda c, x, v: solve_triangular(c, v, lower=True, trans="T") @ x),

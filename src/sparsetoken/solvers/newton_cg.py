@@ -1,0 +1,297 @@
+"""Newton's method for the readout's problem, with inexact directions and an almost exact line search.
+
+    F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    sum_i p_i = 1,    b not penalised
+
+Four separate parts: the inner solve (a Newton system by conjugate gradients), the line search, the check of convergence,
+and the policy that says when a factorisation of the Hessian pays (`FactorPolicy`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .features import NotPositiveError
+from .linear_systems import Cholesky, Preconditioner, Scaling, conjugate_gradients
+from .problem import Problem, always_falls
+
+# Largest relative residual left in a Newton system.
+FORCING = 0.1
+# The line search ends once the slope along the direction has fallen to this share.
+LINE_SEARCH_SLOPE = 0.1
+# Products per system with a fresh factor: in exact arithmetic and with an exact factor one would do.
+FRESH_LIMIT = 200
+# A fresh single-precision factor that still takes this many products, or this many Newton iterations, says that single
+# precision does not carry; from there on everything is in double precision.
+SINGLE_PRODUCTS, SINGLE_ITERATIONS = 15, 30
+# A step kept this short by the line search met kinks of the loss: the next Hessian averages l'' over the step's width.
+SHORT_STEP = 0.5
+# The width shrinks by this factor with every full step, and is dropped below the second number, where it no longer
+# changes which samples count.
+WIDTH_DECAY, LEAST_WIDTH = 0.3, 1e-3
+# Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1
+# (the logistic loss falls like e^-z); near a true minimum it moves them by the square root of the tolerance or less.
+LARGEST_LAST_MOVE = 1e-2
+# So many steps with a small gradient that still move outputs as much: Newton's method would long have converged.
+DRIFTS = 10
+# The gradient's rounding error is estimated to first order; a method that cannot descend within this factor of it is at the
+# minimum to working precision, further away it is stuck.
+ROUNDING_FACTOR = 1e3
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the method ended.
+
+    Attributes
+    ----------
+    w, b, z : ndarray, float, ndarray
+        The point and its outputs z = X w + b.
+    gradient_norm : float
+        ||grad F|| / (ridge ||w||); where that is 0, relative to the mean of |l'(0)| ||x||.
+    stopped : str
+        Why the method ended, see `erm.REASONS`; "factor" where the policy asked for a factorisation that was not allowed.
+    iterations, products, factorisations : int
+        Work done.
+    preconditioner : Preconditioner
+        The last one in use.
+    """
+
+    w: np.ndarray
+    b: float
+    z: np.ndarray
+    gradient_norm: float
+    stopped: str
+    iterations: int = 0
+    products: int = 0
+    factorisations: int = 0
+    preconditioner: Preconditioner | None = None
+
+
+class FactorPolicy:
+    """When to factorise the Hessian: whenever the products spent since the last time have cost as much as it would.
+
+    Easy problems thus never pay for a factorisation, hard ones (separable, tiny ridge) pay for few; the total is at most
+    twice that of the better of the two in hindsight.
+
+    Parameters
+    ----------
+    price : float
+        Cost of a factorisation, in products with the Hessian.
+    """
+
+    def __init__(self, price: float):
+        self.price = price
+        self.spent = 0
+        self.last = 0  # products of the last system
+
+    def due(self, systems_left: float) -> bool:
+        """Whether the next system is to get a fresh factor."""
+        return self.spent >= self.price and not self._near_end(systems_left)
+
+    def _near_end(self, systems_left: float) -> bool:
+        """A factor that is due can wait where the rest of the way, at the last system's cost, is shorter than it."""
+        return self.spent < 2 * self.price and 1.5 * self.last * (systems_left + 1.0) < self.price
+
+    def limit(self, systems_left: float) -> int:
+        """Products the next system may take without a fresh factor."""
+        room = self.price - self.spent
+        return max(3, math.ceil(max(room, 2 * self.last if self._near_end(systems_left) else 0)))
+
+    def note(self, products: int) -> None:
+        self.spent, self.last = self.spent + products, products
+
+    def factorised(self) -> None:
+        self.spent = 0
+
+    def demand(self) -> None:
+        """Ask for a factor now: the last direction was spoilt by rounding."""
+        self.spent = math.ceil(2 * self.price) + 1
+
+
+class NewtonCG:
+    """Minimise F from a given point.
+
+    Parameters
+    ----------
+    problem : Problem
+        F.
+    tolerance : float
+        Stop once ||grad F|| <= tolerance * ridge ||w||.
+    max_iterations : int
+        Newton iterations at most.
+    price : float
+        Cost of a factorisation in products, for the policy.
+    may_factorise : bool
+        False: end with "factor" where the policy asks for a factorisation.
+    preconditioner : Preconditioner, optional
+        The first one; by default only the bias is scaled.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        tolerance: float,
+        max_iterations: int,
+        price: float | None = None,
+        may_factorise: bool = True,
+        preconditioner: Preconditioner | None = None,
+    ):
+        self.problem, self.tolerance, self.max_iterations = problem, tolerance, max_iterations
+        features = problem.features
+        self.policy = FactorPolicy(features.shape[1] / features.cholesky_price if price is None else price)
+        self.may_factorise = may_factorise
+        self.preconditioner: Preconditioner = preconditioner or Scaling(problem)
+        self.endless = problem.ridge == 0.0 and always_falls(problem.loss)
+        self.iterations = self.products = self.factorisations = 0
+        self.width = 0.0  # the loss's curvature is averaged over outputs this far to either side
+        self.last_move, self.drifts = math.inf, 0
+        self.fresh = False  # whether the last system had a factor of its own Hessian, in double precision
+
+    def solve(self, w: np.ndarray, b: float) -> Solution:
+        """Run from (w, b) until the check of convergence or the policy says stop."""
+        self.w, self.b = w, b
+        self.z = self.problem.outputs(w, b)
+        stopped = None
+        while True:
+            self._evaluate()
+            stopped = stopped or self.check_convergence()
+            if stopped is None and self.iterations == self.max_iterations:
+                stopped = "iterations"
+            if stopped is not None:
+                break
+            self.iterations += 1
+            curvature = self._curvature()
+            systems_left = self._systems_left()
+            if self.policy.due(systems_left) and not self.may_factorise:
+                stopped = "factor"
+                break
+            try:
+                v, dz = self.inner_solve(curvature, systems_left)
+            except NotPositiveError:
+                stopped = self._stuck()
+                break
+            t = self.line_search(v, dz)
+            if t > 0.0:
+                self._move(t, v, dz)
+            elif self.fresh:
+                stopped = self._stuck()
+                break
+            else:  # rounding spoilt the direction: once more, in double precision and with a fresh factor
+                self.problem.features.be_exact()
+                if not self.may_factorise:
+                    stopped = "factor"
+                    break
+                self.policy.demand()
+        return Solution(
+            self.w,
+            self.b,
+            self.z,
+            self.problem.relative(self.size, self.w),
+            stopped,
+            self.iterations,
+            self.products,
+            self.factorisations,
+            self.preconditioner,
+        )
+
+    def _evaluate(self) -> None:
+        """Gradient and its scale at the present point."""
+        self.r = self.problem.pulls(self.z)
+        self.g = self.problem.gradient(self.r, self.w)
+        self.size = float(np.linalg.norm(self.g))
+        self.scale = self.problem.gradient_scale(self.w)
+
+    def check_convergence(self) -> str | None:
+        """The reason to stop here, or None."""
+        if self.endless and self.problem.separates(self.z):
+            return "unbounded"
+        if self.size <= self.tolerance * self.scale:
+            if not self.endless or self.last_move <= LARGEST_LAST_MOVE:
+                return "gradient"
+            self.drifts += 1
+            return "unbounded" if self.drifts > DRIFTS else None
+        # Rounding is estimated only where it may matter: the estimate costs a pass over the samples.
+        if self.size <= 1e-9 * (self.scale + self.problem.initial_pull) and self.size <= 2.0 * self.problem.rounding(self.r, self.z):
+            return "precision"
+        return None
+
+    def _stuck(self) -> str:
+        if self.endless and self.last_move > LARGEST_LAST_MOVE:
+            return "stalled"
+        near = self.size <= ROUNDING_FACTOR * self.problem.rounding(self.r, self.z)
+        return "precision" if near else "stalled"
+
+    def _curvature(self) -> np.ndarray:
+        curvature = self.problem.curvatures(self.z, self.width)
+        if not curvature.max() > 0.0:  # every sample on a flat or straight part of the loss
+            self.width = max(self.width, 1.0)
+            curvature = self.problem.curvatures(self.z, self.width)
+        return curvature
+
+    def _systems_left(self) -> float:
+        """Newton systems until the tolerance is met, if each leaves the largest residual allowed."""
+        goal = self.tolerance * self.scale
+        return max(0.0, math.log(self.size / goal) / -math.log(FORCING)) if goal > 0.0 and self.size > 0.0 else math.inf
+
+    def inner_solve(self, curvature: np.ndarray, systems_left: float) -> tuple[np.ndarray, np.ndarray]:
+        """A Newton direction v and X v.
+
+        The system is solved no more exactly than the distance to the minimum (a residual of sqrt(relative gradient)
+        keeps convergence faster than linear) or the tolerance is worth.
+        """
+        due = self.policy.due(systems_left)
+        if due:
+            self.preconditioner = Cholesky(self.problem, curvature)
+            self.factorisations += 1
+            self.policy.factorised()
+        forcing = FORCING
+        if self.scale > 0.0:
+            enough = 0.3 * self.tolerance * self.scale / self.size
+            forcing = max(min(FORCING, math.sqrt(self.size / self.scale)), enough)
+        limit = FRESH_LIMIT if due else self.policy.limit(systems_left)
+        v, dz, used = conjugate_gradients(self.problem, curvature, self.preconditioner, self.g, forcing, limit)
+        self.products += used
+        self.policy.note(used)
+        self.fresh = due and self.problem.features.exact
+        if (due and used > SINGLE_PRODUCTS) or self.iterations > SINGLE_ITERATIONS:
+            self.problem.features.be_exact()
+        return v, dz
+
+    def line_search(self, v: np.ndarray, dz: np.ndarray) -> float:
+        """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
+
+        Newton's method on phi', kept inside a bracket. It costs vectors of n numbers, no pass over the features, and an
+        almost exact minimum along each direction saves whole systems.
+        """
+        problem, z, y = self.problem, self.z, self.problem.labels
+        linear, quadratic = problem.ridge * float(self.w @ v[:-1]), problem.ridge * float(v[:-1] @ v[:-1])
+        slope0 = float(self.r @ dz) + linear
+        if not slope0 < 0.0:
+            return 0.0
+        pdz = problem.weights * dz
+        low, high, t = 0.0, math.inf, 1.0
+        for _ in range(40):  # bisection alone would take the bracket to 1e-12 of its width
+            zt = z + t * dz
+            slope = float(pdz @ problem.loss.slope(zt, y)) + linear + t * quadratic
+            if abs(slope) <= LINE_SEARCH_SLOPE * abs(slope0):
+                break
+            low, high = (t, high) if slope < 0.0 else (low, t)
+            bend = float((pdz * dz) @ problem.loss.curvature(zt, y)) + quadratic
+            newton = t - slope / bend if bend > 0.0 else math.inf
+            if math.isinf(high):
+                t = min(max(newton, 1.5 * t), 4.0 * t)
+            else:
+                t = newton if low < newton < high else 0.5 * (low + high)
+        return t
+
+    def _move(self, t: float, v: np.ndarray, dz: np.ndarray) -> None:
+        self.last_move = t * float(np.abs(dz).max())
+        self.w, self.b = self.w + t * v[:-1], self.b + t * float(v[-1])
+        self.z = self.problem.outputs(self.w, self.b)
+        if t < SHORT_STEP:
+            self.width = self.last_move
+        else:
+            self.width = WIDTH_DECAY * self.width if self.width > LEAST_WIDTH else 0.0

@@ -1,0 +1,125 @@
+"""The convex problem of the readout, and the state of a point in it.
+
+    F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    p_i = sample_weight_i / sum of sample weights
+
+(p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised. Vectors of gradient and direction have d + 1
+entries, the bias last.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..losses import Loss
+from .features import Features
+
+# A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
+FAR_MARGIN = 300.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """F and its derivatives.
+
+    Attributes
+    ----------
+    features : Features
+        X, (n, d).
+    labels : ndarray
+        y, n times -1 or +1.
+    weights : ndarray
+        p, n numbers >= 0 that sum to 1.
+    ridge : float
+        lambda >= 0.
+    loss : Loss
+        l(z; y).
+    fit_bias : bool
+        Whether b is free; it stays 0 otherwise.
+    """
+
+    features: Features
+    labels: np.ndarray
+    weights: np.ndarray
+    ridge: float
+    loss: Loss
+    fit_bias: bool
+
+    def outputs(self, w: np.ndarray, b: float) -> np.ndarray:
+        """z = X w + b."""
+        if not w.any():
+            return np.full(self.features.shape[0], b)
+        return self.features.times(w) + b
+
+    def value(self, z: np.ndarray, w: np.ndarray) -> float:
+        """F at outputs z = X w + b."""
+        return float(self.weights @ self.loss.value(z, self.labels)) + 0.5 * self.ridge * float(w @ w)
+
+    def pulls(self, z: np.ndarray) -> np.ndarray:
+        """r_i = p_i l'(z_i; y_i)."""
+        return self.weights * self.loss.slope(z, self.labels)
+
+    def gradient(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """(dF/dw, dF/db) from the pulls r; the last entry is 0 when the bias is not fitted."""
+        g = np.empty(len(w) + 1)
+        g[:-1] = self.features.transposed_times(r) + self.ridge * w
+        g[-1] = r.sum() if self.fit_bias else 0.0
+        return g
+
+    def curvatures(self, z: np.ndarray, width: float = 0.0) -> np.ndarray:
+        """D_i = p_i l'', or l'' averaged over [z - width, z + width]: what a step of that size meets where l'' jumps."""
+        y, loss = self.labels, self.loss
+        if width > 0.0:
+            return self.weights * ((loss.slope(z + width, y) - loss.slope(z - width, y)) / (2.0 * width))
+        return self.weights * np.maximum(loss.curvature(z, y), 0.0)
+
+    def hessian_times(self, curvature: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(H v, X v) for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0); X v is the change of z along v."""
+        total, dz = self.features.normal_product(v[:-1], float(v[-1]), curvature)
+        out = np.empty_like(v)
+        out[:-1] = total + self.ridge * v[:-1]
+        out[-1] = np.dot(curvature, dz) if self.fit_bias else v[-1]
+        return out, dz
+
+    @cached_property
+    def initial_pull(self) -> float:
+        """Mean of |l'(0; y_i)| ||(x_i, 1)||: the size of one sample's share in the gradient at w = 0, b = 0."""
+        slopes = self.loss.slope(np.zeros(len(self.labels)), self.labels)
+        return float(self.weights @ np.abs(slopes)) * self._row_norm
+
+    @property
+    def _row_norm(self) -> float:
+        """Root mean square of ||(x_i, 1)||, or of ||x_i|| without a bias."""
+        return math.hypot(self.features.row_norm, 1.0 if self.fit_bias else 0.0)
+
+    def gradient_scale(self, w: np.ndarray) -> float:
+        """What the tolerance is relative to: ridge ||w||, or the initial pull where there is no ridge."""
+        return self.ridge * float(np.linalg.norm(w)) if self.ridge > 0.0 else self.initial_pull
+
+    def relative(self, gradient_size: float, w: np.ndarray) -> float:
+        """||grad F|| over its scale, or over the initial pull at w = 0."""
+        scale = self.gradient_scale(w) or self.initial_pull
+        return gradient_size / scale if scale > 0.0 else 0.0
+
+    def rounding(self, r: np.ndarray, z: np.ndarray) -> float:
+        """What rounding leaves uncertain in ||grad F||: relative errors of the outputs z and of the sums over samples."""
+        spread = float(np.abs(r).sum()) + float(self.curvatures(z).sum()) * float(np.abs(z).max())
+        return float(np.finfo(np.float64).eps) * self._row_norm * spread
+
+    def separates(self, z: np.ndarray) -> bool:
+        """Whether every sample with a weight is on its label's side."""
+        return bool(np.all((z * self.labels > 0.0) | (self.weights == 0.0)))
+
+
+def always_falls(loss: Loss) -> bool:
+    """Whether l falls as the margin grows without end, as the logistic loss does: separable data then have no minimiser."""
+    return float(loss.slope(np.array([FAR_MARGIN]), np.ones(1))[0]) < 0.0
+
+
+def strictly_convex(loss: Loss) -> bool:
+    """Whether l'' > 0 at all of 81 points of [-20, 20], for both labels: no flat or straight parts."""
+    z, one = np.linspace(-20.0, 20.0, 81), np.ones(81)
+    return bool(np.all(loss.curvature(z, one) > 0.0) and np.all(loss.curvature(z, -one) > 0.0))
