@@ -1,12 +1,30 @@
-"""One BLAS thread for the duration of a block of work.
+"""One BLAS thread for the duration of a block of work, in worker processes and under the command line.
 
-Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread a process.
+Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread per process. The library's own
+functions leave BLAS as the caller has set it: the limit belongs to the whole process, which is the caller's.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
+
+# Whoever sets one of these has chosen a number of threads, and keeps it.
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "OMP_NUM_THREADS",
+)
+
+_lock = threading.Lock()
+_holders = 0
+_limiter: Any = None
 
 
 @lru_cache(maxsize=1)
@@ -17,6 +35,27 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def single_blas_thread() -> Any:
-    """A context manager: every BLAS loaded so far runs on one thread inside it, and as before afterwards."""
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def single_blas_thread() -> Iterator[None]:
+    """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
+
+    Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
+    what was there before. Nothing happens where the environment already says how many threads to use.
+    """
+    global _holders, _limiter
+    if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
+        yield
+        return
+    with _lock:
+        if _holders == 0:
+            _limiter = _controller().limit(limits=1, user_api="blas")
+            _limiter.__enter__()
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limiter.__exit__(None, None, None)
+                _limiter = None

@@ -18,6 +18,9 @@ Solve = Callable[[np.ndarray], np.ndarray]
 # A Gram matrix whose Cholesky pivots fall below this share of the largest one is too nearly singular: with pivots p, the
 # condition number is about p^-2, and at 1e-5 a solution still has five digits for refinement to start from.
 LEAST_PIVOT = 1e-5
+# A column that differs from its mean by no more than this share of it is constant: what is left are rounding errors of the
+# mean, a sum of n products.
+CONSTANT = 64 * float(np.finfo(np.float64).eps)
 
 
 class NotPositiveError(ArithmeticError):
@@ -109,7 +112,7 @@ class Features(ABC):
 
     @abstractmethod
     def centred(self, centre: np.ndarray) -> Features:
-        """X less the same vector in every row, in double precision."""
+        """X less its mean, in double precision; columns that are constant to rounding become 0."""
 
     @abstractmethod
     def with_single_precision(self) -> Features:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._core.devices import working_on
-from .features import LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
+from .features import CONSTANT, LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
 
 
 class JaxFeatures(Features):
@@ -110,7 +110,7 @@ class JaxFeatures(Features):
 
     def centred(self, centre: np.ndarray) -> JaxFeatures:
         with working_on(self.device):
-            return JaxFeatures(self.x - centre)
+            return JaxFeatures(self.kernels.centred(self.x, centre))
 
     def on_host(self) -> np.ndarray:
         return np.asarray(self.x, dtype=np.float64)
@@ -136,6 +136,10 @@ def _kernels() -> SimpleNamespace:
     def gram_factor(x, root, ridge):
         return jnp.linalg.cholesky((x @ x.T) * root[:, None] * root + ridge * jnp.eye(len(x)))
 
+    def centred(x, centre):
+        x = x - centre
+        return jnp.where(jnp.abs(x).max(axis=0) <= CONSTANT * jnp.abs(centre), 0.0, x)
+
     def normal_product(x, v, shift, curvature):
         dz = x @ v + shift
         return (curvature * dz) @ x, dz
@@ -149,6 +153,7 @@ def _kernels() -> SimpleNamespace:
         diagonal=jax.jit(jnp.diagonal),
         times=jax.jit(lambda x, v: x @ v),
         transposed_times=jax.jit(lambda x, r: r @ x),
+        centred=jax.jit(centred),
         normal_product=jax.jit(normal_product),
         factor=jax.jit(hessian_factor, static_argnums=4),
         solve=jax.jit(lambda factor, r: cho_solve((factor, True), r)),

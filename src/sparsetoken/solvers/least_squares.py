@@ -106,8 +106,8 @@ def _refine_dual(point: _Point) -> None:
         move = 0.0
         if problem.fit_bias:
             move = float(root @ (a + step)) / float(root @ of_root)
-            step -= move * of_root
-        a += step
+            step = step - move * of_root
+        a = a + step
         point.move_to(problem.features.transposed_times(root * a), point.b + move)
 
 

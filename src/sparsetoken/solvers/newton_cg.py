@@ -15,7 +15,7 @@ import numpy as np
 
 from .features import NotPositiveError
 from .linear_systems import Cholesky, Preconditioner, Scaling, conjugate_gradients
-from .problem import Problem, always_falls
+from .problem import Problem, always_falls, strictly_convex
 
 # Largest relative residual left in a Newton system.
 FORCING = 0.1
@@ -26,11 +26,11 @@ FRESH_LIMIT = 200
 # A fresh single-precision factor that still takes this many products, or this many Newton iterations, says that single
 # precision does not carry; from there on everything is in double precision.
 SINGLE_PRODUCTS, SINGLE_ITERATIONS = 15, 30
-# A step kept this short by the line search met kinks of the loss: the next Hessian averages l'' over the step's width.
-SHORT_STEP = 0.5
-# The width shrinks by this factor with every full step, and is dropped below the second number, where it no longer
-# changes which samples count.
-WIDTH_DECAY, LEAST_WIDTH = 0.3, 1e-3
+# Where the loss has kinks, the Hessian averages l'' over outputs  WIDTH sqrt(t) rms(dz)  to either side, dz and t being the
+# last direction and step: samples about to cross a kink count. Seven rules were tried on 24 problems with the smoothed
+# hinge: this one takes 641 ms where none at all takes 4700 and the largest move instead of the root mean square 1016
+# (2000 x 1000, nearly separable, ridge 1e-4), and no rule is ahead of it by more than a quarter anywhere.
+WIDTH = 0.3
 # Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1
 # (the logistic loss falls like e^-z); near a true minimum it moves them by the square root of the tolerance or less.
 LARGEST_LAST_MOVE = 1e-2
@@ -38,7 +38,7 @@ LARGEST_LAST_MOVE = 1e-2
 DRIFTS = 10
 # The gradient's rounding error is estimated to first order; a method that cannot descend within this factor of it is at the
 # minimum to working precision, further away it is stuck.
-ROUNDING_FACTOR = 1e3
+ROUNDING_FACTOR = 50.0
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,7 @@ class NewtonCG:
         self.may_factorise = may_factorise
         self.preconditioner: Preconditioner = preconditioner or Scaling(problem)
         self.endless = problem.ridge == 0.0 and always_falls(problem.loss)
+        self.kinked = not strictly_convex(problem.loss)
         self.iterations = self.products = self.factorisations = 0
         self.width = 0.0  # the loss's curvature is averaged over outputs this far to either side
         self.last_move, self.drifts = math.inf, 0
@@ -291,7 +292,5 @@ class NewtonCG:
         self.last_move = t * float(np.abs(dz).max())
         self.w, self.b = self.w + t * v[:-1], self.b + t * float(v[-1])
         self.z = self.problem.outputs(self.w, self.b)
-        if t < SHORT_STEP:
-            self.width = self.last_move
-        else:
-            self.width = WIDTH_DECAY * self.width if self.width > LEAST_WIDTH else 0.0
+        if self.kinked:
+            self.width = WIDTH * math.sqrt(t * float(dz @ dz) / len(dz))

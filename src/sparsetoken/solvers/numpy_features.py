@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from .features import LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
+from .features import CONSTANT, LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
 
 # Rows converted to double precision at a time when the features come in single precision.
 BLOCK_ROWS = 512
@@ -163,7 +163,9 @@ class NumpyFeatures(Features):
         return self.x[:: max(1, self.shape[0] // count)].astype(np.float64)
 
     def centred(self, centre: np.ndarray) -> NumpyFeatures:
-        return NumpyFeatures(self.x - centre)
+        x = self.x - centre
+        x[:, np.abs(x).max(axis=0) <= CONSTANT * np.abs(centre)] = 0.0
+        return NumpyFeatures(x)
 
     def on_host(self) -> np.ndarray:
         return self.x.astype(np.float64, copy=False)
