@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -237,3 +238,91 @@ def test_leaves_thread_settings_and_inputs_alone():
     fit_erm(x, y, 1e-3)
     assert np.array_equal(x, before[0])
     assert [pool["num_threads"] for pool in threadpool_info()] == before[1]
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("alpha", [0.5, 1, 2, 4])
+def test_no_ridge_gives_a_clear_answer(loss, alpha):
+    """Every pair of loss and sample size: a minimum with a vanishing gradient, or the news that there is none."""
+    d = 60
+    x, y = features(int(alpha * d), d, seed=1)
+    fit = fit_erm(x, y, 0.0, loss)
+    z = x @ fit.coef + fit.bias
+    r = get_loss(loss).slope(z, y) / len(y)
+    if loss == "logistic" and np.all(y * z > 0):
+        assert fit.stopped == "unbounded" and not fit.converged and "no minimiser" in fit.reason
+    else:
+        assert fit.converged
+        assert np.linalg.norm(np.append(x.T @ r, r.sum())) < 1e-6 * np.sqrt(d)
+        assert np.linalg.norm(fit.coef) < 1e3
+    if loss == "logistic":
+        assert fit.converged == (alpha == 4)
+
+
+def test_quasi_separable_data_have_no_minimiser():
+    """Samples of both classes on the boundary, all others beyond it: the gradient vanishes only at infinity."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 2))
+    y = np.sign(x[:, 0])
+    x[:20, 0] = 0.0
+    x[:20, 1] = 0.0
+    fit = fit_erm(x, y, 0.0)
+    assert not fit.converged
+    assert fit_erm(x, y, 1e-3).converged
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-2])
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_one_class(loss, ridge, label):
+    x, _ = features(50, 10)
+    weight = np.ones(50)
+    weight[0] = 0.0
+    y = np.full(50, label)
+    y[0] = -label  # without weight it does not count
+    fit = fit_erm(x, y, ridge, loss, weight)
+    assert not fit.coef.any() and fit.iterations == 0 and np.sign(fit.bias) == label
+    if loss == "logistic":
+        assert fit.stopped == "one_class" and not fit.converged and fit.value < 1e-7
+    else:
+        assert fit.converged and fit.value == 0.0
+    without_bias = fit_erm(x, y, 1e-2, loss, weight, fit_bias=False)
+    assert without_bias.converged and without_bias.coef.any()
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-2])
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("kind", ["mirrored", "zero", "constant"])
+def test_an_optimum_at_zero_is_found_at_once(loss, ridge, kind):
+    x, _ = features(50, 10)
+    x = {"mirrored": x, "zero": 0 * x, "constant": 0 * x + 0.1}[kind]
+    fit = fit_erm(np.vstack([x, x]), np.repeat([1.0, -1.0], 50), ridge, loss)
+    assert fit.converged and fit.iterations <= 2
+    assert np.linalg.norm(fit.coef) < 1e-12 and abs(fit.bias) < 1e-12
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("shape", [(300, 20), (100, 150)])
+@pytest.mark.parametrize("ridge", [1e-3, 1e-1])
+def test_features_of_very_different_sizes(loss, shape, ridge):
+    x, y = features(*shape)
+    x *= np.geomspace(1e-4, 1e4, shape[1])
+    fit = fit_erm(x, y, ridge, loss)
+    assert fit.stopped == "gradient"
+    centre = x.mean(axis=0) if np.sum(x.mean(axis=0) ** 2) > 0.9 * np.mean(np.sum(x**2, axis=1)) else 0.0
+    assert gradient(x - centre, y, fit.coef, fit.bias + np.sum(centre * fit.coef), ridge, loss) < 2e-7
+
+
+def test_stopping_early_is_not_convergence():
+    x, y = features(60, 200)
+    fit = fit_erm(x, y, 1e-6, max_iterations=3)
+    assert fit.stopped == "iterations" and not fit.converged and fit.iterations == 3
+
+
+def test_the_result_is_frozen_and_short():
+    x, y = features(60, 20)
+    fit = fit_erm(x, y, 0.1)
+    assert len(repr(fit)) < 200 and "coef" not in repr(fit)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fit.bias = 0.0
+    assert fit.reason == "the gradient met the tolerance"

@@ -25,6 +25,7 @@ THREAD_VARIABLES = (
 _lock = threading.Lock()
 _holders = 0
 _limiter: Any = None
+_setter: threading.Thread | None = None
 
 
 @lru_cache(maxsize=1)
@@ -35,20 +36,29 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-@contextmanager
-def single_blas_thread() -> Iterator[None]:
+def single_blas_thread() -> Any:
     """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
 
     Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
     what was there before. Nothing happens where the environment already says how many threads to use.
+
+    Returns
+    -------
+    context manager
+        Good for one `with` block.
     """
-    global _holders, _limiter
+    return _limited()
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    global _holders, _limiter, _setter
     if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
         yield
         return
     with _lock:
         if _holders == 0:
-            _limiter = _controller().limit(limits=1, user_api="blas")
+            _limiter, _setter = _controller().limit(limits=1, user_api="blas"), threading.current_thread()
             _limiter.__enter__()
         _holders += 1
     try:
@@ -57,5 +67,16 @@ def single_blas_thread() -> Iterator[None]:
         with _lock:
             _holders -= 1
             if _holders == 0:
-                _limiter.__exit__(None, None, None)
-                _limiter = None
+                _release()
+
+
+def _release() -> None:
+    """Restore the number of threads, whichever thread set the limit."""
+    global _limiter, _setter
+    if threading.current_thread() is not _setter:
+        # Newer versions of threadpoolctl listen only to the thread that called first; that one is done with the limit.
+        for library in _controller().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+    _limiter.__exit__(None, None, None)
+    _limiter = _setter = None

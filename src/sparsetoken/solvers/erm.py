@@ -177,10 +177,11 @@ def fit_erm(
         if start is None and (ridge == 0.0 or n < TALL * d) and not strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
         found = _minimise(problem, w, b, tolerance, max_iterations)
+    point = found.point
     return ReadoutFit(
-        coef=found.w,
-        bias=found.b if centre is None else found.b - float(centre @ found.w),
-        value=problem.value(found.z, found.w),
+        coef=point.w,
+        bias=point.b if centre is None else point.b - float(centre @ point.w),
+        value=problem.value(point.z, point.w),
         gradient_norm=found.gradient_norm,
         iterations=found.iterations,
         stopped=found.stopped,
@@ -263,18 +264,18 @@ def _one_class(problem: Problem, tolerance: float) -> Solution | None:
     def slope(margin: float) -> float:
         return label * float(problem.loss.slope(np.array([label * margin]), np.array([label]))[0])
 
-    n, d = problem.features.shape
+    none = np.zeros(problem.features.shape[1])
     margin, at_zero = 1.0, slope(0.0)
     if not at_zero < 0.0:  # no loss of the usual kind: leave it to Newton's method
         return None
     if always_falls(problem.loss):  # a bias at which next to nothing is left to gain
         while slope(margin) < tolerance * at_zero:
             margin *= 2.0
-        return Solution(np.zeros(d), label * margin, np.full(n, label * margin), slope(margin) / at_zero, "one_class")
+        return Solution(problem.at(none, label * margin), slope(margin) / at_zero, "one_class")
     while slope(margin) < 0.0:
         margin *= 2.0
     margin = margin if slope(margin) == 0.0 else float(brentq(slope, 0.0, margin, xtol=1e-15))
-    return Solution(np.zeros(d), label * margin, np.full(n, label * margin), abs(slope(margin) / at_zero), "gradient")
+    return Solution(problem.at(none, label * margin), abs(slope(margin) / at_zero), "gradient")
 
 
 def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) -> tuple[np.ndarray, float]:
@@ -287,7 +288,7 @@ def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) ->
     last = problem.ridge or LEAST_WALK * ridge
     while ridge > last:
         found = _minimise(replace(problem, ridge=ridge), w, b, WALK_TOLERANCE, max_iterations)
-        w, b, ridge = found.w, found.b, ridge / WALK_FACTOR
+        w, b, ridge = found.point.w, found.point.b, ridge / WALK_FACTOR
     return w, b
 
 
@@ -304,16 +305,17 @@ def _minimise(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_i
     coordinates = features.coordinates()
     inside = NewtonCG(replace(problem, features=coordinates.features), tolerance, max_iterations - first.iterations)
     inside.policy.demand()
-    second = inside.solve(coordinates.forward(first.w), first.b)
+    second = inside.solve(coordinates.forward(first.point.w), first.point.b)
     # What was met in n coordinates may be lost on the way back (features of very different sizes): a few more steps in d.
     features.be_exact()
     preconditioner = InCoordinates(coordinates, inside.preconditioner)
-    last = NewtonCG(problem, tolerance, max_iterations, POLISHING_PRODUCTS, False, preconditioner)
-    third = last.solve(coordinates.back(second.w), second.b)
+    left = max_iterations - first.iterations - second.iterations
+    last = NewtonCG(problem, tolerance, left, POLISHING_PRODUCTS, False, preconditioner)
+    third = last.solve(coordinates.back(second.point.w), second.point.b)
     stopped = third.stopped
     if stopped == "factor":
-        stopped = last._stuck()
-    if second.stopped in ("iterations", "unbounded"):
+        stopped = last.reason_to_give_up()
+    if second.stopped == "unbounded":
         stopped = second.stopped
     return replace(
         third,
@@ -326,7 +328,7 @@ def _minimise(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_i
 
 def _continued(problem: Problem, found: Solution, tolerance: float, max_iterations: int) -> Solution:
     """Newton's method from where another one ended."""
-    more = _minimise(problem, found.w, found.b, tolerance, max_iterations)
+    more = _minimise(problem, found.point.w, found.point.b, tolerance, max_iterations)
     return replace(
         more,
         iterations=more.iterations + found.iterations,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Solve = Callable[[np.ndarray], np.ndarray]
+Pulls = Callable[[np.ndarray, slice], np.ndarray]
 
 # A Gram matrix whose Cholesky pivots fall below this share of the largest one is too nearly singular: with pivots p, the
 # condition number is about p^-2, and at 1e-5 a solution still has five digits for refinement to start from.
@@ -82,12 +83,20 @@ class Features(ABC):
     def transposed_times(self, r: np.ndarray) -> np.ndarray:
         """X^T r, summed in double precision."""
 
+    def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """z = X v + shift, r = pulls(z, rows) and X^T r, in double precision; `rows` says which samples z belongs to."""
+        z = self.times(v) + shift
+        r = pulls(z, slice(None))
+        return z, r, self.transposed_times(r)
+
     @abstractmethod
     def normal_product(self, v: np.ndarray, shift: float, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """X^T t and dz for dz = X v + shift, t = curvature * dz, in the precision `exact` says."""
 
     @abstractmethod
-    def hessian_factor(self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0) -> Solve:
+    def hessian_factor(
+        self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0
+    ) -> Solve:
         """The inverse of the Hessian, as a function of one vector with d + 1 entries (the bias last).
 
         H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0), in the precision `exact` says; without a bias the

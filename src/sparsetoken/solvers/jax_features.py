@@ -65,7 +65,9 @@ class JaxFeatures(Features):
             total, dz = self.kernels.normal_product(self.quick, v.astype(dtype), dtype(shift), curvature.astype(dtype))
             return np.asarray(total), np.asarray(dz)
 
-    def hessian_factor(self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0) -> Solve:
+    def hessian_factor(
+        self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0
+    ) -> Solve:
         dtype = np.float64 if self.exact else np.float32
         with working_on(self.device):
             x = self.quick.astype(dtype)

@@ -38,17 +38,17 @@ def solve_least_squares(problem: Problem, tolerance: float) -> Solution:
         Its `stopped` is "gradient", "precision", or "stalled" where the factor was too ill conditioned.
     """
     n, d = problem.features.shape
-    point = _Point(problem, tolerance)
+    search = _Search(problem, tolerance)
     try:
-        (_refine_primal if n >= d else _refine_dual)(point)
+        (_refine_primal if n >= d else _refine_dual)(search)
     except NotPositiveError:
         if problem.ridge == 0.0:
-            point.move_to(*_minimum_norm(problem))
-    return point.solution()
+            search.move_to(*_minimum_norm(problem))
+    return search.solution()
 
 
-class _Point:
-    """A point of the problem and how good it is."""
+class _Search:
+    """The present point and whether it is good enough."""
 
     def __init__(self, problem: Problem, tolerance: float):
         self.problem, self.tolerance = problem, tolerance
@@ -56,59 +56,60 @@ class _Point:
         self.move_to(np.zeros(problem.features.shape[1]), 0.0)
 
     def move_to(self, w: np.ndarray, b: float) -> None:
-        self.w, self.b, self.z = w, b, self.problem.outputs(w, b)
-        self.r = self.problem.pulls(self.z)
-        self.g = self.problem.gradient(self.r, w)
-        self.size = float(np.linalg.norm(self.g))
-        self.met = self.size <= max(self.tolerance * self.problem.gradient_scale(w), self.rounding())
-
-    def rounding(self) -> float:
-        return 2.0 * self.problem.rounding(self.r, self.z)
+        self.point = self.problem.at(w, b)
+        self.goal = self.tolerance * self.problem.gradient_scale(w)
+        self.rounding = 2.0 * self.problem.rounding(self.point)
+        self.met = self.point.size <= max(self.goal, self.rounding)
 
     def solution(self) -> Solution:
         stopped = "stalled"
-        if self.size <= self.tolerance * self.problem.gradient_scale(self.w):
+        if self.point.size <= self.goal:
             stopped = "gradient"
-        elif self.size <= ROUNDING_FACTOR * self.rounding():
+        elif self.point.size <= ROUNDING_FACTOR * self.rounding:
             stopped = "precision"
-        relative = self.problem.relative(self.size, self.w)
-        return Solution(self.w, self.b, self.z, relative, stopped, self.iterations, 0, self.factorisations)
+        return Solution(
+            self.point,
+            self.problem.relative_gradient(self.point),
+            stopped,
+            self.iterations,
+            factorisations=self.factorisations,
+        )
 
 
-def _refine_primal(point: _Point) -> None:
+def _refine_primal(search: _Search) -> None:
     """Newton's method with the one Hessian there is."""
-    problem = point.problem
+    problem = search.problem
     least_pivot = LEAST_PIVOT if problem.ridge == 0.0 else 0.0
-    inverse = problem.features.hessian_factor(
-        problem.weights, problem.ridge, problem.fit_bias, least_pivot=least_pivot
-    )
-    point.factorisations = 1
-    while not point.met and point.iterations <= REFINEMENTS:
-        point.iterations += 1
+    inverse = problem.features.hessian_factor(problem.weights, problem.ridge, problem.fit_bias, least_pivot=least_pivot)
+    search.factorisations = 1
+    while not search.met and search.iterations <= REFINEMENTS:
+        search.iterations += 1
+        point = search.point
         step = inverse(point.g)
-        point.move_to(point.w - step[:-1], point.b - float(step[-1]) if problem.fit_bias else 0.0)
+        search.move_to(point.w - step[:-1], point.b - float(step[-1]) if problem.fit_bias else 0.0)
 
 
-def _refine_dual(point: _Point) -> None:
+def _refine_dual(search: _Search) -> None:
     """The same in dual coefficients: w = X^T R a with R = diag(sqrt p) and
 
         R (y - X w - b) = ridge a,   <sqrt p, a> = 0   (the second only with a bias)
     """  # fmt: skip
-    problem = point.problem
+    problem = search.problem
     root = np.sqrt(problem.weights)
     inverse = problem.features.gram_factor(root, problem.ridge)
-    point.factorisations = 1
+    search.factorisations = 1
     of_root = inverse(root)
     a = np.zeros(len(root))
-    while not point.met and point.iterations <= REFINEMENTS:
-        point.iterations += 1
+    while not search.met and search.iterations <= REFINEMENTS:
+        search.iterations += 1
+        point = search.point
         step = inverse(root * (problem.labels - point.z) - problem.ridge * a)
         move = 0.0
         if problem.fit_bias:
             move = float(root @ (a + step)) / float(root @ of_root)
             step = step - move * of_root
         a = a + step
-        point.move_to(problem.features.transposed_times(root * a), point.b + move)
+        search.move_to(problem.features.transposed_times(root * a), point.b + move)
 
 
 def _minimum_norm(problem: Problem) -> tuple[np.ndarray, float]:

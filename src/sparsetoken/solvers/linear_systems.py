@@ -94,7 +94,9 @@ def conjugate_gradients(
     s = preconditioner.solve(r)
     direction, rs = s, float(r @ s)
     goal = relative * np.linalg.norm(g)
-    for k in range(1, limit + 1):
+    products = 0
+    while products < limit:
+        products += 1
         h, direction_z = problem.hessian_times(curvature, direction)
         bend = float(direction @ h)
         if not bend > 0.0:  # rounding: no curvature can be resolved along this direction
@@ -110,4 +112,4 @@ def conjugate_gradients(
         if not rs > 0.0:  # the preconditioner is not positive along this residual: rounding
             break
         direction = s + (rs / rs_old) * direction
-    return v, dz, k
+    return v, dz, products

@@ -15,7 +15,7 @@ import numpy as np
 
 from .features import NotPositiveError
 from .linear_systems import Cholesky, Preconditioner, Scaling, conjugate_gradients
-from .problem import Problem, always_falls, strictly_convex
+from .problem import Point, Problem, always_falls, strictly_convex
 
 # Largest relative residual left in a Newton system.
 FORCING = 0.1
@@ -47,8 +47,8 @@ class Solution:
 
     Attributes
     ----------
-    w, b, z : ndarray, float, ndarray
-        The point and its outputs z = X w + b.
+    point : Point
+        The last point, with its outputs and gradient.
     gradient_norm : float
         ||grad F|| / (ridge ||w||); where that is 0, relative to the mean of |l'(0)| ||x||.
     stopped : str
@@ -59,9 +59,7 @@ class Solution:
         The last one in use.
     """
 
-    w: np.ndarray
-    b: float
-    z: np.ndarray
+    point: Point
     gradient_norm: float
     stopped: str
     iterations: int = 0
@@ -153,12 +151,9 @@ class NewtonCG:
 
     def solve(self, w: np.ndarray, b: float) -> Solution:
         """Run from (w, b) until the check of convergence or the policy says stop."""
-        self.w, self.b = w, b
-        self.z = self.problem.outputs(w, b)
-        stopped = None
+        self._move_to(w, b)
         while True:
-            self._evaluate()
-            stopped = stopped or self.check_convergence()
+            stopped = self.check_convergence()
             if stopped is None and self.iterations == self.max_iterations:
                 stopped = "iterations"
             if stopped is not None:
@@ -172,13 +167,13 @@ class NewtonCG:
             try:
                 v, dz = self.inner_solve(curvature, systems_left)
             except NotPositiveError:
-                stopped = self._stuck()
+                stopped = self.reason_to_give_up()
                 break
             t = self.line_search(v, dz)
             if t > 0.0:
-                self._move(t, v, dz)
+                self._step(t, v, dz)
             elif self.fresh:
-                stopped = self._stuck()
+                stopped = self.reason_to_give_up()
                 break
             else:  # rounding spoilt the direction: once more, in double precision and with a fresh factor
                 self.problem.features.be_exact()
@@ -187,10 +182,8 @@ class NewtonCG:
                     break
                 self.policy.demand()
         return Solution(
-            self.w,
-            self.b,
-            self.z,
-            self.problem.relative(self.size, self.w),
+            self.point,
+            self.problem.relative_gradient(self.point),
             stopped,
             self.iterations,
             self.products,
@@ -198,44 +191,50 @@ class NewtonCG:
             self.preconditioner,
         )
 
-    def _evaluate(self) -> None:
-        """Gradient and its scale at the present point."""
-        self.r = self.problem.pulls(self.z)
-        self.g = self.problem.gradient(self.r, self.w)
-        self.size = float(np.linalg.norm(self.g))
-        self.scale = self.problem.gradient_scale(self.w)
+    def _move_to(self, w: np.ndarray, b: float) -> None:
+        self.point = self.problem.at(w, b)
+        self.scale = self.problem.gradient_scale(w)
 
     def check_convergence(self) -> str | None:
         """The reason to stop here, or None."""
-        if self.endless and self.problem.separates(self.z):
+        if self.endless and self.problem.separates(self.point.z):
             return "unbounded"
-        if self.size <= self.tolerance * self.scale:
-            if not self.endless or self.last_move <= LARGEST_LAST_MOVE:
+        if self.point.size <= self.tolerance * self.scale:
+            if not self.endless or self._at_rest():
                 return "gradient"
             self.drifts += 1
-            return "unbounded" if self.drifts > DRIFTS else None
+            if self.drifts > DRIFTS:
+                return "unbounded"
         # Rounding is estimated only where it may matter: the estimate costs a pass over the samples.
-        if self.size <= 1e-9 * (self.scale + self.problem.initial_pull) and self.size <= 2.0 * self.problem.rounding(self.r, self.z):
-            return "precision"
-        return None
+        small = self.point.size <= 1e-9 * (self.scale + self.problem.initial_pull)
+        if not small or (self.endless and not self._at_rest()):
+            return None
+        return "precision" if self.point.size <= 2.0 * self.problem.rounding(self.point) else None
 
-    def _stuck(self) -> str:
-        if self.endless and self.last_move > LARGEST_LAST_MOVE:
+    def _at_rest(self) -> bool:
+        """Whether the last Newton step was short, or the point has not moved from w = 0, where nothing drifts."""
+        return self.last_move <= LARGEST_LAST_MOVE or not self.point.w.any()
+
+    def reason_to_give_up(self) -> str:
+        """Why no direction leads further down."""
+        if self.endless and not self._at_rest():
             return "stalled"
-        near = self.size <= ROUNDING_FACTOR * self.problem.rounding(self.r, self.z)
+        near = self.point.size <= ROUNDING_FACTOR * self.problem.rounding(self.point)
         return "precision" if near else "stalled"
 
     def _curvature(self) -> np.ndarray:
-        curvature = self.problem.curvatures(self.z, self.width)
+        curvature = self.problem.curvatures(self.point.z, self.width)
         if not curvature.max() > 0.0:  # every sample on a flat or straight part of the loss
             self.width = max(self.width, 1.0)
-            curvature = self.problem.curvatures(self.z, self.width)
+            curvature = self.problem.curvatures(self.point.z, self.width)
         return curvature
 
     def _systems_left(self) -> float:
         """Newton systems until the tolerance is met, if each leaves the largest residual allowed."""
         goal = self.tolerance * self.scale
-        return max(0.0, math.log(self.size / goal) / -math.log(FORCING)) if goal > 0.0 and self.size > 0.0 else math.inf
+        if self.point.size <= goal:
+            return 0.0
+        return math.log(self.point.size / goal) / -math.log(FORCING) if goal > 0.0 else math.inf
 
     def inner_solve(self, curvature: np.ndarray, systems_left: float) -> tuple[np.ndarray, np.ndarray]:
         """A Newton direction v and X v.
@@ -250,10 +249,10 @@ class NewtonCG:
             self.policy.factorised()
         forcing = FORCING
         if self.scale > 0.0:
-            enough = 0.3 * self.tolerance * self.scale / self.size
-            forcing = max(min(FORCING, math.sqrt(self.size / self.scale)), enough)
+            enough = 0.3 * self.tolerance * self.scale / self.point.size
+            forcing = max(min(FORCING, math.sqrt(self.point.size / self.scale)), enough)
         limit = FRESH_LIMIT if due else self.policy.limit(systems_left)
-        v, dz, used = conjugate_gradients(self.problem, curvature, self.preconditioner, self.g, forcing, limit)
+        v, dz, used = conjugate_gradients(self.problem, curvature, self.preconditioner, self.point.g, forcing, limit)
         self.products += used
         self.policy.note(used)
         self.fresh = due and self.problem.features.exact
@@ -267,15 +266,15 @@ class NewtonCG:
         Newton's method on phi', kept inside a bracket. It costs vectors of n numbers, no pass over the features, and an
         almost exact minimum along each direction saves whole systems.
         """
-        problem, z, y = self.problem, self.z, self.problem.labels
-        linear, quadratic = problem.ridge * float(self.w @ v[:-1]), problem.ridge * float(v[:-1] @ v[:-1])
-        slope0 = float(self.r @ dz) + linear
+        problem, point, y = self.problem, self.point, self.problem.labels
+        linear, quadratic = problem.ridge * float(point.w @ v[:-1]), problem.ridge * float(v[:-1] @ v[:-1])
+        slope0 = float(point.r @ dz) + linear
         if not slope0 < 0.0:
             return 0.0
         pdz = problem.weights * dz
         low, high, t = 0.0, math.inf, 1.0
         for _ in range(40):  # bisection alone would take the bracket to 1e-12 of its width
-            zt = z + t * dz
+            zt = point.z + t * dz
             slope = float(pdz @ problem.loss.slope(zt, y)) + linear + t * quadratic
             if abs(slope) <= LINE_SEARCH_SLOPE * abs(slope0):
                 break
@@ -288,9 +287,8 @@ class NewtonCG:
                 t = newton if low < newton < high else 0.5 * (low + high)
         return t
 
-    def _move(self, t: float, v: np.ndarray, dz: np.ndarray) -> None:
+    def _step(self, t: float, v: np.ndarray, dz: np.ndarray) -> None:
         self.last_move = t * float(np.abs(dz).max())
-        self.w, self.b = self.w + t * v[:-1], self.b + t * float(v[-1])
-        self.z = self.problem.outputs(self.w, self.b)
+        self._move_to(self.point.w + t * v[:-1], self.point.b + t * float(v[-1]))
         if self.kinked:
             self.width = WIDTH * math.sqrt(t * float(dz @ dz) / len(dz))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
-from .features import CONSTANT, LEAST_PIVOT, Coordinates, Features, NotPositiveError, Solve
+from .features import CONSTANT, LEAST_PIVOT, Coordinates, Features, NotPositiveError, Pulls, Solve
 
 # Rows converted to double precision at a time when the features come in single precision.
 BLOCK_ROWS = 512
@@ -72,28 +73,41 @@ class NumpyFeatures(Features):
             total += b.astype(np.float64).T @ r[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS]
         return total
 
+    def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self.single or not _larger_than_cache(self.x):
+            return super().both_products(v, shift, pulls)
+        z, r, total = np.empty(len(self.x)), np.empty(len(self.x)), np.zeros(len(v))
+        for rows in _row_slices(self.x):
+            block = self.x[rows]
+            z[rows] = block @ v
+            z[rows] += shift
+            r[rows] = pulls(z[rows], rows)
+            total += r[rows] @ block
+        return z, r, total
+
     def normal_product(self, v: np.ndarray, shift: float, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.exact and self.single:
             dz = self.times(v) + shift
             return self.transposed_times(curvature * dz), dz
         x, dtype = self.quick, self.quick.dtype
         v, curvature = v.astype(dtype, copy=False), curvature.astype(dtype, copy=False)
-        if x.nbytes <= LARGER_THAN_CACHE or not x.flags.c_contiguous:
+        if not _larger_than_cache(x):
             dz = x @ v
             dz += dtype.type(shift)
             return x.T @ (curvature * dz), dz
         dz, total = np.empty(len(x), dtype), np.zeros(len(v))
-        rows = max(1, BLOCK_BYTES // (x.itemsize * x.shape[1]))
-        for i in range(0, len(x), rows):
-            block = x[i : i + rows]
+        for rows in _row_slices(x):
+            block = x[rows]
             part = block @ v
             part += dtype.type(shift)
-            dz[i : i + rows] = part
-            part *= curvature[i : i + rows]
+            dz[rows] = part
+            part *= curvature[rows]
             total += part @ block
         return total, dz
 
-    def hessian_factor(self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0) -> Solve:
+    def hessian_factor(
+        self, curvature: np.ndarray, ridge: float, fit_bias: bool, jitter: float = 0.0, least_pivot: float = 0.0
+    ) -> Solve:
         d = self.shape[1]
         dtype = np.float64 if self.exact else np.float32
         h = np.zeros((d + 1, d + 1), dtype)
@@ -121,7 +135,8 @@ class NumpyFeatures(Features):
             return (x.T @ x) * dtype(curvature[0])
         root = np.sqrt(curvature).astype(dtype)
         rows = max(GRAM_BLOCK // d, 2 * d)
-        buffer, total = np.empty((min(rows, n), d), dtype), np.zeros((d, d), dtype)
+        buffer: np.ndarray = np.empty((min(rows, n), d), dtype)
+        total: np.ndarray = np.zeros((d, d), dtype)
         for i in range(0, n, rows):
             block = x[i : i + rows]
             scaled = buffer[: len(block)]
@@ -169,6 +184,15 @@ class NumpyFeatures(Features):
 
     def on_host(self) -> np.ndarray:
         return self.x.astype(np.float64, copy=False)
+
+
+def _larger_than_cache(x: np.ndarray) -> bool:
+    return x.nbytes > LARGER_THAN_CACHE and x.flags.c_contiguous
+
+
+def _row_slices(x: np.ndarray) -> Iterator[slice]:
+    rows = max(1, BLOCK_BYTES // (x.itemsize * x.shape[1]))
+    return (slice(i, i + rows) for i in range(0, len(x), rows))
 
 
 def _cholesky(matrix: np.ndarray, least_pivot: float = 0.0) -> np.ndarray:

@@ -22,6 +22,32 @@ FAR_MARGIN = 300.0
 
 
 @dataclass(frozen=True)
+class Point:
+    """A point (w, b) of the problem.
+
+    Attributes
+    ----------
+    w, b : ndarray, float
+        Weights and bias.
+    z : ndarray
+        Outputs X w + b.
+    r : ndarray
+        The samples' pulls p_i l'(z_i; y_i).
+    g : ndarray
+        (dF/dw, dF/db); the last entry is 0 when the bias is not fitted.
+    size : float
+        ||g||.
+    """
+
+    w: np.ndarray
+    b: float
+    z: np.ndarray
+    r: np.ndarray
+    g: np.ndarray
+    size: float
+
+
+@dataclass(frozen=True)
 class Problem:
     """F and its derivatives.
 
@@ -48,26 +74,25 @@ class Problem:
     loss: Loss
     fit_bias: bool
 
-    def outputs(self, w: np.ndarray, b: float) -> np.ndarray:
-        """z = X w + b."""
-        if not w.any():
-            return np.full(self.features.shape[0], b)
-        return self.features.times(w) + b
+    def at(self, w: np.ndarray, b: float) -> Point:
+        """Outputs and gradient at (w, b)."""
+        if w.any():
+            z, r, sums = self.features.both_products(w, b, self._pulls)
+        else:
+            z = np.full(self.features.shape[0], b)
+            r = self._pulls(z, slice(None))
+            sums = self.features.transposed_times(r)
+        g = np.empty(len(w) + 1)
+        g[:-1] = sums + self.ridge * w
+        g[-1] = r.sum() if self.fit_bias else 0.0
+        return Point(w, b, z, r, g, float(np.linalg.norm(g)))
+
+    def _pulls(self, z: np.ndarray, rows: slice) -> np.ndarray:
+        return self.weights[rows] * self.loss.slope(z, self.labels[rows])
 
     def value(self, z: np.ndarray, w: np.ndarray) -> float:
         """F at outputs z = X w + b."""
         return float(self.weights @ self.loss.value(z, self.labels)) + 0.5 * self.ridge * float(w @ w)
-
-    def pulls(self, z: np.ndarray) -> np.ndarray:
-        """r_i = p_i l'(z_i; y_i)."""
-        return self.weights * self.loss.slope(z, self.labels)
-
-    def gradient(self, r: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """(dF/dw, dF/db) from the pulls r; the last entry is 0 when the bias is not fitted."""
-        g = np.empty(len(w) + 1)
-        g[:-1] = self.features.transposed_times(r) + self.ridge * w
-        g[-1] = r.sum() if self.fit_bias else 0.0
-        return g
 
     def curvatures(self, z: np.ndarray, width: float = 0.0) -> np.ndarray:
         """D_i = p_i l'', or l'' averaged over [z - width, z + width]: what a step of that size meets where l'' jumps."""
@@ -99,14 +124,15 @@ class Problem:
         """What the tolerance is relative to: ridge ||w||, or the initial pull where there is no ridge."""
         return self.ridge * float(np.linalg.norm(w)) if self.ridge > 0.0 else self.initial_pull
 
-    def relative(self, gradient_size: float, w: np.ndarray) -> float:
+    def relative_gradient(self, point: Point) -> float:
         """||grad F|| over its scale, or over the initial pull at w = 0."""
-        scale = self.gradient_scale(w) or self.initial_pull
-        return gradient_size / scale if scale > 0.0 else 0.0
+        scale = self.gradient_scale(point.w) or self.initial_pull
+        return point.size / scale if scale > 0.0 else 0.0
 
-    def rounding(self, r: np.ndarray, z: np.ndarray) -> float:
+    def rounding(self, point: Point) -> float:
         """What rounding leaves uncertain in ||grad F||: relative errors of the outputs z and of the sums over samples."""
-        spread = float(np.abs(r).sum()) + float(self.curvatures(z).sum()) * float(np.abs(z).max())
+        moved = float(self.curvatures(point.z).sum()) * float(np.abs(point.z).max())
+        spread = float(np.abs(point.r).sum()) + moved
         return float(np.finfo(np.float64).eps) * self._row_norm * spread
 
     def separates(self, z: np.ndarray) -> bool:

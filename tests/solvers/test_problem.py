@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsetoken.losses import LOSSES, get_loss
+from sparsetoken.solvers.numpy_features import NumpyFeatures
+from sparsetoken.solvers.problem import Problem, always_falls, strictly_convex
+
+
+def problem(loss: str = "logistic", fit_bias: bool = True, n: int = 30, d: int = 4) -> Problem:
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.1, 1.0, n)
+    labels = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    x = rng.standard_normal((n, d))
+    return Problem(NumpyFeatures(x), labels, weights / weights.sum(), 0.3, get_loss(loss), fit_bias)
+
+
+def value(p: Problem, v: np.ndarray) -> float:
+    point = p.at(v[:-1], v[-1])
+    return p.value(point.z, point.w)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_gradient_is_the_derivative_of_the_value(loss):
+    p = problem(loss)
+    v = np.array([0.3, -0.2, 0.5, 0.1, -0.4])
+    steps = 1e-6 * np.eye(5)
+    expected = [(value(p, v + h) - value(p, v - h)) / 2e-6 for h in steps]
+    np.testing.assert_allclose(p.at(v[:-1], v[-1]).g, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_bias", [True, False])
+def test_hessian_is_the_derivative_of_the_gradient(fit_bias):
+    p = problem(fit_bias=fit_bias)
+    v = np.array([0.3, -0.2, 0.5, 0.1, 0.0])
+    u = np.array([0.5, 1.0, -2.0, 0.3, 0.7 if fit_bias else 0.0])
+    point = p.at(v[:-1], v[-1])
+    found, dz = p.hessian_times(p.curvatures(point.z), u)
+    h = 1e-6
+    ahead, behind = (p.at((v + s * u)[:-1], (v + s * u)[-1]).g for s in (h, -h))
+    np.testing.assert_allclose(found, (ahead - behind) / (2 * h), atol=1e-8)
+    np.testing.assert_allclose(dz, p.features.times(u[:-1]) + u[-1])
+
+
+def test_averaged_curvature_reaches_across_a_kink():
+    p = problem("smoothed_hinge")
+    beyond = 1.1 * p.labels  # margin 1.1, where the curvature is 0
+    assert not p.curvatures(beyond).any()
+    np.testing.assert_allclose(p.curvatures(beyond, 0.4), p.weights * 0.3 / 0.8)
+
+
+def test_what_a_loss_is_like():
+    assert [always_falls(LOSSES[name]) for name in ("logistic", "square", "smoothed_hinge")] == [True, False, False]
+    assert [strictly_convex(LOSSES[name]) for name in ("logistic", "square", "smoothed_hinge")] == [True, True, False]
+
+
+def test_samples_without_weight_need_not_be_separated():
+    p = problem()
+    weights = p.weights.copy()
+    weights[0] = 0.0
+    z = p.labels.copy()
+    z[0] *= -1
+    assert not p.separates(z)
+    assert Problem(p.features, p.labels, weights, 0.0, p.loss, True).separates(z)
