@@ -26,7 +26,6 @@ from scipy.optimize import minimize
 
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import to_host
-from .._core.threads import single_blas_thread
 from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
 from ..losses import Loss
 from ..solvers.erm import fit_erm
@@ -88,15 +87,14 @@ def fit_head(
     first = np.append(start.readout, start.bias)
     if kind == "free":
         first = np.concatenate([start.query, first])
-    with single_blas_thread():
-        optimum = minimize(
-            objective(kind, loss),
-            first,
-            args=(tokens, where, signs, p, ridge),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": ITERATIONS, "ftol": tolerance},
-        ).x
+    optimum = minimize(
+        objective(kind, loss),
+        first,
+        args=(tokens, where, signs, p, ridge),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": ITERATIONS, "ftol": tolerance},
+    ).x
     if kind == "tied":
         return Head(kind, optimum[:d], optimum[:d], float(optimum[d]))
     return Head(kind, optimum[:d], optimum[d : 2 * d], float(optimum[2 * d]))

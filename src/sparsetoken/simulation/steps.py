@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
@@ -68,11 +67,10 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
     """
     d, seed = check_size(d, seed, sampler)
     n0 = sample_count("alpha0", training.alpha0, d)
-    with single_blas_thread():
-        if sampler == "tensor":
-            return steps_on(TensorData(task, n0, d, seed, "0"), training)
-        labels = draw_labels(task, n0, seed, "0")
-        w1, b1, q2 = draw_two_steps(task, training, labels, d, seed)
+    if sampler == "tensor":
+        return steps_on(TensorData(task, n0, d, seed, "0"), training)
+    labels = draw_labels(task, n0, seed, "0")
+    w1, b1, q2 = draw_two_steps(task, training, labels, d, seed)
     signal = np.zeros(d)
     signal[0] = 1.0
     return summarise(w1, b1, q2, signal, n0, training.beta)

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._core.precision import double_precision
-from .._core.threads import single_blas_thread
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
@@ -93,11 +92,10 @@ def simulate_trajectory(
     """
     model = get_bag_model(model)
     began = perf_counter()
-    with single_blas_thread():
-        path = train(task, model, stages, d, seed, sampler, loss, start)
-        trained = perf_counter()
-        fresh = FreshBags(task, model, stream(seed, "quadrature"))
-        tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
+    path = train(task, model, stages, d, seed, sampler, loss, start)
+    trained = perf_counter()
+    fresh = FreshBags(task, model, stream(seed, "quadrature"))
+    tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
     details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
     return _result(model, path, tested, details)

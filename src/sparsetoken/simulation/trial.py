@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from .._core.devices import wanted_device
-from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
 from ..models import SIMULATED, check_model
@@ -159,8 +158,7 @@ def simulate(
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _device_trial(device, model, sampler) or (_TensorTrial if sampler == "tensor" else _ReducedTrial)
-    with single_blas_thread():
-        result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.threads import single_blas_thread
 from ...bags.scratch import row_blocks, rowwise
 
 SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -54,12 +53,11 @@ def estimate_noise(tokens: Any) -> Noise:
     average = float(np.trace(first + second)) / (n * d)
     if not average > 0.0 or n < 4:  # a handful of tokens, or all of them alike
         return Noise(mean, None, float(np.sqrt(average)) or 1.0, 1.0)
-    with single_blas_thread():
-        shrinkage = _best_shrinkage(first / ((n + 1) // 2), second / (n // 2))
-        if shrinkage == 1.0:
-            return Noise(mean, None, float(np.sqrt(average)), 1.0)
-        covariance = (first + second) / n
-        variances, directions = np.linalg.eigh((1.0 - shrinkage) * covariance + shrinkage * average * np.eye(d))
+    shrinkage = _best_shrinkage(first / ((n + 1) // 2), second / (n // 2))
+    if shrinkage == 1.0:
+        return Noise(mean, None, float(np.sqrt(average)), 1.0)
+    covariance = (first + second) / n
+    variances, directions = np.linalg.eigh((1.0 - shrinkage) * covariance + shrinkage * average * np.eye(d))
     return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
 
 
