@@ -14,9 +14,9 @@ import pytest
 from scipy import stats
 
 from sparsetoken import Positions, Task, Training, simulate
+from sparsetoken.laws.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
 from sparsetoken.simulation.samplers.labels import draw_labels, sample_count
-from sparsetoken.simulation.samplers.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_flattened, draw_pooled
 from sparsetoken.simulation.samplers.streams import STREAMS, stream
 from sparsetoken.simulation.steps import two_steps

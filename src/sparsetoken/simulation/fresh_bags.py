@@ -24,8 +24,8 @@ from .. import bag_models
 from .._core.precision import double_precision
 from ..bag_models import BagModel
 from ..laws.measures import above_zero
+from ..laws.positions import draw_places
 from ..task import Task
-from .samplers.positions import draw_places
 
 # Independent randomisations of the points: their spread gives the standard errors.
 REPLICATES = 8

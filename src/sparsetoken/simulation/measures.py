@@ -17,8 +17,8 @@ from scipy.stats import qmc
 
 from .._core.frozen import FrozenMapping
 from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
+from ..laws.positions import draw_places, subset_law
 from ..task import Task
-from .samplers.positions import draw_places, subset_law
 from .samplers.reduced import mixture
 
 # Independent randomisations of the point set: their spread gives the standard error.

@@ -25,9 +25,9 @@ from .._core.precision import in_double_precision
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..jax_losses import traceable
+from ..laws.positions import draw_places
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
-from ..simulation.samplers.positions import draw_places
 from ..task import Task
 from ..trajectories import Trajectory
 from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled

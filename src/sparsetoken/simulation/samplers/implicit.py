@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...activations import token_weights
+from ...laws.positions import draw_places
 from ...task import Task
 from .dice import ImplicitGaussian
 from .labels import draw_labels
-from .positions import draw_places
 from .streams import stream
 
 

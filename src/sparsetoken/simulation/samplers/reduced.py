@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ...laws.positions import draw_places
 from ...laws.statistics import bag_statistics
 from ...task import Task
 from ...training import Training
-from .positions import draw_places
 from .streams import stream
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..._core.validation import whole_number
 from ...activations import token_weights
+from ...laws.positions import draw_places
 from ...task import Task
 from .labels import draw_labels
-from .positions import draw_places
 from .streams import check_seed, stream
 
 # Numbers in a block of bags (16 MB), and in a data set that is kept rather than drawn again on every pass (512 MB).

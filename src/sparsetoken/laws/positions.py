@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from ...task import Task
+from ..task import Task
 
 # Subsets are listed one by one up to this many, and sampled beyond.
 MOST_LISTED_SUBSETS = 5000
