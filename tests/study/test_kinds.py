@@ -130,3 +130,15 @@ def test_message_passing_trial():
     found = call("message_passing", d=60, alpha=4.0, test_samples=2000)
     assert found["overlap"] > 0.8 and found["test_error"] < 0.06
     assert found["expected_overlap"] == pytest.approx(found["overlap"], abs=0.1)
+
+
+def test_training_step_by_step_is_a_row_per_step():
+    plain = {"d": 60, "seed": 0, "steps": 3, "rates": {"q": 1.0, "w": 1.0}, "decay": 0.1}
+    by_rates = call("simulate_trajectory", **plain)
+    stages = [{"steps": 3, "alpha": 2.0, "rates": {"q": 1.0, "w": 1.0}, "decay": {"q": 0.1, "w": 0.1}}]
+    assert [row["step"] for row in by_rates] == [0, 1, 2, 3]
+    assert "cosine[q]" in by_rates[0]
+    exact = call("trajectory", model="pooled", steps=2, accuracy=0.02)
+    assert len(exact) == 3 and exact[2]["test_error_se"] > 0
+    by_stages = call("simulate_trajectory", d=60, seed=0, stages=stages)
+    assert [set(row) for row in by_stages] == [set(row) for row in by_rates]

@@ -26,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMAND_MODULES = ("simulate", "forecast", "study", "plan", "explore", "bags")
+COMMAND_MODULES = ("simulate", "forecast", "train", "study", "plan", "explore", "bags")
 
 
 @app.callback(invoke_without_command=True)

@@ -60,3 +60,33 @@ def check_combinations(values: Iterable[Sequence[Any]], times: int = 1) -> int:
             f"these ranges, models and trials make {total:,} computations; at most {MOST_POINTS:,} are run at once"
         )
     return total
+
+
+def parse_named(name: str, text: str, keys: Sequence[str]) -> dict[str, float]:
+    """Numbers by name, written as `q=1,w=0.5`; a lone number stands for all of `keys`.
+
+    Parameters
+    ----------
+    name : str
+        The option, for messages.
+    text : str
+        What the user wrote.
+    keys : sequence of str
+        The names allowed.
+
+    Returns
+    -------
+    dict of str to float
+        Only the names given.
+    """
+    allowed = f"{name} must be a number or {','.join(f'{key}=number' for key in keys)}, got {text!r}"
+    try:
+        if "=" not in text:
+            return dict.fromkeys(keys, float(text))
+        pairs = [part.split("=") for part in text.split(",")]
+        found = {key.strip(): float(number) for key, number in pairs}
+    except ValueError:
+        raise ValueError(allowed) from None
+    if len(found) < len(pairs) or not set(found) <= set(keys):
+        raise ValueError(allowed)
+    return found

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import simulation, theory
+from . import dynamics, simulation, theory
 
-__all__ = ["simulation", "theory"]
+__all__ = ["dynamics", "simulation", "theory"]

@@ -1,0 +1,90 @@
+"""Kinds of trial about training step by step: the exact dynamics of a bag model, and the same measured.
+
+Both return one row per step. A schedule is given as `stages`, a list of tables with the fields of `Stage`, or, for one data
+set and constant rates, by `steps`, `alpha`, `rates`, `decay` and `momentum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...bag_models import get_bag_model
+from ...schedules import Stage, as_stages
+from ...task import Task
+from ..registry import trial_kind
+
+ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
+Numbers = float | Mapping[str, float]
+
+
+def schedule_of(
+    model: str,
+    stages: Sequence[Mapping[str, Any]] | None,
+    steps: int,
+    alpha: float,
+    rates: Numbers,
+    decay: Numbers,
+    momentum: float,
+) -> list[Stage]:
+    """The stages themselves where they are given, else one stage of `steps` steps on one data set."""
+    if stages is not None:
+        tuples = ("data", "alpha")
+        return list(
+            as_stages(
+                [{k: tuple(v) if k in tuples and isinstance(v, list) else v for k, v in s.items()} for s in stages]
+            )
+        )
+    names = get_bag_model(model).directions
+    each = lambda given, keys: dict(given) if isinstance(given, Mapping) else dict.fromkeys(keys, given)  # noqa: E731
+    return [Stage(steps, alpha, each(rates, (*names, "bias")), each(decay, names), momentum)]
+
+
+@trial_kind("trajectory")
+def trajectory_trial(
+    task: Task,
+    model: str = "attention",
+    loss: str = "logistic",
+    stages: list | None = None,
+    steps: int = 20,
+    alpha: float = 2.0,
+    rates: Any = 1.0,
+    decay: Any = 0.0,
+    momentum: float = 0.0,
+    start: dict | None = None,
+    accuracy: float = ACCURACY,
+) -> list[dict[str, float]]:
+    """The exact limit of training, one row per step."""
+    from ...theory import trajectory
+
+    schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
+    return rows_of(trajectory(task, model, schedule, loss, start, accuracy=accuracy))
+
+
+@trial_kind("simulate_trajectory")
+def simulate_trajectory_trial(
+    task: Task,
+    d: int,
+    seed: int,
+    model: str = "attention",
+    loss: str = "logistic",
+    stages: list | None = None,
+    steps: int = 20,
+    alpha: float = 2.0,
+    rates: Any = 1.0,
+    decay: Any = 0.0,
+    momentum: float = 0.0,
+    start: dict | None = None,
+    sampler: str = "reduced",
+) -> list[dict[str, float]]:
+    """One run at finite d, one row per step."""
+    from ...simulation.trajectory import simulate_trajectory
+
+    schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
+    return rows_of(simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start))
+
+
+def rows_of(run: Any) -> list[dict[str, float]]:
+    """The columns of a trajectory as one record per step."""
+    columns = {name: values.tolist() for name, values in run.columns().items()}
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]

@@ -1,0 +1,90 @@
+"""`train` as a user types it: tables, files, schedules from a file, and bad input."""
+
+import csv
+import json
+
+import pytest
+
+from sparsetoken import Stage, Task, simulate_trajectory
+from sparsetoken.cli.train import read_stages
+from sparsetoken.cli.values import parse_named
+from sparsetoken.simulation import trial_seeds
+from tests.helpers import command_line
+
+QUICK = ("train", "--no-theory", "-d", 60, "-t", 2, "-T", 3)
+
+
+def test_the_table_is_the_mean_of_the_runs(capsys, tmp_path):
+    target, table = tmp_path / "run.json", tmp_path / "run.csv"
+    code, out, _ = command_line(capsys)(*QUICK, "--rates", "q=1,w=2,bias=0.5", "--json", target, "--csv", table)
+    assert code == 0
+    stage = Stage(3, 2.0, {"q": 1.0, "w": 2.0, "bias": 0.5}, {"q": 0.0, "w": 0.0})
+    runs = [simulate_trajectory(Task(), "attention", stage, 60, seed) for seed in trial_seeds(0, 2)]
+    mean = sum(run.test_error[3] for run in runs) / 2
+    row = next(line for line in out.splitlines() if line.strip().startswith("3"))
+    assert float(row.replace("*", "").split()[1]) == pytest.approx(mean, abs=0.01)
+    written = json.loads(target.read_text())
+    assert written["theory"] is None and len(written["simulation"]) == 2
+    assert written["simulation"][0]["columns"]["test_error"] == pytest.approx(runs[0].test_error.tolist())
+    lines = list(csv.DictReader(table.open()))
+    assert len(lines) == 2 * 4 and lines[5]["source"] == "run 1" and lines[5]["step"] == "1"
+
+
+def test_theory_and_simulation_stand_side_by_side(capsys, tmp_path):
+    figure = tmp_path / "curve.png"
+    code, out, _ = command_line(capsys)(
+        "train", "-m", "pooled", "-d", 60, "-t", 2, "-T", 2, "--accuracy", 0.02, "--plot", figure
+    )
+    assert code == 0 and "test error, theory" in out and "simulated" in out and "best step" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_schedule_comes_from_a_file(capsys, tmp_path):
+    path = tmp_path / "stages.toml"
+    path.write_text(
+        '[[stage]]\nsteps = 2\nalpha = 1.0\ndata = "first"\nrates = {q = 5.0, w = 1.0}\n'
+        '[[stage]]\nsteps = 2\nalpha = [1.0, 0.5]\ndata = ["a", "b"]\nrates = {w = [1.0, 0.5]}\n'
+    )
+    assert read_stages(path) == [
+        Stage(2, 1.0, {"q": 5.0, "w": 1.0}, data="first"),
+        Stage(2, (1.0, 0.5), {"w": [1.0, 0.5]}, data=("a", "b")),
+    ]
+    code, out, _ = command_line(capsys)("train", "--no-theory", "-d", 60, "-t", 1, "--stages", path)
+    assert code == 0 and "schedule of stages.toml" in out and "α = 2.5" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--rates", "v=1"), "rates must be a number or q=number,w=number,bias=number"),
+        (("--rates", "q=1,q=2"), "rates must be a number"),
+        (("--decay", "bias=1"), "decay must be a number or q=number,w=number"),
+        (("--model", "atention"), "model must be one of"),
+        (("--trials", "0"), "trials must be at least 1 without the theory"),
+        (("--plot", "curve.gif"), "plot must end in .png, .pdf or .svg"),
+        (("--stages", "nowhere.toml"), "cannot read nowhere.toml"),
+        (("--momentum", "1"), "momentum must be"),
+        (("--start", "q"), "start must be"),
+        (("--json", "no/such/folder/x.json"), "cannot write"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments, words):
+    code, out, err = command_line(capsys)(*QUICK, *arguments)
+    assert code == 2 and out == "" and words in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_file_with_anything_but_stages_is_refused(tmp_path):
+    path = tmp_path / "x.toml"
+    for text, words in (
+        ("a = 1", "tables"),
+        ("[[stage]]\nsteps = 1\nspeed = 2", "no field 'speed'"),
+        ("= 1", "cannot read"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=words):
+            read_stages(path)
+
+
+def test_numbers_by_name():
+    assert parse_named("rates", "2", ("q", "w")) == {"q": 2.0, "w": 2.0}
+    assert parse_named("rates", "w=0.5", ("q", "w")) == {"w": 0.5}
