@@ -169,18 +169,19 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]
     one = exact if exact is not None else runs[0]
     best = _best(exact, runs)
     shown = sorted({*_shown(one.steps), best})
-    fields = [("test error", lambda r: r.test_error), ("train loss", lambda r: r.train_loss)]
-    fields += [(f"cos({name}, ξ)", lambda r, name=name: r.cosine[name]) for name in one.directions]
+    fields = {"test error": "test_error", "train loss": "train_loss"}
+    fields |= {f"cos({name}, ξ)": f"cosine[{name}]" for name in one.directions}
+    table = {id(run): run.columns() for run in (exact, *runs) if run is not None}
     columns, cells = ["step"], [[f"{t}{' *' if t == best else ''}"] for t in shown]
-    for heading, field in fields:
+    for heading, field in fields.items():
         if exact is not None:
             columns.append(heading + (", theory" if runs else ""))
             for row, t in zip(cells, shown):
-                row.append(f"{field(exact)[t]:.4f}")
+                row.append(f"{table[id(exact)][field][t]:.4f}")
         if runs:
             columns.append("simulated" if exact is not None else heading)
             for row, t in zip(cells, shown):
-                row.append(with_error(*mean_and_error(field(run)[t] for run in runs)))
+                row.append(with_error(*mean_and_error(table[id(run)][field][t] for run in runs)))
     return cells, columns
 
 
