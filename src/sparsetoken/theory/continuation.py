@@ -21,8 +21,8 @@ from .newton import newton_in_blocks
 ON_THE_WAY = 1e-3  # residual at which a solution on the way down is good enough a start for the next ridge
 _LARGEST_RIDGE = 1e3  # times max(ridge, 1): where the cold start gives up
 _SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
-_LARGEST_BIAS = 20.0  # half the bracket of the first guess's bias: prevalences down to e^-20
-_HALVINGS = 60  # of that bracket, to rounding
+_LARGEST_BIAS = 20.0  # end of the bracket of the first guess's bias: prevalences down to e^-20
+_SECTIONS, _NARROWINGS = 32, 12  # the bracket is cut into so many sections so many times: to 2^-60 of its width
 _LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
 _MENTIONED = 6  # attempts that a failure's message names
 
@@ -106,16 +106,22 @@ def first_guess(loss: Loss, alpha, ridge, nodes: Nodes):
     xp = namespace(nodes.T)
     weight = nodes.weight / nodes.T.shape[-2]
     positive = xp.where(nodes.y > 0, weight, 0.0).sum()
-    y, share = np.array([1.0, -1.0]), xp.stack([positive, 1.0 - positive])
-    mean = lambda f, b: (share * f(xp.full(2, b), y)).sum()  # noqa: E731
+    share = xp.stack([positive, 1.0 - positive])
 
-    def halve(bounds):
-        low, high = bounds
-        b = 0.5 * (low + high)
-        below = mean(loss.slope, b) < 0
-        return xp.where(below, b, low), xp.where(below, high, b)
+    def mean(f, b):
+        """E[f(b; y)] over the labels at every place of b."""
+        places = xp.broadcast_to(b, (2, *b.shape))
+        y = np.broadcast_to(np.array([1.0, -1.0]).reshape(2, *[1] * b.ndim), places.shape)
+        return xp.tensordot(share, xp.asarray(f(places, y)), 1)
 
-    b = repeat(_HALVINGS, halve, (xp.asarray(-_LARGEST_BIAS), xp.asarray(_LARGEST_BIAS)), xp)[0]
+    def narrow(bracket):
+        low, width = bracket
+        inside = low + width * np.arange(1, _SECTIONS) / _SECTIONS
+        below = (mean(loss.slope, inside) < 0).sum()  # the mean slope is increasing
+        return low + width * below / _SECTIONS, width / _SECTIONS
+
+    bracket = (xp.asarray(-_LARGEST_BIAS), xp.asarray(2 * _LARGEST_BIAS))
+    b = xp.asarray(repeat(_NARROWINGS, narrow, bracket, xp)[0])
     kappa2 = (weight * nodes.kappa**2).sum()
     V = 1.0 / (alpha * (ridge + kappa2 * xp.maximum(mean(loss.curvature, b), _LEAST_CURVATURE)))
     square = xp.maximum(mean(lambda z, y: loss.slope(z, y) ** 2, b), _LEAST_SQUARE)
