@@ -3,7 +3,6 @@ import pytest
 from scipy.special import ndtr
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.laws.subsets import log_mean_of_subsets
 from sparsetoken.theory.known_signal import bayes_error, hardmax_error, strength_needed
 
 
@@ -66,16 +65,6 @@ def test_sharpness_zero_is_pooling_and_infinity_is_hard_max():
     assert theory.oracle(task, 0.0, points=64).attention == theory.oracle(task, 0.0, points=64).pooled
     sharp = theory.oracle(task, 400.0)
     assert sharp.attention == pytest.approx(sharp.hardmax, abs=4.5 * sharp.errors["attention"] + 1e-4)
-
-
-def test_subset_averages_by_brute_force():
-    from itertools import combinations
-
-    x = np.random.default_rng(0).normal(size=(3, 6)) * np.array([[1], [10], [300]])
-    for size in (1, 2, 4, 6):
-        terms = np.stack([x[:, list(c)].sum(1) for c in combinations(range(6), size)])
-        brute = np.logaddexp.reduce(terms) - np.log(len(terms))
-        np.testing.assert_allclose(log_mean_of_subsets(x, size), brute, rtol=1e-12)
 
 
 def test_nobody_beats_the_bayes_limit():
