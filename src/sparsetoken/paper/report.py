@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from .._core.files import write_bytes
@@ -86,30 +87,33 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     Path
         The page.
     """
+    drawn: dict[str, Any] = {}
     for outcome in outcomes:
         if outcome.panels:
             stem, words = folder / "figures" / outcome.study.name, f"figure of study {outcome.study.name!r}"
-            _, problem = attempt(words, _draw_twice, outcome.panels, stem)
+            drawn[outcome.study.name], problem = attempt(words, _draw_twice, outcome.panels, stem)
             if problem:
                 outcome.problems.append(problem)
-                outcome.panels = []
         for name, table in outcome.tables.items():
             write_table(table, folder / "tables" / f"{outcome.study.name}-{name}.csv")
     rows = [row for outcome in outcomes for row in outcome.ledger]
     if rows:
         write_table(ledger_table(rows), folder / "ledger.csv")
     page = folder / "report.html"
-    write_bytes(page, _page(outcomes, rows, size, title).encode(), make_folder=True)
+    write_bytes(page, _page(outcomes, drawn, rows, size, title).encode(), make_folder=True)
     return page
 
 
-def _draw_twice(panels: Sequence[Panel], stem: Path) -> None:
-    """The pictures; and the figure of the page once before it is needed, to see that it can be drawn."""
-    plotly_figure(panels)
+def _draw_twice(panels: Sequence[Panel], stem: Path) -> Any:
+    """Write the pictures; returns the figure for the page."""
+    figure = plotly_figure(panels)
     save_figure(panels, stem)
+    return figure
 
 
-def _page(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], size: str, title: str) -> str:
+def _page(
+    outcomes: Sequence[StudyOutcome], drawn: Mapping[str, Any], rows: Sequence[LedgerRow], size: str, title: str
+) -> str:
     from plotly.offline import get_plotlyjs
 
     style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
@@ -126,7 +130,7 @@ def _page(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], size: str
         f"<nav>{links}</nav>",
         f'<p class="lead">{_SIZE_NOTES[size]}</p>' if size in _SIZE_NOTES else "",
         _ledger_html(rows),
-        *(_study_html(outcome, size) for outcome in outcomes),
+        *(_study_html(outcome, drawn.get(outcome.study.name), size) for outcome in outcomes),
     ]
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
@@ -172,11 +176,10 @@ def _ledger_html(rows: Sequence[LedgerRow]) -> str:
     )
 
 
-def _study_html(outcome: StudyOutcome, size: str) -> str:
+def _study_html(outcome: StudyOutcome, figure: Any | None, size: str) -> str:
     study = outcome.study
     parts = [f"<section id='{escape(study.name)}'><h2>{escape(study.title)}</h2><p>{escape(study.question)}</p>"]
-    if outcome.panels:
-        figure = plotly_figure(outcome.panels)
+    if figure is not None:
         drawn = figure.to_html(
             full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
         )
