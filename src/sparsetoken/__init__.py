@@ -29,6 +29,7 @@ _HOME = {
     "plan": "planning",
     "Bags": "bags",
     "BagScaler": "bags",
+    "BagClassifier": "estimators",
     "AttentionClassifier": "estimators",
     "PooledClassifier": "estimators",
     "VectorizedClassifier": "estimators",

@@ -6,6 +6,8 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
 
 
@@ -56,3 +58,10 @@ def real_number(name: str, value: Any, low: float, high: float = math.inf, *, op
     if x is None or x < low or x > high or (open_low and x == low) or (open_high and x == high):
         raise rejection(name, value, f"a number in {left}{low:g}, {high:g}{right}")
     return x
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    """`value` as a bool, or a ValueError naming the field (a text such as "no" would otherwise count as true)."""
+    if not isinstance(value, bool | np.bool_):
+        raise rejection(name, value, "True or False")
+    return bool(value)

@@ -20,15 +20,35 @@ FORMS = (
 class Bags:
     """Bags of tokens, stored flat: all tokens one after the other, and where each bag starts.
 
-    ``Bags([a, b, c])``           a list of (n_i, d) arrays
-    ``Bags(X)``                   X of shape (n, L, d); or (n, d): one token a bag
-    ``Bags(X, mask=mask)``        X padded to (n, L, d), mask (n, L) True where the token is real
-    ``Bags(X, ids=ids)``          X of shape (N, d) and N bag ids; rows of a bag need not be neighbours
-    ``Bags(frame, ids="column")`` a pandas frame with the bag ids in one of its columns
-    ``Bags(frame.groupby("g"))``  pandas groups; the grouping column is not a feature
-
     Bags keep the order in which they first appear. An integer index gives one bag's (n_i, d) array, any other index
     gives Bags again, so cross-validation, `train_test_split` and `GridSearchCV` take them as they are.
+
+    Parameters
+    ----------
+    X : list of arrays, array, frame, groupby or Bags
+        A list of (n_i, d) arrays; an (n, L, d) array; an (N, d) array or frame with `ids`; pandas groups (the grouping
+        column is not a feature); an (n, d) array without `ids` is one token per bag.
+    ids : array-like or str, optional
+        N bag ids for the rows of a flat X, or the name of the frame's column that holds them. The rows of a bag need
+        not be neighbours. Ids are told apart by value: 1 and "1" are two bags.
+    mask : array-like, optional
+        (n, L), True where a token of a padded (n, L, d) array is real.
+
+    Attributes
+    ----------
+    tokens : ndarray of shape (N, d)
+        All tokens, bag after bag.
+    starts : ndarray of shape (n,)
+        The first row of each bag.
+    ids : ndarray of shape (n,)
+        The bags' ids; their positions where none were given.
+    feature_names : ndarray of shape (d,) or None
+        The names of the features, if they came with names.
+
+    Raises
+    ------
+    ValueError
+        If a bag is empty, a number is missing or infinite, or the parts do not fit together; the message names the bag.
     """
 
     __slots__ = ("feature_names", "ids", "starts", "tokens")
@@ -73,7 +93,7 @@ class Bags:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens a bag, n_i."""
+        """Tokens per bag, n_i."""
         return lengths_of(self.starts, len(self.tokens))
 
     @property
@@ -93,6 +113,7 @@ class Bags:
 
     @property
     def dtype(self) -> np.dtype:
+        """The tokens' precision."""
         return self.tokens.dtype
 
     @property
@@ -139,7 +160,7 @@ class Bags:
 
     # -- what one does with them --------------------------------------------------------------------------------------
 
-    def stretches(self, size: int = BLOCK_BYTES) -> Iterator[Bags]:
+    def batches(self, size: int = BLOCK_BYTES) -> Iterator[Bags]:
         """The bags in order, some megabytes (`size` bytes) of them at a time (at least one bag), without copying."""
         step = max(1, size // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
         ends = np.append(self.starts[1:], self.n_tokens)
@@ -156,18 +177,31 @@ class Bags:
             first = last
 
     def with_tokens(self, tokens: np.ndarray, feature_names: np.ndarray | None = None) -> Bags:
-        """The same bags with other token features (one row a token, in the same order)."""
+        """The same bags with other token features (one row per token, in the same order)."""
         if len(tokens) != self.n_tokens:
-            raise ValueError(f"tokens must have one row a token ({self.n_tokens}), got {len(tokens)}")
+            raise ValueError(f"tokens must have one row per token ({self.n_tokens}), got {len(tokens)}")
         return Bags.trusted(tokens, self.starts, self.ids, feature_names)
 
     def device(self, wanted: str, beside: int = 0) -> Any | None:
-        """The JAX device for work on these bags, None for NumPy; `beside`: bytes it needs besides (`devices.device_for`)."""
+        """The JAX device for work on these bags, None for NumPy.
+
+        Parameters
+        ----------
+        wanted : str
+            "auto", "numpy", "cpu" or "gpu", as `devices.device_for` takes it.
+        beside : int
+            Bytes that the work needs besides the tokens and what is made of them.
+
+        Returns
+        -------
+        jax.Device or None
+            Where to work.
+        """
         # Lists of rows, padded to the longest bag, and values in their shape.
         lists = 32 * len(self) * int(self.lengths.max())
         return device_for(wanted, self.tokens, lists + beside)
 
-    def placed(self, device: Any | None) -> Bags:
+    def on_device(self, device: Any | None) -> Bags:
         """The same bags with their tokens on a JAX device (None: as they are). Call it inside `devices.working_on`."""
         if device is None:
             return self
@@ -176,6 +210,7 @@ class Bags:
         return Bags.trusted(jax.device_put(self.tokens, device), self.starts, self.ids, self.feature_names)
 
     def astype(self, dtype: Any) -> Bags:
+        """The same bags in another precision."""
         return Bags.trusted(self.tokens.astype(dtype, copy=False), self.starts, self.ids, self.feature_names)
 
     def padded(self, fill: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -197,7 +232,7 @@ class Bags:
         return int(lengths[0])
 
     def labels(self, labels: Any) -> np.ndarray:
-        """One label a bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
+        """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
         if not isinstance(labels, Mapping) and not (hasattr(labels, "index") and hasattr(labels, "items")):
             raise ValueError("labels must map bag ids to labels (a dict or a pandas Series indexed by bag id)")
         table = dict(labels.items())
@@ -261,18 +296,44 @@ def shown(name: Any) -> str:
 
 
 def as_floats(values: Any, where: str) -> np.ndarray:
-    """A float32 or float64 C-ordered array; single precision stays single."""
+    """A float32 or float64 C-ordered array; single precision stays single.
+
+    Parameters
+    ----------
+    values : array-like
+        Numbers; missing values of pandas' own types become NaN.
+    where : str
+        What the message says about whose features they are, such as " of bag 3".
+
+    Returns
+    -------
+    ndarray
+        The numbers.
+    """
     if hasattr(values, "toarray") and not isinstance(values, np.ndarray):
         raise TypeError("Sparse data was passed, but dense data is required. Use '.toarray()' to convert to dense.")
+    if hasattr(values, "dtypes") and hasattr(values, "columns") and any(_extension(t) for t in values.dtypes):
+        values = values.astype({c: _plain_type(t) for c, t in values.dtypes.items() if _extension(t)})
     raw = np.asarray(values)
     if np.iscomplexobj(raw):
         raise ValueError(f"Complex data not supported{where}")
+    if raw.dtype.names is not None:
+        raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
     if raw.dtype in (np.float32, np.float64):
         return np.ascontiguousarray(raw)
     try:
         return np.ascontiguousarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"the features{where} must be numbers: {error}") from None
+
+
+def _extension(dtype: Any) -> bool:
+    """Whether a column is of one of pandas' own types of numbers, which can hold missing values."""
+    return not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "biuf"
+
+
+def _plain_type(dtype: Any) -> Any:
+    return np.float32 if getattr(dtype, "numpy_dtype", None) == np.float32 else np.float64
 
 
 def _feature_names(frame: Any) -> np.ndarray | None:
@@ -341,20 +402,55 @@ def _from_ids(X: Any, ids: Any) -> tuple:
     tokens = as_floats(X, "")
     if tokens.ndim != 2:
         raise ValueError(f"ids go with a (tokens, features) array, got shape {tokens.shape}")
-    keys = np.asarray(ids)
-    if keys.shape != (len(tokens),):
-        raise ValueError(f"ids must hold one bag id a token ({len(tokens)}), got shape {keys.shape}")
-    if len(keys) == 0:
-        raise ValueError("there are no bags")
-    import pandas as pd
-
-    codes, uniques = pd.factorize(keys)
-    if codes.min() < 0:
-        raise ValueError(f"token {int(np.argmin(codes))} has no bag id")
+    codes, uniques = distinct_ids(ids, len(tokens))
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         tokens, codes = tokens[order], codes[order]
-    return tokens, starts_of(np.bincount(codes)), np.asarray(uniques), names
+    return tokens, starts_of(np.bincount(codes)), uniques, names
+
+
+def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which bag every token belongs to.
+
+    Parameters
+    ----------
+    ids : array-like
+        One id per token.
+    count : int
+        The number of tokens.
+
+    Returns
+    -------
+    tuple of ndarrays
+        The bag of every token, counted in order of first appearance, and the bags' ids.
+
+    Raises
+    ------
+    ValueError
+        If there are not `count` ids, one of them is missing, or they are not text or numbers.
+    """
+    import pandas as pd
+
+    keys: Any = ids if hasattr(ids, "dtype") else list(ids)
+    if isinstance(keys, list):
+        # NumPy would make one type of them all: 1 and "1" the same text, long integers the same float.
+        one_kind = len({type(key) for key in keys}) == 1 and isinstance(keys[0], str | int | float | np.generic)
+        array = np.asarray(keys) if one_kind else None
+        if array is None or array.ndim != 1 or (isinstance(keys[0], int) and array.dtype.kind == "f"):
+            array = np.empty(len(keys), dtype=object)
+            array[:] = keys
+        keys = array
+    if keys.shape != (count,):
+        raise ValueError(f"ids must hold one bag id per token ({count}), got shape {keys.shape}")
+    if count == 0:
+        raise ValueError("there are no bags")
+    try:
+        codes, uniques = pd.factorize(keys)
+    except TypeError:  # lists and dicts cannot be told apart
+        raise ValueError("the bag ids must be text or numbers, not lists or other objects") from None
+    if codes.min() < 0:
+        raise ValueError(f"token {int(np.argmin(codes))} has no bag id")
+    return codes, np.asarray(uniques)
 
 
 def _from_groups(groups: Any) -> tuple:

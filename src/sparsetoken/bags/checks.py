@@ -11,7 +11,7 @@ from .bags import Bags, is_bag_list, is_groupby
 
 
 def holds_bags(X: Any) -> bool:
-    """Whether X is bags of tokens, rather than a plain table with one token a bag."""
+    """Whether X is bags of tokens, rather than a plain table with one token per bag."""
     return isinstance(X, Bags) or is_groupby(X) or is_bag_list(X) or getattr(X, "ndim", 0) == 3
 
 

@@ -2,53 +2,122 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils._set_output import _wrap_data_with_container
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from .._core.arrays import namespace
+from .._core.validation import true_or_false
 from .bags import Bags
 from .checks import checked_bags, holds_bags
 from .scratch import row_blocks, rowwise
 
+# Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, a uniform 1.8; the sample moment of
+# a Gaussian over a few thousand tokens stays below 3.5.
 HEAVY = 4.0
-CLEARLY = 1.5  # a margin, so that features which merely straddle the threshold are not taken for signals
+# How much heavier the tail over all bags must be than over the bags of the first class before it counts as the other
+# class's own: features that merely straddle the threshold are not signals.
+CLEARLY = 1.5
+# A tail counts as the other class's own only if at least this many of its bags hold it: a value that one or two bags
+# hold says nothing about the next bag.
+LEAST_CARRIERS = 5
+# The expected number of features whose carriers would all be of one class by chance alone must stay below this.
+CHANCE = 0.05
+# How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
+# range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
+MARGIN = 1.0
 
 
-class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Standardise every feature over all tokens of all bags: z = (x - mean) / standard deviation.
 
-    compress   afterwards z <- asinh(z) for heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3), and
-               standardised again: linear within a standard deviation, logarithmic beyond. Rare features (word counts)
-               owe their standard deviation to a handful of outliers; drawn in, no single token can own a fit. With
-               labels, features are left alone whose tails the bags of the first class do not share (E z^4 there at most
-               4, and clearly less than over all): large values that only the others hold may be the very signal.
+    A feature that is constant over the training tokens (up to rounding) becomes zero. Bags come back as `Bags`, a plain
+    table comes back as a table (in the container that `set_output` asks for).
 
-    A feature that is constant over the training tokens (up to rounding) is centred and left at scale 1.
-    Bags come back as Bags, a plain table comes back as a table.
+    Parameters
+    ----------
+    compress : bool
+        Whether heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3) are compressed, z <- asinh(z), and
+        standardised again: linear within a standard deviation, logarithmic beyond. Rare features such as word counts
+        owe their standard deviation to a handful of outliers; compressed, no single token dominates a fit. If labels are
+        given, a feature is left alone where only the bags of the second class have the tail (E z^4 over the first
+        class's bags is at most 4 and clearly less than over all) and several of them hold it: large values that
+        only these bags hold may be the signal itself.
+    clip : bool
+        Whether tokens are clipped to the range of the training tokens plus one standard deviation on either side
+        (no margin for constant features), so that a value which training never saw cannot dominate a prediction.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray of shape (features,)
+        Mean and standard deviation of each feature (1 for a constant feature).
+    lowest_, highest_ : ndarray of shape (features,)
+        Bounds of the scaled tokens, if `clip` is set.
+    heavy_ : ndarray of bool, shape (features,)
+        The features that are compressed, if `compress` is set.
     """
 
-    def __init__(self, compress: bool = False):
+    # scikit-learn's own wrapper cannot tell bags from tables, so `transform` wraps tables itself.
+    _sklearn_auto_wrap_output_keys = frozenset({"transform"})
+
+    def __init__(self, compress: bool = False, clip: bool = True):
         self.compress = compress
+        self.clip = clip
 
     def fit(self, X: Any, y: Any = None) -> BagScaler:
-        """Learn means and scales; y, one label a bag, matters to `compress` alone."""
+        """Learn means, scales and bounds.
+
+        Parameters
+        ----------
+        X : bags
+            Any form that `Bags` takes.
+        y : array-like, optional
+            One label per bag; it matters to `compress` alone.
+
+        Returns
+        -------
+        BagScaler
+            The scaler itself.
+        """
+        true_or_false("compress", self.compress)
+        true_or_false("clip", self.clip)
         bags = checked_bags(self, X, reset=True)
         tokens = bags.tokens
-        self.mean_, self.scale_ = _moments(tokens)
+        self.mean_, self.scale_, varies = _moments(tokens)
         if self.compress:
             self.heavy_ = heavy_features(bags, y)
-            self.compressed_mean_, self.compressed_scale_ = _moments(tokens, self._squeezed)
+            self.compressed_mean_, self.compressed_scale_, _ = _moments(tokens, self._compressed)
+        if self.clip:
+            extremes = np.stack(_range(tokens)).astype(tokens.dtype)  # scaling is monotone: it keeps the extremes
+            low, high = np.asarray(self._unclipped(extremes), dtype=np.float64)
+            margin = np.where(varies, MARGIN, 0.0)
+            self.lowest_, self.highest_ = np.where(varies, low, 0.0) - margin, np.where(varies, high, 0.0) + margin
         return self
 
     def transform(self, X: Any) -> Any:
+        """The scaled bags, or the scaled table where X is a plain table.
+
+        Parameters
+        ----------
+        X : bags
+            Any form that `Bags` takes, with the features seen in `fit`.
+
+        Returns
+        -------
+        Bags or table
+            The same tokens, scaled.
+        """
         check_is_fitted(self)
         bags = checked_bags(self, X, reset=False)
         tokens = self.scaled(bags.tokens)
-        return bags.with_tokens(tokens, bags.feature_names) if holds_bags(X) else tokens
+        if holds_bags(X):
+            return bags.with_tokens(tokens, bags.feature_names)
+        return _wrap_data_with_container("transform", tokens, X, self)
 
     def scaled(self, tokens: Any) -> Any:
         """The scaled tokens of a (tokens, features) array that has been checked already, NumPy's or JAX's."""
@@ -56,11 +125,18 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def scaled_block(self, tokens: Any) -> Any:
         """`scaled`, all rows at once."""
+        z = self._unclipped(tokens)
+        if not self.clip:
+            return z
+        low, high = self.lowest_.astype(z.dtype), self.highest_.astype(z.dtype)
+        return np.clip(z, low, high, out=z) if namespace(z) is np else namespace(z).clip(z, low, high)
+
+    def _unclipped(self, tokens: Any) -> Any:
         if not self.compress:
             return _standardised(tokens, self.mean_, self.scale_)
-        return _standardised(self._squeezed(tokens), self.compressed_mean_, self.compressed_scale_)
+        return _standardised(self._compressed(tokens), self.compressed_mean_, self.compressed_scale_)
 
-    def _squeezed(self, tokens: Any) -> Any:
+    def _compressed(self, tokens: Any) -> Any:
         z = _standardised(tokens, self.mean_, self.scale_)
         xp = namespace(z)
         return np.arcsinh(z, out=z, where=self.heavy_) if xp is np else xp.where(self.heavy_, xp.arcsinh(z), z)
@@ -72,32 +148,78 @@ def _standardised(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> Any:
     return z
 
 
-def _moments(tokens: Any, change: Callable[[Any], Any] = lambda block: block) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each feature of the tokens, after `change`; a constant feature's deviation is 1."""
-    total = sum(change(tokens[block]).sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))
-    mean = np.asarray(total) / len(tokens)
-    squares = sum(((change(tokens[block]) - mean) ** 2).sum(axis=0) for block in row_blocks(tokens))
-    deviation = np.sqrt(np.asarray(squares) / len(tokens))
-    # Rounding leaves a constant feature a deviation of about eps |mean|: that is no variation.
-    rounding = 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
-    return mean, np.where(deviation > rounding, deviation, 1.0)
+def _moments(
+    tokens: Any, change: Callable[[Any], Any] = lambda block: block
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each feature after `change`, and whether it varies; a constant one's deviation is 1.
+
+    Sums are of differences from the first token: they vanish exactly where a feature is constant, while a sum of many
+    large values would be off by more than rounding of one of them.
+    """
+    first = np.asarray(change(tokens[:1])[0], dtype=np.float64)
+    total = sum((change(tokens[block]) - first).sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))
+    shift = np.asarray(total) / len(tokens)
+    squares = sum(((change(tokens[block]) - first - shift) ** 2).sum(axis=0) for block in row_blocks(tokens))
+    mean, deviation = first + shift, np.sqrt(np.asarray(squares) / len(tokens))
+    # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
+    varies = deviation > 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
+    return mean, np.where(varies, deviation, 1.0), varies
+
+
+def _range(tokens: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest value of each feature."""
+    blocks = [tokens[block] for block in row_blocks(tokens)]
+    low = np.min([np.asarray(block.min(axis=0)) for block in blocks], axis=0)
+    return low, np.max([np.asarray(block.max(axis=0)) for block in blocks], axis=0)
 
 
 def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
-    """Which features have heavy tails, as `BagScaler` judges them; labels: one a bag, or none."""
+    """Which features have heavy tails, as `BagScaler` judges them.
+
+    Parameters
+    ----------
+    bags : Bags
+        Bags whose tokens are judged.
+    labels : array-like, optional
+        One label per bag; features whose tails are the second class's own are then left out.
+
+    Returns
+    -------
+    ndarray of bool
+        One entry per feature.
+    """
     tails = _fourth_moments(bags.tokens)
     heavy = tails > HEAVY
     if labels is None:
         return heavy
     labels = column_or_1d(labels)
     check_consistent_length(bags, labels)
-    quiet = _fourth_moments(bags[labels == np.unique(labels)[0]].tokens)
-    return heavy & ~((quiet <= HEAVY) & (tails > CLEARLY * quiet))
+    first = labels == np.unique(labels)[0]
+    quiet_bags = bags[first]
+    quiet = _fourth_moments(quiet_bags.tokens)
+    own = np.flatnonzero(heavy & (quiet <= HEAVY) & (tails > CLEARLY * quiet))
+    if len(own) and not first.all():
+        share = 1.0 - first.mean()
+        # d share^k features would have k carriers of the second class alone by chance.
+        needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
+        own = own[_carriers(bags[~first], own, *_range(quiet_bags.tokens)) >= needed]
+        heavy[own] = False
+    return heavy
+
+
+def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """How many bags hold a token outside [low, high], for each of the features."""
+    count = np.zeros(len(features), dtype=int)
+    for part in bags.batches():
+        tokens = np.asarray(part.tokens[:, features])
+        outside = (tokens < low[features]) | (tokens > high[features])
+        count += np.logical_or.reduceat(outside, part.starts, axis=0).sum(axis=0)
+    return count
 
 
 def _fourth_moments(tokens: Any) -> np.ndarray:
     """E z^4 of each feature when standardised."""
-    mean, scale = _moments(tokens)
+    mean, scale, _ = _moments(tokens)
     squares = ((((tokens[block] - mean) / scale) ** 2) for block in row_blocks(tokens))
     return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._core.arrays import is_jax_array
 
-BLOCK_BYTES = 2**23
+BLOCK_BYTES = 2**23  # large enough for NumPy to work at full speed, small next to any memory
 DEVICE_BLOCK_BYTES = 2**30  # on a JAX device: few, large steps
 
 

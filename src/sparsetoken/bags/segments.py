@@ -1,4 +1,4 @@
-"""Reductions over ragged bags: values lie flat, one a token, and bag i owns values[starts[i] : starts[i] + lengths[i]].
+"""Reductions over ragged bags: values lie flat, one per token, and bag i owns values[starts[i] : starts[i] + lengths[i]].
 
 No tokens are ever padded, so a bag costs what its tokens cost. Every bag has at least one token (`Bags` sees to it), which
 is what makes `reduceat` right. Values may be NumPy's or JAX's, and the result is of the same kind; on a device the list of
@@ -15,18 +15,18 @@ import numpy as np
 
 from .._core.arrays import namespace
 
-GATHERED = 2**28  # numbers a device gathers at a time
+GATHERED = 2**28  # numbers a device gathers at a time: 2 GB in double precision
 
 
 def lengths_of(starts: Any, total: int) -> Any:
-    """Tokens a bag, from the bags' first rows (or their layout) and the number of all tokens."""
+    """Tokens per bag, from the bags' first rows (or their layout) and the number of all tokens."""
     if isinstance(starts, Layout):
         return (starts.rows < total).sum(axis=1)
     return np.diff(np.append(starts, total))
 
 
 def starts_of(lengths: np.ndarray) -> np.ndarray:
-    """First row of each bag, from the tokens a bag."""
+    """First row of each bag, from the tokens per bag."""
     return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
 
 
@@ -85,8 +85,12 @@ def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:
 class Layout(NamedTuple):
     """Where the bags lie, for JAX: sums are then made of gathers, and the same on every run (scattered sums are not).
 
-    rows          (bags, longest bag): the rows of each bag's tokens; the number of all tokens where a bag has no more
-    bag_of_token  (tokens,)
+    Attributes
+    ----------
+    rows : array of shape (bags, longest bag)
+        The rows of each bag's tokens; the number of all tokens where a bag has no more.
+    bag_of_token : array of shape (tokens,)
+        The bag each token belongs to.
     """
 
     rows: Any

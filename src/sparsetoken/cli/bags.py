@@ -7,14 +7,19 @@ from typing import Any
 
 import typer
 
+from ..estimators.learners import DEFAULT, LEARNERS
 from . import app
 
-_FILE = typer.Argument(..., help="Bags, one row a token: .csv, .csv.gz, .parquet or .npz.", show_default=False)
+_FILE = typer.Argument(..., help="Bags, one row per token: .csv, .csv.gz, .parquet or .npz.", show_default=False)
 _MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
 _BAG = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
 _LABEL = typer.Option("label", "--label", help="Column with the labels.")
-_LABELS = typer.Option(None, "--labels", help="Table with one row a bag (bag id, label), where labels are kept apart.")
-_IGNORE = typer.Option([], "--ignore", help="Column that is no feature; repeatable.")
+_LABELS = typer.Option(
+    None, "--labels", help="Table with one row per bag (bag id, label), where labels are kept apart."
+)
+_IGNORE = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
+_LITERAL = typer.Option(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
+_TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
 _TOKEN_LABEL = typer.Option(
     "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
 )
@@ -31,12 +36,8 @@ def fit(
     labels: Path = _LABELS,
     ignore: list[str] = _IGNORE,
     token_label: str = _TOKEN_LABEL,
-    model: str = typer.Option(
-        "attention",
-        "--model",
-        "-m",
-        help="attention, attention-staged, message-passing, elementwise, pooled or vectorized.",
-    ),
+    literal_ids: bool = _LITERAL,
+    model: str = typer.Option(DEFAULT, "--model", "-m", help=f"{', '.join(_TO_FIT[:-1])} or {_TO_FIT[-1]}."),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
 ) -> None:
@@ -46,7 +47,9 @@ def fit(
     from ..estimators.persistence import save_model
 
     check_writable(out)
-    read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
+    read = read_bags(
+        file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels, literal_ids=literal_ids
+    )
     estimator = _learner(model, class_weight, seed)
     with _waiting(f"fitting {model} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read.bags, read.labels)
@@ -63,6 +66,7 @@ def predict(
     model: Path = _MODEL,
     file: Path = _FILE,
     bag: str = _BAG,
+    literal_ids: bool = _LITERAL,
     out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
 ) -> None:
     """Predict the label and the probability of the second class for every bag of a file."""
@@ -73,7 +77,7 @@ def predict(
 
     check_writable(out)
     estimator = load_model(model)
-    read = _read_for(estimator, file, bag)
+    read = _read_for(estimator, file, bag, literal_ids)
     with _waiting(f"predicting {len(read.bags)} bags"):
         probability = estimator.predict_proba(read.bags)[:, 1]
     second = estimator.classes_[1]
@@ -98,6 +102,7 @@ def evaluate(
     labels: Path = _LABELS,
     ignore: list[str] = _IGNORE,
     token_label: str = _TOKEN_LABEL,
+    literal_ids: bool = _LITERAL,
     model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
@@ -109,15 +114,18 @@ def evaluate(
     from .._core.files import check_writable
     from .._core.validation import whole_number
     from ..bags.files import read_bags
-    from ..estimators.evaluation import Evaluation, chosen_learners, stratified_splits
+    from ..estimators.evaluation import Evaluation, stratified_splits
     from ..estimators.evaluation import evaluate as cross_validate
+    from ..estimators.learners import chosen_learners
     from .console import print_table, with_error, write_csv
 
     check_writable(plot)
     check_writable(csv)
     if plot is not None and plot.suffix.lower() not in _PICTURES:
         raise ValueError(f"the picture must be a {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]} file, got {plot}")
-    read = read_bags(file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels)
+    read = read_bags(
+        file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels, literal_ids=literal_ids
+    )
     assert read.labels is not None
     makers = chosen_learners(model, read.bags)
     splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed)
@@ -129,24 +137,25 @@ def evaluate(
             else:
                 found.append(step)
     tokens = any(e.token_auc == e.token_auc for e in found)
-    columns = ["learner", "accuracy", "AUC", *(["token AUC"] if tokens else []), "CPU s a fit"]
+    columns = ["learner", "accuracy", "AUC", "log loss", *(["token AUC"] if tokens else []), "CPU s per fit"]
     rows = [
         [
             e.learner,
             with_error(e.accuracy, e.accuracy_error),
             with_error(e.auc, e.auc_error),
+            with_error(e.log_loss, e.log_loss_error),
             *([f"{e.token_auc:.3f}" if e.token_auc == e.token_auc else "-"] if tokens else []),
             f"{e.fit_seconds:.2g}",
         ]
         for e in found
     ]
     title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
-    print_table(title, columns, rows)
-    if csv is not None:
+    if csv is not None:  # files first: a closed pipe or a narrow character set must not cost them
         numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
         write_csv(csv, numbers)
     if plot is not None:
         _draw(found, title, plot)
+    print_table(title, columns, rows)
 
 
 @app.command()
@@ -155,6 +164,7 @@ def explain(
     file: Path = _FILE,
     bag: str = _BAG,
     token_label: str = _TOKEN_LABEL,
+    literal_ids: bool = _LITERAL,
     top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
     bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the second class first."),
     out: Path = typer.Option(None, "--out", "-o", help="CSV file for the weights and scores of all tokens."),
@@ -165,7 +175,7 @@ def explain(
 
     from .._core.files import check_writable
     from .._core.validation import whole_number
-    from ..estimators.evaluation import area_under_curve
+    from ..estimators.calibration import area_under_curve
     from ..estimators.persistence import load_model
     from .console import print_table
 
@@ -174,7 +184,7 @@ def explain(
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    read = _read_for(estimator, file, bag, token_label)
+    read = _read_for(estimator, file, bag, literal_ids, token_label)
     probability = estimator.predict_proba(read.bags)[:, 1]
     weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
     lengths = read.bags.lengths
@@ -204,12 +214,9 @@ def explain(
 
 
 def _learner(name: str, class_weight: str | None, seed: int) -> Any:
-    from ..estimators.evaluation import learners
-
-    known = {n: make for n, make in learners().items() if " " not in n}
-    if name not in known:
-        raise ValueError(f"--model must be one of {', '.join(known)}, got {name!r}")
-    estimator = known[name]()
+    if name not in _TO_FIT:
+        raise ValueError(f"--model must be one of {', '.join(_TO_FIT)}, got {name!r}")
+    estimator = LEARNERS[name].make()
     wanted = {"class_weight": class_weight, "random_state": seed}
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
@@ -228,12 +235,17 @@ def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
             typer.echo(f"warning: {warning.message}", err=True)
 
 
-def _read_for(estimator: Any, file: Path, bag: str, token_label: str = "instance_label") -> Any:
+def _read_for(estimator: Any, file: Path, bag: str, literal_ids: bool, token_label: str = "instance_label") -> Any:
     from ..bags.files import read_bags
 
     names = getattr(estimator, "feature_names_in_", None)
     return read_bags(
-        file, bag, token_label=token_label, need_labels=False, features=None if names is None else list(names)
+        file,
+        bag,
+        token_label=token_label,
+        need_labels=False,
+        features=None if names is None else list(names),
+        literal_ids=literal_ids,
     )
 
 

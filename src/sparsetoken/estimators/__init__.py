@@ -6,10 +6,11 @@ from .._core.lazy import lazy_exports
 
 _HOME = {
     "AttentionClassifier": "attention",
+    "BagClassifier": "bag_classifier",
     "ElementwiseAttentionClassifier": "elementwise",
     "MessagePassingClassifier": "message_passing.classifier",
-    "PooledClassifier": "pooled",
-    "VectorizedClassifier": "vectorized",
+    "PooledClassifier": "linear",
+    "VectorizedClassifier": "linear",
 }
 
 __all__ = list(_HOME)

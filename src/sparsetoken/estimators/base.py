@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from hashlib import blake2b
+from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,26 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
+from .._core.callers import caller_level
 from .._core.devices import working_on
 from ..bags.bags import Bags, shown
 from ..bags.checks import checked_bags
 from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES
+from .canonical import canonical
 
 
 class TrainingWarning(UserWarning):
     """Something about the training set that the user should know; the details are in `diagnostics_`."""
 
 
-class BagClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the bag classifiers: two classes, one label a bag.
+class BaseBagClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the bag classifiers: two classes, one label per bag.
 
     Subclasses give `_fit(bags, signs, weights)` and `_decide(bags)`, the log odds of the second class.
     Identical bags with the same label are merged and their weights added before fitting, bags of weight zero are left
-    out, and the rest is put in an order of its own. So repeating a bag is the same as doubling its weight, no bag sits
-    on both sides of an inner split, and the result does not depend on the order of the bags.
+    out, and the rest is put in an order of its own (`canonical`). So repeating a bag is the same as doubling its weight,
+    no bag sits on both sides of an inner split, and the result depends neither on the order of the bags nor on the
+    features' units.
     """
 
     class_weight: Any
@@ -37,17 +41,34 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     diagnostics_: dict[str, Any]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BagClassifier:
-        """Learn from bags X (any form `Bags` takes; a plain table is one token a bag) and one label a bag."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BaseBagClassifier:
+        """Learn from labelled bags.
+
+        Parameters
+        ----------
+        X : bags
+            Any form that `Bags` takes; a plain table is one token per bag.
+        y : array-like
+            One label per bag, two classes in all.
+        sample_weight : array-like, optional
+            One weight >= 0 per bag.
+
+        Returns
+        -------
+        BaseBagClassifier
+            The fitted classifier itself.
+        """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         bags = checked_bags(self, X, reset=True)
         signs, weights = self._checked_labels(bags, y, sample_weight)
         self.diagnostics_ = {}
         where = bags.device(self._device, self._room_beside(bags))
-        rows, merged = _canonical(bags, signs, weights)
+        rows, merged = canonical(bags, signs, weights)
         with working_on(where):
-            self._fit(bags.placed(where)[rows], signs[rows], merged)
+            self._fit(bags.on_device(where)[rows], signs[rows], merged)
+        for message in self._remarks():
+            warnings.warn(message, TrainingWarning, stacklevel=caller_level())
         return self
 
     @property
@@ -61,7 +82,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     def _checked_labels(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
         labels = column_or_1d(y, warn=True)
         if len(labels) != len(bags):
-            raise ValueError(f"y must hold one label a bag: there are {len(bags)} bags and {len(labels)} labels")
+            raise ValueError(f"y must hold one label per bag: there are {len(bags)} bags and {len(labels)} labels")
         check_consistent_length(bags, labels)
         check_classification_targets(labels)
         kind = type_of_target(labels, input_name="y")
@@ -84,15 +105,19 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return np.ones(len(signs))
-        if isinstance(class_weight, str):
-            if class_weight != "balanced":
-                raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
+        if isinstance(class_weight, str) and class_weight == "balanced":
             share = {s: weights[signs == s].sum() / max(weights.sum(), np.finfo(float).tiny) for s in (-1.0, 1.0)}
             return np.array([0.5 / share[s] if share[s] > 0 else 0.0 for s in signs])
-        factors = [float(class_weight.get(label, 1.0)) for label in self.classes_]
-        if len(factors) == 1:
-            factors = factors * 2
-        return np.where(signs > 0, factors[1], factors[0])
+        if not isinstance(class_weight, Mapping):
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
+        known = self.classes_.tolist()
+        for label, factor in class_weight.items():
+            if label not in known:
+                raise ValueError(f"class_weight names the class {label!r}, which is not among the labels")
+            if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
+                raise ValueError(f"class_weight must map classes to numbers >= 0, got {factor!r} for {label!r}")
+        factors = [float(class_weight.get(label, 1.0)) for label in known]
+        return np.where(signs > 0, factors[-1], factors[0])
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         raise NotImplementedError
@@ -100,18 +125,22 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     def _decide(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
 
+    def _remarks(self) -> list[str]:
+        """What a fit has to say to the user, from its diagnostics."""
+        return remarks_on(self.diagnostics_)
+
     def _checked(self, X: Any) -> Bags:
         check_is_fitted(self)
         return checked_bags(self, X, reset=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds of `classes_[1]`, one a bag."""
+        """Log odds of `classes_[1]`, one per bag."""
         bags = self._checked(X)
-        # A stretch at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
+        # Some bags at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
         where = bags.device(self._device, self._room_beside(bags))
-        stretches = bags.stretches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
+        batches = bags.batches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
         with working_on(where):
-            scores = np.concatenate([self._decide(part.placed(where)) for part in stretches])
+            scores = np.concatenate([self._decide(part.on_device(where)) for part in batches])
         return scores.astype(bags.tokens.dtype, copy=False)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -125,11 +154,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return np.stack([expit(-z), expit(z)], axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
         z = self.decision_function(X)
         return np.stack([-np.logaddexp(0, z), -np.logaddexp(0, -z)], axis=1)
-
-    def _warn(self, message: str) -> None:
-        warnings.warn(message, TrainingWarning, stacklevel=4)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -138,26 +165,40 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bags of positive weight, identical ones once, in the order of their contents' hashes; and their summed weights."""
-    keys: dict[bytes, int] = {}
-    chosen: list[int] = []
-    total: list[float] = []
-    zero = bags.tokens.dtype.type(0)
-    for i, bag in enumerate(bags):
-        if not weights[i] > 0:
-            continue
-        content = (bag + zero).reshape(-1).view(np.uint8)  # -0.0 and 0.0 are the same number
-        key = blake2b(content, digest_size=16, key=b"+" if signs[i] > 0 else b"-").digest()
-        at = keys.setdefault(key, len(chosen))
-        if at == len(chosen):
-            chosen.append(i)
-            total.append(0.0)
-        total[at] += float(weights[i])
-    order = [at for _, at in sorted(keys.items())]
-    return np.array(chosen)[order], np.array(total)[order]
+def remarks_on(found: dict[str, Any]) -> list[str]:
+    """Plain sentences for what a fit's diagnostics say, as far as the user should know it.
+
+    Parameters
+    ----------
+    found : dict
+        `diagnostics_` of a classifier.
+
+    Returns
+    -------
+    list of str
+        One sentence per remark.
+    """
+    remarks = []
+    if found.get("signal_found") is False:
+        remarks.append(
+            f"signal too weak for this many bags: the held-out AUC {found['held_out_auc']:.3f} is within two standard "
+            f"errors ({found['held_out_auc_null_error']:.3f}) of chance"
+        )
+    if found.get("query_statistic", 0.0) < -2.0:
+        remarks.append(
+            f"the query is anti-aligned with the signal (statistic {found['query_statistic']:.1f} on held-out bags): "
+            "with a rare positive class use eta_b='auto' or class_weight='balanced'"
+        )
+    if not found.get("separable", True) and found.get("ridge", 1.0) <= 1e-4:
+        remarks.append(
+            f"the training set is beyond the readout's capacity: {found['bags']} bags in {found['dimensions']} "
+            f"dimensions cannot be separated (training error {found['training_error']:.3f})"
+        )
+    if not found.get("converged", True):
+        remarks.append("the readout did not converge; a larger ridge helps")
+    return remarks
 
 
 def per_bag(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
-    """Flat token values as a list of arrays, one a bag, in the bags' order."""
+    """Flat token values as a list of arrays, one per bag, in the bags' order."""
     return np.split(np.asarray(values), bags.starts[1:])

@@ -11,24 +11,73 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from .._core.arrays import is_jax_array
 
 FOLDS = 5
-LOG_SLOPE, OFFSET = 1.0, 0.5  # standard deviations of the prior on log slope and offset, in units of log odds
+# Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
+# a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
+LOG_SLOPE, OFFSET = 1.0, 0.5
+# Share of the bound up to which log odds are left as they are; from there they approach the bound smoothly.
+UNTOUCHED = 0.8
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """log odds = slope * score + offset; `loss` is the mean logistic loss it leaves on the scores it was fitted to."""
+    """log odds = slope * score + offset, drawn in smoothly so that they stay within (low, high).
+
+    The order of the scores is kept.
+
+    Attributes
+    ----------
+    slope, offset : float
+        The affine map.
+    low, high : float
+        Bounds of the log odds; infinite where there are none.
+    loss : float
+        Mean logistic loss that the affine map leaves on the scores it was fitted to.
+    """
 
     slope: float = 1.0
     offset: float = 0.0
+    low: float = -np.inf
+    high: float = np.inf
     loss: float = float("nan")
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        return self.slope * scores + self.offset
+        u = self.slope * scores + self.offset
+        return np.where(u >= 0, _drawn_in(u, self.high), -_drawn_in(-u, -self.low))
+
+
+def _drawn_in(u: np.ndarray, bound: float) -> np.ndarray:
+    """u up to a share of the bound, then a curve of the same slope that never reaches it."""
+    if np.isinf(bound):
+        return u
+    start = UNTOUCHED * bound
+    room = bound - start
+    beyond = np.maximum(u - start, 0.0) / room
+    return np.minimum(u, start) + room * beyond / (1.0 + beyond)
+
+
+def supported_range(signs: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The log odds that a training set can support: the rule of succession, (n + 1)/(n + 2) after n bags of a class.
+
+    Parameters
+    ----------
+    signs : ndarray
+        Labels of the bags, -1 or +1.
+    weights : ndarray
+        Their weights; a class counts with its share of the weight.
+
+    Returns
+    -------
+    tuple of float
+        -log(n- + 1) and log(n+ + 1).
+    """
+    n, p = len(signs), weights / weights.sum()
+    positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
+    return -float(np.log1p(negative)), float(np.log1p(positive))
 
 
 def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Calibration:
@@ -39,12 +88,24 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
     The last term is a prior around slope 1 and offset 0: a few dozen bags do not settle a threshold, and moving it by
     chance costs accuracy. The targets t are drawn in from 0 and 1 as Platt proposed, (n+ + 1)/(n+ + 2) and 1/(n- + 2),
     with n the (weighted) number of bags of the class, so that separated scores do not end in certainty. The slope is
-    positive: an order is never turned round. `loss` is the first term alone.
+    positive: the ranking is never reversed.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Scores of bags that were held out.
+    signs : ndarray
+        Their labels, -1 or +1.
+    weights : ndarray
+        Their weights.
+
+    Returns
+    -------
+    Calibration
+        Without bounds; its `loss` is the first term of the objective alone.
     """
     n = len(signs)
-    p = weights / weights.sum()
-    positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
-    targets = np.where(signs > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    p, targets = weights / weights.sum(), _targets(signs, weights)
 
     def loss(slope: float, offset: float) -> tuple[float, np.ndarray]:
         u = slope * scores + offset
@@ -60,7 +121,48 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
     bounds = [(-12.0, 6.0), (None, None)]
     found = minimize(objective, [0.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12})
     slope, offset = float(np.exp(found.x[0])), float(found.x[1])
-    return Calibration(slope, offset, loss(slope, offset)[0])
+    return Calibration(slope, offset, loss=loss(slope, offset)[0])
+
+
+def final_calibration(
+    calibration: Calibration, signs: np.ndarray, weights: np.ndarray, candidates: int = 1
+) -> Calibration:
+    """A calibration that is safe to predict with: weighed against the class frequencies, and bounded.
+
+    The learner's log odds u and those of the class frequencies u0 are averaged with the weights exp(-n loss) of their
+    losses on the held-out bags (pseudo Bayesian model averaging), the learner's after what it owes to chance: one unit
+    of n loss for its second parameter (the frequencies have one, slope and offset are two), and log(candidates) for being
+    the best of several. A learner that has found a signal keeps its log odds to many digits; one that has not is
+    brought back to the class frequencies.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        As fitted to held-out scores.
+    signs, weights : ndarray
+        Labels and weights of the bags it was fitted to.
+    candidates : int
+        How many settings this one was chosen from.
+
+    Returns
+    -------
+    Calibration
+        The calibration to use.
+    """
+    p, targets = weights / weights.sum(), _targets(signs, weights)
+    odds = float(logit(p @ targets))
+    loss = float(np.logaddexp(0.0, odds) - (p @ targets) * odds)
+    trust = float(expit(len(signs) * (loss - calibration.loss) - 1.0 - np.log(candidates)))
+    low, high = supported_range(signs, weights)
+    offset = trust * calibration.offset + (1.0 - trust) * odds
+    return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)
+
+
+def _targets(signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Platt's targets: the labels 0 and 1, drawn in by as much as the number of bags of the class leaves open."""
+    n, p = len(signs), weights / weights.sum()
+    positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
+    return np.where(signs > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
 
 
 def stratified_folds(signs: np.ndarray, rng: np.random.Generator, folds: int = FOLDS) -> list[np.ndarray]:
@@ -80,10 +182,24 @@ def stratified_folds(signs: np.ndarray, rng: np.random.Generator, folds: int = F
 def held_apart(
     samples: Any, signs: np.ndarray, weights: np.ndarray, held: np.ndarray
 ) -> tuple[tuple[Any, np.ndarray, np.ndarray], Any, np.ndarray | slice]:
-    """(samples, signs, weights) to train on without the held ones; samples to score, and where among them the held ones are.
+    """What to train on without the held-out samples, and what to score.
 
-    Samples are `Bags` or rows of features. On a device all stay where they are and the held ones get weight zero, which
-    comes to the same: no copies, and one shape for all folds, hence one compilation.
+    On a device all samples stay where they are and the held-out ones get weight zero, which comes to the same: no
+    copies, and one shape for all folds, hence one compilation.
+
+    Parameters
+    ----------
+    samples : Bags or array
+        Bags, or rows of features.
+    signs, weights : ndarray
+        Their labels and weights.
+    held : ndarray
+        Indices of the samples to hold out.
+
+    Returns
+    -------
+    tuple
+        (samples, signs, weights) to train on; samples to score; where among these the held-out ones are.
     """
     if is_jax_array(getattr(samples, "tokens", samples)):
         without = weights.copy()
@@ -93,11 +209,28 @@ def held_apart(
     return (samples[rest], signs[rest], weights[rest]), samples[held], slice(None)
 
 
-def area_under_curve(scores: np.ndarray, signs: np.ndarray) -> tuple[float, float]:
-    """AUC (unweighted) and its standard error when the scores know nothing of the labels."""
+def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
+    """P(a positive's score exceeds a negative's), ties counted half.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Any real scores.
+    positive : ndarray of bool
+        Which of them are positives.
+
+    Returns
+    -------
+    float
+        The area under the ROC curve (AUC).
+    """
     from scipy.stats import rankdata
 
-    ranks = rankdata(scores)
+    ranks, count = rankdata(scores), int(positive.sum())
+    return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * int((~positive).sum())))
+
+
+def chance_error(signs: np.ndarray) -> float:
+    """Standard error of an AUC whose scores know nothing of the labels."""
     positive, negative = int(np.sum(signs > 0)), int(np.sum(signs < 0))
-    area = (ranks[signs > 0].sum() - positive * (positive + 1) / 2) / (positive * negative)
-    return float(area), float(np.sqrt((positive + negative + 1) / (12.0 * positive * negative)))
+    return float(np.sqrt((positive + negative + 1) / (12.0 * positive * negative)))

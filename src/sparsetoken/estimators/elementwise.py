@@ -10,26 +10,57 @@ import numpy as np
 from .._core.validation import real_number
 from ..activations import DEFAULT_ACTIVATION, get_activation
 from ..bags.bags import Bags
-from ..bags.scaler import BagScaler, scaled_bags
+from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_sum, weighted_bag_sum
 from ..losses import Loss, get_loss
 from .base import per_bag
 from .readout import ReadoutClassifier, checked_ridge
-from .staged import checked_sharpness, checked_split, fit_staged
+from .staged import checked_rate, checked_sharpness, checked_split, fit_staged
 
 
 class ElementwiseAttentionClassifier(ReadoutClassifier):
     """Linear classifier on f = (1/L) sum_l sigma(<x_l, q>) x_l, trained in four stages.
 
     The query is the one that two gradient steps of softmax attention give; only the feature of the last stage differs.
+    The readout minimises  sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2  with normalised weights and a free bias.
 
-    activation    sigma: "sigmoid", "relu", "tanh", "identity", "softplus", "threshold:1.5" or a function of an array
-    sharpness     spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory); "auto": 0.75, 1.5 or 3
-    split         share of the bags for the two steps (the others fit the readout), "reuse": all bags for both, or "auto"
-    eta_w, eta_b  learning rates of the first step
-    loss, ridge, scale, class_weight, random_state, device   as for `PooledClassifier`
+    Parameters
+    ----------
+    activation : str or callable
+        sigma: "sigmoid", "relu", "tanh", "identity", "softplus", "threshold:1.5" or a function of an array.
+    sharpness : float or "auto"
+        Spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory).
+    split : float, "auto" or "reuse"
+        Share of the bags for the two steps (the others fit the readout); "reuse" takes all bags for both.
+    ridge : float or "auto"
+        lambda of the objective; "auto" chooses it by held-out bags.
+    loss : str or Loss
+        "logistic", "square", "smoothed_hinge" or a `Loss`.
+    eta_w : float
+        Learning rate of the readout in the first step.
+    eta_b : float or "auto"
+        Learning rate of the bias in the first step, as for `AttentionClassifier`.
+    scale : bool
+        Whether the tokens' features are standardised first (`BagScaler`).
+    class_weight : None, "balanced" or dict
+        Weights of the classes.
+    random_state : int or None
+        Seed of splits and folds.
+    device : str
+        Where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
 
-    After fitting: `query_`, `coef_`, `intercept_`, `split_`, `sharpness_`, `ridge_`, `diagnostics_`.
+    Attributes
+    ----------
+    query_ : ndarray of shape (features,)
+        q, its sharpness included.
+    coef_, intercept_ : ndarray
+        w and b.
+    split_, sharpness_, ridge_ : float
+        The values that were used.
+    calibration_ : Calibration
+        What turns <w, f> + b into log odds.
+    diagnostics_ : dict
+        What the training found out about itself.
     """
 
     def __init__(
@@ -40,7 +71,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         ridge: float | str = "auto",
         loss: str | Loss = "logistic",
         eta_w: float = 1.0,
-        eta_b: float = 1.0,
+        eta_b: float | str = "auto",
         scale: bool = True,
         class_weight: Any = None,
         random_state: int | None = 0,
@@ -59,10 +90,8 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
-        rng = np.random.default_rng(self.random_state)
-        self.scaler_ = BagScaler().fit(bags) if self.scale else None
         staged, features, labels = fit_staged(
-            scaled_bags(self.scaler_, bags),
+            self._prepare(bags),
             signs,
             weights,
             get_loss(self.loss),
@@ -70,8 +99,8 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
             checked_split(self.split),
             checked_sharpness(self.sharpness),
             real_number("eta_w", self.eta_w, 0.0),
-            real_number("eta_b", self.eta_b, 0.0),
-            rng,
+            checked_rate("eta_b", self.eta_b),
+            np.random.default_rng(self.random_state),
             self._feature,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
@@ -99,6 +128,8 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         return per_bag(shares.astype(bags.tokens.dtype), bags)
 
     def token_scores(self, X: Any) -> list[np.ndarray]:
-        """<x_l, q> of each token."""
+        """sigma(<x_l, q>) <w, x_l> of each token: L times what it adds to its bag's score, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
-        return per_bag(bags.tokens @ self.query_.astype(bags.tokens.dtype), bags)
+        values = np.asarray(bags.tokens @ self.coef_[0].astype(bags.tokens.dtype), dtype=np.float64)
+        scores = self._weights(bags, self.query_) * np.repeat(bags.lengths, bags.lengths) * values
+        return per_bag(scores.astype(bags.tokens.dtype), bags)

@@ -11,19 +11,28 @@ from typing import Any
 import numpy as np
 
 from ..bags.bags import Bags
-from ..bags.segments import bag_mean
 from .base import TrainingWarning
+from .calibration import area_under_curve
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """One learner's cross-validation.
 
-    accuracy, auc   means over the repetitions
-    *_error         standard errors over bags: how much another sample of as many bags would change the mean
-    scores          held-out decision values, (repetitions, bags)
-    token_auc       of held-out token scores against token labels, NaN where there are none
-    fit_seconds     mean CPU time of one fit (on a busy machine wall time says little)
+    Attributes
+    ----------
+    learner : str
+        Its name.
+    accuracy, auc, log_loss : float
+        Means over the repetitions. The log loss is -log of the probability given to the true class, per bag.
+    accuracy_error, auc_error, log_loss_error : float
+        Standard errors over bags: how much another sample of as many bags would change the mean.
+    token_auc : float
+        AUC of held-out token scores against token labels, NaN where there are none.
+    fit_seconds : float
+        Mean CPU time of one fit (on a busy machine wall time says little).
+    scores : ndarray of shape (repetitions, bags)
+        Held-out decision values.
     """
 
     learner: str
@@ -31,67 +40,30 @@ class Evaluation:
     accuracy_error: float
     auc: float
     auc_error: float
+    log_loss: float
+    log_loss_error: float
     token_auc: float
     fit_seconds: float
     scores: np.ndarray
 
 
-def _pooling_baseline(pool: Callable[[Bags], np.ndarray]) -> Callable[[], Any]:
-    def make():
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import FunctionTransformer
-
-        from ..bags.scaler import BagScaler
-
-        return make_pipeline(BagScaler(), FunctionTransformer(pool), LogisticRegression(C=1.0, max_iter=2000))
-
-    return make
-
-
-def _mean(bags: Bags) -> np.ndarray:
-    return bag_mean(bags.tokens, bags.starts)
-
-
-def _maximum(bags: Bags) -> np.ndarray:
-    return np.maximum.reduceat(bags.tokens, bags.starts, axis=0)
-
-
-def _both(bags: Bags) -> np.ndarray:
-    return np.hstack([_mean(bags), _maximum(bags)])
-
-
-def learners() -> dict[str, Callable[[], Any]]:
-    """Names of all learners and baselines, and how to make a fresh one in its default configuration."""
-    from .. import estimators as models
-
-    return {
-        "attention": models.AttentionClassifier,
-        "attention-staged": lambda: models.AttentionClassifier(training="staged"),
-        "message-passing": models.MessagePassingClassifier,
-        "elementwise": models.ElementwiseAttentionClassifier,
-        "pooled": models.PooledClassifier,
-        "vectorized": models.VectorizedClassifier,
-        "mean-pool LR": _pooling_baseline(_mean),
-        "max-pool LR": _pooling_baseline(_maximum),
-        "mean+max LR": _pooling_baseline(_both),
-    }
-
-
-def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
-    """The named learners, or all that fit these bags (the vectorized one needs bags of equal length)."""
-    known = learners()
-    for name in names:
-        if name not in known:
-            raise ValueError(f"there is no learner {name!r}; there are {', '.join(known)}")
-    if names:
-        return {name: known[name] for name in names}
-    lengths = bags.lengths
-    return {name: make for name, make in known.items() if name != "vectorized" or lengths.min() == lengths.max()}
-
-
 def stratified_splits(labels: np.ndarray, folds: int, repeats: int, seed: int) -> list[np.ndarray]:
-    """For each repetition the fold of every bag."""
+    """For each repetition the fold of every bag.
+
+    Parameters
+    ----------
+    labels : ndarray
+        One label per bag.
+    folds, repeats : int
+        Folds of each cross-validation, and how many of them.
+    seed : int
+        Of the first repetition; each one after it counts one up.
+
+    Returns
+    -------
+    list of ndarray
+        One array of folds per repetition.
+    """
     from sklearn.model_selection import StratifiedKFold
 
     _, counts = np.unique(labels, return_counts=True)
@@ -116,7 +88,26 @@ def evaluate(
     splits: Sequence[np.ndarray],
     token_labels: np.ndarray | None = None,
 ) -> Iterator[Evaluation | None]:
-    """Cross-validate each learner; yields None after every fit (for progress) and the result after each learner."""
+    """Cross-validate each learner.
+
+    Parameters
+    ----------
+    bags : Bags
+        All bags.
+    labels : ndarray
+        One label per bag.
+    makers : dict
+        Name of each learner -> how to make a fresh one.
+    splits : sequence of ndarray
+        For each repetition the fold of every bag.
+    token_labels : ndarray, optional
+        One label per token; the greatest one marks the tokens to be found.
+
+    Yields
+    ------
+    Evaluation or None
+        None after every fit (for progress), and the result after each learner.
+    """
     classes = np.unique(labels)
     positive = labels == classes[1]
     for name, make in makers.items():
@@ -131,11 +122,11 @@ def evaluate(
                     begun = time.process_time()
                     model = make().fit(bags[train], labels[train])
                     seconds.append(time.process_time() - begun)
-                strangers = bags[held]
-                scores[repeat, held] = model.decision_function(strangers)
+                held_out = bags[held]
+                scores[repeat, held] = model.decision_function(held_out)
                 if token_labels is not None and hasattr(model, "token_scores"):
                     rows = np.isin(bags.bag_of_token, held)
-                    token_scores[repeat, rows] = np.concatenate(model.token_scores(strangers))
+                    token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
                 yield None
         yield _summary(name, scores, positive, token_scores, token_labels, float(np.mean(seconds)))
 
@@ -149,6 +140,7 @@ def _summary(
     seconds: float,
 ) -> Evaluation:
     right = np.mean((scores > 0) == positive, axis=0)
+    losses = np.mean(np.logaddexp(0.0, np.where(positive, -scores, scores)), axis=0)
     areas = [area_under_curve(s, positive) for s in scores]
     area = float(np.mean(areas))
     token_area = float("nan")
@@ -161,18 +153,12 @@ def _summary(
         float(right.std(ddof=1) / np.sqrt(len(right))),
         area,
         _area_error(area, int(positive.sum()), int((~positive).sum())),
+        float(losses.mean()),
+        float(losses.std(ddof=1) / np.sqrt(len(losses))),
         token_area,
         seconds,
         scores,
     )
-
-
-def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
-    """P(a positive's score exceeds a negative's), ties counted half."""
-    from scipy.stats import rankdata
-
-    ranks, count = rankdata(scores), int(positive.sum())
-    return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * int((~positive).sum())))
 
 
 def _area_error(area: float, positive: int, negative: int) -> float:

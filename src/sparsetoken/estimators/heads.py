@@ -7,11 +7,12 @@ A head maps a bag of token features x_l to one number z (the log odds of y = +1)
     tied    z = log((1/L) sum_l exp(<w, x_l>)) + b                                  query = readout
 
 The tied head is attention with q = w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform) + b: the
-smooth maximum whose gradient in the token scores is exactly the attention weights p. Both minimise
+smooth maximum whose gradient in the token scores is exactly the attention weights p. A head minimises
 
-    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + 10 ||q||^2)      (tied, pooled: ||w||^2 alone; the bias is free)
+    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2)      (tied, pooled: ||w||^2 alone; the bias is free)
 
-with p_i the normalised sample weights, by L-BFGS. The objective is not convex; the two-step query is where it starts.
+with p_i the normalised sample weights. The pooled head's objective is convex and solved as such; the others are not, and
+L-BFGS minimises them from the start it is given (the two-step query for a free head).
 """
 
 from __future__ import annotations
@@ -30,14 +31,25 @@ from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_toke
 from ..losses import Loss
 from ..solvers.erm import fit_erm
 
-ITERATIONS = 100
-# A query fits the noise sooner than a readout does: what it adds is quadratic in the tokens.
+ITERATIONS = 100  # the loss falls by less than a thousandth afterwards; more would only fit the noise
+# The query's ridge over the readout's. A query fits the noise sooner than a readout does: what it adds to z is quadratic
+# in the tokens, sum_l p_l <q, x_l> <w, x_l>.
 QUERY_RIDGE = 10.0
 
 
 @dataclass(frozen=True)
 class Head:
-    """kind "free", "pooled" (query zero) or "tied" (query and readout the same array)."""
+    """One attention head.
+
+    Attributes
+    ----------
+    kind : str
+        "free", "pooled" (query zero) or "tied" (query and readout the same array).
+    query, readout : ndarray
+        q and w.
+    bias : float
+        b.
+    """
 
     kind: str
     query: np.ndarray
@@ -49,18 +61,15 @@ class Head:
         return (tokens @ self.query.astype(tokens.dtype)).astype(np.float64)
 
     def evidence(self, tokens: Any) -> Any:
-        """What a token says for y = +1: its score, or where all score alike (a pooled head) its value <w, x_l>."""
-        if self.kind == "pooled":
-            return (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
-        return self.scores(tokens)
+        """<w, x_l>: what a token says for y = +1 where it is attended to (the query only says whether it is)."""
+        return (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
 
     def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """z of each bag."""
         attention, smooth_maximum = bag_softmax(self.scores(tokens), starts)
         if self.kind == "tied":
             return np.asarray(smooth_maximum) + self.bias
-        values = (tokens @ self.readout.astype(tokens.dtype)).astype(np.float64)
-        return np.asarray(bag_sum(attention * values, starts)) + self.bias
+        return np.asarray(bag_sum(attention * self.evidence(tokens), starts)) + self.bias
 
 
 def fit_head(
@@ -74,16 +83,41 @@ def fit_head(
     start: Head,
     tolerance: float = 1e-8,
 ) -> Head:
-    """Minimise the head's objective (see the module's head) from `start`, to a relative decrease of `tolerance`."""
+    """Minimise a head's objective, sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2), b free.
+
+    Parameters
+    ----------
+    kind : str
+        "free", "pooled" or "tied".
+    tokens : array of shape (tokens, features)
+        All tokens, NumPy's or JAX's.
+    starts : ndarray
+        First row of each bag.
+    signs, weights : ndarray
+        Labels and weights of the bags.
+    loss : Loss
+        l.
+    ridge : float
+        The ridge.
+    start : Head
+        Where to start.
+    tolerance : float
+        Relative decrease of the objective at which to stop.
+
+    Returns
+    -------
+    Head
+        The minimiser that was found.
+    """
     p = weights / weights.sum()
     d = tokens.shape[1]
     if kind == "pooled":  # convex
         features = to_host(bag_mean(tokens, starts))
         found = fit_erm(features, signs, ridge, loss, weights, (start.readout, start.bias), 1e-4)
         return Head(kind, np.zeros(d), found.coef, found.bias)
-    placed = is_jax_array(tokens)
-    objective = _placed_objective if placed else _objective
-    where = layout_of(starts, len(tokens)) if placed else starts
+    on_device = is_jax_array(tokens)
+    objective = _jax_objective if on_device else _objective
+    where = layout_of(starts, len(tokens)) if on_device else starts
     first = np.append(start.readout, start.bias)
     if kind == "free":
         first = np.concatenate([start.query, first])
@@ -106,7 +140,7 @@ def _objective(kind: str, loss: Loss) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=16)
-def _placed_objective(kind: str, loss: Loss) -> Callable[..., Any]:
+def _jax_objective(kind: str, loss: Loss) -> Callable[..., Any]:
     """The same for tokens on a device: compiled as one, and only the parameters and the gradient travel."""
     import jax
 

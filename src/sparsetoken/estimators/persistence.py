@@ -10,16 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from .._core.files import write_bytes
+from .base import BaseBagClassifier
 
-FORMAT = 2
+FORMAT = 3
 _OWN_TYPES = (
-    "sparsetoken.estimators.attention.AttentionClassifier",
-    "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
-    "sparsetoken.estimators.lift.TokenLift",
-    "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
-    "sparsetoken.estimators.pooled.PooledClassifier",
     "sparsetoken.bags.scaler.BagScaler",
-    "sparsetoken.estimators.vectorized.VectorizedClassifier",
+    "sparsetoken.estimators.attention.AttentionClassifier",
+    "sparsetoken.estimators.bag_classifier.BagClassifier",
+    "sparsetoken.estimators.calibration.Calibration",
+    "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
+    "sparsetoken.estimators.heads.Head",
+    "sparsetoken.estimators.lift.TokenLift",
+    "sparsetoken.estimators.linear.PooledClassifier",
+    "sparsetoken.estimators.linear.VectorizedClassifier",
+    "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
+    "sparsetoken.estimators.message_passing.noise.Noise",
+    "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
+    "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
+    "sparsetoken.estimators.refined.Member",
     "sparsetoken.losses.Logistic",
     "sparsetoken.losses.SmoothedHinge",
     "sparsetoken.losses.Square",
@@ -27,11 +35,20 @@ _OWN_TYPES = (
 
 
 def save_model(path: str | Path, model: Any) -> None:
-    """Write a fitted estimator; anything that could not be loaded again safely is refused."""
+    """Write a fitted estimator; anything that could not be loaded again safely is refused.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to write.
+    model : estimator
+        One of this package's classifiers, fitted.
+    """
     import skops.io
 
     from .. import __version__
 
+    _check_model(model, "this model")
     try:
         data = skops.io.dumps({"format": FORMAT, "version": __version__, "model": model})
     except Exception as error:  # skops raises its own types for what it cannot describe
@@ -41,7 +58,23 @@ def save_model(path: str | Path, model: Any) -> None:
 
 
 def load_model(path: str | Path) -> Any:
-    """The estimator in a file written by `save_model`."""
+    """The estimator in a file written by `save_model`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    estimator
+        A fitted classifier of this package.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or it holds anything else.
+    """
     import skops.io
 
     path = Path(path)
@@ -57,7 +90,21 @@ def load_model(path: str | Path) -> Any:
         raise ValueError(f"{path} is not a model file of this program")
     if stored.get("format") != FORMAT:
         raise ValueError(f"{path} has format {stored.get('format')!r}; this version reads format {FORMAT}")
+    _check_model(stored["model"], f"what {path} holds")
     return stored["model"]
+
+
+def _check_model(model: Any, what: str) -> None:
+    """Refuse anything but a fitted classifier of this package."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    if not isinstance(model, BaseBagClassifier):
+        raise ValueError(f"{what} is no classifier of this program: {type(model).__name__}")
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise ValueError(f"{what} is a {type(model).__name__} that has not been fitted") from None
 
 
 def _check_types(data: bytes, what: str) -> None:

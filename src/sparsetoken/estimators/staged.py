@@ -21,21 +21,38 @@ from ..losses import Loss
 from .readout import Readout, fit_readout
 from .two_steps import noise_scale, two_gradient_steps
 
+# Shares of the bags for the two steps to choose from: the forecast error is flat within a few per cent between a third
+# and two thirds (docs/theory.md), and shares beyond leave one of the stages too few bags.
 SPLITS = (0.35, 0.5, 0.65)
+# Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
 
 Feature = Callable[[Bags, np.ndarray], Any]
 
 
 def softmax_feature(bags: Bags, query: np.ndarray) -> Any:
-    """f_q(X) = X^T softmax(X q), one row a bag."""
+    """f_q(X) = X^T softmax(X q), one row per bag."""
     attention, _ = bag_softmax((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts)
     return weighted_bag_sum(attention, bags.tokens, bags.starts)
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A query with its sharpness in it, the readout fitted after it, and how they came about."""
+    """A query with its sharpness in it, the readout fitted after it, and how they came about.
+
+    Attributes
+    ----------
+    query : ndarray
+        q.
+    readout : Readout
+        Fitted on D1.
+    split : float or "reuse"
+        The share of the bags that the two steps had; "reuse" where both stages had all bags.
+    sharpness : float
+        k.
+    query_statistic : float
+        Difference of the classes' mean <xbar, q> on D1, in standard errors: negative means anti-aligned.
+    """
 
     query: np.ndarray
     readout: Readout
@@ -45,6 +62,7 @@ class Staged:
 
 
 def checked_split(split: Any) -> float | str:
+    """`split` as "auto", "reuse" or a share in (0, 1)."""
     if isinstance(split, str):
         if split not in ("auto", "reuse"):
             raise ValueError(f"split must be 'auto', 'reuse' or a share in (0, 1), got {split!r}")
@@ -53,11 +71,21 @@ def checked_split(split: Any) -> float | str:
 
 
 def checked_sharpness(sharpness: Any) -> float | str:
+    """`sharpness` as "auto" or a number >= 0."""
     if isinstance(sharpness, str):
         if sharpness != "auto":
             raise ValueError(f"sharpness must be 'auto' or a number >= 0, got {sharpness!r}")
         return sharpness
     return real_number("sharpness", sharpness, 0.0)
+
+
+def checked_rate(name: str, rate: Any) -> float | str:
+    """A learning rate as "auto" or a number >= 0."""
+    if isinstance(rate, str):
+        if rate != "auto":
+            raise ValueError(f"{name} must be 'auto' or a number >= 0, got {rate!r}")
+        return rate
+    return real_number(name, rate, 0.0)
 
 
 def fit_staged(
@@ -69,23 +97,51 @@ def fit_staged(
     split: float | str,
     sharpness: float | str,
     eta_w: float,
-    eta_b: float,
+    eta_b: float | str,
     rng: np.random.Generator,
     feature: Feature = softmax_feature,
 ) -> tuple[Staged, Any, np.ndarray]:
-    """The staged training, with its features and labels on D1.
+    """The staged training.
 
-    Whatever is "auto" is chosen by the readout's held-out loss on D1: bags of D1 are strangers to the query, so this is
+    Whatever is "auto" is chosen by the readout's held-out loss on D1: the query has not seen the bags of D1, so this is
     an honest comparison.
+
+    Parameters
+    ----------
+    bags : Bags
+        All bags, scaled.
+    signs, weights : ndarray
+        Their labels and weights.
+    loss : Loss
+        l of the objective.
+    ridge : float or "auto"
+        lambda of the objective.
+    split : float, "auto" or "reuse"
+        Share of the bags for the two steps.
+    sharpness : float or "auto"
+        k.
+    eta_w : float
+        Learning rate of the readout in the first step.
+    eta_b : float or "auto"
+        Learning rate of the bias in the first step.
+    rng : numpy.random.Generator
+        Deals out the bags.
+    feature : callable
+        The bags' features at a query.
+
+    Returns
+    -------
+    tuple
+        The training's outcome, the features on D1 and the labels of D1.
     """
     order = _dealt(signs, rng)
     splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
-    searching = len(splits) * len(sharpnesses) > 1
+    settings = len(splits) * len(sharpnesses)
     fold_seed = int(rng.integers(2**32))
     best: tuple[float, Staged, Any, np.ndarray] | None = None
     for share in splits:
-        first, second = _parts(order, signs, share)
+        first, second, used = _parts(order, signs, share)
         query_bags = bags[first]
         steps = two_gradient_steps(query_bags, signs[first], weights[first], loss, eta_w, eta_b)
         spread = noise_scale(query_bags, signs[first], weights[first], steps.query)
@@ -95,16 +151,16 @@ def fit_staged(
         for k in sharpnesses:
             features = feature(readout_bags, k * direction)
             folds = np.random.default_rng(fold_seed)
-            readout = fit_readout(features, y, p, ridge, loss, folds, hold_out=searching)
-            score = readout.calibration.loss
+            readout = fit_readout(features, y, p, ridge, loss, folds, hold_out=settings > 1, candidates=settings)
+            score = float(np.nan_to_num(readout.calibration.loss, nan=np.inf))  # NaN where nothing could be held out
             if best is None or score < best[0]:
-                best = score, Staged(k * direction, readout, share, k, statistic), features, y
+                best = score, Staged(k * direction, readout, used, k, statistic), features, y
     assert best is not None
     return best[1:]
 
 
 def _dealt(signs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random order of the bags in which every stretch holds both classes at nearly their own share."""
+    """A random order of the bags in which any run of bags holds both classes at nearly their own share."""
     place = np.empty(len(signs))
     for sign in (1.0, -1.0):
         group = np.flatnonzero(signs == sign)
@@ -112,16 +168,16 @@ def _dealt(signs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.argsort(place, kind="stable")
 
 
-def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np.ndarray, np.ndarray]:
-    """D0 and D1; the same bags twice for "reuse", and where a class is too small to be in both."""
+def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np.ndarray, np.ndarray, float | str]:
+    """D0, D1 and the share that was used: "reuse" (the same bags twice) also where a class is too small to be in both."""
     everything = np.sort(order)
     if share == "reuse":
-        return everything, everything
+        return everything, everything, "reuse"
     cut = round(float(share) * len(order))
     first, second = np.sort(order[:cut]), np.sort(order[cut:])
     if any(len(np.unique(signs[part])) < 2 for part in (first, second)):
-        return everything, everything
-    return first, second
+        return everything, everything, "reuse"
+    return first, second, float(share)
 
 
 def _query_statistic(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:

@@ -150,10 +150,10 @@ def estimate(X: Any, y: Any) -> Estimate:
         if count < _LEAST:
             raise ValueError(f"an estimate needs at least {_LEAST} {name} bags, got {count}")
     # Scaled by the negative bags' tokens: strength is measured against the noise, which the signal must not inflate.
-    scaler = BagScaler().fit(bags[~positive])
+    scaler = BagScaler(clip=False).fit(bags[~positive])
     heavy = _excess_kurtosis(scaler.scaled(bags[~positive].tokens)) > HEAVY
     if heavy:  # a few extreme tokens would pass for strong signals
-        scaler = BagScaler(compress=True).fit(bags[~positive])
+        scaler = BagScaler(compress=True, clip=False).fit(bags[~positive])
     scaled = bags.with_tokens(scaler.scaled(bags.tokens))
     seen = _best_count(scaled, positive)
     groups = _groups(positive)

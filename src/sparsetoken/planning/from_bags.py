@@ -196,7 +196,7 @@ def staged_classifier(settings: Settings, **options: Any) -> Any:
     training = settings.training
     chosen: dict[str, Any] = {"split": settings.share, "sharpness": settings.sharpness, "ridge": training.ridge}
     chosen |= {"eta_w": training.eta_w, "eta_b": training.eta_b, "loss": training.loss}
-    return AttentionClassifier(training="staged", **(chosen | options))
+    return AttentionClassifier(**(chosen | options))
 
 
 def _pooled() -> Any:

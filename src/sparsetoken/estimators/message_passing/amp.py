@@ -25,17 +25,26 @@ from .witness_prior import ExactCount, IndependentRate
 Prior = ExactCount | IndependentRate
 
 TOLERANCE = 1e-4  # of the relative change of xhat
-STRENGTH_TOLERANCE = 3e-3
-STRENGTHS = (0.05, 30.0)
+STRENGTH_TOLERANCE = 3e-3  # relative; a tenth of the strength's own standard error on a thousand bags
+STRENGTHS = (0.05, 30.0)  # from invisible to beyond doubt
 
 
 @dataclass(frozen=True)
-class Passed:
-    """Outcome of message passing.
+class MessageState:
+    """Where message passing has arrived.
 
-    signal     xhat / sqrt(d): the estimate of xi, its squared length estimating the squared cosine m
-    fields     token fields of the positive bags, each without its own contribution, in units of unit noise
-    share      posterior signal probabilities of the positive bags' tokens
+    Attributes
+    ----------
+    signal : ndarray
+        xhat / sqrt(d): the estimate of xi, its squared length estimating the squared cosine m.
+    fields : array
+        Token fields of the positive bags, each without its own contribution, in units of unit noise.
+    share : array
+        Posterior signal probabilities of the positive bags' tokens.
+    iterations : int
+        Iterations spent.
+    converged : bool
+        Whether the last one changed xhat by no more than the tolerance.
     """
 
     signal: np.ndarray
@@ -58,8 +67,31 @@ def pass_messages(
     prior: Prior,
     share: Any = None,
     iterations: int = 50,
-) -> Passed:
-    """Iterate the equations at the module's head to their fixed point (halving the step where they oscillate)."""
+) -> MessageState:
+    """Iterate the equations at the module's head to their fixed point (halving the step where they oscillate).
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, d)
+        Tokens of the positive bags, their noise white.
+    starts : ndarray
+        First row of each bag.
+    weights : ndarray
+        One weight per bag.
+    strength : float
+        theta.
+    prior : ExactCount or IndependentRate
+        Which tokens carry the signal.
+    share : array, optional
+        Posterior signal probabilities to start from; the prior's otherwise.
+    iterations : int
+        The most iterations.
+
+    Returns
+    -------
+    MessageState
+        Where they arrived.
+    """
     d = tokens.shape[1]
     dtype = tokens.dtype
     xp = namespace(tokens)
@@ -88,12 +120,20 @@ def pass_messages(
             converged = True
             break
     length = max(np.sqrt(squared), np.finfo(float).tiny)
-    return Passed(x / np.sqrt(d), field / (theta * length), v, count, converged)
+    return MessageState(x / np.sqrt(d), field / (theta * length), v, count, converged)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to iterate: rounds of strength and messages, and iterations of the messages in each."""
+    """How long to iterate.
+
+    Attributes
+    ----------
+    rounds : int
+        Of strength and messages.
+    iterations : int
+        Of the messages in each round.
+    """
 
     rounds: int
     iterations: int
@@ -104,30 +144,72 @@ SEARCH, FINAL = Effort(3, 12), Effort(8, 50)  # to compare priors, and to settle
 
 @dataclass(frozen=True)
 class Fit:
-    """Strength theta, prior and messages that go with them; `loss` is the labels' mean logistic loss on the fields."""
+    """A fit of the model.
+
+    Attributes
+    ----------
+    strength : float
+        theta.
+    prior : ExactCount or IndependentRate
+        Which tokens carry the signal.
+    passed : MessageState
+        The messages that go with them.
+    loss : float
+        The labels' mean logistic loss on the fields.
+    """
 
     strength: float
     prior: Prior
-    passed: Passed
+    passed: MessageState
     loss: float
 
 
-def log_ratios(tokens: Any, starts: np.ndarray, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Log likelihood ratio of fresh bags, and the tokens' posterior signal probabilities given y = +1."""
-    fields = (tokens @ fit.passed.signal.astype(tokens.dtype)).astype(np.float64)
-    evidence = fit.strength * fields - 0.5 * fit.strength**2 * fit.passed.overlap
-    ratios, share = fit.prior.posterior(evidence, starts)
-    return np.asarray(ratios), np.asarray(share)
+def token_evidence(tokens: Any, signal: np.ndarray, strength: float) -> Any:
+    """Log likelihood ratio "signal against noise" of single tokens: theta <x, s> - theta^2 |s|^2 / 2.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, d)
+        Tokens whose noise is white.
+    signal : ndarray
+        s, the estimate of xi, its squared length being the expected squared cosine.
+    strength : float
+        theta.
+
+    Returns
+    -------
+    array of shape (tokens,)
+        In double precision.
+    """
+    fields = (tokens @ signal.astype(tokens.dtype)).astype(np.float64)
+    return strength * fields - 0.5 * strength**2 * float(signal @ signal)
 
 
 def training_ratios(
     positive_starts: np.ndarray, noise_tokens: Any, noise_starts: np.ndarray, fit: Fit
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log likelihood ratios of the positive training bags (own contribution removed) and of the negative ones."""
+    """Log likelihood ratios of the positive training bags (own contribution removed) and of the negative ones.
+
+    Parameters
+    ----------
+    positive_starts : ndarray
+        First row of each positive bag among the fit's fields.
+    noise_tokens : array of shape (tokens, d)
+        Tokens of the negative bags, their noise white.
+    noise_starts : ndarray
+        First row of each negative bag.
+    fit : Fit
+        The fit.
+
+    Returns
+    -------
+    tuple of ndarrays
+        One ratio per positive bag, and one per negative bag.
+    """
     effective = fit.strength * np.sqrt(fit.passed.overlap)
     positive, _ = fit.prior.posterior(effective * fit.passed.fields - 0.5 * effective**2, positive_starts)
-    negative, _ = log_ratios(noise_tokens, noise_starts, fit)
-    return np.asarray(positive), negative
+    negative, _ = fit.prior.posterior(token_evidence(noise_tokens, fit.passed.signal, fit.strength), noise_starts)
+    return np.asarray(positive), np.asarray(negative)
 
 
 def fit_strength(
@@ -139,11 +221,35 @@ def fit_strength(
     fixed: bool,
     learn_rate: bool,
     effort: Effort,
-) -> tuple[float, Prior, Passed]:
+) -> tuple[float, Prior, MessageState]:
     """Alternate messages at the current strength with the strength (and rate) that makes the fields likeliest.
 
     The fields of signal tokens are N(mu, 1), mu = theta sqrt(m), those of noise tokens N(0, 1): mu maximises the
     positive bags' mean log likelihood ratio, and theta = mu / sqrt(m) with m the messages' own estimate.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, d)
+        Tokens of the positive bags, their noise white.
+    starts : ndarray
+        First row of each bag.
+    weights : ndarray
+        One weight per bag.
+    prior : ExactCount or IndependentRate
+        Which tokens carry the signal.
+    first : float
+        The strength to start from.
+    fixed : bool
+        Whether the strength stays as it is.
+    learn_rate : bool
+        Whether the prior's rate is learnt along.
+    effort : Effort
+        How long to iterate.
+
+    Returns
+    -------
+    tuple
+        Strength, prior and messages.
     """
     theta = first
     passed = pass_messages(tokens, starts, weights, theta, prior, None, effort.iterations)

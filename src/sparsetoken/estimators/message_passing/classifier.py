@@ -2,47 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..._core.validation import real_number, whole_number
+from ..._core.validation import real_number, true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
 from ...bags.segments import bag_sum, weighted_bag_sum
-from ..base import BagClassifier, per_bag
-from ..calibration import Calibration, fit_calibration
-from ..readout import held_out_diagnostics, warn_of
-from .amp import FINAL, SEARCH, Effort, Fit, Passed, Prior, first_strength, fit_strength, log_ratios, training_ratios
+from ..base import BaseBagClassifier, per_bag, remarks_on
+from ..calibration import Calibration, final_calibration, fit_calibration
+from ..readout import held_out_diagnostics
+from .amp import FINAL, SEARCH, Effort, Fit, Prior, first_strength, fit_strength, token_evidence, training_ratios
 from .noise import Noise, estimate_noise
 from .witness_prior import ExactCount, IndependentRate
 
+# Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
-class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagClassifier):
+class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
     """Classify by the likelihood ratio of "some tokens carry theta xi" against "all tokens are noise".
 
     The direction xi is estimated by approximate message passing on the positive bags. On data drawn from the model,
     with its parameters given, this reaches the least error that any known fast method reaches.
 
-    strength      theta, the signal's size against unit noise; "auto": estimated along with the direction
-    sparsity      how many tokens of a positive bag carry the signal: a whole number R (exactly that many), a number
-                  in (0, 1) (each token independently with that probability), or "auto": whichever of several counts
-                  and an estimated rate explains the labels best
-    whiten        True: centre and whiten the tokens with the mean and (shrunk) covariance of the negative bags' tokens;
-                  False: take the noise to be N(0, I) as it is
-    scale         standardise the features over all tokens first, heavy tails drawn in
-    calibrate     fit slope and offset of the log odds on the training bags' scores, each without its own contribution;
-                  "auto": unless strength and sparsity are both given
-    class_weight  None, "balanced" or a dict: weights enter the prior odds and the calibration
-    device        where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX)
+    Parameters
+    ----------
+    strength : float or "auto"
+        theta, the signal's size against unit noise; "auto": estimated along with the direction.
+    sparsity : int, float or "auto"
+        How many tokens of a positive bag carry the signal: a whole number R (exactly that many), a number in (0, 1)
+        (each token independently with that probability), or "auto": whichever of several counts and an estimated rate
+        explains the labels best.
+    whiten : bool
+        Whether the tokens are centred and whitened with the mean and (shrunk) covariance of the negative bags' tokens;
+        otherwise the noise is taken to be N(0, I) as it is.
+    scale : bool
+        Whether the features are standardised over all tokens first, heavy tails compressed.
+    calibrate : bool or "auto"
+        Whether slope and offset of the log odds are fitted to the training bags' scores, each without its own
+        contribution; "auto": unless strength and sparsity are both given.
+    class_weight : None, "balanced" or dict
+        Weights of the classes; they enter the prior odds and the calibration.
+    device : str
+        Where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
 
-    After fitting: `signal_` (the direction times the square root of the overlap), `strength_`, `sparsity_`, `overlap_`
-    (the squared cosine it expects to have with xi), `diagnostics_`.
+    Attributes
+    ----------
+    signal_ : ndarray of shape (features,)
+        The direction times the square root of the overlap.
+    strength_ : float
+        theta.
+    sparsity_ : int or float
+        The number of signal tokens per bag, or each token's probability.
+    overlap_ : float
+        The squared cosine that the direction is expected to have with xi.
+    prior_ : ExactCount or IndependentRate
+        Which tokens carry the signal.
+    noise_ : Noise or None
+        What whitens the tokens.
+    calibration_ : Calibration
+        What turns log likelihood ratios into log odds.
+    diagnostics_ : dict
+        What the training found out about itself.
     """
 
     def __init__(
@@ -65,28 +91,27 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
+        whiten = true_or_false("whiten", self.whiten)
+        calibrate = self._calibrated(strength)
         priors = self._priors(bags, signs)
         odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-        found: list[tuple[Fit, BagScaler | None, Noise, tuple[Bags, Bags]]] = []
+        found: list[tuple[Fit, BagScaler | None, Noise | None, tuple[Bags, Bags]]] = []
         for scaler in self._scalers(bags, signs):
             scaled = scaled_bags(scaler, bags)
-            plain = Noise(np.zeros(bags.n_features), None, 1.0, 1.0)
-            noise = estimate_noise(scaled[signs < 0].tokens) if self.whiten else plain
-            white = _whitened(noise if self.whiten else None, scaled)
+            noise = estimate_noise(scaled[signs < 0].tokens) if whiten else None
+            white = _whitened(noise, scaled)
             parts = white[signs > 0], white[signs < 0]
             problem = _Problem(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
             found.append((problem.best(priors), scaler, noise, parts))
-        best, self.scaler_, noise, (positive, negative) = min(found, key=lambda one: one[0].loss)
-        self.noise_mean_, self.noise_whitening_ = noise.mean, noise.whitening
-        self.noise_scale_, self.noise_shrinkage_ = noise.scale, noise.shrinkage
-        self._keep(best)
+        best, self.scaler_, self.noise_, (positive, negative) = min(found, key=lambda one: one[0].loss)
+        self.signal_, self.strength_, self.prior_ = best.passed.signal, best.strength, best.prior
         scores = np.empty(len(signs))
         scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, best)
-        given = strength is not None and not isinstance(self.sparsity, str)
-        wanted = not given if self.calibrate == "auto" else bool(self.calibrate)
-        calibration = fit_calibration(scores + odds, signs, weights) if wanted else Calibration()
-        self.calibration_slope_ = calibration.slope
-        self.calibration_offset_ = calibration.offset + calibration.slope * odds
+        self.calibration_ = Calibration(1.0, odds)
+        if calibrate:
+            fitted = fit_calibration(scores + odds, signs, weights)
+            settled = final_calibration(fitted, signs, weights, len(priors) * len(found))
+            self.calibration_ = replace(settled, offset=settled.offset + settled.slope * odds)
         self.diagnostics_ |= held_out_diagnostics(scores, signs) | {
             "bags": len(signs),
             "dimensions": bags.n_features,
@@ -97,13 +122,35 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "converged": best.passed.converged,
         }
         self._n_features_out = bags.n_features
-        warn_of(self, {k: v for k, v in self.diagnostics_.items() if k != "converged"})
-        if not best.passed.converged:
-            self._warn("message passing did not settle: these bags are far from the model; the calibration still holds")
+
+    def _remarks(self) -> list[str]:
+        remarks = remarks_on({k: v for k, v in self.diagnostics_.items() if k != "converged"})
+        if not self.diagnostics_["converged"]:
+            remarks.append(
+                "message passing did not settle: these bags are far from the model; the calibration still holds"
+            )
+        return remarks
+
+    def _calibrated(self, strength: float | None) -> bool:
+        if isinstance(self.calibrate, str):
+            if self.calibrate != "auto":
+                raise ValueError(f"calibrate must be True, False or 'auto', got {self.calibrate!r}")
+            return strength is None or isinstance(self.sparsity, str)
+        return true_or_false("calibrate", self.calibrate)
+
+    @property
+    def overlap_(self) -> float:
+        """The squared cosine that the direction is expected to have with xi."""
+        return float(self.signal_ @ self.signal_)
+
+    @property
+    def sparsity_(self) -> float | int:
+        """The number of signal tokens per bag, or each token's probability."""
+        return self.prior_.count if isinstance(self.prior_, ExactCount) else self.prior_.rate
 
     def _scalers(self, bags: Bags, signs: np.ndarray) -> list[BagScaler | None]:
-        """Ways to scale the tokens: heavy tails drawn in, judged on all bags; and on the negative ones, where that differs."""
-        if not self.scale:
+        """Ways to scale the tokens: heavy tails compressed, those of the positive bags' own as well or not."""
+        if not true_or_false("scale", self.scale):
             return [None]
         ways: list[BagScaler | None] = [BagScaler(compress=True).fit(bags), BagScaler(compress=True).fit(bags, signs)]
         return ways if np.any(ways[0].heavy_ != ways[1].heavy_) else ways[:1]  # type: ignore[union-attr]
@@ -119,50 +166,44 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             return rate + counts
         if isinstance(self.sparsity, Real) and not isinstance(self.sparsity, Integral) and 0 < self.sparsity < 1:
             return [IndependentRate(float(self.sparsity))]
-        return [ExactCount(whole_number("sparsity", self.sparsity, 1))]
+        count, longest_bag = whole_number("sparsity", self.sparsity, 1), int(bags.lengths[signs > 0].max())
+        if count > longest_bag:
+            raise ValueError(
+                f"sparsity must be at most the {longest_bag} tokens of the longest positive bag, got {count}"
+            )
+        return [ExactCount(count)]
 
-    def _keep(self, fit: Fit) -> None:
-        self.signal_, self.strength_, self.overlap_ = fit.passed.signal, fit.strength, fit.passed.overlap
-        self.sparsity_ = fit.prior.count if isinstance(fit.prior, ExactCount) else fit.prior.rate
+    def _prepared(self, bags: Bags) -> Bags:
+        return _whitened(self.noise_, scaled_bags(self.scaler_, bags))
 
-    def _model(self) -> Fit:
-        whole = isinstance(self.sparsity_, Integral)
-        prior: Prior = ExactCount(int(self.sparsity_)) if whole else IndependentRate(float(self.sparsity_))
-        nothing = np.empty(0)
-        return Fit(self.strength_, prior, Passed(self.signal_, nothing, nothing, 0, True), float("nan"))
-
-    def _whitened(self, bags: Bags) -> Bags:
-        noise = Noise(self.noise_mean_, self.noise_whitening_, self.noise_scale_, self.noise_shrinkage_)
-        return _whitened(noise if self.whiten else None, bags)
-
-    def _prepared(self, X: Any) -> Bags:
-        return self._whitened(scaled_bags(self.scaler_, self._checked(X)))
+    def _posterior(self, white: Bags) -> tuple[np.ndarray, np.ndarray]:
+        """Log likelihood ratios of the bags, and the tokens' signal probabilities if their bag is positive."""
+        evidence = token_evidence(white.tokens, self.signal_, self.strength_)
+        ratios, share = self.prior_.posterior(evidence, white.starts)
+        return np.asarray(ratios), np.asarray(share)
 
     def _decide(self, bags: Bags) -> np.ndarray:
-        white = self._whitened(scaled_bags(self.scaler_, bags))
-        ratios, _ = log_ratios(white.tokens, white.starts, self._model())
-        return Calibration(self.calibration_slope_, self.calibration_offset_)(ratios)
+        return self.calibration_(self._posterior(self._prepared(bags))[0])
 
     def token_scores(self, X: Any) -> list[np.ndarray]:
-        """Each token's log likelihood ratio "signal against noise", a list of arrays, one a bag."""
-        white = self._prepared(X)
-        fields = (white.tokens @ self.signal_.astype(white.tokens.dtype)).astype(np.float64)
-        evidence = self.strength_ * fields - 0.5 * self.strength_**2 * self.overlap_
+        """Each token's log likelihood ratio "signal against noise", one array per bag."""
+        white = self._prepared(self._checked(X))
+        evidence = token_evidence(white.tokens, self.signal_, self.strength_)
         return per_bag(evidence.astype(white.tokens.dtype), white)
 
     def attention_weights(self, X: Any) -> list[np.ndarray]:
-        """Each token's posterior probability of carrying the signal if the bag is positive, normalised over the bag."""
-        white = self._prepared(X)
+        """Each token's probability of carrying the signal if the bag is positive, normalised over the bag."""
+        white = self._prepared(self._checked(X))
         return per_bag(self._weights(white).astype(white.tokens.dtype), white)
 
     def _weights(self, white: Bags) -> np.ndarray:
-        _, share = log_ratios(white.tokens, white.starts, self._model())
+        _, share = self._posterior(white)
         total = np.maximum(bag_sum(share, white.starts), np.finfo(float).tiny)
         return share / np.repeat(total, white.lengths)
 
     def transform(self, X: Any) -> np.ndarray:
         """The (whitened) tokens of each bag averaged with its attention weights, (bags, features)."""
-        white = self._prepared(X)
+        white = self._prepared(self._checked(X))
         return weighted_bag_sum(self._weights(white), white.tokens, white.starts)
 
 

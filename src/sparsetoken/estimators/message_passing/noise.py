@@ -9,6 +9,8 @@ import numpy as np
 
 from ...bags.scratch import row_blocks, rowwise
 
+# Shares of the identity in the covariance to choose from: at most a factor of two or so apart where it matters, down to
+# where rounding errors of the smallest variances begin.
 SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 
 
@@ -16,7 +18,16 @@ SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 class Noise:
     """x -> (x - mean) @ whitening, or (x - mean) / scale where whitening is None.
 
-    shrinkage  the share of the identity in the covariance (1: nothing to whiten)
+    Attributes
+    ----------
+    mean : ndarray
+        Of the noise.
+    whitening : ndarray or None
+        Symmetric inverse root of the covariance.
+    scale : float
+        Standard deviation, where nothing else is whitened.
+    shrinkage : float
+        The share of the identity in the covariance (1: nothing to whiten).
     """
 
     mean: np.ndarray

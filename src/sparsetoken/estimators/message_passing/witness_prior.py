@@ -20,15 +20,16 @@ from ...bags.segments import bag_softmax, bag_sum, lengths_of, rows_of
 
 @dataclass(frozen=True)
 class ExactCount:
-    """Exactly `count` (R) signal tokens a bag, all subsets alike; a bag shorter than that is all signal."""
+    """Exactly `count` (R) signal tokens per bag, all subsets alike; a bag shorter than that is all signal."""
 
     count: int
 
     def expected_share(self, lengths: np.ndarray) -> np.ndarray:
+        """Expected share of signal tokens in positive bags of these lengths."""
         return np.minimum(self.count, lengths) / lengths
 
     def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
-        """(log_ratio a bag, marginals a token)."""
+        """(one log_ratio per bag, one marginal per token)."""
         if self.count == 1:
             marginals, log_ratio = bag_softmax(evidence, starts)
             return log_ratio, marginals
@@ -46,15 +47,16 @@ class ExactCount:
 
 @dataclass(frozen=True)
 class IndependentRate:
-    """Every token carries the signal with probability `rate`, independently: a random number of signal tokens a bag."""
+    """Every token carries the signal with probability `rate`, independently: a random number of signal tokens per bag."""
 
     rate: float
 
     def expected_share(self, lengths: np.ndarray) -> np.ndarray:
+        """Expected share of signal tokens in positive bags of these lengths."""
         return np.full(len(lengths), self.rate)
 
     def posterior(self, evidence: Any, starts: np.ndarray) -> tuple[Any, Any]:
-        """(log_ratio a bag, marginals a token)."""
+        """(one log_ratio per bag, one marginal per token)."""
         log_odds = logit(self.rate) + evidence
         return bag_sum(softplus(log_odds) + np.log1p(-self.rate), starts), sigmoid(log_odds)
 

@@ -1,0 +1,121 @@
+"""The one list of learners: names, how to make a fresh one in its default configuration, and what it is.
+
+The list itself is light, so that the command line can show it: learners are imported when they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..bags.bags import Bags
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A learner that commands and comparisons know by name.
+
+    Attributes
+    ----------
+    name : str
+        What the command line calls it.
+    make : callable
+        Gives a fresh one in its default configuration.
+    description : str
+        One line.
+    baseline : bool
+        Whether it is a scikit-learn pipeline to compare with, rather than a learner to fit and keep.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    description: str
+    baseline: bool = False
+
+
+def _ours(name: str, estimator: str, description: str) -> Learner:
+    def make() -> Any:
+        from .. import estimators
+
+        return getattr(estimators, estimator)()
+
+    return Learner(name, make, description)
+
+
+def _mean(bags: Bags) -> np.ndarray:
+    from ..bags.segments import bag_mean
+
+    return bag_mean(bags.tokens, bags.starts)
+
+
+def _maximum(bags: Bags) -> np.ndarray:
+    import numpy as np
+
+    return np.maximum.reduceat(bags.tokens, bags.starts, axis=0)
+
+
+def _both(bags: Bags) -> np.ndarray:
+    import numpy as np
+
+    return np.hstack([_mean(bags), _maximum(bags)])
+
+
+def _baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learner:
+    def make() -> Any:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer
+
+        from ..bags.scaler import BagScaler
+
+        return make_pipeline(BagScaler(), FunctionTransformer(pool), LogisticRegression(C=1.0, max_iter=2000))
+
+    return Learner(name, make, f"scikit-learn's logistic regression on the {what}", baseline=True)
+
+
+_ALL = (
+    _ours("bag-classifier", "BagClassifier", "attention heads on lifted tokens that vote: the default"),
+    _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
+    _ours("message-passing", "MessagePassingClassifier", "likelihood ratio, the signal found by message passing"),
+    _ours("elementwise", "ElementwiseAttentionClassifier", "attention with an elementwise activation for the softmax"),
+    _ours("pooled", "PooledClassifier", "linear on the mean token"),
+    _ours("vectorized", "VectorizedClassifier", "linear on all tokens side by side, bags of equal length"),
+    _baseline("mean-pool LR", _mean, "mean token"),
+    _baseline("max-pool LR", _maximum, "features' maxima"),
+    _baseline("mean+max LR", _both, "mean token and the features' maxima"),
+)
+LEARNERS = {learner.name: learner for learner in _ALL}
+DEFAULT = _ALL[0].name
+
+
+def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
+    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length).
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of `LEARNERS`; none: all.
+    bags : Bags
+        What they are to learn from.
+
+    Returns
+    -------
+    dict
+        Name -> how to make a fresh learner.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+    """
+    for name in names:
+        if name not in LEARNERS:
+            raise ValueError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
+    if names:
+        return {name: LEARNERS[name].make for name in names}
+    equal = bags.lengths.min() == bags.lengths.max()
+    return {name: learner.make for name, learner in LEARNERS.items() if equal or name != "vectorized"}
