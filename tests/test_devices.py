@@ -14,6 +14,7 @@ from sparsetoken._core.precision import double_precision
 from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
 from sparsetoken.estimators import (
     AttentionClassifier,
+    BagClassifier,
     ElementwiseAttentionClassifier,
     MessagePassingClassifier,
     PooledClassifier,
@@ -91,8 +92,8 @@ ESTIMATORS = [
     (PooledClassifier, {}),
     (VectorizedClassifier, {"ridge": 0.01}),
     (ElementwiseAttentionClassifier, {"split": 0.5, "ridge": 0.1, "class_weight": "balanced"}),
-    (AttentionClassifier, {"training": "staged", "split": "reuse"}),
-    (AttentionClassifier, {"lift": 20}),
+    (AttentionClassifier, {"split": "reuse"}),
+    (BagClassifier, {"lift": 20}),
     (MessagePassingClassifier, {}),
     (MessagePassingClassifier, {"sparsity": 2, "strength": 4.0}),
 ]
@@ -120,13 +121,13 @@ def test_large_bag_features_are_fitted_where_they_are(monkeypatch):
     here, there = (VectorizedClassifier(device=where).fit(bags, labels) for where in ("numpy", DEVICE))
     assert here.ridge_ == there.ridge_
     np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-5 * np.linalg.norm(here.coef_))
-    np.testing.assert_allclose(there.calibration_slope_, here.calibration_slope_, rtol=1e-3)
+    np.testing.assert_allclose(there.calibration_.slope, here.calibration_.slope, rtol=1e-3)
 
 
 def test_a_fit_repeats_itself():
     """The same bags give the same numbers again, to the last bit."""
     bags, labels = _bags(equal=False)
-    first, second = (AttentionClassifier(lift=10, device=DEVICE).fit(bags, labels) for _ in range(2))
+    first, second = (BagClassifier(lift=10, device=DEVICE).fit(bags, labels) for _ in range(2))
     np.testing.assert_array_equal(first.decision_function(bags), second.decision_function(bags))
 
 
@@ -197,7 +198,7 @@ def test_what_does_not_fit_stays_or_is_refused(monkeypatch):
     narrow = Bags(np.zeros((2000, 2, 1)))
     narrow.device("gpu")
     with pytest.raises(ValueError, match="use device='numpy'"):
-        AttentionClassifier(device="gpu").fit(narrow, np.arange(2000) % 2)
+        BagClassifier(device="gpu").fit(narrow, np.arange(2000) % 2)
 
 
 def test_without_an_accelerator_estimators_do_not_import_jax():

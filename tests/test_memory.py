@@ -8,7 +8,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier, Task, Training
+from sparsetoken import (
+    AttentionClassifier,
+    BagClassifier,
+    Bags,
+    MessagePassingClassifier,
+    PooledClassifier,
+    Task,
+    Training,
+)
 from sparsetoken.bags import scratch
 from sparsetoken.bags.scratch import BLOCK_BYTES, is_mapped
 from sparsetoken.simulation.steps import two_steps
@@ -57,7 +65,7 @@ def test_estimators_fit_and_predict_from_a_file_within_memory(tmp_path, peak):
     X, y = mapped_bags(tmp_path / "tokens", 1200, 128, 512)
     assert X.nbytes / MEGABYTE == 300
     peak()
-    staged = AttentionClassifier(training="staged", split=0.5, sharpness=2.0, ridge=1e-2).fit(X, y)
+    staged = AttentionClassifier(split=0.5, sharpness=2.0, ridge=1e-2).fit(X, y)
     assert peak() < 60
     right = np.mean(staged.predict(X) == y)
     assert peak() < 60
@@ -66,7 +74,7 @@ def test_estimators_fit_and_predict_from_a_file_within_memory(tmp_path, peak):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: AttentionClassifier(lift=10, ridge=0.1), lambda: MessagePassingClassifier(sparsity=1)],
+    [lambda: BagClassifier(lift=10, ridge=0.1), lambda: MessagePassingClassifier(sparsity=1)],
     ids=["refined", "mp"],
 )
 def test_trainings_with_copies_of_the_tokens_keep_them_in_files(tmp_path, peak, monkeypatch, make):
@@ -82,8 +90,8 @@ def test_trainings_with_copies_of_the_tokens_keep_them_in_files(tmp_path, peak, 
 
 FIXED = [
     PooledClassifier,
-    lambda: AttentionClassifier(training="staged", random_state=1),
-    lambda: AttentionClassifier(lift=5),
+    lambda: AttentionClassifier(random_state=1),
+    lambda: BagClassifier(lift=5),
     MessagePassingClassifier,
 ]
 
@@ -107,12 +115,12 @@ def test_indexed_bags_of_a_file_lie_in_a_file(tmp_path, monkeypatch):
     np.testing.assert_array_equal(some[1], X[3])
 
 
-def test_stretches_cover_the_bags_in_order():
+def test_batches_cover_the_bags_in_order():
     d = 256
-    a_bag = BLOCK_BYTES // (8 * d)  # tokens that fill a stretch
+    a_bag = BLOCK_BYTES // (8 * d)  # tokens that fill a batch
     rng = np.random.default_rng(0)
     bags = Bags([rng.random((n, d)) for n in (a_bag // 2, a_bag // 2, a_bag // 3, 2 * a_bag, 1)])
-    parts = list(bags.stretches())
+    parts = list(bags.batches())
     assert [len(part) for part in parts] == [2, 1, 1, 1]
     assert np.concatenate([part.ids for part in parts]).tolist() == bags.ids.tolist()
     for bag, again in zip(bags, (b for part in parts for b in part)):

@@ -96,7 +96,7 @@ def test_splitting_pickling_and_precision(rng):
         (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.ones((2, 4))), r"mask must have shape \(2, 3\)"),
         (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.zeros((2, 3))), "bag 0 has no tokens"),
         (lambda p: Bags(np.zeros((2, 3, 4)), mask=np.full((2, 3), 2)), "mask must be boolean"),
-        (lambda p: Bags(np.zeros((5, 2)), ids=[0, 1]), r"one bag id a token \(5\)"),
+        (lambda p: Bags(np.zeros((5, 2)), ids=[0, 1]), r"one bag id per token \(5\)"),
         (lambda p: Bags(np.zeros((2, 2)), ids=["a", None]), "token 1 has no bag id"),
         (lambda p: Bags(np.zeros((2, 2)), ids=[0, 1], mask=[[1]]), "not both"),
         (lambda p: Bags(np.zeros(3)), "1D array"),

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetoken import (
     AttentionClassifier,
+    BagClassifier,
     Bags,
     BagScaler,
     ElementwiseAttentionClassifier,
@@ -30,16 +31,17 @@ from sparsetoken.estimators.heads import _objective
 from sparsetoken.estimators.two_steps import noise_scale, two_gradient_steps
 from sparsetoken.losses import get_loss
 
-STAGED = {"training": "staged", "split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
+STAGED = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
 CLASSIFIERS = [
-    AttentionClassifier(),
+    BagClassifier(),
     AttentionClassifier(**STAGED),
     PooledClassifier(),
     VectorizedClassifier(),
     ElementwiseAttentionClassifier(split=0.5),
     MessagePassingClassifier(),
 ]
-NAMES = ["attention", "staged", "pooled", "vectorized", "elementwise", "message-passing"]
+EVERY = [BagClassifier, AttentionClassifier, PooledClassifier, ElementwiseAttentionClassifier, MessagePassingClassifier]
+NAMES = ["bag-classifier", "attention", "pooled", "vectorized", "elementwise", "message-passing"]
 
 
 def draw(seed: int, n=160, length=6, d=12, strength=5.0, prevalence=0.5, ragged=False):
@@ -70,7 +72,7 @@ def test_learns_where_one_token_carries_the_signal(estimator):
     bags, labels, _ = draw(0, n=300)
     fresh, fresh_labels, places = draw(1, n=400)
     model = clone(estimator).fit(bags, labels)
-    least = {"attention": 0.93, "staged": 0.88, "message-passing": 0.93, "elementwise": 0.85, "pooled": 0.78}
+    least = {"bag-classifier": 0.93, "attention": 0.88, "message-passing": 0.93, "elementwise": 0.85, "pooled": 0.78}
     # A correct rule at these accuracies falls below by chance with probability < 1e-4 (binomial, 400 bags).
     assert model.score(fresh, fresh_labels) > least.get(NAMES[CLASSIFIERS.index(estimator)], 0.72)
     probabilities = model.predict_proba(fresh)
@@ -139,7 +141,7 @@ def test_weights_are_repetitions(estimator):
 
 def test_class_weights_move_the_threshold():
     bags, labels, _ = draw(6, n=200, prevalence=0.15, strength=2.5)
-    for estimator in (PooledClassifier(), AttentionClassifier(), MessagePassingClassifier()):
+    for estimator in (PooledClassifier(), BagClassifier(), MessagePassingClassifier()):
         plain = clone(estimator).fit(bags, labels)
         balanced = clone(estimator).set_params(class_weight="balanced").fit(bags, labels)
         heavy = clone(estimator).set_params(class_weight={1: 20.0}).fit(bags, labels)
@@ -149,7 +151,7 @@ def test_class_weights_move_the_threshold():
 def test_ragged_bags_pipelines_searches_and_set_output():
     bags, labels, _ = draw(7, n=120, ragged=True)
     data = Bags(bags)
-    scores = cross_val_score(AttentionClassifier(lift=20), data, labels, cv=3)
+    scores = cross_val_score(BagClassifier(lift=20), data, labels, cv=3)
     assert scores.mean() > 0.85
     search = GridSearchCV(PooledClassifier(), {"ridge": [1e-3, 1.0]}, cv=3).fit(data, labels)
     assert search.best_params_["ridge"] in (1e-3, 1.0)
@@ -181,25 +183,39 @@ def test_bad_input_names_the_bag_and_the_problem(estimator):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("make", "parameters", "words"),
     [
-        ({"training": "deep"}, "training must be one of"),
-        ({"ridge": -1}, "ridge must be a number"),
-        ({"ridge": "large"}, "ridge must be 'auto'"),
-        ({"lift": -3}, "lift must be a whole number"),
-        ({"training": "staged", "split": 1.5}, "split must be"),
-        ({"training": "staged", "sharpness": "x"}, "sharpness must be"),
-        ({"class_weight": "x"}, "class_weight must be"),
-        ({"loss": "x"}, "loss must be one of"),
+        (AttentionClassifier, {"training": "deep"}, "training must be one of"),
+        (AttentionClassifier, {"split": 1.5}, "split must be"),
+        (AttentionClassifier, {"sharpness": "x"}, "sharpness must be"),
+        (AttentionClassifier, {"eta_b": "x"}, "eta_b must be"),
+        (AttentionClassifier, {"scale": "no"}, "scale must be True or False"),
+        (BagClassifier, {"lift": -3}, "lift must be a whole number"),
+        (BagClassifier, {"lift": "many"}, "lift must be a whole number"),
+        (BagClassifier, {"scale": 0.5}, "scale must be True or False"),
+        (MessagePassingClassifier, {"calibrate": "never"}, "calibrate must be True, False or 'auto'"),
+        (MessagePassingClassifier, {"sparsity": 100}, "sparsity must be at most the 6 tokens"),
+        (MessagePassingClassifier, {"whiten": "no"}, "whiten must be True or False"),
+        *((make, {"class_weight": 5}, "class_weight must be") for make in EVERY),
+        *((make, {"class_weight": "x"}, "class_weight must be") for make in EVERY),
+        *((make, {"class_weight": {1: -1.0}}, "class_weight must map") for make in EVERY),
+        *((make, {"class_weight": {7: 2.0}}, "class_weight names the class 7") for make in EVERY),
+        *((make, {"ridge": -1}, "ridge must be a number") for make in EVERY[:4]),
+        *((make, {"ridge": "large"}, "ridge must be 'auto'") for make in EVERY[:4]),
+        *((make, {"loss": "x"}, "loss must be one of") for make in EVERY[:4]),
     ],
 )
-def test_bad_parameters_are_named(parameters, words):
+def test_bad_parameters_are_named(make, parameters, words):
     bags, labels, _ = draw(9, n=20, d=3)
     with pytest.raises(ValueError, match=words):
-        AttentionClassifier(**parameters).fit(bags, labels)
-    if "training" not in parameters and "lift" not in parameters:
-        with pytest.raises(ValueError, match=words):
-            PooledClassifier(**parameters).fit(bags, labels)
+        make(**parameters).fit(bags, labels)
+
+
+def test_parameters_that_a_training_does_not_use_are_refused():
+    with pytest.raises(TypeError, match="lift"):
+        AttentionClassifier(lift=10)
+    with pytest.raises(TypeError, match="split"):
+        BagClassifier(split=0.5)
 
 
 def test_warnings_say_what_is_wrong():
@@ -296,7 +312,7 @@ def test_pooled_and_vectorized_match_logistic_regression():
 def test_probabilities_are_calibrated_for_a_rare_class():
     bags, labels, _ = draw(17, n=600, prevalence=0.12, strength=4.0)
     fresh, fresh_labels, _ = draw(18, n=4000, prevalence=0.12, strength=4.0)
-    for estimator in (AttentionClassifier(lift=20), PooledClassifier(), MessagePassingClassifier()):
+    for estimator in (BagClassifier(lift=20), PooledClassifier(), MessagePassingClassifier()):
         p = clone(estimator).fit(bags, labels).predict_proba(fresh)[:, 1]
         # Standard error of the mean over 4000 fresh bags is 0.005, of the 600 training ones' share 0.013.
         assert abs(p.mean() - fresh_labels.mean()) < 0.045
@@ -323,7 +339,7 @@ def test_folds_deal_both_classes_evenly():
     assert stratified_folds(np.array([1.0, -1.0, -1.0]), np.random.default_rng(0)) == []
 
 
-@pytest.mark.parametrize("make", [lambda: AttentionClassifier(lift=0), lambda: MessagePassingClassifier(sparsity=1)])
+@pytest.mark.parametrize("make", [lambda: BagClassifier(lift=0), lambda: MessagePassingClassifier(sparsity=1)])
 def test_a_signal_in_a_single_feature_is_not_drawn_in(make):
     """Rare large values that only positive bags hold look like a heavy tail, and are the signal.
 

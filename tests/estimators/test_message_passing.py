@@ -87,7 +87,7 @@ def projected_rule(model):
         evidence = model.strength_ * fields - 0.5 * model.strength_**2 * model.overlap_
         prior = ExactCount(model.sparsity_)
         ratios, _ = prior.posterior(evidence.ravel(), np.arange(len(fields)) * fields.shape[1])
-        return np.where(model.calibration_slope_ * ratios + model.calibration_offset_ > 0, 1, -1)
+        return np.where(model.calibration_(ratios) > 0, 1, -1)
 
     return classify
 
@@ -197,7 +197,7 @@ def test_staged_attention_is_at_least_as_good_as_its_forecast():
     errors = []
     for _ in range(2):
         tokens, labels, xi = model_draw(rng, task, 2 * D)
-        model = AttentionClassifier(training="staged", split=0.5, sharpness=1.5, ridge=1e-2, scale=False)
+        model = AttentionClassifier(split=0.5, sharpness=1.5, ridge=1e-2, scale=False)
         model.fit(tokens, labels)
         test = rng.standard_normal((4000, 10, D), dtype=np.float32)
         y = np.where(rng.random(4000) < 0.5, 1, -1)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from sparsetoken import AttentionClassifier, MessagePassingClassifier
+from sparsetoken import BagClassifier, MessagePassingClassifier
 from sparsetoken.bags.files import read_bags
-from sparsetoken.estimators.evaluation import chosen_learners, evaluate, stratified_splits
+from sparsetoken.estimators.evaluation import evaluate, stratified_splits
+from sparsetoken.estimators.learners import chosen_learners
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -35,7 +36,7 @@ def test_one_hidden_nine_is_found(length, least):
     """400 training bags, disjoint digits for testing. AUCs scatter by about 0.008 from draw to draw (means .98 and .97)."""
     digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
     (bags, labels, _), (test, test_labels, witness) = digit_bags(length, seed=1)
-    model = AttentionClassifier().fit(bags, labels)
+    model = BagClassifier().fit(bags, labels)
     assert roc_auc_score(test_labels, model.decision_function(test)) > least
     assert roc_auc_score(witness.ravel(), np.concatenate(model.token_scores(test))) > 0.97
     probability = model.predict_proba(test)[:, 1]
@@ -46,14 +47,14 @@ def test_one_hidden_nine_is_found(length, least):
 
 def test_hockey_posts_are_found():
     """Accuracy .95 and token AUC .99 over 5 x 10 folds; the standard error over the 100 bags is 0.022."""
-    result = cross_validated(read("newsgroups_rec_sport_hockey.csv.gz"), "attention", 5)
+    result = cross_validated(read("newsgroups_rec_sport_hockey.csv.gz"), "bag-classifier", 5)
     assert result.accuracy > 0.88
     assert result.token_auc > 0.97
 
 
 def test_musk_molecules_are_told_apart():
     """Accuracy .86 over 5 x 10 folds, standard error over the 92 bags 0.03: a bound two of them below."""
-    result = cross_validated(read("musk1.csv.gz"), "attention", 5)
+    result = cross_validated(read("musk1.csv.gz"), "bag-classifier", 5)
     assert result.accuracy > 0.80
     assert result.auc > 0.86
 
@@ -70,6 +71,6 @@ def test_winter_wren_is_heard():
     found = read("birds_winter_wren.csv.gz")
     (fold,) = stratified_splits(found.labels, 2, 1, seed=0)
     train, test = np.flatnonzero(fold == 0), np.flatnonzero(fold == 1)
-    for model, least in ((AttentionClassifier(), 0.93), (MessagePassingClassifier(), 0.9)):
+    for model, least in ((BagClassifier(), 0.93), (MessagePassingClassifier(), 0.9)):
         model.fit(found.bags[train], found.labels[train])
         assert model.score(found.bags[test], found.labels[test]) > least

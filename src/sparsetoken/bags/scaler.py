@@ -62,9 +62,6 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         The features that are compressed, if `compress` is set.
     """
 
-    # scikit-learn's own wrapper cannot tell bags from tables, so `transform` wraps tables itself.
-    _sklearn_auto_wrap_output_keys = frozenset({"transform"})
-
     def __init__(self, compress: bool = False, clip: bool = True):
         self.compress = compress
         self.clip = clip
@@ -142,6 +139,11 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         return np.arcsinh(z, out=z, where=self.heavy_) if xp is np else xp.where(self.heavy_, xp.arcsinh(z), z)
 
 
+# scikit-learn's own wrapper of `transform` cannot tell bags from tables, so it is switched off above, and `transform` wraps
+# tables itself; this says that `set_output` is served all the same.
+BagScaler._sklearn_auto_wrap_output_keys = {"transform"}
+
+
 def _standardised(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> Any:
     z = tokens - mean.astype(tokens.dtype)
     z /= scale.astype(tokens.dtype)
@@ -157,20 +159,29 @@ def _moments(
     large values would be off by more than rounding of one of them.
     """
     first = np.asarray(change(tokens[:1])[0], dtype=np.float64)
-    total = sum((change(tokens[block]) - first).sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))
+    low, high = _range(tokens, change)
+    with np.errstate(over="ignore"):
+        spread = np.maximum(high - first, first - low)
+    if not np.all(np.isfinite(spread)):
+        raise ValueError(f"the values of feature {int(np.argmin(np.isfinite(spread)))} are too far apart to be scaled")
+    spread = np.where(spread > 0, spread, 1.0)  # in its units no square overflows
+    total = sum(((change(tokens[block]) - first) / spread).sum(axis=0) for block in row_blocks(tokens))
     shift = np.asarray(total) / len(tokens)
-    squares = sum(((change(tokens[block]) - first - shift) ** 2).sum(axis=0) for block in row_blocks(tokens))
-    mean, deviation = first + shift, np.sqrt(np.asarray(squares) / len(tokens))
+    squares = sum((((change(tokens[block]) - first) / spread - shift) ** 2).sum(axis=0) for block in row_blocks(tokens))
+    mean, deviation = first + shift * spread, np.sqrt(np.asarray(squares) / len(tokens)) * spread
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
     varies = deviation > 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
     return mean, np.where(varies, deviation, 1.0), varies
 
 
-def _range(tokens: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest value of each feature."""
-    blocks = [tokens[block] for block in row_blocks(tokens)]
-    low = np.min([np.asarray(block.min(axis=0)) for block in blocks], axis=0)
-    return low, np.max([np.asarray(block.max(axis=0)) for block in blocks], axis=0)
+def _range(tokens: Any, change: Callable[[Any], Any] = lambda block: block) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest value of each feature after `change`."""
+    low, high = [], []
+    for block in row_blocks(tokens):
+        changed = change(tokens[block])
+        low.append(np.asarray(changed.min(axis=0), dtype=np.float64))
+        high.append(np.asarray(changed.max(axis=0), dtype=np.float64))
+    return np.min(low, axis=0), np.max(high, axis=0)
 
 
 def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:

@@ -19,6 +19,10 @@ FOLDS = 5
 # Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
 LOG_SLOPE, OFFSET = 1.0, 0.5
+# What a learner owes to chance before it is preferred to the class frequencies, in units of n times the mean loss: the
+# gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
+# of freedom).
+CHANCE_GAIN = 3.0
 # Share of the bound up to which log odds are left as they are; from there they approach the bound smoothly.
 UNTOUCHED = 0.8
 
@@ -130,10 +134,9 @@ def final_calibration(
     """A calibration that is safe to predict with: weighed against the class frequencies, and bounded.
 
     The learner's log odds u and those of the class frequencies u0 are averaged with the weights exp(-n loss) of their
-    losses on the held-out bags (pseudo Bayesian model averaging), the learner's after what it owes to chance: one unit
-    of n loss for its second parameter (the frequencies have one, slope and offset are two), and log(candidates) for being
-    the best of several. A learner that has found a signal keeps its log odds to many digits; one that has not is
-    brought back to the class frequencies.
+    losses on the held-out bags (pseudo Bayesian model averaging), the learner's after what it owes to chance:
+    CHANCE_GAIN for slope and offset, and log(candidates) for being the best of several. A learner that has found a
+    signal keeps its log odds to many digits; one that has not is brought back to the class frequencies.
 
     Parameters
     ----------
@@ -152,7 +155,7 @@ def final_calibration(
     p, targets = weights / weights.sum(), _targets(signs, weights)
     odds = float(logit(p @ targets))
     loss = float(np.logaddexp(0.0, odds) - (p @ targets) * odds)
-    trust = float(expit(len(signs) * (loss - calibration.loss) - 1.0 - np.log(candidates)))
+    trust = float(expit(len(signs) * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
     low, high = supported_range(signs, weights)
     offset = trust * calibration.offset + (1.0 - trust) * odds
     return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)

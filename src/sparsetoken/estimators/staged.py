@@ -146,7 +146,7 @@ def fit_staged(
         steps = two_gradient_steps(query_bags, signs[first], weights[first], loss, eta_w, eta_b)
         spread = noise_scale(query_bags, signs[first], weights[first], steps.query)
         direction = steps.query / spread if spread > 0 else steps.query
-        readout_bags, y, p = bags[second], signs[second], weights[second]
+        readout_bags, y, p = bags[second], signs[second], _class_shares_kept(signs, weights, second)
         statistic = _query_statistic(readout_bags, y, direction)
         for k in sharpnesses:
             features = feature(readout_bags, k * direction)
@@ -178,6 +178,20 @@ def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np
     if any(len(np.unique(signs[part])) < 2 for part in (first, second)):
         return everything, everything, "reuse"
     return first, second, float(share)
+
+
+def _class_shares_kept(signs: np.ndarray, weights: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Weights of a part of the bags in which each class has the share of the weight that it has among all bags.
+
+    Bags of equal weight are dealt out at their classes' shares already, and their weights stay as they are; a bag that
+    stands for many copies of itself is on one side only.
+    """
+    p = weights[part].copy()
+    if np.ptp(weights) > 0:
+        for sign in (1.0, -1.0):
+            own = signs[part] == sign
+            p[own] *= weights[signs == sign].sum() / p[own].sum()
+    return p
 
 
 def _query_statistic(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:

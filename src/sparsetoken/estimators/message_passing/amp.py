@@ -25,6 +25,8 @@ from .witness_prior import ExactCount, IndependentRate
 Prior = ExactCount | IndependentRate
 
 TOLERANCE = 1e-4  # of the relative change of xhat
+SMALLEST = 1e-100  # an estimate this short has vanished
+LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
 STRENGTH_TOLERANCE = 3e-3  # relative; a tenth of the strength's own standard error on a thousand bags
 STRENGTHS = (0.05, 30.0)  # from invisible to beyond doubt
 
@@ -108,7 +110,8 @@ def pass_messages(
             scale * np.asarray((copies * v).astype(dtype) @ tokens, dtype=np.float64) - theta**2 / d * spread * x
         ) / precision
         fresh = target if count == 1 else damping * target + (1.0 - damping) * x
-        change = float(np.linalg.norm(target - x)) / max(float(np.linalg.norm(target)), np.finfo(float).tiny)
+        size = float(np.linalg.norm(target))
+        change = float(np.linalg.norm(target - x)) / size if size > SMALLEST else 0.0
         if change > last:
             damping = max(0.5 * damping, 0.05)
         last, x = change, fresh
@@ -181,8 +184,10 @@ def token_evidence(tokens: Any, signal: np.ndarray, strength: float) -> Any:
     array of shape (tokens,)
         In double precision.
     """
-    fields = (tokens @ signal.astype(tokens.dtype)).astype(np.float64)
-    return strength * fields - 0.5 * strength**2 * float(signal @ signal)
+    with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
+        fields = (tokens @ signal.astype(tokens.dtype)).astype(np.float64)
+    evidence = strength * fields - 0.5 * strength**2 * float(signal @ signal)
+    return namespace(evidence).nan_to_num(namespace(evidence).clip(evidence, -LARGEST, LARGEST), nan=0.0)
 
 
 def training_ratios(

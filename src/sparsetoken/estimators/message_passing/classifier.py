@@ -12,14 +12,20 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..._core.validation import real_number, true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
+from ...bags.scratch import row_blocks
 from ...bags.segments import bag_sum, weighted_bag_sum
 from ..base import BaseBagClassifier, per_bag, remarks_on
-from ..calibration import Calibration, final_calibration, fit_calibration
+from ..calibration import Calibration, final_calibration, fit_calibration, stratified_folds
 from ..readout import held_out_diagnostics
 from .amp import FINAL, SEARCH, Effort, Fit, Prior, first_strength, fit_strength, token_evidence, training_ratios
 from .noise import Noise, estimate_noise
 from .witness_prior import ExactCount, IndependentRate
 
+# Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
+# terms that vanish with many bags. Below, bags are held out (pure noise: n = 30 bags in 60 dimensions had an AUC of .98).
+ENOUGH = 1000
+# Features beyond this have squares (and strengths times squares) that double precision cannot hold.
+LARGEST_UNSCALED = 1e140
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
 
@@ -44,8 +50,9 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     scale : bool
         Whether the features are standardised over all tokens first, heavy tails compressed.
     calibrate : bool or "auto"
-        Whether slope and offset of the log odds are fitted to the training bags' scores, each without its own
-        contribution; "auto": unless strength and sparsity are both given.
+        Whether slope and offset of the log odds are fitted, to the scores of held-out bags or (from a thousand bags on)
+        to those of the training bags, each without its own contribution; "auto": unless strength and sparsity are both
+        given.
     class_weight : None, "balanced" or dict
         Weights of the classes; they enter the prior odds and the calibration.
     device : str
@@ -61,6 +68,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         The number of signal tokens per bag, or each token's probability.
     overlap_ : float
         The squared cosine that the direction is expected to have with xi.
+    spared_ : bool
+        Whether heavy tails that only positive bags have were left as they are.
     prior_ : ExactCount or IndependentRate
         Which tokens carry the signal.
     noise_ : Noise or None
@@ -90,7 +99,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
-        strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
+        strength = self._given_strength()
         whiten = true_or_false("whiten", self.whiten)
         calibrate = self._calibrated(strength)
         priors = self._priors(bags, signs)
@@ -103,10 +112,17 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             parts = white[signs > 0], white[signs < 0]
             problem = _Problem(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
             found.append((problem.best(priors), scaler, noise, parts))
-        best, self.scaler_, self.noise_, (positive, negative) = min(found, key=lambda one: one[0].loss)
+        chosen = min(range(len(found)), key=lambda k: found[k][0].loss)
+        best, self.scaler_, self.noise_, (positive, negative) = found[chosen]
+        self.spared_ = chosen > 0
         self.signal_, self.strength_, self.prior_ = best.passed.signal, best.strength, best.prior
-        scores = np.empty(len(signs))
-        scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, best)
+        scores = None
+        if calibrate and len(signs) < ENOUGH:
+            scores = self._held_out_ratios(bags, signs, weights, best)
+        if scores is None:
+            scores = np.empty(len(signs))
+            both = training_ratios(positive.starts, negative.tokens, negative.starts, best)
+            scores[signs > 0], scores[signs < 0] = both
         self.calibration_ = Calibration(1.0, odds)
         if calibrate:
             fitted = fit_calibration(scores + odds, signs, weights)
@@ -122,6 +138,27 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "converged": best.passed.converged,
         }
         self._n_features_out = bags.n_features
+
+    def _held_out_ratios(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, found: Fit) -> np.ndarray | None:
+        """Log likelihood ratios of each bag under fits that never saw it, the prior as found; None for a lone bag."""
+        scores = np.empty(len(signs))
+        folds = stratified_folds(signs, np.random.default_rng(0))
+        for held in folds:
+            rest = np.setdiff1d(np.arange(len(signs)), held)
+            seen, y, p = bags[rest], signs[rest], weights[rest]
+            scaler = None if self.scaler_ is None else self._scalers(seen, y)[-1 if self.spared_ else 0]
+            scaled = scaled_bags(scaler, seen)
+            noise = estimate_noise(scaled[y < 0].tokens) if self.noise_ is not None else None
+            white = _whitened(noise, scaled)
+            problem = _Problem(white[y > 0], white[y < 0], y, p / p.sum(), 0.0, self._given_strength(), False)
+            fit = problem.fit(found.prior, SEARCH, found.strength)
+            fresh = _whitened(noise, scaled_bags(scaler, bags[held]))
+            evidence = token_evidence(fresh.tokens, fit.passed.signal, fit.strength)
+            scores[held] = np.asarray(fit.prior.posterior(evidence, fresh.starts)[0])
+        return scores if folds else None
+
+    def _given_strength(self) -> float | None:
+        return None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
 
     def _remarks(self) -> list[str]:
         remarks = remarks_on({k: v for k, v in self.diagnostics_.items() if k != "converged"})
@@ -151,6 +188,9 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _scalers(self, bags: Bags, signs: np.ndarray) -> list[BagScaler | None]:
         """Ways to scale the tokens: heavy tails compressed, those of the positive bags' own as well or not."""
         if not true_or_false("scale", self.scale):
+            largest = max(float(np.abs(bags.tokens[block]).max()) for block in row_blocks(bags.tokens))
+            if largest > LARGEST_UNSCALED:
+                raise ValueError(f"scale must be True for features as large as {largest:.3g}: their squares overflow")
             return [None]
         ways: list[BagScaler | None] = [BagScaler(compress=True).fit(bags), BagScaler(compress=True).fit(bags, signs)]
         return ways if np.any(ways[0].heavy_ != ways[1].heavy_) else ways[:1]  # type: ignore[union-attr]

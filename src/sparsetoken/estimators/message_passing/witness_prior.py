@@ -74,7 +74,8 @@ def _subset_posterior(evidence: np.ndarray, count: int) -> tuple[np.ndarray, np.
     marginals = np.empty_like(evidence)
     for column in range(length):
         pairs = left[column][:, :count] + right[column + 1][:, count - 1 :: -1]
-        marginals[:, column] = np.exp(evidence[:, column] + np.logaddexp.reduce(pairs, axis=1) - total)
+        logs = evidence[:, column] + np.logaddexp.reduce(pairs, axis=1) - total
+        marginals[:, column] = np.exp(np.minimum(logs, 0.0))  # rounding can leave a probability above one
     log_subsets = gammaln(length + 1) - gammaln(count + 1) - gammaln(length - count + 1)
     return total - log_subsets, marginals
 
