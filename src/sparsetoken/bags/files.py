@@ -141,11 +141,9 @@ def _read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
         raise ValueError(f"there is no file {path}")
     try:
         if path.name.endswith((".csv", ".csv.gz")):
-            # A converter sees every cell as it stands, a type lets pandas recognise missing values.
-            how: dict[str, Any] = {"converters": {bag: str}} if literal_ids else {"dtype": {bag: str}}
-            table = pd.read_csv(path, **how)
+            table = pd.read_csv(path, dtype={bag: str})
             if literal_ids and bag in table.columns:
-                table[bag] = table[bag].where(table[bag] != "", None)
+                table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
         elif path.name.endswith((".parquet", ".pq")):
             table = pd.read_parquet(path)
         else:

@@ -1,0 +1,133 @@
+"""Files of bags: ids are text, odd columns and arrays end in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken import Bags
+from sparsetoken.bags.files import read_bags
+
+LONG = 12345678901234567890123
+
+
+def frame(ids, **columns) -> pd.DataFrame:
+    """One token per id, every second one of another label."""
+    n = len(ids)
+    plain = {"bag_id": ids, "label": np.arange(n) % 2, "f0": np.arange(n) / 4, "f1": np.arange(n) % 3}
+    return pd.DataFrame(plain | columns)
+
+
+def test_ids_are_text(tmp_path):
+    (tmp_path / "ids.csv").write_text(
+        f"bag_id,label,f\n1,0,1\n01,1,2\n1.0,0,3\n{LONG},1,4\n{LONG + 1},0,5\n 1,1,6\n1,0,7\n"
+    )
+    read = read_bags(tmp_path / "ids.csv")
+    assert list(read.bags.ids) == ["1", "01", "1.0", str(LONG), str(LONG + 1), " 1"]
+    assert list(read.labels) == [0, 1, 0, 1, 0, 1]
+    np.testing.assert_array_equal(read.bags[0], [[1.0], [7.0]])
+    (tmp_path / "labels.csv").write_text(f"bag_id,label\n01,a\n1,b\n1.0,a\n{LONG},b\n{LONG + 1},a\n 1,b\n")
+    apart = read_bags(tmp_path / "ids.csv", labels_file=tmp_path / "labels.csv")
+    assert list(apart.labels) == ["b", "a", "a", "b", "a", "b"]
+
+
+def test_na_is_an_id_where_the_user_says_so(tmp_path):
+    (tmp_path / "na.csv").write_text("bag_id,label,f\nNA,0,1\nnull,1,2\n7,0,NA\n")
+    with pytest.raises(ValueError, match=r"row 1 of .* has no bag id"):
+        read_bags(tmp_path / "na.csv")
+    with pytest.raises(ValueError, match="NaN: bag '7'"):  # only ids are taken literally
+        read_bags(tmp_path / "na.csv", literal_ids=True)
+    (tmp_path / "na.csv").write_text("bag_id,label,f\nNA,0,1\nnull,1,2\nNA,0,3\n")
+    assert list(read_bags(tmp_path / "na.csv", literal_ids=True).bags.ids) == ["NA", "null"]
+    (tmp_path / "na.csv").write_text("bag_id,label,f\nNA,0,1\n,1,2\n")
+    with pytest.raises(ValueError, match=r"row 2 of .* has no bag id"):
+        read_bags(tmp_path / "na.csv", literal_ids=True)
+
+
+def test_parquet_numbers_and_text_give_the_ids_of_a_csv_file(tmp_path):
+    for ids in ([3, 5, 3, 8], ["3", "5", "3", "8"], pd.array([3, 5, 3, 8], dtype="Int64")):
+        frame(ids, label=[0, 1, 0, 1]).to_parquet(tmp_path / "bags.parquet")
+        assert list(read_bags(tmp_path / "bags.parquet").bags.ids) == ["3", "5", "8"]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float32", "boolean", "int64[pyarrow]"])
+def test_a_missing_value_of_a_nullable_column_is_located(tmp_path, dtype):
+    table = frame(list("abcd"), f1=pd.array([1, 0, None, 1], dtype=dtype))
+    table.to_parquet(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match="NaN: bag 'c', token 0, feature 'f1'"):
+        read_bags(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match="NaN: bag 'c', token 0, feature 'f1'"):
+        Bags(table[["bag_id", "f0", "f1"]], ids="bag_id")
+    whole = frame(list("abcd"), f1=pd.array([1, 0, 1, 1], dtype=dtype))
+    whole.to_parquet(tmp_path / "bags.parquet")
+    np.testing.assert_array_equal(read_bags(tmp_path / "bags.parquet").bags.tokens[:, 1], [1, 0, 1, 1])
+
+
+def test_nullable_labels(tmp_path):
+    table = frame(list("aabc"), label=pd.array([1, 1, 0, None], dtype="Int64"))
+    table.to_parquet(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match="bag 'c' has no label"):
+        read_bags(tmp_path / "bags.parquet")
+    table.iloc[:3].to_parquet(tmp_path / "bags.parquet")
+    labels = read_bags(tmp_path / "bags.parquet").labels
+    assert labels.dtype.kind == "i" and list(labels) == [1, 0]
+
+
+@pytest.mark.parametrize(("ids", "kind"), [([[1], [2], [1]], "ndarray"), ([{"k": 1}, {"k": 2}, {"k": 1}], "dict")])
+def test_lists_and_dicts_are_no_ids(tmp_path, ids, kind):
+    frame(ids).to_parquet(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match=f"row 1 of .* has a {kind} as its bag id; ids must be text or numbers"):
+        read_bags(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match="bag ids must be text or numbers"):
+        Bags(np.zeros((3, 2)), ids=ids)
+
+
+def test_lists_are_no_labels(tmp_path):
+    frame(list("abc"), label=[[1], [2], [1]]).to_parquet(tmp_path / "bags.parquet")
+    with pytest.raises(ValueError, match="as a label; labels must be text or numbers"):
+        read_bags(tmp_path / "bags.parquet")
+
+
+def test_ids_in_memory_are_told_apart_by_value():
+    assert list(Bags(np.zeros((4, 1)), ids=[1, "1", "01", 1]).ids) == [1, "1", "01"]
+    assert len(Bags(np.zeros((3, 1)), ids=[2**63, -1, 2**63 + 1])) == 3
+    assert len(Bags(np.zeros((3, 1)), ids=[LONG, LONG + 1, LONG])) == 2
+    assert len(Bags(np.zeros((3, 1)), ids=[("a", 1), ("a", 2), ("a", 1)])) == 2
+
+
+TOKENS = np.arange(12.0).reshape(6, 2)
+IDS = np.array([1, 1, 2, 2, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"tokens": TOKENS, "bag": np.array(3), "label": [0, 1, 0]}, "'bag' of .* must have 1 dimensions"),
+        ({"tokens": np.array(3.0), "bag": IDS, "label": [0, 1, 0]}, "'tokens' of .* must have 2 dimensions"),
+        ({"tokens": TOKENS, "bag": IDS[:4], "label": [0, 1]}, "'bag' of .* must have one entry per token"),
+        ({"tokens": TOKENS, "bag": IDS, "label": np.array(1)}, "'label' of .* must have 1 dimensions"),
+        ({"tokens": TOKENS, "bag": IDS, "label": [0, 1]}, "2 labels for 3 bags"),
+        ({"tokens": TOKENS, "bag": IDS, "label": [0, 1, 0], "token_label": [1]}, "'token_label' of .* per token"),
+        ({"tokens": TOKENS, "bag": IDS, "label": [0, 1, 0], "features": np.array("a")}, "names 1 features"),
+        ({"tokens": TOKENS, "bag": [1, 1, np.nan, 2, 2, 2], "label": [0, 1]}, "row 3 of .* has no bag id"),
+        ({"tokens": np.zeros(6, dtype=[("a", "f8"), ("b", "f8")]), "bag": IDS, "label": [0, 1, 0]}, "numbers or text"),
+        ({"X": np.array(1.0), "y": [0]}, "'X' of .* must have 2 or 3 dimensions"),
+        ({"X": np.zeros(3, dtype=[("a", "f8")]), "y": [0, 1, 0]}, "numbers or text"),
+        ({"X": np.zeros((3, 2, 2)), "y": np.array(0)}, "'y' of .* must have 1 dimensions"),
+        ({"X": np.zeros((3, 2, 2)), "mask": np.array(1), "y": [0, 1, 0]}, "mask must have shape"),
+        ({"X": np.array([["a", "b"]] * 3), "y": [0, 1, 0]}, "must be numbers"),
+    ],
+)
+def test_odd_npz_arrays_end_in_a_sentence(tmp_path, arrays, words):
+    np.savez(tmp_path / "odd.npz", **arrays)
+    with pytest.raises(ValueError, match=words) as error:
+        read_bags(tmp_path / "odd.npz")
+    assert "\n" not in str(error.value)
+
+
+def test_npz_ids_are_text(tmp_path):
+    for ids in (IDS, IDS.astype(str), IDS.astype("S1")):
+        np.savez(tmp_path / "bags.npz", tokens=TOKENS, bag=ids, label=[0, 1, 0])
+        read = read_bags(tmp_path / "bags.npz")
+        assert list(read.bags.ids) == ["1", "2", "3"] and list(read.labels) == [0, 1, 0]

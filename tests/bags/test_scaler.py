@@ -1,0 +1,74 @@
+"""BagScaler: constant features, the range of the training tokens, tails of one class only, and containers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken import Bags, BagScaler
+from sparsetoken.bags.scaler import LEAST_CARRIERS, heavy_features
+
+
+@pytest.mark.parametrize("value", [0.1, 1e7 + 0.1, -3e-5, 0.0])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_constant_feature_stays_harmless_whatever_its_value_later(value, dtype, compress):
+    """A sum of 40000 times 0.1 is off by more than ten roundings of 0.1: taken for a spread, it multiplies by 1e16."""
+    tokens = np.random.default_rng(0).standard_normal((40000, 2)).astype(dtype)
+    tokens[:, 1] = value
+    scaler = BagScaler(compress=compress).fit(tokens)
+    assert scaler.scale_[1] == 1.0
+    later = tokens[:5].copy()
+    later[:, 1] = [0.0, 1.0, -50.0, 1e6, value]
+    np.testing.assert_array_equal(scaler.transform(later)[:, 1], 0.0)
+
+
+def test_tokens_are_clipped_to_a_margin_around_the_training_range():
+    rng = np.random.default_rng(1)
+    tokens = rng.standard_normal((500, 3)) * [1.0, 100.0, 1e-3] + [0.0, 7.0, 5.0]
+    later = rng.standard_normal((200, 3)) * [1e6, 1.0, 1.0]
+    for compress in (False, True):
+        scaler = BagScaler(compress=compress).fit(tokens)
+        inside, outside = scaler.transform(tokens), scaler.transform(later)
+        np.testing.assert_array_equal(inside, BagScaler(compress=compress, clip=False).fit(tokens).transform(tokens))
+        assert np.all(outside <= inside.max(axis=0) + 1.0) and np.all(outside >= inside.min(axis=0) - 1.0)
+    assert np.abs(BagScaler(clip=False).fit(tokens).transform(later)).max() > 1e5
+
+
+def test_scaling_is_invariant_to_units_at_any_size():
+    tokens = np.random.default_rng(2).standard_normal((50, 4))
+    plain = BagScaler().fit_transform(tokens)
+    for unit in (1e-200, 1e200, 3.7):
+        np.testing.assert_allclose(BagScaler().fit_transform(unit * tokens), plain, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="feature 1 are too far apart"):
+        BagScaler().fit([[0.0, 1.7e308], [1.0, -1.7e308]])
+
+
+def test_a_tail_needs_several_bags_of_its_class_before_it_is_spared():
+    """Heavy tails of the second class's own are left alone, unless chance explains that no other bag holds them."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(200) % 2
+    for carriers in (2, LEAST_CARRIERS - 1, 40):
+        X = rng.standard_normal((200, 10, 6))
+        X[np.flatnonzero(labels == 1)[:carriers], 0, 2] += 60.0
+        bags = Bags(X)
+        assert heavy_features(bags)[2]
+        assert heavy_features(bags, labels)[2] == (carriers < 40)
+
+
+def test_set_output_serves_tables_and_leaves_bags_alone():
+    frame = pd.DataFrame(np.random.default_rng(4).standard_normal((12, 3)), columns=list("abc"))
+    scaler = BagScaler().set_output(transform="pandas")
+    table = scaler.fit_transform(frame)
+    assert isinstance(table, pd.DataFrame) and list(table.columns) == list("abc")
+    bags = Bags(frame, ids=np.repeat([0, 1, 2], 4))
+    scaled = scaler.fit(bags).transform(bags)
+    assert isinstance(scaled, Bags) and list(scaled.feature_names) == list("abc")
+    np.testing.assert_allclose(scaled.tokens, table.to_numpy())
+
+
+@pytest.mark.parametrize("parameters", [{"compress": "yes"}, {"clip": 1}])
+def test_bad_parameters_are_named(parameters):
+    with pytest.raises(ValueError, match="must be True or False"):
+        BagScaler(**parameters).fit(np.ones((3, 2)))

@@ -1,0 +1,70 @@
+"""Inner splits follow what the bags hold: not their order, not the features' units, not the precision."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassingClassifier, PooledClassifier
+from sparsetoken.estimators.base import TrainingWarning
+from sparsetoken.estimators.canonical import canonical
+
+from .test_estimators import draw
+
+MODELS = [BagClassifier(lift=20), AttentionClassifier(), PooledClassifier(), MessagePassingClassifier(sparsity=1)]
+
+
+def order(bags: Bags, labels: np.ndarray) -> list[int]:
+    return canonical(bags, np.where(labels > 0, 1.0, -1.0), np.ones(len(labels)))[0].tolist()
+
+
+def test_the_order_depends_on_content_alone():
+    bags, labels, _ = draw(0, n=300, ragged=True)
+    data = Bags(bags)
+    found = order(data, labels)
+    assert sorted(found) == list(range(300)) and found != sorted(found)
+    units = np.geomspace(1e-3, 1e3, data.n_features)
+    shifted = data.with_tokens(data.tokens * units + 10 * units)
+    assert order(shifted, labels) == found
+    assert order(data.astype(np.float32), labels) == found
+    turned = np.random.default_rng(0).permutation(300)
+    assert turned[order(data[turned], labels[turned])].tolist() == found
+
+
+def test_bags_of_equal_means_are_told_apart():
+    rng = np.random.default_rng(1)
+    halves = rng.standard_normal((40, 1, 3))
+    bags = Bags(np.concatenate([halves, -halves], axis=1))  # all means are zero
+    labels = np.arange(40) % 2
+    turned = rng.permutation(40)
+    assert turned[order(bags[turned], labels[turned])].tolist() == order(bags, labels)
+    assert order(bags.with_tokens(8 * bags.tokens), labels) == order(bags, labels)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_units_and_precision_leave_probabilities_alone(model):
+    """Twice the features, or single precision, changed probabilities by up to .70 when splits followed the bytes."""
+    bags, labels, _ = draw(3, n=90, d=6, strength=3.0)
+    fresh, _, _ = draw(4, n=50, d=6, strength=3.0)
+    units = np.array([2.0, 3.7, 1e-3, 1e4, 0.3, 60.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        plain = clone(model).fit(bags, labels).predict_proba(fresh)
+        other = clone(model).fit([b * units for b in bags], labels).predict_proba([b * units for b in fresh])
+        single = clone(model).fit([b.astype(np.float32) for b in bags], labels)
+    np.testing.assert_allclose(other, plain, atol=1e-3)
+    np.testing.assert_allclose(single.predict_proba([b.astype(np.float32) for b in fresh]), plain, atol=2e-2)
+
+
+def test_zero_weights_are_left_out_and_copies_merged():
+    bags, labels, _ = draw(5, n=10, d=3)
+    data = Bags([*bags, bags[0], bags[1]])
+    signs = np.where(np.append(labels, labels[:2]) > 0, 1.0, -1.0)
+    weights = np.append(np.ones(10), [2.0, 0.5])
+    weights[4] = 0.0
+    rows, merged = canonical(data, signs, weights)
+    assert sorted(rows) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert dict(zip(rows.tolist(), merged))[0] == 3.0 and dict(zip(rows.tolist(), merged))[1] == 1.5

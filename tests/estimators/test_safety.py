@@ -1,0 +1,203 @@
+"""Safe outside the training range and without a signal: log odds bounded, no log loss far above the class frequencies'."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
+from sparsetoken.estimators.base import TrainingWarning
+from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration
+from sparsetoken.estimators.learners import LEARNERS
+
+from .test_estimators import draw
+
+NAMES = ["bag-classifier", "attention", "message-passing", "elementwise", "pooled", "vectorized"]
+
+
+def excess(name: str, X, y, test, test_labels) -> float:
+    """Log loss of a learner on test bags over that of the training set's class frequencies."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", TrainingWarning)
+        log_odds = LEARNERS[name].make().fit(X, y).decision_function(test)
+    share = y.mean()
+    plain = -np.mean(np.where(test_labels == 1, np.log(share), np.log1p(-share)))
+    return float(np.mean(np.logaddexp(0.0, np.where(test_labels == 1, -log_odds, log_odds)))) / plain
+
+
+def noise(rng, n, length, d):
+    return rng.standard_normal((n, length, d))
+
+
+def rare_marks(rng, n, length, d):
+    """Mostly zeros: whatever training finds in the few ones is chance."""
+    return (rng.random((n, length, d)) < 0.003) * 1.0
+
+
+def word_counts(rng, n, length, d):
+    return rng.poisson(0.05, (n, length, d)) * rng.exponential(1.0, (n, length, d))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("make", [noise, rare_marks, word_counts])
+@pytest.mark.parametrize(("n", "d", "share"), [(20, 40, 2), (100, 6, 2), (100, 40, 2), (100, 10, 8)])
+def test_without_a_signal_learners_fall_back_to_the_class_frequencies(name, make, n, d, share):
+    rng = np.random.default_rng([n, d, share])
+    X, y = make(rng, n + 400, 5, d), (np.arange(n + 400) % share == 0).astype(int)
+    assert excess(name, X[:n], y[:n], X[n:], y[n:]) < 1.10
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("damage", ["outliers", "constant", "unseen", "far"])
+def test_adversarial_test_bags_do_not_cost_more_than_the_class_frequencies(name, damage):
+    """A true signal, and test bags that hold in other features what training has never seen."""
+    rng = np.random.default_rng(5)
+    y = np.arange(600) % 2
+    X = rng.standard_normal((600, 6, 12))
+    X[:, 0, 0] += 5.0 * y
+    X[:, :, 5], X[:, :, 6] = 0.1, (rng.random((600, 6)) < 0.004) * 1.0
+    test = X[200:]
+    if damage == "outliers":  # one number in a hundred is wild
+        test[rng.random(test.shape) < 0.01] *= 1e5
+    elif damage == "constant":  # a feature that was constant in training
+        test[rng.random(test.shape[:2]) < 0.2, 5] = -40.0
+    elif damage == "unseen":  # a mark that training saw in a few tokens
+        test[rng.random(test.shape[:2]) < 0.2, 6] = 30.0
+    else:  # every tenth bag is far away
+        test[::10, :, 7:] += 1e6
+    assert excess(name, X[:200], y[:200], test, y[200:]) < 1.10
+
+
+@pytest.mark.parametrize("make", [BagClassifier, AttentionClassifier, PooledClassifier, MessagePassingClassifier])
+def test_log_odds_stay_within_what_the_training_bags_support(make):
+    """After n bags of a class the rule of succession leaves 1/(n + 2) to the other; the ranking is kept."""
+    bags, labels, _ = draw(7, n=90, d=6, strength=12.0, prevalence=0.3)
+    wild = [10.0**k * b for k in range(8) for b in bags[:20]]
+    model = make().fit(bags, labels)
+    scores = model.decision_function([*bags, *wild])
+    positive = labels.sum()
+    assert scores.max() < np.log1p(positive) and scores.min() > -np.log1p(90 - positive)
+    assert model.score(bags, labels) > 0.9
+    assert len(np.unique(scores[:90])) == 90
+
+
+def test_numbers_of_ones_own_mean_exactly_that():
+    bags, labels, _ = draw(8, n=60, d=40, strength=9.0)
+    model = PooledClassifier(ridge=1e-8, scale=False).fit(bags, labels)
+    raw = [b.mean(axis=0) @ model.coef_[0] + model.intercept_[0] for b in bags]
+    np.testing.assert_allclose(model.decision_function(bags), raw, rtol=1e-9)
+    assert np.abs(raw).max() > np.log(60)
+
+
+def test_bounds_are_smooth_and_keep_the_order():
+    calibration = Calibration(2.0, 1.0, low=-3.0, high=4.0)
+    scores = np.linspace(-50, 50, 10001)
+    found = calibration(scores)
+    assert np.all(np.diff(found) > 0) and found.min() > -3.0 and found.max() < 4.0
+    slope = np.gradient(found, scores)
+    assert np.abs(np.diff(slope)).max() < 0.12  # no kink: steps of 0.01 in the score
+    middle = np.abs(2.0 * scores + 1.0) < 2.4
+    np.testing.assert_allclose(found[middle], (2.0 * scores + 1.0)[middle], rtol=1e-12)
+    far = calibration(np.array([1e6, 1e9, -1e9]))
+    assert np.all(np.isfinite(far)) and far[0] < far[1]
+
+
+def test_a_learner_is_weighed_against_the_class_frequencies():
+    rng = np.random.default_rng(0)
+    signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
+    weights = np.ones(300)
+    nothing = fit_calibration(rng.standard_normal(300), signs, weights)
+    final = final_calibration(nothing, signs, weights)
+    assert abs(final.slope) < 0.05 and abs(final.offset - np.log(1 / 3)) < 0.1
+    told = fit_calibration(2.0 * signs + rng.standard_normal(300), signs, weights)
+    final = final_calibration(told, signs, weights, candidates=50)
+    np.testing.assert_allclose([final.slope, final.offset], [told.slope, told.offset], rtol=1e-6)
+
+
+def test_token_scores_are_evidence_for_the_positive_class():
+    """Tokens of two kinds draw attention, and only one of them speaks for the positive class.
+
+    Bags of both classes hold a loud token; its sign decides. The query alone cannot tell the two kinds apart.
+    """
+    rng = np.random.default_rng(9)
+    y = np.arange(400) % 2
+    X = rng.standard_normal((400, 8, 5))
+    X[:, 0, 0] += 6.0  # loud in every bag: attended to
+    X[:, 0, 1] += np.where(y == 1, 4.0, -4.0)
+    from sparsetoken.estimators.calibration import area_under_curve
+
+    for model in (BagClassifier(lift=0), AttentionClassifier()):
+        model.fit(X[:200], y[:200])
+        scores = np.array(model.token_scores(X[200:]))
+        loud = scores[:, 0]
+        assert area_under_curve(loud, y[200:] == 1) > 0.95
+        assert loud[y[200:] == 0].mean() < np.median(scores[:, 1:]) < loud[y[200:] == 1].mean()
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+@pytest.mark.parametrize("parameters", [{}, {"scale": False}, {"whiten": False}, {"scale": False, "whiten": False}])
+def test_message_passing_does_not_overflow(scale, parameters):
+    rng = np.random.default_rng(11)
+    y = np.arange(60) % 2
+    X = rng.standard_normal((60, 12, 6))
+    X[y == 1, :4, 0] += 30.0
+    test = X.copy()
+    test[:5] *= 1e30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", TrainingWarning)
+        for sparsity in ("auto", 4):
+            model = MessagePassingClassifier(sparsity=sparsity, **parameters).fit(scale * X, y)
+            assert np.all(np.isfinite(model.decision_function(scale * test)))
+            assert np.all(np.isfinite(np.concatenate(model.attention_weights(scale * test))))
+
+
+def test_message_passing_refuses_what_only_scaling_can_hold():
+    X, y = np.random.default_rng(0).standard_normal((20, 3, 2)), np.arange(20) % 2
+    with pytest.raises(ValueError, match="scale must be True for features as large as"):
+        MessagePassingClassifier(scale=False).fit(1e200 * X, y)
+
+
+def test_a_rare_class_cannot_turn_the_query_round():
+    """Three per cent positives: with a bias that has not followed, the query points away from the signal."""
+    bags, labels, _ = draw(12, n=3000, strength=6.0, prevalence=0.03, d=4)
+    fixed = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
+    with pytest.warns(TrainingWarning, match="anti-aligned"):
+        turned = AttentionClassifier(eta_b=0.0, **fixed).fit(bags, labels)
+    assert turned.query_.sum() < 0
+    for loss in ("logistic", "square", "smoothed_hinge"):
+        model = AttentionClassifier(loss=loss, **fixed).fit(bags, labels)
+        assert model.query_.sum() > 0 and model.diagnostics_["query_statistic"] > 2
+
+
+def test_split_reports_what_happened():
+    bags, labels, _ = draw(13, n=40, d=4)
+    assert AttentionClassifier(split=0.3, sharpness=1.0).fit(bags, labels).split_ == 0.3
+    rare = np.zeros(40, dtype=int)
+    rare[:1] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        assert AttentionClassifier(split=0.3, sharpness=1.0, ridge=0.1).fit(bags, rare).split_ == "reuse"
+
+
+def test_warnings_point_at_the_callers_line():
+    from sklearn.model_selection import cross_val_score
+
+    bags, labels, _ = draw(14, n=60, strength=0.0)
+    for call in (
+        lambda: PooledClassifier().fit(bags, labels),
+        lambda: BagClassifier(lift=0).fit(bags, labels),
+        lambda: PooledClassifier().fit_transform(bags, labels),
+        lambda: cross_val_score(PooledClassifier(), bags, labels, cv=3),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        found = [w for w in caught if w.category is TrainingWarning]
+        assert found
+        line = inspect.getsourcelines(call)[1]
+        assert {(w.filename, w.lineno) for w in found} == {(__file__, line)}
