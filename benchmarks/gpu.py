@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from sparsetoken import Task, Training
-from sparsetoken.estimators import AttentionClassifier, MessagePassingClassifier, PooledClassifier
+from sparsetoken.estimators import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
 from sparsetoken.simulation.samplers.jax_reduced import place_features
 from sparsetoken.simulation.trial import simulate
 from sparsetoken.solvers.erm import fit_erm
@@ -125,8 +125,8 @@ def estimators(bags: int, length: int, d: int, device: str, with_numpy: bool) ->
     out: dict = {"bags": bags, "length": length, "d": d, "gigabytes": x.nbytes / 1e9}
     kinds = {
         "pooled": PooledClassifier(),
-        "staged": AttentionClassifier("staged"),
-        "refined": AttentionClassifier(),
+        "attention": AttentionClassifier(),
+        "bag classifier": BagClassifier(),
         "message passing": MessagePassingClassifier(sparsity=1),
     }
     for name, estimator in kinds.items():

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from sparsetoken import AttentionClassifier, MessagePassingClassifier, PooledClassifier, Task, Training
+from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier, Task, Training
 from sparsetoken.theory import alignment, attention_law, bayes_limit, erm
 
 DIMENSION = 1000
@@ -43,10 +43,10 @@ def measure(make, task: Task, draws: int) -> str:
 
 def main() -> None:
     one, three = Task(), Task(sparsity=3, strength=3.0)
-    staged = {"training": "staged", "split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
+    staged = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False, "eta_b": 1.0}
     cosine = alignment(one, Training(alpha0=1.0)).cosine["q"]
     forecast = erm(attention_law(one, cosine, 1.5), 1.0, 1e-2).test_error
-    print("| learner | task | theory | measured | s a fit |\n|---|---|---|---|---|")
+    print("| learner | task | theory | measured | s per fit |\n|---|---|---|---|---|")
     for task in (one, three):
         given = {"strength": task.strength, "sparsity": task.sparsity, "whiten": False, "scale": False}
         limit = f"R = {task.sparsity} | {bayes_limit(task, 2.0).reachable_test_error:.4f}"
@@ -54,10 +54,10 @@ def main() -> None:
         print(measure(lambda g=given: MessagePassingClassifier(**g), task, 20) + " |", flush=True)
         print(f"| message passing, all estimated | {limit} |", end=" ", flush=True)
         print(measure(MessagePassingClassifier, task, 5) + " |", flush=True)
-    print(f"| attention, staged | R = 1 | {forecast:.4f} |", end=" ", flush=True)
+    print(f"| attention | R = 1 | {forecast:.4f} |", end=" ", flush=True)
     print(measure(lambda: AttentionClassifier(**staged), one, 10) + " |", flush=True)
-    print("| attention, refined (default) | R = 1 | |", end=" ", flush=True)
-    print(measure(AttentionClassifier, one, 2) + " |", flush=True)
+    print("| bag classifier (default) | R = 1 | |", end=" ", flush=True)
+    print(measure(BagClassifier, one, 2) + " |", flush=True)
     print("| pooled | R = 1 | |", end=" ", flush=True)
     print(measure(PooledClassifier, one, 2) + " |", flush=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, PooledClassifier
+from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassingClassifier, PooledClassifier
 from sparsetoken._core.threads import single_blas_thread
 from sparsetoken.estimators.base import TrainingWarning
 
@@ -78,8 +78,8 @@ def bags(quick: bool) -> list[Row]:
             peer, accuracy = five_folds(pooled, means, y)
             for name, make in {
                 "pooled": PooledClassifier,
-                "attention, staged": lambda: AttentionClassifier(training="staged"),
-                "attention, refined": AttentionClassifier,
+                "bag classifier": BagClassifier,
+                "attention": AttentionClassifier,
                 "message passing": MessagePassingClassifier,
             }.items():
                 if quick and name != "pooled":

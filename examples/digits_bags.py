@@ -1,6 +1,6 @@
 """One hidden nine among other digits: learn which bags hold it, and which of their tokens it is.
 
-A bag is a handful of handwritten digits (scikit-learn's 8 x 8 images, 64 features a token). Half of the bags hold exactly
+A bag is a handful of handwritten digits (scikit-learn's 8 x 8 images, 64 features per token). Half of the bags hold exactly
 one nine, the others none; only the bags are labelled. Training and test bags are made of different images.
 
     python examples/digits_bags.py                    # bags of 10, prints test AUC, writes digits_bags.png
@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from sparsetoken import AttentionClassifier, Bags
+from sparsetoken import BagClassifier, Bags
 
 
 def digit_bags(length=10, target=9, train=400, test=400, seed=0):
@@ -63,13 +63,13 @@ def draw(bags, probability, weights, path, shown=6):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--length", type=int, default=10, help="digits a bag")
+    parser.add_argument("--length", type=int, default=10, help="digits per bag")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", default="digits_bags.png")
     options = parser.parse_args()
     (bags, labels, _), (test, test_labels, witness) = digit_bags(options.length, seed=options.seed)
     begun = time.perf_counter()
-    model = AttentionClassifier().fit(bags, labels)
+    model = BagClassifier().fit(bags, labels)
     seconds = time.perf_counter() - begun
     scores = np.concatenate(model.token_scores(test))
     weights = model.attention_weights(test)

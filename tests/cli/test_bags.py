@@ -11,11 +11,22 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
+from sklearn.linear_model import LogisticRegression
 
-from sparsetoken import AttentionClassifier, BagClassifier, ElementwiseAttentionClassifier, PooledClassifier
+from sparsetoken import (
+    AttentionClassifier,
+    BagClassifier,
+    Bags,
+    ElementwiseAttentionClassifier,
+    MessagePassingClassifier,
+    PooledClassifier,
+    VectorizedClassifier,
+)
 from sparsetoken._core.files import write_bytes
 from sparsetoken.bags.files import read_bags
 from sparsetoken.cli import main
+from sparsetoken.estimators.learners import LEARNERS
 from sparsetoken.estimators.persistence import load_model, save_model
 
 
@@ -210,15 +221,21 @@ def test_a_model_asks_for_its_own_columns(folder, capsys):
 
 def test_models_come_back_as_they_were(folder):
     read = read_bags(folder / "bags.csv")
+    equal = Bags([bag[:3] for bag in read.bags])
     for model in (
         BagClassifier(lift=10),
         AttentionClassifier(),
         ElementwiseAttentionClassifier(),
+        MessagePassingClassifier(),
+        VectorizedClassifier(ridge=0.1, loss="square"),
     ):
-        fitted = model.fit(read.bags, read.labels)
+        bags = equal if isinstance(model, VectorizedClassifier) else read.bags
+        fitted = model.fit(bags, read.labels)
         save_model(folder / "m.skops", fitted)
         loaded = load_model(folder / "m.skops")
-        np.testing.assert_array_equal(loaded.decision_function(read.bags), fitted.decision_function(read.bags))
+        np.testing.assert_array_equal(loaded.decision_function(bags), fitted.decision_function(bags))
+        if hasattr(fitted, "token_scores"):
+            np.testing.assert_array_equal(loaded.token_scores(bags)[3], fitted.token_scores(bags)[3])
         assert list(loaded.classes_) == ["no", "yes"]
 
 
@@ -238,6 +255,62 @@ def test_loading_runs_no_code(folder):
         own = ElementwiseAttentionClassifier(activation=lambda x: x, split=0.5)
         save_model(folder / "own.skops", own.fit(table().iloc[:, 3:], np.arange(len(table())) % 2))
     assert not (folder / "own.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (5, "is not a model file"),
+        ({"format": 3, "model": 5}, "is no classifier of this program: int"),
+        ({"format": 3, "model": LogisticRegression()}, "is no classifier of this program: LogisticRegression"),
+        ({"format": 3, "model": PooledClassifier()}, "has not been fitted"),
+        ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 3"),
+    ],
+    ids=["number", "no model", "another model", "unfitted", "old"],
+)
+def test_skops_files_that_hold_something_else(folder, capsys, content, words):
+    (folder / "odd.skops").write_bytes(skops.io.dumps(content))
+    for command in ("predict", "explain"):
+        code, _, err = run(capsys, command, folder / "odd.skops", folder / "bags.csv")
+        assert code == 2 and words in err and err.count("\n") == 1
+
+
+def test_files_are_written_before_anything_is_printed(folder):
+    """Whoever reads the output is gone before it comes: the files are there all the same."""
+    command = [sys.executable, "-m", "sparsetoken.cli", "evaluate", str(folder / "bags.csv"), "-m", "pooled"]
+    command += ["--folds", "2", "--repeats", "1", "--csv", str(folder / "e.csv"), "--plot", str(folder / "e.svg")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=180, env=environment)
+    finally:
+        os.close(writer)
+    assert "Traceback" not in done.stderr
+    assert list(pd.read_csv(folder / "e.csv").learner) == ["pooled"]
+    assert (folder / "e.svg").stat().st_size > 1000
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
+    assert done.returncode == 0 and "pooled" in done.stdout and done.stdout.isascii()
+
+
+def test_ids_stay_as_they_were_written(folder, capsys):
+    frame = table()
+    names = {f"bag{k}": name for k, name in enumerate(["1", "01", "1.0", "NA", "12345678901234567890"])}
+    frame["bag_id"] = frame["bag_id"].replace(names)
+    frame.to_csv(folder / "odd.csv", index=False)
+    code, _, err = run(capsys, "fit", folder / "odd.csv", "--model", "pooled", "--out", folder / "m.skops")
+    assert code == 2 and "has no bag id" in err
+    literal = ("--model", "pooled", "--literal-ids", "--out", folder / "m.skops")
+    assert run(capsys, "fit", folder / "odd.csv", *literal)[0] == 0
+    code, out, _ = run(capsys, "predict", folder / "m.skops", folder / "odd.csv", "--literal-ids")
+    assert code == 0
+    assert [line.split(",")[0] for line in out.splitlines()[1:6]] == list(names.values())
+
+
+def test_help_lists_the_learners_there_are(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    code, out, _ = run(capsys, "fit", "--help")
+    assert code == 0 and all(name in out for name in LEARNERS if not LEARNERS[name].baseline)
 
 
 def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):
