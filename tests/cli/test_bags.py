@@ -199,7 +199,7 @@ def test_files_that_are_none(folder, capsys):
         (("evaluate", folder / "bags.csv", "--folds", 1), "folds must lie between"),
         (
             ("evaluate", folder / "bags.csv", "--plot", folder / "p.bmp", "--folds", 2, "-m", "pooled"),
-            ".png, .svg or .pdf",
+            "p.bmp must end in .png, .svg, .pdf",
         ),
         (("predict", folder / "bags.csv", folder / "bags.csv"), "not a model file"),
     ):

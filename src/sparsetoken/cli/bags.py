@@ -45,6 +45,7 @@ def fit(
     from .._core.files import check_writable
     from ..bags.files import read_bags
     from ..estimators.persistence import save_model
+    from .console import deliver
 
     check_writable(out)
     read = read_bags(
@@ -53,12 +54,23 @@ def fit(
     estimator = _learner(model, class_weight, seed)
     with _waiting(f"fitting {model} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read.bags, read.labels)
-    save_model(out, estimator)
-    typer.echo(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
-    for name, value in estimator.diagnostics_.items():
-        shown = "; ".join(value) if isinstance(value, list) else f"{value:.4g}" if isinstance(value, float) else value
-        typer.echo(f"{name.replace('_', ' ')}: {shown}")
-    typer.echo(f"model written to {out}")
+    written: list[Path] = []
+
+    def write(path: Path) -> None:
+        save_model(path, estimator)
+        written.append(path)
+
+    def show() -> None:
+        typer.echo(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
+        for name, value in estimator.diagnostics_.items():
+            shown = (
+                "; ".join(value) if isinstance(value, list) else f"{value:.4g}" if isinstance(value, float) else value
+            )
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+        if out in written:
+            typer.echo(f"model written to {out}")
+
+    deliver(show, [(out, write)])
 
 
 @app.command()
@@ -72,8 +84,9 @@ def predict(
     """Predict the label and the probability of the second class for every bag of a file."""
     import pandas as pd
 
-    from .._core.files import check_writable
+    from .._core.files import check_writable, write_bytes
     from ..estimators.persistence import load_model
+    from .console import deliver
 
     check_writable(out)
     estimator = load_model(model)
@@ -88,10 +101,15 @@ def predict(
             f"probability_{second}": probability.round(6),
         }
     )
-    _emit(table, out)
-    if read.labels is not None and set(read.labels) <= set(estimator.classes_):
-        right = float((table["prediction"].to_numpy() == read.labels).mean())
-        typer.echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+
+    def show() -> None:
+        if out is None:
+            typer.echo(_as_csv(table), nl=False)
+        if read.labels is not None and set(read.labels) <= set(estimator.classes_):
+            right = float((table["prediction"].to_numpy() == read.labels).mean())
+            typer.echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+
+    deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
 
 
 @app.command()
@@ -117,12 +135,10 @@ def evaluate(
     from ..estimators.evaluation import Evaluation, stratified_splits
     from ..estimators.evaluation import evaluate as cross_validate
     from ..estimators.learners import chosen_learners
-    from .console import print_table, with_error, write_csv
+    from .console import deliver, print_table, with_error, write_csv
 
-    check_writable(plot)
+    check_writable(plot, endings=_PICTURES)
     check_writable(csv)
-    if plot is not None and plot.suffix.lower() not in _PICTURES:
-        raise ValueError(f"the picture must be a {', '.join(_PICTURES[:-1])} or {_PICTURES[-1]} file, got {plot}")
     read = read_bags(
         file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels, literal_ids=literal_ids
     )
@@ -150,12 +166,11 @@ def evaluate(
         for e in found
     ]
     title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
-    if csv is not None:  # files first: a closed pipe or a narrow character set must not cost them
-        numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
-        write_csv(csv, numbers)
-    if plot is not None:
-        _draw(found, title, plot)
-    print_table(title, columns, rows)
+    numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
+    deliver(
+        lambda: print_table(title, columns, rows),
+        [(csv, lambda path: write_csv(path, numbers)), (plot, lambda path: _draw(found, title, path))],
+    )
 
 
 @app.command()
@@ -173,11 +188,11 @@ def explain(
     import numpy as np
     import pandas as pd
 
-    from .._core.files import check_writable
+    from .._core.files import check_writable, write_bytes
     from .._core.validation import whole_number
     from ..estimators.calibration import area_under_curve
     from ..estimators.persistence import load_model
-    from .console import print_table
+    from .console import deliver, print_table
 
     check_writable(out)
     top = whole_number("top", top, 1)
@@ -197,20 +212,24 @@ def explain(
             "bag_probability": np.repeat(probability, lengths).astype(float).round(6),
         }
     )
-    if out is not None:
-        _emit(table, out)
     rows = []
     for i in np.argsort(-probability, kind="stable")[: max(bags, 0)]:
         best = np.argsort(-scores[i], kind="stable")[:top]
         said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
         rows.append([str(read.bags.ids[i]), f"{probability[i]:.3f}", str(lengths[i]), said])
     title = f"tokens that speak most for class {estimator.classes_[1]}, counted from 0 within their bag"
-    print_table(title, [bag, "probability", "tokens", "strongest tokens"], rows)
+    area = None
     if read.token_labels is not None:
         witness = read.token_labels == np.max(read.token_labels)
         if witness.any() and not witness.all():
             area = area_under_curve(np.concatenate(scores), witness)
+
+    def show() -> None:
+        print_table(title, [bag, "probability", "tokens", "strongest tokens"], rows)
+        if area is not None:
             typer.echo(f"token AUC against column {token_label!r}: {area:.4f}")
+
+    deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
 
 
 def _learner(name: str, class_weight: str | None, seed: int) -> Any:
@@ -249,14 +268,8 @@ def _read_for(estimator: Any, file: Path, bag: str, literal_ids: bool, token_lab
     )
 
 
-def _emit(table: Any, out: Path | None) -> None:
-    from .._core.files import write_bytes
-
-    text = table.to_csv(index=False, lineterminator="\n")
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        write_bytes(out, text.encode())
+def _as_csv(table: Any) -> str:
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def _waiting(words: str) -> Any:

@@ -21,8 +21,9 @@ from ..losses import Loss
 from .readout import Readout, fit_readout
 from .two_steps import noise_scale, two_gradient_steps
 
-# Shares of the bags for the two steps to choose from: the forecast error is flat within a few per cent between a third
-# and two thirds (docs/theory.md), and shares beyond leave one of the stages too few bags.
+# Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
+# 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
+# has an error at most 4 % above that of the best share between 0.2 and 0.8.
 SPLITS = (0.35, 0.5, 0.65)
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
