@@ -12,7 +12,7 @@ from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassing
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.canonical import canonical
 
-from .test_estimators import draw
+from .data import draw
 
 MODELS = [BagClassifier(lift=20), AttentionClassifier(), PooledClassifier(), MessagePassingClassifier(sparsity=1)]
 

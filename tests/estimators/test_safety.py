@@ -10,10 +10,9 @@ import pytest
 
 from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
 from sparsetoken.estimators.base import TrainingWarning
-from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration
 from sparsetoken.estimators.learners import LEARNERS
 
-from .test_estimators import draw
+from .data import draw
 
 NAMES = ["bag-classifier", "attention", "message-passing", "elementwise", "pooled", "vectorized"]
 
@@ -85,39 +84,6 @@ def test_log_odds_stay_within_what_the_training_bags_support(make):
     assert len(np.unique(scores[:90])) == 90
 
 
-def test_numbers_of_ones_own_mean_exactly_that():
-    bags, labels, _ = draw(8, n=60, d=40, strength=9.0)
-    model = PooledClassifier(ridge=1e-8, scale=False).fit(bags, labels)
-    raw = [b.mean(axis=0) @ model.coef_[0] + model.intercept_[0] for b in bags]
-    np.testing.assert_allclose(model.decision_function(bags), raw, rtol=1e-9)
-    assert np.abs(raw).max() > np.log(60)
-
-
-def test_bounds_are_smooth_and_keep_the_order():
-    calibration = Calibration(2.0, 1.0, low=-3.0, high=4.0)
-    scores = np.linspace(-50, 50, 10001)
-    found = calibration(scores)
-    assert np.all(np.diff(found) > 0) and found.min() > -3.0 and found.max() < 4.0
-    slope = np.gradient(found, scores)
-    assert np.abs(np.diff(slope)).max() < 0.12  # no kink: steps of 0.01 in the score
-    middle = np.abs(2.0 * scores + 1.0) < 2.4
-    np.testing.assert_allclose(found[middle], (2.0 * scores + 1.0)[middle], rtol=1e-12)
-    far = calibration(np.array([1e6, 1e9, -1e9]))
-    assert np.all(np.isfinite(far)) and far[0] < far[1]
-
-
-def test_a_learner_is_weighed_against_the_class_frequencies():
-    rng = np.random.default_rng(0)
-    signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
-    weights = np.ones(300)
-    nothing = fit_calibration(rng.standard_normal(300), signs, weights)
-    final = final_calibration(nothing, signs, weights)
-    assert abs(final.slope) < 0.05 and abs(final.offset - np.log(1 / 3)) < 0.1
-    told = fit_calibration(2.0 * signs + rng.standard_normal(300), signs, weights)
-    final = final_calibration(told, signs, weights, candidates=50)
-    np.testing.assert_allclose([final.slope, final.offset], [told.slope, told.offset], rtol=1e-6)
-
-
 def test_token_scores_are_evidence_for_the_positive_class():
     """Tokens of two kinds draw attention, and only one of them speaks for the positive class.
 
@@ -160,28 +126,6 @@ def test_message_passing_refuses_what_only_scaling_can_hold():
     X, y = np.random.default_rng(0).standard_normal((20, 3, 2)), np.arange(20) % 2
     with pytest.raises(ValueError, match="scale must be True for features as large as"):
         MessagePassingClassifier(scale=False).fit(1e200 * X, y)
-
-
-def test_a_rare_class_cannot_turn_the_query_round():
-    """Three per cent positives: with a bias that has not followed, the query points away from the signal."""
-    bags, labels, _ = draw(12, n=3000, strength=6.0, prevalence=0.03, d=4)
-    fixed = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
-    with pytest.warns(TrainingWarning, match="anti-aligned"):
-        turned = AttentionClassifier(eta_b=0.0, **fixed).fit(bags, labels)
-    assert turned.query_.sum() < 0
-    for loss in ("logistic", "square", "smoothed_hinge"):
-        model = AttentionClassifier(loss=loss, **fixed).fit(bags, labels)
-        assert model.query_.sum() > 0 and model.diagnostics_["query_statistic"] > 2
-
-
-def test_split_reports_what_happened():
-    bags, labels, _ = draw(13, n=40, d=4)
-    assert AttentionClassifier(split=0.3, sharpness=1.0).fit(bags, labels).split_ == 0.3
-    rare = np.zeros(40, dtype=int)
-    rare[:1] = 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TrainingWarning)
-        assert AttentionClassifier(split=0.3, sharpness=1.0, ridge=0.1).fit(bags, rare).split_ == "reuse"
 
 
 def test_warnings_point_at_the_callers_line():

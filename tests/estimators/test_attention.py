@@ -1,0 +1,58 @@
+"""The paper's attention as an estimator: its definition, its split, and rare classes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sparsetoken import (
+    AttentionClassifier,
+    Bags,
+)
+from sparsetoken.estimators.base import TrainingWarning
+from sparsetoken.estimators.two_steps import noise_scale
+from sparsetoken.losses import get_loss
+
+from .data import STAGED, draw
+
+
+def test_staged_training_is_the_definition():
+    """Query of unit noise spread times the sharpness, features X^T softmax(X q), and the minimiser's gradient zero."""
+    bags, labels, _ = draw(15, n=200, d=5)
+    model = AttentionClassifier(**STAGED).set_params(split="reuse").fit(bags, labels)
+    data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
+    np.testing.assert_allclose(noise_scale(data, signs, np.ones(len(signs)), model.query_), 1.5, rtol=1e-10)
+    features = []
+    for bag in bags:
+        a = np.exp(bag @ model.query_)
+        features.append((a / a.sum()) @ bag)
+    np.testing.assert_allclose(model.transform(bags), features, rtol=1e-9)
+    z = features @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(bags), z, rtol=1e-9)
+    slope = get_loss("logistic").slope(z, signs) / len(signs)
+    np.testing.assert_allclose(slope @ np.array(features) + 1e-2 * model.coef_[0], 0, atol=1e-8)
+    assert abs(slope.sum()) < 1e-8
+
+
+def test_a_rare_class_cannot_turn_the_query_round():
+    """Three per cent positives: with a bias that has not followed, the query points away from the signal."""
+    bags, labels, _ = draw(12, n=3000, strength=6.0, prevalence=0.03, d=4)
+    fixed = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
+    with pytest.warns(TrainingWarning, match="anti-aligned"):
+        turned = AttentionClassifier(eta_b=0.0, **fixed).fit(bags, labels)
+    assert turned.query_.sum() < 0
+    for loss in ("logistic", "square", "smoothed_hinge"):
+        model = AttentionClassifier(loss=loss, **fixed).fit(bags, labels)
+        assert model.query_.sum() > 0 and model.diagnostics_["query_statistic"] > 2
+
+
+def test_split_reports_what_happened():
+    bags, labels, _ = draw(13, n=40, d=4)
+    assert AttentionClassifier(split=0.3, sharpness=1.0).fit(bags, labels).split_ == 0.3
+    rare = np.zeros(40, dtype=int)
+    rare[:1] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        assert AttentionClassifier(split=0.3, sharpness=1.0, ridge=0.1).fit(bags, rare).split_ == "reuse"

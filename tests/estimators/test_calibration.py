@@ -1,0 +1,70 @@
+"""Calibration: log odds of known scores, folds, bounds, and the class frequencies."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+
+from sparsetoken import (
+    BagClassifier,
+    MessagePassingClassifier,
+    PooledClassifier,
+)
+from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration, stratified_folds
+
+from .data import draw
+
+
+def test_probabilities_are_calibrated_for_a_rare_class():
+    bags, labels, _ = draw(17, n=600, prevalence=0.12, strength=4.0)
+    fresh, fresh_labels, _ = draw(18, n=4000, prevalence=0.12, strength=4.0)
+    for estimator in (BagClassifier(lift=20), PooledClassifier(), MessagePassingClassifier()):
+        p = clone(estimator).fit(bags, labels).predict_proba(fresh)[:, 1]
+        # Standard error of the mean over 4000 fresh bags is 0.005, of the 600 training ones' share 0.013.
+        assert abs(p.mean() - fresh_labels.mean()) < 0.045
+        sure = p > 0.8
+        assert fresh_labels[sure].mean() > 0.65
+
+
+def test_calibration_recovers_the_log_odds_of_gaussian_scores():
+    rng = np.random.default_rng(0)
+    signs = np.where(rng.random(20000) < 0.3, 1.0, -1.0)
+    scores = 7 + 3 * (signs + rng.standard_normal(20000))  # log odds: 2 (s - 7)/3 + log(0.3/0.7)
+    found = fit_calibration(scores, signs, np.ones(20000))
+    assert abs(found.slope - 2 / 3) < 0.03
+    assert abs(found(np.array([7.0]))[0] - np.log(0.3 / 0.7)) < 0.1
+    turned = fit_calibration(-scores, signs, np.ones(20000))
+    assert turned.slope > 0
+
+
+def test_folds_deal_both_classes_evenly():
+    signs = np.array([1.0] * 7 + [-1.0] * 23)
+    folds = stratified_folds(signs, np.random.default_rng(0))
+    assert sorted(np.concatenate(folds)) == list(range(30))
+    assert {int((signs[f] > 0).sum()) for f in folds} <= {1, 2}
+    assert stratified_folds(np.array([1.0, -1.0, -1.0]), np.random.default_rng(0)) == []
+
+
+def test_bounds_are_smooth_and_keep_the_order():
+    calibration = Calibration(2.0, 1.0, low=-3.0, high=4.0)
+    scores = np.linspace(-50, 50, 10001)
+    found = calibration(scores)
+    assert np.all(np.diff(found) > 0) and found.min() > -3.0 and found.max() < 4.0
+    slope = np.gradient(found, scores)
+    assert np.abs(np.diff(slope)).max() < 0.12  # no kink: steps of 0.01 in the score
+    middle = np.abs(2.0 * scores + 1.0) < 2.4
+    np.testing.assert_allclose(found[middle], (2.0 * scores + 1.0)[middle], rtol=1e-12)
+    far = calibration(np.array([1e6, 1e9, -1e9]))
+    assert np.all(np.isfinite(far)) and far[0] < far[1]
+
+
+def test_a_learner_is_weighed_against_the_class_frequencies():
+    rng = np.random.default_rng(0)
+    signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
+    weights = np.ones(300)
+    nothing = fit_calibration(rng.standard_normal(300), signs, weights)
+    final = final_calibration(nothing, signs, weights)
+    assert abs(final.slope) < 0.05 and abs(final.offset - np.log(1 / 3)) < 0.1
+    told = fit_calibration(2.0 * signs + rng.standard_normal(300), signs, weights)
+    final = final_calibration(told, signs, weights, candidates=50)
+    np.testing.assert_allclose([final.slope, final.offset], [told.slope, told.offset], rtol=1e-6)

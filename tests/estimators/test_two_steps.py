@@ -1,0 +1,38 @@
+"""The two gradient steps of the estimators, against finite differences of the loss."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsetoken import (
+    Bags,
+)
+from sparsetoken.estimators.two_steps import two_gradient_steps
+from sparsetoken.losses import get_loss
+
+from .data import draw
+
+
+def test_two_steps_are_the_gradients_of_the_mean_loss():
+    bags, labels, _ = draw(13, n=15, d=4, ragged=True)
+    data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
+    loss, weights = get_loss("logistic"), np.random.default_rng(0).random(15) + 0.5
+    steps = two_gradient_steps(data, signs, weights, loss, eta_w=0.7, eta_b=0.3)
+    p = weights / weights.sum()
+
+    def objective(q, w, b):
+        total = 0.0
+        for bag, y, share in zip(bags, signs, p):
+            a = np.exp(bag @ q)
+            total += share * loss.value((a / a.sum()) @ bag @ w + b, y)
+        return total
+
+    zero, h = np.zeros(4), 1e-5
+    for k, e in enumerate(np.eye(4)):
+        slope = (objective(zero, h * e, 0) - objective(zero, -h * e, 0)) / (2 * h)
+        np.testing.assert_allclose(steps.readout[k], -0.7 * slope, rtol=1e-6, atol=1e-9)
+        w, b = steps.readout, steps.bias
+        slope = (objective(h * e, w, b) - objective(-h * e, w, b)) / (2 * h)
+        np.testing.assert_allclose(steps.query[k], -slope, rtol=1e-5, atol=1e-9)
+    slope = (objective(zero, zero, h) - objective(zero, zero, -h)) / (2 * h)
+    np.testing.assert_allclose(steps.bias, -0.3 * slope, rtol=1e-6)
