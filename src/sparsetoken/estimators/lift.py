@@ -30,7 +30,8 @@ LANDMARKS = 150
 # musk1 (docs/learners.md, "What was tried").
 WIDTHS = (0.1, 2.0)
 # The linear part and each kernel come with half (0.7^2) of the scaled tokens' variance, so that the linear part and one
-# kernel together have the variance for which the ridges were chosen.
+# kernel together have the variance for which the ridges were chosen. 0.5, 0.7 and 1 leave held-out log losses of .330,
+# .323 and .316 on musk1 and of .133, .131 and .127 on the hockey posts (2 x 10 folds).
 PART = 0.7
 
 

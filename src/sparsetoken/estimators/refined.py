@@ -31,7 +31,7 @@ RIDGES = {"pooled": (0.1, 0.01), "tied": (0.1, 0.01), "free": (0.1, 0.03)}
 # The middle one of the sharpnesses that the staged training tries.
 START_SHARPNESS = 1.5
 # Candidates below this share of the vote are dropped: each costs a fit on all bags and a pass over the tokens at every
-# prediction, and 5 % of the vote does not change a log odds by more than its own standard error on a few hundred bags.
+# prediction. Keeping all of them would change the held-out log loss from .323 to .321 on musk1 and not on the hockey posts.
 LEAST_WEIGHT = 0.05
 SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
 
