@@ -12,6 +12,7 @@ import numpy as np
 
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
+from ..bags.scratch import rowwise
 from ..bags.segments import bag_mean
 
 # Beyond this, numbers are not rounded to single precision, where they would overflow.
@@ -65,11 +66,12 @@ def _sorting_numbers(bags: Bags) -> np.ndarray:
     """
     scaler = BagScaler(clip=False).fit(bags)
     g, h = np.random.default_rng(0).standard_normal((2, bags.n_features)) / np.sqrt(bags.n_features)
-    numbers = []
-    for part in bags.batches():
-        tokens = part.tokens
+
+    def numbers(tokens: np.ndarray) -> np.ndarray:
         if np.abs(tokens).max() < LARGEST_SINGLE:
             tokens = tokens.astype(np.float32)
         z = scaler.scaled_block(tokens.astype(np.float64))
-        numbers.append(bag_mean(z @ g + np.abs(z) @ h, part.starts))
-    return np.round(np.concatenate(numbers), DECIMALS)
+        return (z @ g + np.abs(z) @ h)[:, None]
+
+    of_tokens = rowwise(numbers, bags.tokens, 1, np.float64)[:, 0]
+    return np.round(bag_mean(of_tokens, bags.starts), DECIMALS)
