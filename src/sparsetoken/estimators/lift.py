@@ -22,8 +22,8 @@ from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, heavy_features
 from ..bags.scratch import row_blocks, rowwise
 
-# Training tokens the kernels are seen from: 75 to 300 gave the same accuracies within half a standard error on musk1, and
-# the time of a fit grows with their number.
+# Training tokens the kernels are seen from. Other numbers gave the same accuracy on musk1 within its standard error
+# (docs/learners.md, "What was tried"), and the time of a fit grows with their number.
 LANDMARKS = 150
 # gamma in units of 1 / median squared distance: a wide kernel, which sees sizes and quadratic shapes, and a near one. The
 # near one alone leaves the hockey posts at an accuracy of .88 instead of .96, the wide one alone costs two points on
