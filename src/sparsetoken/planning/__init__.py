@@ -3,6 +3,7 @@
 from .advice import Expected, Plan, plan
 from .criterion import Criterion
 from .estimate import Estimate, estimate
+from .finite_size import Confirmation, ForecastAt, confirm, forecast_at
 from .from_bags import BagsPlan, Check, plan_for_bags
 from .learners import LEARNERS, Outlook
 from .questions import Answer
@@ -13,13 +14,17 @@ __all__ = [
     "Answer",
     "BagsPlan",
     "Check",
+    "Confirmation",
     "Criterion",
     "Estimate",
     "Expected",
+    "ForecastAt",
     "Outlook",
     "Plan",
     "Settings",
+    "confirm",
     "estimate",
+    "forecast_at",
     "plan",
     "plan_for_bags",
     "tune_attention",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,39 +12,77 @@ from .._core.validation import whole_number
 from ..losses import Loss
 from ..task import Task
 from .criterion import Criterion
+from .finite_size import Confirmation, confirm
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
-from .tuning import RIDGES, Settings, tune_linear
+from .tuning import CONFIRM_SEED, LEAST_BAGS, RIDGES, Settings
 
 QUESTIONS = ("samples", "strength", "length", "crossing")
 CURVE_FACTORS = tuple(2.0**k for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4))
+CONFIRMED = ("attention", "pooled")  # learners that are simulated beside their forecast
+TRIALS = 8
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What a learner reaches at its best settings: the criterion's value and its standard error, and its ridge."""
+    """What a learner reaches at its best settings.
+
+    Attributes
+    ----------
+    learner : str
+        One of `LEARNERS`.
+    value, standard_error : float
+        The criterion's value to expect at the plan's n and d, and its standard error. Message passing and the Bayes limit
+        are given in the limit of large n and d.
+    ridge : float or None
+        Its best ridge, where it has one.
+    limit : float or None
+        The value of the same settings in the limit of large n and d.
+    """
 
     learner: str
     value: float
     standard_error: float
     ridge: float | None = None
+    limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("learner", "value", "standard_error", "ridge")}
+        """The fields as plain data."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to do with n samples in dimension d, and what to expect.
 
-    settings       attention's best settings (`settings.training` goes to `forecast` and `simulate` as it is)
-    n0, n1         samples for the two gradient steps and for the readout
-    expected       every learner at n, best settings each; `hard` where the Bayes limit is out of reach of fast methods
-    answers        to the inverse questions, all at `target`
-    slopes         of attention's loss, the steepest first
-    curve          rows (n, learner, value) of the predicted learning curves; empty unless asked for
+    Attributes
+    ----------
+    task : Task
+        What the data is.
+    n, d : int
+        Bags at hand, and the tokens' dimension.
+    criterion : Criterion
+        What the plan is judged by.
+    target : float
+        The value that the questions aim at.
+    settings : Settings
+        Attention's best settings (`settings.training` goes to `forecast` and `simulate` as it is).
+    expected : tuple of Expected
+        Every learner at n and d, each at its best settings.
+    hard : bool
+        Whether the Bayes limit is out of reach of fast methods.
+    answers : tuple of Answer
+        To the inverse questions, all at `target`.
+    slopes : tuple of Slope
+        Of attention's loss, the steepest first.
+    curve : tuple of dict
+        Rows (n, learner, value) of the predicted learning curves; empty unless asked for.
+    confirmations : tuple of Confirmation
+        Simulations beside the forecasts of attention and pooling. The settings are chosen without them.
+    notes : tuple of str
+        What a user should know that the numbers do not say.
     """
 
     task: Task
@@ -58,18 +96,22 @@ class Plan:
     answers: tuple[Answer, ...] = ()
     slopes: tuple[Slope, ...] = ()
     curve: tuple[dict[str, Any], ...] = ()
+    confirmations: tuple[Confirmation, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
     def alpha(self) -> float:
+        """n/d."""
         return self.n / self.d
 
     @property
     def n0(self) -> int:
-        return min(max(round(self.settings.share * self.n), 1), self.n - 1)
+        """Samples for the two gradient steps."""
+        return round(self.settings.training.alpha0 * self.d)
 
     @property
     def n1(self) -> int:
+        """Samples for the readout."""
         return self.n - self.n0
 
     def value(self, learner: str) -> float:
@@ -87,7 +129,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         s = self.settings
-        chosen = {"share": s.share, "n0": self.n0, "n1": self.n1, "sharpness": s.sharpness, "cos_q": s.cos_q}
+        chosen = {"share": s.share, "n0": self.n0, "n1": self.n1, "sharpness": s.sharpness, "cosine": s.cosine}
         return {
             "task": self.task.to_dict(),
             "n": self.n,
@@ -102,6 +144,7 @@ class Plan:
             "answers": [answer.to_dict() for answer in self.answers],
             "sensitivity": [slope.to_dict() for slope in self.slopes],
             "curve": list(self.curve),
+            "confirmations": [found.to_dict() for found in self.confirmations],
             "notes": list(self.notes),
         }
 
@@ -127,20 +170,52 @@ def plan(
     loss: str | Loss = "logistic",
     questions: Iterable[str] = QUESTIONS,
     curve: bool = False,
+    trials: int = TRIALS,
     accuracy: float = ACCURACY,
     progress: Progress | None = None,
 ) -> Plan:
     """Best settings of the staged attention classifier with n bags of d-dimensional tokens, and what to expect.
 
-    criterion   "error", "threshold_error", "balanced_error", "auc" or "sensitivity@0.95"; see `Criterion`
-    target      value of the criterion that the inverse questions aim at (default: halfway between chance and perfection)
-    questions   which of "samples" (needed for the target), "strength" (weakest), "length" (longest) and "crossing" (where
-                attention starts to beat pooling) to answer; each costs seconds
-    curve       also predict the learning curves of all learners, from n/16 to 16 n
-    accuracy    absolute error allowed on the forecast test errors
-    progress    called with a few words before every stage
+    Parameters
+    ----------
+    task : Task
+        What the data is; uniform positions, positive strength.
+    n : int
+        Bags at hand, at least 16.
+    d : int
+        Dimension of a token, at least 2.
+    criterion : Criterion or str
+        "error", "threshold_error", "balanced_error", "auc" or "sensitivity@0.95"; see `Criterion`.
+    target : float, optional
+        Value of the criterion that the inverse questions aim at (default: halfway between chance and perfection).
+    loss : str or Loss
+        The training loss.
+    questions : iterable of str
+        Which of "samples" (needed for the target), "strength" (weakest), "length" (longest) and "crossing" (where attention
+        starts to beat pooling) to answer; each costs seconds.
+    curve : bool
+        Also predict the learning curves of all learners, from n/16 to 16 n.
+    trials : int
+        Data sets simulated at this n and d, to lay their mean beside the forecasts of attention and pooling; 0 for none.
+    accuracy : float
+        Absolute error allowed on the forecast test errors.
+    progress : callable, optional
+        Called with a few words before every stage.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    AccuracyError
+        If a forecast contradicts the Bayes limit.
     """
-    n, d = whole_number("n", n, 2), whole_number("d", d, 1)
+    n, d = whole_number("n", n, 4 * LEAST_BAGS), whole_number("d", d, 2)
+    trials = whole_number("trials", trials, 0)
     if task.positions.kind != "uniform":
         raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")
     if task.strength == 0:
@@ -152,26 +227,42 @@ def plan(
     judged = Criterion.of(criterion)
     aim = judged.target_loss(target, task)
     say = progress or (lambda words: None)
-    outlook = Outlook(judged, loss)
+    outlook = Outlook(judged, loss, d)
     alpha = n / d
 
     say("best settings")
     settings = outlook.attention(task, alpha, accuracy, starts=2)
-    expected = []
+    expected: list[Expected] = []
+    trained: dict[str, Settings] = {}
     for learner in LEARNERS:
         say(f"forecast: {NAMES[learner]}")
-        if learner == "attention":
-            measured, ridge = settings.measured, settings.training.ridge
-        elif learner in ("pooled", "vectorized"):
-            tuned = tune_linear(learner, task, alpha, judged, loss)
-            measured, ridge = tuned.measured, tuned.training.ridge
+        if learner in ("attention", "pooled", "vectorized"):
+            tuned = settings if learner == "attention" else outlook.linear(learner, task, alpha)
+            trained[learner] = tuned
+            value, limit = judged.shown(tuned.loss), judged.shown(tuned.limit.loss)
+            expected.append(Expected(learner, value, tuned.measured.standard_error, tuned.training.ridge, limit))
         else:
-            measured, ridge = outlook.measured(learner, task, alpha), None
-        expected.append(Expected(learner, judged.shown(measured.loss), measured.standard_error, ridge))
+            measured = outlook.measured(learner, task, alpha)
+            expected.append(Expected(learner, judged.shown(measured.loss), measured.standard_error))
     hard = outlook.bayes(task, alpha).hard
 
+    confirmations = []
+    for learner in CONFIRMED if trials else ():
+        say(f"simulating {NAMES[learner]}")
+        confirmations.append(
+            confirm(
+                task,
+                trained[learner].training,
+                d,
+                learner,
+                judged.shown(trained[learner].loss),
+                criterion=judged,
+                trials=trials,
+                seed=CONFIRM_SEED,
+            )
+        )
     say("sensitivity")
-    slopes = sensitivities(task, settings.training, judged, accuracy)
+    slopes = sensitivities(task, settings.training, judged, d)
     answers: list[Answer] = []
     if "samples" in asked:
         say("samples needed")
@@ -189,13 +280,15 @@ def plan(
     rows = _curve(outlook, task, n, d, say) if curve else []
     return Plan(
         task, n, d, judged, judged.shown(aim), settings, tuple(expected), hard, tuple(answers), tuple(slopes), tuple(rows),
-        tuple(_notes(task, alpha, settings, judged, expected, hard)),
+        tuple(confirmations), tuple(_notes(task, settings, judged, expected, hard, confirmations)),
     )  # fmt: skip
 
 
 def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Progress) -> list[dict[str, Any]]:
     """Learning curves; sizes nearest to n first, so that each problem starts from a solved neighbour."""
-    sizes = sorted({max(2, round(n * factor)) for factor in CURVE_FACTORS}, key=lambda size: abs(np.log(size / n)))
+    sizes = sorted(
+        {max(4 * LEAST_BAGS, round(n * factor)) for factor in CURVE_FACTORS}, key=lambda size: abs(np.log(size / n))
+    )
     rows = []
     for size in sizes:
         say(f"learning curves at {size:,} samples")
@@ -205,7 +298,14 @@ def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Progress) -> list[
     return sorted(rows, key=lambda row: (LEARNERS.index(row["learner"]), row["n"]))
 
 
-def _notes(task, alpha, settings: Settings, criterion: Criterion, expected: list[Expected], hard: bool) -> list[str]:
+def _notes(
+    task: Task,
+    settings: Settings,
+    criterion: Criterion,
+    expected: list[Expected],
+    hard: bool,
+    confirmations: list[Confirmation],
+) -> list[str]:
     """What a user should know that the numbers do not say."""
     notes = []
     losses = {row.learner: criterion.shown(row.value) for row in expected}
@@ -219,6 +319,11 @@ def _notes(task, alpha, settings: Settings, criterion: Criterion, expected: list
         notes.append("message passing (MessagePassingClassifier) makes notably better use of these samples")
     if settings.training.ridge > 0.99 * RIDGES[1]:
         notes.append(f"the best ridge is at the largest value searched ({RIDGES[1]:g}); beyond it little changes")
+    differing = [NAMES[found.learner] for found in confirmations if not found.agrees]
+    if differing:
+        notes.append(
+            f"rely on the simulated value, not the forecast, of {' and '.join(differing)}: this size is far from large"
+        )
     if settings.failures:
         notes.append(
             f"{settings.failures} of {settings.evaluations} trial settings had no fixed point and were passed over"

@@ -16,10 +16,12 @@ from scipy.special import ndtr
 
 from .._core.validation import real_number
 from ..laws.measures import score_law
+from ..laws.nodes import Population
 from ..task import Task
 from ..theory import ErmResult
 from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_error
 
+_PAIRINGS = 4  # of positive with negative draws, for the AUC
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {
     "error": "test error",
@@ -112,11 +114,31 @@ class Criterion:
         if self.kind == "auc":
             return Measured(1.0 - result.auc, result.errors["auc"])
         population, _ = result.law.at(result.points)
-        scores = [(*score_law(result.fixed_point, c), c.weight) for c in (population.positive, population.negative)]
-        each = self._of_mixtures(scores[0], scores[1], population.prevalence)
+        each = self.losses_at(result.fixed_point[None], population)[0]
         scatter = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0
         # The scatter is that at the common fixed point; the fixed point's own error is taken from the trained threshold.
         return Measured(float(each.mean()), float(np.hypot(scatter, result.errors["balanced_error"])))
+
+    def losses_at(self, x: np.ndarray, population: Population) -> np.ndarray:
+        """Losses of readouts on a population at its own prevalence.
+
+        Parameters
+        ----------
+        x : ndarray of shape (readouts, 5)
+            (m_q, m_u, log nu, b, log V) of each; log V does not count.
+        population : Population
+            The law that they are tested on.
+
+        Returns
+        -------
+        ndarray of shape (readouts, replicates)
+            The losses.
+        """
+        rows = []
+        for one in x:
+            scores = [(*score_law(one, c), c.weight) for c in (population.positive, population.negative)]
+            rows.append(self._of_mixtures(scores[0], scores[1], population.prevalence))
+        return np.stack(rows)
 
     def _of_mixtures(self, positive, negative, prevalence: float) -> np.ndarray:
         """Loss for each replicate; classes are Gaussian mixtures (means, deviations, weights), one row a replicate."""
@@ -125,6 +147,10 @@ class Criterion:
             mean, deviation, weight = scores
             return (weight * ndtr((mean - threshold) / deviation)).sum(1)
 
+        if self.kind == "error":
+            return prevalence * (1.0 - above(positive, 0.0)) + (1 - prevalence) * above(negative, 0.0)
+        if self.kind == "auc":
+            return _pairs(positive, negative)
         low = min(float((m - 8 * s).min()) for m, s, _ in (positive, negative))
         high = max(float((m + 8 * s).max()) for m, s, _ in (positive, negative))
         if self.kind == "sensitivity":
@@ -169,6 +195,19 @@ class Criterion:
         if self.kind == "auc":
             return float(ndtr(-gap / 2**0.5))
         return float(self._of_mixtures(rows[0], rows[1], task.prevalence)[0])
+
+
+def _pairs(positive, negative) -> np.ndarray:
+    """P(score of a positive < score of a negative) for each replicate: draws paired in shuffled order, four times."""
+    (m1, s1, w1), (m0, s0, w0) = positive, negative
+    shape = np.broadcast_shapes(m1.shape, m0.shape)
+    (m1, s1, w1), (m0, s0, w0) = ([np.broadcast_to(v, shape) for v in side] for side in ((m1, s1, w1), (m0, s0, w0)))
+    rng, total = np.random.default_rng(0), np.zeros(shape[0])
+    for _ in range(_PAIRINGS):
+        j = rng.permutation(shape[1])
+        weight = w1 * w0[:, j]
+        total += (weight * ndtr((m0[:, j] - m1) / np.hypot(s1, s0[:, j]))).sum(1) / weight.sum(1)
+    return total / _PAIRINGS
 
 
 def _share_below(positive: np.ndarray, negative: np.ndarray) -> float:

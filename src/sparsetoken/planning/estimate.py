@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
+from .._core.rootfind import falling_root, first_valley
 from ..task import Task
 from ..theory import bayes_limit
 
 GROUPS = 6
 STRONGEST = 15.0  # effective strengths at this value are at the end of message passing's search
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens a bag that are tried
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens per bag that are tried
 HEAVY = 1.0  # excess kurtosis from which tails are drawn in
 _LEAST = 12  # bags of each class
 
@@ -74,19 +74,16 @@ def effective_dimension(tokens: np.ndarray) -> float:
 def strength_behind(task: Task, effective: float, alpha: float) -> float:
     """theta with theta sqrt(m(theta)) = mu, m what message passing learns of the direction from alpha = n/d bags."""
 
-    def gap(theta: float) -> float:
-        return theta * bayes_limit(task.but(strength=theta), alpha).reachable_overlap ** 0.5 - effective
-
-    high = effective * 1.05 + 0.05
-    while gap(high) < 0 and high < 4 * effective + 4:
-        high *= 1.3
-    low = effective * 0.999
-    return high if gap(high) < 0 else float(brentq(gap, low, high, xtol=3e-3 * effective))
+    gap = lambda theta: (  # noqa: E731
+        effective - theta * bayes_limit(task.but(strength=theta), alpha).reachable_overlap ** 0.5
+    )
+    # The strength exceeds what is seen of it; where next to nothing is learnt it is anyone's guess, hence the upper end.
+    return falling_root(gap, 1.05 * effective, 0.999 * effective, 4 * effective + 4, precision=3e-3).x
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What message passing sees with exactly `count` signal tokens a positive bag.
+    """What message passing sees with exactly `count` signal tokens per positive bag.
 
     effective   mu = theta sqrt(m): the scale of the fields themselves, which errors of both factors leave alone
     evidence    mean log likelihood ratio of the positive bags, each without its own contribution
@@ -124,13 +121,8 @@ def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
 def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
     """The number of signal tokens with the most evidence; the search ends once two more have less."""
     most = float(np.median(scaled.lengths[positive])) / 2
-    best, worse = _look(scaled, positive, 1), 0
-    for count in COUNTS[1:]:
-        if count > most or worse == 2:
-            break
-        found = _look(scaled, positive, count)
-        best, worse = (found, 0) if found.evidence > best.evidence else (best, worse + 1)
-    return best
+    seen = (_look(scaled, positive, count) for count in COUNTS if count == 1 or count <= most)
+    return first_valley(seen, lambda found: -found.evidence)[0]
 
 
 def estimate(X: Any, y: Any) -> Estimate:
@@ -141,7 +133,7 @@ def estimate(X: Any, y: Any) -> Estimate:
     labels = np.asarray(y)
     classes = np.unique(labels)
     if labels.shape != (len(bags),):
-        raise ValueError(f"y must have one label a bag ({len(bags)}), got shape {labels.shape}")
+        raise ValueError(f"y must have one label per bag ({len(bags)}), got shape {labels.shape}")
     if len(classes) != 2:
         raise ValueError(f"y must hold two classes, got {len(classes)}")
     positive = labels == classes[1]

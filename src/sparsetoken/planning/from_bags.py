@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from .._core.rootfind import FOUND, falling_root
 from ..task import Task
 from .advice import QUESTIONS, Plan, plan
 from .criterion import Criterion
 from .estimate import STRONGEST, Estimate, estimate
 from .learners import NAMES, Outlook
-from .questions import FOUND, falling_root
 from .tuning import Settings
 
 FRACTIONS = (0.3, 0.5, 0.8)  # of the bags, to learn from; the others are tested on
@@ -127,7 +127,7 @@ def plan_for_bags(
     say("estimating the task")
     found = estimate(bags, labels)
     judged = Criterion.of(criterion)
-    d = max(1, round(found.dimension))
+    d = max(2, round(found.dimension))
     made = plan(
         found.task,
         n or found.n,
@@ -148,7 +148,8 @@ def check_forecasts(
     bags: Any, labels: np.ndarray, found: Estimate, by: Criterion, repetitions: int, say: Callable[[str], None]
 ) -> tuple[list[Check], list[dict[str, Any]]]:
     """Forecast, calibrated and measured values of every checked learner at every fraction, and calibrated ones beyond."""
-    outlook, d = Outlook(by), max(1, round(found.dimension))
+    d = max(2, round(found.dimension))
+    outlook = Outlook(by, d=d)
     positive = labels == np.unique(labels)[1]
     sizes = {fraction: round(fraction * len(bags)) for fraction in FRACTIONS}
     checks, more = [], []

@@ -1,4 +1,4 @@
-"""What each learner reaches at alpha = n/d samples, at its best settings, and with samples without end.
+"""What each learner reaches at alpha = n/d samples, at its best settings, and with unlimited samples.
 
 attention         staged training, tuned (see `tuning`)
 pooled            ridge-regularised linear readout of the mean token, best ridge, all samples
@@ -9,13 +9,14 @@ optimal           what no method beats, fast or not
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..losses import Loss
 from ..task import Task
-from ..theory import BayesLimit, attention_law, bayes_limit
+from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit
 from .criterion import Criterion, Measured
 from .tuning import ACCURACY, Settings, tune_attention, tune_linear
 
@@ -30,32 +31,86 @@ NAMES = {
 _NEAR = np.log(2.5)  # settings of a problem at most this far away (in logs) are a good enough start
 _LIMIT_SHARPNESSES = np.geomspace(0.25, 60.0, 14)
 _LIMIT_POINTS = 1024
+RESOLVED = 1e-4  # losses of attention below this rest on rarer draws than the theory's sampling holds
+_DOUBT = 4.0  # standard errors by which a forecast may fall below the Bayes limit: one false alarm in 30,000
 
 
 @dataclass
 class Outlook:
-    """Losses of all learners under one criterion; remembers attention's settings as starts for neighbouring problems."""
+    """Losses of all learners under one criterion; remembers attention's settings as starts for neighbouring problems.
+
+    Attributes
+    ----------
+    criterion : Criterion
+        What is judged.
+    loss : str or Loss
+        The training loss.
+    d : int, optional
+        Dimension: losses are then those to expect at n = alpha d and d. None: in the limit.
+    """
 
     criterion: Criterion = field(default_factory=Criterion)
     loss: str | Loss = "logistic"
+    d: int | None = None
     _known: list[tuple[np.ndarray, Settings]] = field(default_factory=list, repr=False)
     _solved: dict[tuple[Task, float, float | None], Settings] = field(default_factory=dict, repr=False)
     _limits: dict[tuple[Task, float], BayesLimit] = field(default_factory=dict, repr=False)
 
     def attention(self, task: Task, alpha: float, accuracy: float | None = None, starts: int = 1) -> Settings:
-        """Tuned attention, from the nearest problem solved before where there is one."""
+        """Tuned attention, from the nearest problem solved before where there is one.
+
+        Parameters
+        ----------
+        task : Task
+            The task.
+        alpha : float
+            n/d.
+        accuracy : float, optional
+            Of the final forecast; None leaves a coarser one.
+        starts : int
+            Runs of the search.
+
+        Returns
+        -------
+        Settings
+            The best settings found.
+
+        Raises
+        ------
+        AccuracyError
+            If they are better than the Bayes limit: an internal error.
+        """
         key = (task, float(alpha), accuracy)
         if key in self._solved:
             return self._solved[key]
         here = np.log([task.length, task.sparsity, task.strength, task.prevalence, alpha])
         distances = [float(np.abs(here - there).max()) for there, _ in self._known]
         near = self._known[int(np.argmin(distances))][1] if distances and min(distances) < _NEAR else None
-        found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts)
+        found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts, self.d)
+        if found.limit.loss >= RESOLVED:
+            self.require_possible("attention", found.limit, task, alpha)
         self._known.append((here, found))
         self._solved[key] = found
         return found
 
+    def linear(self, learner: str, task: Task, alpha: float) -> Settings:
+        """Tuned pooled or vectorized classifier."""
+        found = tune_linear(learner, task, alpha, self.criterion, self.loss, self.d)
+        self.require_possible(learner, found.limit, task, alpha)
+        return found
+
+    def require_possible(self, learner: str, limit: Measured, task: Task, alpha: float) -> None:
+        """Raise AccuracyError where a learner's limit is below what no method beats with the same samples."""
+        best = self.measured("optimal", task, alpha)
+        errors = [e for e in (best.standard_error, limit.standard_error) if np.isfinite(e)]
+        if limit.loss < best.loss - _DOUBT * math.hypot(*errors) - 1e-6:
+            raise AccuracyError(
+                f"internal error: the forecast of {NAMES[learner]} ({limit.loss:.3g}) is below the Bayes limit "
+                f"({best.loss:.3g}) at length {task.length}, strength {task.strength:g}, n/d {alpha:g}"
+            )
+
     def bayes(self, task: Task, alpha: float) -> BayesLimit:
+        """The Bayes limit; computed once."""
         key = (task, float(alpha))
         if key not in self._limits:
             self._limits[key] = bayes_limit(task, alpha)
@@ -68,7 +123,7 @@ class Outlook:
         if learner == "attention":
             return self.attention(task, alpha, accuracy).measured
         if learner in ("pooled", "vectorized"):
-            return tune_linear(learner, task, alpha, self.criterion, self.loss).measured
+            return self.linear(learner, task, alpha).measured
         if learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, got {learner!r}")
         limit = self.bayes(task, alpha)
@@ -80,7 +135,7 @@ class Outlook:
         return self.criterion.of_likelihood_ratio(task, task.strength * overlap**0.5)
 
     def limit(self, learner: str, task: Task) -> float:
-        """Loss with samples without end: the direction is known then, the representation is what remains."""
+        """Loss with unlimited samples: the direction is known then, the representation is what remains."""
         if task.strength == 0:
             return self.criterion.chance(task)
         if learner in ("pooled", "vectorized"):

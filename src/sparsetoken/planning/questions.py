@@ -7,14 +7,13 @@ settings, found by bracketing on a logarithmic scale and Brent's method (integer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.optimize import brentq
-
+from .._core.rootfind import ALWAYS, BEYOND, FOUND, falling_root, last_that_holds
 from ..task import Task
-from .learners import LEARNERS, NAMES, Outlook
+from .learners import LEARNERS, NAMES, RESOLVED, Outlook
+from .tuning import LEAST_BAGS
 
 ALPHAS = (0.02, 2000.0)  # n/d searched
 STRENGTHS = (0.05, 100.0)
@@ -22,17 +21,26 @@ LONGEST = 20_000
 ADVANTAGE = 0.05  # attention beats pooling where its loss is smaller by this share
 _PRECISION = 0.01  # of the logarithm of the answer
 
-FOUND, IMPOSSIBLE, BEYOND, ALWAYS, HARD = "found", "impossible", "beyond", "always", "hard"
+IMPOSSIBLE, HARD, UNRESOLVED = "impossible", "hard", "unresolved"
 
 
 @dataclass(frozen=True)
 class Answer:
     """An answer to one question for one learner.
 
-    status   "found": `value` is the answer; "always": met already at the low end searched (`value`); "impossible": the
-             learner's own limit is above the target; "beyond": not within the range searched (`value` is its end);
-             "hard": `value` is where it becomes possible in principle, below what any known fast method needs
-    words    the answer as a sentence
+    Attributes
+    ----------
+    question, learner : str
+        What was asked, of whom.
+    status : str
+        "found": `value` is the answer; "always": met already at the low end searched (`value`); "impossible": the learner's
+        own limit is above the target; "beyond": not within the range searched (`value` is its end); "hard": `value` is
+        where it becomes possible in principle, below what any known fast method needs; "unresolved": the target is a tail
+        that the learner's forecast cannot resolve.
+    value : float or None
+        The answer.
+    words : str
+        The answer as a sentence.
     """
 
     question: str
@@ -42,33 +50,15 @@ class Answer:
     words: str
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
         return asdict(self)
-
-
-def falling_root(gap: Callable[[float], float], first: float, low: float, high: float) -> tuple[str, float]:
-    """Where a falling gap(x) passes zero: ("found", x), ("always", low) or ("beyond", high); x on a logarithmic scale."""
-    x = min(max(first, low), high)
-    value = gap(x)
-    factor = 2.0
-    other, other_value = x, value
-    while (value > 0) == (other_value > 0):
-        x, value = other, other_value
-        if value > 0 and x >= high:
-            return BEYOND, high
-        if value <= 0 and x <= low:
-            return ALWAYS, low
-        other = min(x * factor, high) if value > 0 else max(x / factor, low)
-        other_value = gap(other)
-        factor *= 1.5
-    ends = sorted((math.log(x), math.log(other)))
-    known = {math.log(x): value, math.log(other): other_value}
-    root = brentq(lambda u: known[u] if u in known else gap(math.exp(u)), *ends, xtol=_PRECISION)
-    return FOUND, math.exp(root)
 
 
 def samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: float, learner: str) -> Answer:
     """n at which a learner's loss meets the target; `first` is an n/d to start from."""
     name, goal = NAMES[learner], _goal(outlook, target)
+    if (refused := _unresolved("samples", outlook, target, learner)) is not None:
+        return refused
     floor = outlook.limit("optimal", task)
     if floor >= target:
         shown = outlook.criterion.shown(floor)
@@ -77,10 +67,10 @@ def samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: f
     own = outlook.limit(learner, task)
     if own >= target:
         shown = outlook.criterion.shown(own)
-        words = f"impossible for {name}: with samples without end its {outlook.criterion.label} is {shown:.3g}"
+        words = f"impossible for {name}: with unlimited samples its {outlook.criterion.label} is {shown:.3g}"
         return Answer("samples", learner, IMPOSSIBLE, None, words)
     gap = lambda alpha: outlook.measured(learner, task, alpha).loss - target  # noqa: E731
-    status, alpha = falling_root(gap, first, *ALPHAS)
+    status, alpha = falling_root(gap, first, *_alphas(outlook), precision=_PRECISION)
     n = math.ceil(alpha * d)
     if status == BEYOND:
         return Answer("samples", learner, status, n, f"{name} needs more than {n:,} samples for {goal}")
@@ -105,8 +95,10 @@ def all_samples_needed(outlook: Outlook, task: Task, d: int, target: float, firs
 def weakest_strength(outlook: Outlook, task: Task, alpha: float, target: float, learner: str) -> Answer:
     """The strength theta from which a learner meets the target with alpha = n/d samples."""
     name, goal = NAMES[learner], _goal(outlook, target)
+    if (refused := _unresolved("strength", outlook, target, learner)) is not None:
+        return refused
     gap = lambda theta: outlook.measured(learner, task.but(strength=theta), alpha).loss - target  # noqa: E731
-    status, theta = falling_root(gap, max(task.strength, 1.0), *STRENGTHS)
+    status, theta = falling_root(gap, max(task.strength, 1.0), *STRENGTHS, precision=_PRECISION)
     if status == BEYOND:
         words = f"{name} does not reach {goal} with this many samples at any strength up to {theta:g}"
     elif status == ALWAYS:
@@ -119,35 +111,15 @@ def weakest_strength(outlook: Outlook, task: Task, alpha: float, target: float, 
 def longest_length(outlook: Outlook, task: Task, alpha: float, target: float, learner: str = "attention") -> Answer:
     """The longest bag (same number of signal tokens) at which a learner still meets the target."""
     name, goal = NAMES[learner], _goal(outlook, target)
+    if (refused := _unresolved("length", outlook, target, learner)) is not None:
+        return refused
     meets = lambda length: outlook.measured(learner, task.but(length=length), alpha).loss <= target  # noqa: E731
-    shortest = task.sparsity
-    good = task.length if meets(task.length) else None
-    bad = None if good else task.length
-    while bad is None and good is not None:
-        longer = min(2 * good, LONGEST)
-        if meets(longer):
-            good = longer
-        else:
-            bad = longer
-        if good == LONGEST:
-            return Answer("length", learner, BEYOND, good, f"{name} reaches {goal} at every length up to {good:,}")
-    while good is None and bad is not None:
-        shorter = max(bad // 2, shortest)
-        if meets(shorter):
-            good = shorter
-        elif shorter == shortest:
-            return Answer("length", learner, IMPOSSIBLE, None, f"{name} does not reach {goal} at any length")
-        else:
-            bad = shorter
-    assert good is not None and bad is not None
-    while bad - good > max(1, int(2 * _PRECISION * good)):
-        middle = round(math.sqrt(good * bad))
-        middle = min(max(middle, good + 1), bad - 1)
-        if meets(middle):
-            good = middle
-        else:
-            bad = middle
-    return Answer("length", learner, FOUND, good, f"{name} reaches {goal} up to a length of about {good:,} tokens")
+    status, length = last_that_holds(meets, task.length, task.sparsity, LONGEST, precision=2 * _PRECISION)
+    if status == "never":
+        return Answer("length", learner, IMPOSSIBLE, None, f"{name} does not reach {goal} at any length")
+    if status == BEYOND:
+        return Answer("length", learner, BEYOND, length, f"{name} reaches {goal} at every length up to {length:,}")
+    return Answer("length", learner, FOUND, length, f"{name} reaches {goal} up to a length of about {length:,} tokens")
 
 
 def attention_over_pooling(outlook: Outlook, task: Task, d: int, first: float) -> Answer:
@@ -157,14 +129,14 @@ def attention_over_pooling(outlook: Outlook, task: Task, d: int, first: float) -
     """
     share = f"{ADVANTAGE:.0%}"
     if outlook.limit("attention", task) >= (1 - ADVANTAGE) * outlook.limit("pooled", task):
-        words = f"impossible: even with samples without end attention is not {share} better than pooling here"
+        words = f"impossible: even with unlimited samples attention is not {share} better than pooling here"
         return Answer("crossing", "attention", IMPOSSIBLE, None, words)
 
     def gap(alpha: float) -> float:
         pooled = outlook.measured("pooled", task, alpha).loss
         return outlook.measured("attention", task, alpha).loss / pooled - (1 - ADVANTAGE)
 
-    status, alpha = falling_root(gap, first, *ALPHAS)
+    status, alpha = falling_root(gap, first, *_alphas(outlook), precision=_PRECISION)
     n = math.ceil(alpha * d)
     if status == BEYOND:
         words = f"attention is less than {share} better than pooling up to {n:,} samples"
@@ -173,6 +145,20 @@ def attention_over_pooling(outlook: Outlook, task: Task, d: int, first: float) -
     else:
         words = f"attention is more than {share} better than pooling from about {_rounded(n):,} samples on"
     return Answer("crossing", "attention", status, n, words)
+
+
+def _unresolved(question: str, outlook: Outlook, target: float, learner: str) -> Answer | None:
+    """The answer to a question about a tail that attention's sampled law cannot resolve; None where it can."""
+    if learner != "attention" or target >= RESOLVED:
+        return None
+    words = f"attention's forecast does not resolve losses below {RESOLVED:g}: ask for a larger target"
+    return Answer(question, learner, UNRESOLVED, None, words)
+
+
+def _alphas(outlook: Outlook) -> tuple[float, float]:
+    """The n/d searched: from where D0 and D1 have the least number of bags on."""
+    low = ALPHAS[0] if outlook.d is None else max(ALPHAS[0], 4 * LEAST_BAGS / outlook.d)
+    return low, max(ALPHAS[1], 2 * low)
 
 
 def _goal(outlook: Outlook, target: float) -> str:

@@ -12,18 +12,28 @@ from typing import Any
 import numpy as np
 
 from ..task import Task
-from ..theory import alignment, attention_law, erm
+from ..theory import attention_law
 from ..training import Training
 from .criterion import Criterion, Measured
-from .tuning import ACCURACY
+from .finite_size import averaged_readout, on_fixed_draws, solved
+from .tuning import mean_alignment
 
 PARAMETERS = ("strength", "samples", "length", "prevalence")
 _STEP = 0.05  # of the logarithm
+_POINTS = 256  # draws per replicate and class, the same for both ends of a difference
 
 
 @dataclass(frozen=True)
 class Slope:
-    """d loss/d log(parameter), its standard error, and the loss's change when the parameter grows by a tenth."""
+    """How the loss moves with a parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        One of `PARAMETERS`.
+    slope, standard_error : float
+        d loss/d log(parameter), and its standard error.
+    """
 
     parameter: str
     slope: float
@@ -31,9 +41,11 @@ class Slope:
 
     @property
     def change(self) -> float:
+        """The loss's change when the parameter grows by a tenth."""
         return self.slope * float(np.log(1.1))
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, and the change."""
         return asdict(self) | {"change_for_ten_percent_more": self.change}
 
 
@@ -53,14 +65,37 @@ def _moved(task: Task, training: Training, name: str, log_step: float) -> tuple[
 
 
 def sensitivities(
-    task: Task, training: Training, criterion: Criterion, accuracy: float = ACCURACY, step: float = _STEP
+    task: Task, training: Training, criterion: Criterion, d: int | None = None, step: float = _STEP
 ) -> list[Slope]:
-    """Slopes of attention's loss, the steepest first."""
+    """Slopes of attention's loss, the steepest first.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    training : Training
+        The settings, which are kept.
+    criterion : Criterion
+        Whose loss.
+    d : int, optional
+        Dimension: the loss is then the one to expect at this size. None: in the limit.
+    step : float
+        Of the logarithm of each parameter, to either side.
+
+    Returns
+    -------
+    list of Slope
+        One per parameter that can be moved.
+    """
 
     def measured(task: Task, training: Training) -> Measured:
-        steps = alignment(task, training)
-        law = attention_law(task, steps.query_cosine, steps.sharpness)
-        return criterion.of_readout(erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy))
+        n0 = None if d is None else max(2, round(training.alpha0 * d))
+        gamma, norm = mean_alignment(task, training, n0)
+        law = on_fixed_draws(attention_law(task, gamma, training.beta * norm), _POINTS)
+        if d is None:
+            return criterion.of_readout(solved(law, training.alpha1, training.ridge, training.loss)[0])
+        n1 = max(2, round(training.alpha1 * d))
+        return averaged_readout(law, n1, training.alpha1, training.ridge, training.loss, criterion).measured
 
     slopes = []
     for name in PARAMETERS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .advice import Plan
+from .finite_size import Confirmation
 from .learners import NAMES
 
 if TYPE_CHECKING:
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 def _number(value: float, error: float) -> str:
     digits = 4 if not error > 0 else min(6, max(3, 1 - int(f"{error:e}".split("e")[1])))
     return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error > 0 else "")
+
+
+def _confirmed(plan: Plan, found: Confirmation) -> str:
+    """Simulations beside the forecast, and at which size where it is not the plan's."""
+    words = f"simulated {_number(found.value, found.standard_error)} ({found.trials} data sets"
+    if found.d != plan.d:
+        words += f" of {found.n:,} bags in dimension {found.d:,}; forecast there {found.forecast:.4f}"
+    return words + (")" if found.agrees else "; the forecast differs)")
 
 
 def as_text(plan: Plan) -> str:
@@ -26,14 +35,17 @@ def as_text(plan: Plan) -> str:
         "Best settings of staged attention",
         f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
         f"  rates          η_w {training.eta_w:.3g}, η_b {training.eta_b:.3g}, η_q {training.eta_q:.4g}, β {training.beta:g}",
-        f"  sharpness k    {s.sharpness:.3g}; cosine of the query with the signal {s.cos_q:.3f}",
+        f"  sharpness k    {s.sharpness:.3g}; cosine of the query with the signal {s.cosine:.3f}",
         f"  ridge λ        {training.ridge:.3g}",
         "",
         f"Expected {plan.criterion.label}",
     ]
+    confirmed = {found.learner: found for found in plan.confirmations}
     for row in plan.expected:
         ridge = "" if row.ridge is None else f"   (ridge {row.ridge:.2g})"
         lines.append(f"  {NAMES[row.learner]:<16} {_number(row.value, row.standard_error)}{ridge}")
+        if row.learner in confirmed:
+            lines.append(f"  {'':<16} {_confirmed(plan, confirmed[row.learner])}")
     lines += ["", f"What moves attention's {plan.criterion.label} (change for 10 % more)"]
     sign = -1.0 if plan.criterion.larger_is_better else 1.0
     lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in plan.slopes]

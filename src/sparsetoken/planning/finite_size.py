@@ -1,0 +1,457 @@
+"""Forecasts for given n and d, and their confirmation by a few simulations at that size.
+
+The theory's limit takes n and d to infinity. Three things are different at a given size, and the first is by far the largest:
+
+1. The share of positives among n bags is Binomial(n, pi)/n, not pi. A readout follows it with its bias, and with a large
+   ridge (small w) the bias decides everything. So the readout is trained at the realised share, tested at pi, and
+   the result averaged over the binomial law, both classes being present.
+2. The query comes from n0 bags: its cosine gamma and sharpness k fluctuate with their labels and like 1/sqrt(d) besides.
+   They are drawn from the exact law of the two gradient steps at this n0 and d, and the readout is averaged over them.
+3. What is left, of order 1/d, is not forecast. A few simulations at the same n and d show it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BarycentricInterpolator
+from scipy.special import logit
+from scipy.stats import binom
+
+from .._core.validation import whole_number
+from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
+from ..losses import Loss
+from ..simulation import simulate, two_steps
+from ..simulation.repeats import mean_and_error, trial_seeds
+from ..task import Task
+from ..theory import ErmResult, WarmStart, alignment, erm
+from ..training import Training
+from .criterion import Criterion, Measured
+
+MODELS = ("attention", "elementwise", "pooled", "vectorized")
+WITH_QUERY = ("attention", "elementwise")
+POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
+STEP_DRAWS = (
+    384  # draws of the two gradient steps (each takes O(n0 + d) numbers, of which there are at most _STEP_NUMBERS)
+)
+_STEP_NUMBERS = 20_000_000
+STEP_GROUPS = 12  # groups of like queries that the readout is solved for
+_ALIKE = 0.01  # queries whose cosines differ by this much count as alike: it moves a test error by a few thousandths
+ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
+_MOST_SHARES = 129  # shares that a result is averaged over; a small ridge needs few, a large one a fine grid
+_FEW_SHARES = 9  # where the bias does not count, or each share costs a search of its own
+_TAIL = 1e-6  # probability of the realised shares that are left out on each side
+_LARGEST_SAMPLE = 16_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
+_TRIES = 40  # draws of the labels allowed for each one that holds both classes
+
+
+def class_shares(n: int, prevalence: float, most: int = _MOST_SHARES) -> tuple[np.ndarray, np.ndarray]:
+    """Realised shares of positives among n bags and their probabilities, both classes being present.
+
+    Parameters
+    ----------
+    n : int
+        Bags, at least 2.
+    prevalence : float
+        pi.
+    most : int
+        Neighbouring counts are put together so that no more shares than this are left.
+
+    Returns
+    -------
+    tuple of ndarray
+        Shares in rising order, and probabilities that sum to one.
+    """
+    low, high = binom.ppf([_TAIL, 1 - _TAIL], n, prevalence)
+    counts = np.arange(max(1, int(low)), min(n - 1, max(int(high), 1)) + 1)
+    weight = binom.pmf(counts, n, prevalence)
+    if not weight.sum() > 0:  # so rare that the other class alone is all there is: one bag of it
+        return np.array([(1.0 if prevalence < 0.5 else n - 1.0) / n]), np.ones(1)
+    groups = np.array_split(np.arange(len(counts)), min(most, len(counts)))
+    total = np.array([weight[g].sum() for g in groups])
+    mean = np.array(
+        [np.average(counts[g], weights=weight[g]) if weight[g].sum() > 0 else counts[g].mean() for g in groups]
+    )
+    return mean / n, total / total.sum()
+
+
+def at_share(law: Law, share: float) -> Law:
+    """The same law with another share of positives."""
+    make = law.make_population
+    return replace(law, make_population=lambda points: replace(make(points), prevalence=share), prevalence=share)
+
+
+def on_fixed_draws(law: Law, points: int) -> Law:
+    """The law on a fixed number of draws, made once: quick, and smooth in its parameters."""
+    if not law.refinable:
+        return law
+    population = law.make_population(points)
+    return replace(law, make_population=lambda _: population, first_points=0)
+
+
+def solved(
+    law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None
+) -> tuple[ErmResult, np.ndarray]:
+    """The readout's limit on a law of fixed draws, and its fixed point as a start for neighbours."""
+    result = erm(law, alpha, ridge, loss, accuracy=1.0, warm_start=None if near is None else WarmStart(near))
+    return result, result.fixed_point
+
+
+@dataclass(frozen=True)
+class AveragedReadout:
+    """A readout averaged over the realised share of positives.
+
+    Attributes
+    ----------
+    measured : Measured
+        The criterion's loss at prevalence pi and the standard error that the law's sampling leaves in it.
+    near : ndarray
+        The fixed point in the middle, a start for neighbouring problems.
+    """
+
+    measured: Measured
+    near: np.ndarray
+
+
+def averaged_readout(
+    law: Law,
+    n: int,
+    alpha: float,
+    ridge: float,
+    loss: str | Loss,
+    criterion: Criterion,
+    *,
+    anchors: int = ANCHORS,
+    near: np.ndarray | None = None,
+) -> AveragedReadout:
+    """A ridge-regularised readout on n bags: trained at the realised share of positives, tested at pi, averaged.
+
+    Objective: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised.
+
+    Parameters
+    ----------
+    law : Law
+        The features' law at prevalence pi, on fixed draws.
+    n : int
+        Bags of the readout.
+    alpha : float
+        n/d.
+    ridge : float
+        lambda.
+    loss : str or Loss
+        The loss.
+    criterion : Criterion
+        What is averaged.
+    anchors : int
+        Shares at which the fixed point is solved.
+    near : ndarray, optional
+        The fixed point of a neighbouring problem.
+
+    Returns
+    -------
+    AveragedReadout
+        The averaged loss.
+    """
+    shares, weights = class_shares(n, law.prevalence, _MOST_SHARES if criterion.kind == "error" else _FEW_SHARES)
+    low, high = logit(shares[0]), logit(shares[-1])
+    count = min(anchors, len(shares))
+    # Chebyshev nodes, the middle ones first, so that every solution starts from a near one.
+    nodes = 0.5 * (low + high) - 0.5 * (high - low) * np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    order = sorted(range(count), key=lambda i: abs(i - (count - 1) / 2))
+    fixed: dict[int, np.ndarray] = {}
+    middle: ErmResult | None = None
+    for i in order:
+        start = near if not fixed else fixed[min(fixed, key=lambda j: abs(j - i))]
+        result, fixed[i] = solved(at_share(law, 1 / (1 + math.exp(-nodes[i]))), alpha, ridge, loss, start)
+        middle = middle or result
+    assert middle is not None
+    rule = BarycentricInterpolator(nodes, np.stack([fixed[i] for i in range(count)]))
+    x = rule(logit(shares))
+    population, _ = law.at(law.first_points)
+    each = criterion.losses_at(x, population)  # (shares, replicates)
+    mean = weights @ each
+    scatter = float(np.std(mean, ddof=1) / math.sqrt(len(mean))) if len(mean) > 1 else 0.0
+    own = middle.errors["balanced_error"] if criterion.kind != "auc" else middle.errors["auc"]
+    return AveragedReadout(Measured(float(mean.mean()), max(scatter, own)), fixed[order[0]])
+
+
+@dataclass(frozen=True)
+class ForecastAt:
+    """What a classifier is expected to reach with n0 + n1 bags in dimension d.
+
+    Attributes
+    ----------
+    model : str
+        One of `MODELS`.
+    criterion : str
+        What `value` is.
+    n0, n1, d : int
+        Bags of the two gradient steps (0 without a query) and of the readout, and the tokens' dimension.
+    value, standard_error : float
+        Mean over data sets of this size, and the standard error of its computation.
+    limit, limit_error : float
+        The value in the limit of large n and d at the same n/d, and its standard error.
+    scatter : float
+        Standard deviation of the value between queries (0 without one).
+    """
+
+    model: str
+    criterion: str
+    n0: int
+    n1: int
+    d: int
+    value: float
+    standard_error: float
+    limit: float
+    limit_error: float
+    scatter: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return asdict(self)
+
+
+def law_of_model(
+    task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0, activation: Any = "sigmoid"
+) -> Law:
+    """The law of (T, S, kappa) of a model; cosine and sharpness are the query's."""
+    if model == "attention":
+        return attention_law(task, cosine, sharpness)
+    if model == "elementwise":
+        return elementwise_law(task, cosine, sharpness, activation)
+    return pooled_law(task) if model == "pooled" else vectorized_law(task)
+
+
+def drawn_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> list[tuple[float, float]]:
+    """(gamma, k) of independent draws of the two gradient steps at this d, both classes being present in D0."""
+    found = []
+    for steps in _with_both_classes(lambda s: two_steps(task, training, d, s), draws, seed):
+        found.append((float(np.clip(steps.query_cosine, -1.0, 1.0)), steps.sharpness))
+    return found
+
+
+def like_queries(queries: list[tuple[float, float]], groups: int) -> list[tuple[float, float]]:
+    """Queries sorted by their cosine and dealt into equal groups of neighbours: the mean (gamma, k) of each.
+
+    The readout is a smooth function of them, so a few groups of many draws give its mean much better than a few draws.
+    """
+    ordered = np.array(sorted(queries))
+    alike = max(3, math.ceil(2 * float(ordered[:, 0].std()) / _ALIKE))
+    return [tuple(part.mean(0)) for part in np.array_split(ordered, min(groups, alike, len(ordered)))]  # type: ignore[misc]
+
+
+def _with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
+    """`count` results of trial(seed), leaving out the draws whose labels are all alike."""
+    made = 0
+    for one in trial_seeds(seed, _TRIES * count):
+        if made == count:
+            return
+        try:
+            result = trial(one)
+        except ValueError as error:
+            if "holds only" not in str(error):
+                raise
+            continue
+        made += 1
+        yield result
+    if made < count:
+        raise ValueError("the bags hid one class in nearly every draw: n is too small for this prevalence")
+
+
+def forecast_at(
+    task: Task,
+    training: Training,
+    d: int,
+    model: str = "attention",
+    *,
+    criterion: Criterion | str = "error",
+    activation: Any = "sigmoid",
+    equal_samples: bool = False,
+    groups: int = STEP_GROUPS,
+    points: int = POINTS,
+    seed: int = 0,
+) -> ForecastAt:
+    """Forecast of `simulate(task, training, d, ...)`, averaged over data sets, at this d and not in the limit.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        Staged; n0 = alpha0 d and n1 = alpha1 d bags.
+    d : int
+        Dimension of a token.
+    model : str
+        "attention", "elementwise", "pooled" or "vectorized".
+    criterion : Criterion or str
+        What is forecast; see `Criterion`.
+    activation : str or callable
+        Of the elementwise model.
+    equal_samples : bool
+        Give pooled and vectorized classifiers D0 as well.
+    groups : int
+        Groups of like queries, of several hundred drawn, that the readout is solved for.
+    points : int
+        Draws per replicate and class of the law.
+    seed : int
+        Of the drawn steps.
+
+    Returns
+    -------
+    ForecastAt
+        The mean over data sets, and the limit beside it.
+    """
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    if training.schedule != "staged":
+        raise ValueError(
+            f"schedule must be 'staged' for a forecast at given d, got {training.schedule!r}; simulate instead"
+        )
+    d, judged = whole_number("d", d, 2), Criterion.of(criterion)
+    n0, n1 = round(training.alpha0 * d), round(training.alpha1 * d)
+    if model not in WITH_QUERY:
+        n1, n0 = (n0 + n1 if equal_samples else n1), 0
+    if n1 < 2 or (model in WITH_QUERY and n0 < 2):
+        raise ValueError(f"alpha0 and alpha1 must give at least 2 bags each at d = {d}, got {n0} and {n1}")
+    alpha, ridge, loss = n1 / d, training.ridge, training.loss
+    near: np.ndarray | None = None
+
+    def averaged(law: Law) -> Measured:
+        nonlocal near
+        found = averaged_readout(on_fixed_draws(law, points), n1, alpha, ridge, loss, judged, near=near)
+        near = found.near
+        return found.measured
+
+    if model not in WITH_QUERY:
+        law = law_of_model(task, model)
+        measured = averaged(law)
+        limit = judged.of_readout(solved(law, alpha, ridge, loss, near)[0])
+        value = judged.shown(measured.loss)
+        known = judged.shown(limit.loss), limit.standard_error
+        return ForecastAt(model, str(judged), 0, n1, d, value, measured.standard_error, *known)
+    exact = training.but(alpha0=n0 / d, alpha1=n1 / d)
+    draws = int(np.clip(_STEP_NUMBERS // (n0 + d), 2 * groups, STEP_DRAWS))
+    queries = like_queries(drawn_queries(task, exact, d, draws, seed), groups)
+    found = [averaged(law_of_model(task, model, cosine, k, activation)) for cosine, k in queries]
+    losses = np.array([m.loss for m in found])
+    scatter = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
+    steps = alignment(task, exact)
+    law = on_fixed_draws(law_of_model(task, model, steps.query_cosine, steps.sharpness, activation), points)
+    limit = judged.of_readout(solved(law, alpha, ridge, loss, near)[0])
+    error = math.hypot(scatter / math.sqrt(draws), float(np.mean([m.standard_error for m in found])))
+    value, known = judged.shown(float(losses.mean())), (judged.shown(limit.loss), limit.standard_error)
+    return ForecastAt(model, str(judged), n0, n1, d, value, error, *known, scatter)
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """Simulations beside a forecast.
+
+    Attributes
+    ----------
+    learner : str
+        The model.
+    value, standard_error : float
+        Mean of the criterion over the simulated data sets, and its standard error.
+    trials : int
+        Data sets.
+    n, d : int
+        Their size: the plan's, or the largest with the same n/d that can be simulated.
+    forecast : float
+        The forecast at that size.
+    seeds : int
+        The seed that the trials' seeds come from; settings are chosen on others.
+    """
+
+    learner: str
+    value: float
+    standard_error: float
+    trials: int
+    n: int
+    d: int
+    forecast: float
+    seeds: int = field(default=1)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether forecast and simulation differ by at most 15 % or three standard errors."""
+        gap = abs(self.forecast - self.value)
+        return gap <= max(0.15 * min(self.value, 1 - self.value), 3 * self.standard_error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, with the verdict."""
+        return asdict(self) | {"agrees": self.agrees}
+
+
+def simulated_size(n1: int, d: int, features: int) -> float:
+    """Factor by which n and d are scaled down so that the readout's features can be held (1 where they can)."""
+    numbers = n1 * min(n1, features)
+    return min(1.0, math.sqrt(_LARGEST_SAMPLE / numbers))
+
+
+def confirm(
+    task: Task,
+    training: Training,
+    d: int,
+    model: str,
+    forecast: float,
+    *,
+    criterion: Criterion | str = "error",
+    trials: int = 8,
+    seed: int = 1,
+) -> Confirmation:
+    """Simulate a model's training at given n and d a few times, to lay the mean beside its forecast.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        Staged; pooled and vectorized classifiers use alpha1 alone.
+    d : int
+        Dimension of a token.
+    model : str
+        "attention", "pooled" or "vectorized".
+    forecast : float
+        The forecast value at this size. Where n and d are too large to simulate it is made anew at the size simulated.
+    criterion : Criterion or str
+        What is measured.
+    trials : int
+        Data sets.
+    seed : int
+        Their seeds come from it.
+
+    Returns
+    -------
+    Confirmation
+        The mean and the forecast.
+    """
+    judged = Criterion.of(criterion)
+    n1 = round(training.alpha1 * d)
+    factor = simulated_size(n1, d, d * (task.length if model == "vectorized" else 1))
+    size = d
+    if factor < 1:
+        size = max(2, round(factor * d))
+        forecast = forecast_at(task, training, size, model, criterion=judged, groups=6).value
+    losses = []
+    for result in _with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):
+        losses.append(simulated_loss(task, result, judged))
+    mean, error = mean_and_error(losses)
+    n = round(training.alpha1 * size) + (round(training.alpha0 * size) if model in WITH_QUERY else 0)
+    return Confirmation(model, judged.shown(mean), error, len(losses), n, size, forecast, seed)
+
+
+def simulated_loss(task: Task, result: Any, criterion: Criterion) -> float:
+    """The criterion's loss of a simulated classifier."""
+    if criterion.kind == "error":
+        return float(result.test_error)
+    if criterion.kind == "auc":
+        return 1.0 - float(result.auc)
+    cosine, sharpness = (result.steps.query_cosine, result.steps.sharpness) if result.steps else (1.0, 0.0)
+    law = on_fixed_draws(law_of_model(task, result.model, float(np.clip(cosine, -1, 1)), sharpness), POINTS)
+    x = np.array([result.m_q, result.m_u, math.log(max(result.nu, 1e-300)), result.bias, 0.0])
+    return float(criterion.losses_at(x[None], law.at(law.first_points)[0]).mean())
