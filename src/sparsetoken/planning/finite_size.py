@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ ANCHORS = 3  # shares at which the fixed point is solved; between them it is a p
 _MOST_SHARES = 129  # shares that a result is averaged over; a small ridge needs few, a large one a fine grid
 _FEW_SHARES = 9  # where the bias does not count, or each share costs a search of its own
 _TAIL = 1e-6  # probability of the realised shares that are left out on each side
-_LARGEST_SAMPLE = 16_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
+_LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
 _TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
@@ -228,10 +229,18 @@ def law_of_model(
 
 def drawn_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> list[tuple[float, float]]:
     """(gamma, k) of independent draws of the two gradient steps at this d, both classes being present in D0."""
-    found = []
-    for steps in _with_both_classes(lambda s: two_steps(task, training, d, s), draws, seed):
-        found.append((float(np.clip(steps.query_cosine, -1.0, 1.0)), steps.sharpness))
-    return found
+    unit = training.but(
+        eta_q=1.0, beta=1.0, ridge=1.0, alpha1=1.0
+    )  # q2 is proportional to eta_q beta, k to eta_q beta^2
+    scale = training.eta_q * training.beta**2
+    return [(cosine, scale * norm) for cosine, norm in _unit_queries(task, unit, d, draws, seed)]
+
+
+@lru_cache(maxsize=64)
+def _unit_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> tuple[tuple[float, float], ...]:
+    """The same at eta_q = beta = 1: shared by all settings that differ in sharpness and readout alone."""
+    trials = _with_both_classes(lambda s: two_steps(task, training, d, s), draws, seed)
+    return tuple((float(np.clip(steps.query_cosine, -1.0, 1.0)), steps.sharpness) for steps in trials)
 
 
 def like_queries(queries: list[tuple[float, float]], groups: int) -> list[tuple[float, float]]:
@@ -241,25 +250,25 @@ def like_queries(queries: list[tuple[float, float]], groups: int) -> list[tuple[
     """
     ordered = np.array(sorted(queries))
     alike = max(3, math.ceil(2 * float(ordered[:, 0].std()) / _ALIKE))
-    return [tuple(part.mean(0)) for part in np.array_split(ordered, min(groups, alike, len(ordered)))]  # type: ignore[misc]
+    return [tuple(part.mean(0)) for part in np.array_split(ordered, min(groups, alike, len(ordered)))]
 
 
 def _with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
     """`count` results of trial(seed), leaving out the draws whose labels are all alike."""
-    made = 0
-    for one in trial_seeds(seed, _TRIES * count):
-        if made == count:
-            return
-        try:
-            result = trial(one)
-        except ValueError as error:
-            if "holds only" not in str(error):
-                raise
-            continue
-        made += 1
-        yield result
+    made = tried = 0
+    while made < count and tried < _TRIES * count:
+        for one in trial_seeds(seed, tried + count - made)[tried:]:  # the first seeds do not depend on their number
+            tried += 1
+            try:
+                result = trial(one)
+            except ValueError as error:
+                if "holds only" not in str(error):
+                    raise
+                continue
+            made += 1
+            yield result
     if made < count:
-        raise ValueError("the bags hid one class in nearly every draw: n is too small for this prevalence")
+        raise ValueError("n must be larger for this prevalence: nearly every draw of the bags holds one class only")
 
 
 def forecast_at(
