@@ -430,17 +430,18 @@ def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], 
     """
     L, R = length, sparsity
     out = []
-    if 1 < R < L and R > _SUBSET_STEPS:
+    if _SUBSET_STEPS < R < L:
         made = channel(L, R)
         assert isinstance(made, _DrawnBags) and made._binned is not None
         return np.stack([made._binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
+    if R == L:  # the sum of the tokens says all
+        total = R * shift + R**0.5 * token_draws(1, 1, bags).signal[..., 0]
+        return np.stack([root * total - 0.5 * R * root**2 for root in roots])
     draws = token_draws(L, R, bags if R == 1 else min(bags, drawn_bags(L)))
     signal = draws.signal + shift
     for root in roots:
         if R == 1:
             log_mean = log_sum_exp(draws, signal, root) - np.log(L)
-        elif R == L:
-            log_mean = root * signal.sum(-1)
         else:
             log_mean = few_signal_tokens(draws, signal, root)[0]
         out.append(log_mean - 0.5 * R * root**2)
