@@ -36,6 +36,9 @@ def plan(
         ["all"], "--ask", help="samples, strength, length, crossing, all or none; repeatable. Each takes seconds."
     ),
     curve: bool = typer.Option(False, "--curve", help="Predict the learning curves too (implied by --plot)."),
+    trials: int = typer.Option(
+        8, help="Data sets simulated at this n and d beside the forecasts of attention and pooling; 0 for none."
+    ),
     json_file: Path = typer.Option(None, "--json", help="Write the whole plan here."),
     plot: Path = typer.Option(None, "--plot", help="Draw the predicted learning curves here (png, svg or pdf)."),
 ) -> None:
@@ -50,7 +53,7 @@ def plan(
     check_writable(json_file)
     check_writable(plot, endings=ENDINGS)
     questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
-    common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions}
+    common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions, "trials": trials}
     common["curve"] = curve or plot is not None
     made: Any
     if source is not None:
@@ -66,13 +69,11 @@ def plan(
         task = Task(length, sparsity, strength, prevalence)
         with _stages() as say:
             made = make_plan(task, n, d, loss=loss, progress=say, **common)
-    deliver(
-        lambda: typer.echo(str(made)),
-        [
-            (json_file, lambda path: write_json(path, made.to_dict())),
-            (plot, lambda path: write_picture(path, made.figure())),
-        ],
-    )
+    files: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (json_file, lambda path: write_json(path, made.to_dict())),
+        (plot, lambda path: write_picture(path, made.figure())),
+    ]
+    deliver(lambda: typer.echo(str(made)), files)
 
 
 @contextmanager

@@ -137,20 +137,18 @@ class Criterion:
         rows = []
         for one in x:
             scores = [(*score_law(one, c), c.weight) for c in (population.positive, population.negative)]
-            rows.append(self._of_mixtures(scores[0], scores[1], population.prevalence))
+            if self.kind == "error":  # as trained
+                pi = population.prevalence
+                rows.append(pi * (1.0 - _share_above(scores[0], 0.0)) + (1 - pi) * _share_above(scores[1], 0.0))
+            elif self.kind == "auc":
+                rows.append(_pairs(scores[0], scores[1]))
+            else:
+                rows.append(self._of_mixtures(scores[0], scores[1], population.prevalence))
         return np.stack(rows)
 
     def _of_mixtures(self, positive, negative, prevalence: float) -> np.ndarray:
-        """Loss for each replicate; classes are Gaussian mixtures (means, deviations, weights), one row a replicate."""
-
-        def above(scores, threshold):
-            mean, deviation, weight = scores
-            return (weight * ndtr((mean - threshold) / deviation)).sum(1)
-
-        if self.kind == "error":
-            return prevalence * (1.0 - above(positive, 0.0)) + (1 - prevalence) * above(negative, 0.0)
-        if self.kind == "auc":
-            return _pairs(positive, negative)
+        """Loss at the best threshold for each replicate; classes are Gaussian mixtures, one row per replicate."""
+        above = _share_above
         low = min(float((m - 8 * s).min()) for m, s, _ in (positive, negative))
         high = max(float((m + 8 * s).max()) for m, s, _ in (positive, negative))
         if self.kind == "sensitivity":
@@ -195,6 +193,12 @@ class Criterion:
         if self.kind == "auc":
             return float(ndtr(-gap / 2**0.5))
         return float(self._of_mixtures(rows[0], rows[1], task.prevalence)[0])
+
+
+def _share_above(scores, threshold: float) -> np.ndarray:
+    """P(score > threshold) for each replicate of a Gaussian mixture (means, deviations, weights)."""
+    mean, deviation, weight = scores
+    return (weight * ndtr((mean - threshold) / deviation)).sum(1)
 
 
 def _pairs(positive, negative) -> np.ndarray:

@@ -29,14 +29,24 @@ _LEAST = 12  # bags of each class
 class Estimate:
     """The task behind a set of bags, as far as they show it.
 
-    task                 the nearest task of the theory (mean length, whole number of signal tokens)
-    n, d                 bags and features as they are
-    dimension            effective dimension, with `dimension_error`
-    effective_strength   mu, what message passing sees
-    strength_error, prevalence_error   standard errors of the task's fields (NaN: the strength is at the search's end)
-    lengths              shortest and longest bag
-    signal_found         whether held-out fields separate the classes beyond chance
-    remarks              what makes these bags differ from the theory's
+    Attributes
+    ----------
+    task : Task
+        The nearest task of the theory (mean length, whole number of signal tokens).
+    n, d : int
+        Bags and features as they are.
+    dimension, dimension_error : float
+        Effective dimension, and its standard error.
+    effective_strength : float
+        mu, what message passing sees.
+    strength_error, prevalence_error : float
+        Standard errors of the task's fields (NaN: the strength is at the search's end).
+    lengths : tuple of int
+        Shortest and longest bag.
+    signal_found : bool
+        Whether held-out fields separate the classes beyond chance.
+    remarks : tuple of str
+        What makes these bags differ from the theory's.
     """
 
     task: Task
@@ -52,6 +62,7 @@ class Estimate:
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
         plain = asdict(self)
         return plain | {"task": self.task.to_dict(), "lengths": list(self.lengths), "remarks": list(self.remarks)}
 
@@ -126,7 +137,25 @@ def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
 
 
 def estimate(X: Any, y: Any) -> Estimate:
-    """Estimate the task behind labelled bags (any form of bags that `Bags` takes, any two labels)."""
+    """Estimate the task behind labelled bags.
+
+    Parameters
+    ----------
+    X : Bags or anything that `Bags` takes
+        The bags.
+    y : array-like
+        One label per bag, of two.
+
+    Returns
+    -------
+    Estimate
+        The task, with standard errors.
+
+    Raises
+    ------
+    ValueError
+        If there are not two classes with at least 12 bags each.
+    """
     from ..bags import Bags, BagScaler
 
     bags = X if isinstance(X, Bags) else Bags(X)

@@ -10,14 +10,30 @@ from .advice import Plan
 from .learners import LEARNERS, NAMES
 
 _MARKERS = {"attention": "o", "pooled": "s", "vectorized": "^", "message_passing": "D"}
-
-
-def _style(learner: str) -> dict[str, Any]:
-    return {"color": colour(learner), "marker": _MARKERS.get(learner, "")}
+_STYLES: dict[str, dict[str, Any]] = {
+    learner: {
+        "color": colour(learner),
+        **({"marker": _MARKERS[learner]} if learner in _MARKERS else {"linestyle": "--"}),
+    }
+    for learner in LEARNERS
+}
 
 
 def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
-    """A matplotlib figure of `plan.curve`, with measured points (`Check`) on it."""
+    """The predicted learning curves as a matplotlib figure, with the simulations at n on it.
+
+    Parameters
+    ----------
+    plan : Plan
+        Made with `curve=True`.
+    checks : iterable of Check
+        Measured points to be drawn as well.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
     from matplotlib.figure import Figure
 
     if not plan.curve:
@@ -28,16 +44,20 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
     for learner in LEARNERS:
         rows = [row for row in plan.curve if row["learner"] == learner]
         x, y = [row["n"] for row in rows], [row["value"] for row in rows]
-        axes.plot(
-            x, y, label=NAMES[learner], markersize=4, linestyle="--" if learner == "optimal" else "-", **_style(learner)
-        )
+        axes.plot(x, y, label=NAMES[learner], markersize=4, **_STYLES[learner])
+    for found in plan.confirmations:
+        if found.d == plan.d:
+            style = {"color": _STYLES[found.learner]["color"], "marker": "x", "linestyle": "none", "capsize": 3}
+            label = f"{NAMES[found.learner]}, simulated"
+            axes.errorbar([found.n], [found.value], [found.standard_error], label=label, **style)
     for learner in LEARNERS:
         points = [check for check in checks if check.learner == learner]
         if points:
             x, y, error = [c.n for c in points], [c.measured for c in points], [c.standard_error for c in points]
+            style = {"color": _STYLES[learner]["color"], "marker": _STYLES[learner]["marker"]}
             axes.errorbar(
                 x, y, error, linestyle="none", capsize=3, fillstyle="none", markersize=9,
-                label=f"{NAMES[learner]}, measured", **_style(learner),
+                label=f"{NAMES[learner]}, measured", **style,
             )  # fmt: skip
     axes.axvline(plan.n, color="grey", linestyle=":", label=f"n = {plan.n:,}")
     axes.set_xscale("log", base=2)

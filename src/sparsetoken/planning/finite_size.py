@@ -26,6 +26,7 @@ from scipy.stats import binom
 from .._core.validation import whole_number
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..losses import Loss
+from ..models import SIMULATED, check_model, has_query
 from ..simulation import simulate, two_steps
 from ..simulation.repeats import mean_and_error, trial_seeds
 from ..task import Task
@@ -33,8 +34,6 @@ from ..theory import ErmResult, WarmStart, alignment, erm
 from ..training import Training
 from .criterion import Criterion, Measured
 
-MODELS = ("attention", "elementwise", "pooled", "vectorized")
-WITH_QUERY = ("attention", "elementwise")
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 STEP_DRAWS = (
     384  # draws of the two gradient steps (each takes O(n0 + d) numbers, of which there are at most _STEP_NUMBERS)
@@ -187,7 +186,7 @@ class ForecastAt:
     Attributes
     ----------
     model : str
-        One of `MODELS`.
+        A name of `models.SIMULATED`.
     criterion : str
         What `value` is.
     n0, n1, d : int
@@ -314,17 +313,16 @@ def forecast_at(
     ForecastAt
         The mean over data sets, and the limit beside it.
     """
-    if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    query = check_model(model, SIMULATED).has_query
     if training.schedule != "staged":
         raise ValueError(
             f"schedule must be 'staged' for a forecast at given d, got {training.schedule!r}; simulate instead"
         )
     d, judged = whole_number("d", d, 2), Criterion.of(criterion)
     n0, n1 = round(training.alpha0 * d), round(training.alpha1 * d)
-    if model not in WITH_QUERY:
+    if not query:
         n1, n0 = (n0 + n1 if equal_samples else n1), 0
-    if n1 < 2 or (model in WITH_QUERY and n0 < 2):
+    if n1 < 2 or (query and n0 < 2):
         raise ValueError(f"alpha0 and alpha1 must give at least 2 bags each at d = {d}, got {n0} and {n1}")
     alpha, ridge, loss = n1 / d, training.ridge, training.loss
     near: np.ndarray | None = None
@@ -335,7 +333,7 @@ def forecast_at(
         near = found.near
         return found.measured
 
-    if model not in WITH_QUERY:
+    if not query:
         law = law_of_model(task, model)
         measured = averaged(law)
         limit = judged.of_readout(solved(law, alpha, ridge, loss, near)[0])
@@ -450,7 +448,7 @@ def confirm(
     for result in _with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):
         losses.append(simulated_loss(task, result, judged))
     mean, error = mean_and_error(losses)
-    n = round(training.alpha1 * size) + (round(training.alpha0 * size) if model in WITH_QUERY else 0)
+    n = round(training.alpha1 * size) + (round(training.alpha0 * size) if has_query(model) else 0)
     return Confirmation(model, judged.shown(mean), error, len(losses), n, size, forecast, seed)
 
 

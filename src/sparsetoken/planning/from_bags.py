@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core.rootfind import FOUND, falling_root
 from ..task import Task
-from .advice import QUESTIONS, Plan, plan
+from .advice import QUESTIONS, TRIALS, Plan, plan
 from .criterion import Criterion
 from .estimate import STRONGEST, Estimate, estimate
 from .learners import NAMES, Outlook
@@ -36,8 +36,21 @@ _MOST = 0.8  # share of checks that must agree
 class Check:
     """Forecasts beside their measurement on random parts of the bags (values of the criterion).
 
-    calibrated is None where the learner does no better than chance, and equals the measurement where it was made from it
-    (`fitted`).
+    Attributes
+    ----------
+    learner : str
+        Who learnt.
+    n : int
+        From how many bags.
+    forecast : float
+        Of the estimated task.
+    calibrated : float or None
+        Of the calibrated one; None where the learner does no better than chance, and the measurement itself where it was
+        made from it (`fitted`).
+    measured, standard_error : float
+        On the bags left out.
+    fitted : bool
+        Whether the calibration has seen this measurement.
     """
 
     learner: str
@@ -53,6 +66,7 @@ class Check:
         return value is not None and abs(value - self.measured) <= max(2 * self.standard_error, _CLOSE)
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, with both verdicts."""
         return asdict(self) | {
             "forecast_agrees": self.agrees(self.forecast),
             "calibrated_agrees": self.agrees(self.calibrated),
@@ -63,12 +77,22 @@ class Check:
 class BagsPlan:
     """A plan for given bags.
 
-    estimate   what they look like to the theory
-    plan       the plan for a task like that (dimension: the effective one)
-    checks     forecasts beside measurements on parts of the bags; `checked_by` is their criterion
-    more       rows (learner, n, value): calibrated forecasts for as many, twice and four times as many bags
-    trust      what to rely on: "forecast", "calibrated" (its level measured, its shape from the theory) or "measurement"
-    words      why
+    Attributes
+    ----------
+    estimate : Estimate
+        What they look like to the theory.
+    plan : Plan
+        The plan for a task like that (dimension: the effective one).
+    checks : tuple of Check
+        Forecasts beside measurements on parts of the bags.
+    checked_by : Criterion
+        Of the checks.
+    more : tuple of dict
+        Rows (learner, n, value): calibrated forecasts for as many, twice and four times as many bags.
+    trust : str
+        What to rely on: "forecast", "calibrated" (its level measured, its shape from the theory) or "measurement".
+    words : str
+        Why.
     """
 
     estimate: Estimate
@@ -80,6 +104,7 @@ class BagsPlan:
     words: str
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
         return {
             "estimate": self.estimate.to_dict(),
             "plan": self.plan.to_dict(),
@@ -111,13 +136,34 @@ def plan_for_bags(
     target: float | None = None,
     questions: Iterable[str] = QUESTIONS,
     curve: bool = True,
+    trials: int = TRIALS,
     repetitions: int = REPETITIONS,
     progress: Callable[[str], None] | None = None,
 ) -> BagsPlan:
-    """Estimate the task behind labelled bags, plan for n of them (default: as many as there are), and check the forecasts.
+    """Estimate the task behind labelled bags, plan for n of them, and check the forecasts.
 
     Forecasts are checked where they can be: on random parts of the bags, learners trained on one part and tested on the
     other, by test error or (where the criterion does not weigh by prevalence) AUC.
+
+    Parameters
+    ----------
+    X : Bags or anything that `Bags` takes
+        The bags.
+    y : array-like
+        One label per bag, of two.
+    n : int, optional
+        Bags to plan for; as many as there are by default.
+    criterion, target, questions, curve, trials
+        As for `plan`.
+    repetitions : int
+        Random parts per size that the forecasts are checked on.
+    progress : callable, optional
+        Called with a few words before every stage.
+
+    Returns
+    -------
+    BagsPlan
+        The estimate, the plan and the checks.
     """
     from ..bags import Bags
 
@@ -136,6 +182,7 @@ def plan_for_bags(
         target=target,
         questions=questions,
         curve=curve,
+        trials=trials,
         progress=progress,
     )
     by = Criterion("error") if judged.weighs_prevalence else Criterion("auc")

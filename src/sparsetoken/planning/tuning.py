@@ -31,7 +31,7 @@ from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import ForecastAt, averaged_readout, forecast_at, law_of_model, on_fixed_draws, solved
+from .finite_size import STEP_GROUPS, ForecastAt, averaged_readout, forecast_at, law_of_model, on_fixed_draws, solved
 
 POINTS = 32  # draws per replicate and class while settings are sought: 512 per class, the same throughout
 ACCURACY = 5e-4  # of the test error in the forecasts that are reported
@@ -286,13 +286,13 @@ def _at_given_size(search: _Search, ends: list[np.ndarray], fully: bool) -> Sett
     """The best of the search's ends and their neighbours on queries drawn at n and d, forecast on other draws."""
     assert search.d is not None
     judged = search.criterion
-    best: tuple[float, np.ndarray, tuple[float, float]] | None = None
+    best: tuple[float, np.ndarray, tuple[float, float], Any] | None = None
 
     def consider(z: np.ndarray, move: tuple[float, float]) -> None:
         nonlocal best
         found = search.expected(z, 4 if fully else 3, SEARCH_SEED, move)
         if found is not None and (best is None or judged.shown(found[0].value) < best[0]):
-            best = (judged.shown(found[0].value), z, move)
+            best = (judged.shown(found[0].value), z, move, found)
 
     for z in ends:
         consider(z, (1.0, 1.0))
@@ -303,8 +303,9 @@ def _at_given_size(search: _Search, ends: list[np.ndarray], fully: bool) -> Sett
         for k, ridge in _MOVES:
             at = best[2]
             consider(z, (at[0] * k, at[1] * ridge))
-    _, z, move = best
-    final = search.expected(z, 12 if fully else 3, REPORT_SEED if fully else SEARCH_SEED, move)
+    _, z, move, final = best
+    if fully:
+        final = search.expected(z, STEP_GROUPS, REPORT_SEED, move)
     if final is None:
         raise ConvergenceError("the best settings of attention have no fixed point on other draws")
     forecast, training = final
