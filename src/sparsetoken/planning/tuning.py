@@ -31,6 +31,7 @@ from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
+from .finite_size import POINTS as FORECAST_POINTS
 from .finite_size import STEP_GROUPS, ForecastAt, averaged_readout, forecast_at, law_of_model, on_fixed_draws, solved
 
 POINTS = 32  # draws per replicate and class while settings are sought: 512 per class, the same throughout
@@ -41,6 +42,7 @@ SEARCH_SEED, REPORT_SEED, CONFIRM_SEED = 0, 1, 2  # of drawn queries while choos
 _STARTS = [(share, k, 0.03) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0)]
 _STEP = 1e-3  # of the differences, in z
 _RATES_GRID = 0.25  # best rates are computed at these steps of log alpha0 and hardly differ in between
+_COARSE = 0.02  # a reported loss whose sampling error is more than this share of it is computed again on more draws
 # Factors on (k, ridge) tried on queries drawn at the given size: the search knows their mean only.
 _MOVES = [(1.0, 3.0), (1.0, 1 / 3), (0.65, 1.0), (1.5, 1.0)]
 
@@ -199,7 +201,9 @@ class _Search:
         n0 = min(max(round(training.alpha0 * self.d), LEAST_BAGS), n - LEAST_BAGS)
         return training.but(alpha0=n0 / self.d, alpha1=(n - n0) / self.d)
 
-    def expected(self, z: Iterable[float], groups: int, seed: int, move: tuple[float, float] = (1.0, 1.0)):
+    def expected(
+        self, z: Iterable[float], groups: int, seed: int, move: tuple[float, float], points: int = FORECAST_POINTS
+    ) -> tuple[ForecastAt, Training] | None:
         """(forecast at n and d, training) at z, with k and ridge multiplied by `move`; None where there is no fixed point."""
         assert self.d is not None
         training = self.in_whole_bags(self.training(z)[0])
@@ -207,7 +211,9 @@ class _Search:
         training = training.but(eta_q=training.eta_q * move[0], ridge=ridge)
         self.evaluations += 1
         try:
-            found = forecast_at(self.task, training, self.d, criterion=self.criterion, groups=groups, seed=seed)
+            found = forecast_at(
+                self.task, training, self.d, criterion=self.criterion, groups=groups, points=points, seed=seed
+            )
         except (ConvergenceError, AccuracyError):
             self.failures += 1
             return None
@@ -237,7 +243,7 @@ def tune_attention(
     loss : str or Loss
         The training loss.
     near : Settings, optional
-        Of a neighbouring problem: another start, and the search is shorter then.
+        Of a neighbouring problem: another start (the only one where a single run is asked for), and the search is shorter.
     accuracy : float, optional
         Of the test error in the final forecast; None leaves a coarser one.
     starts : int
@@ -254,8 +260,11 @@ def tune_attention(
     low, high = np.array(search.bounds).T
     points = [np.clip([logit(s), math.log(k), math.log(ridge)], low, high) for s, k, ridge in _STARTS]
     if near is not None:
-        points.append(np.clip(np.asarray(near.point), low, high))
-    firsts = [points[i] for i in np.argsort([search.value(p) for p in points])[:starts]]
+        here = np.clip(np.asarray(near.point), low, high)
+        points = [here] if starts == 1 else [here, *points]
+    firsts = points
+    if len(points) > starts:
+        firsts = [points[i] for i in np.argsort([search.value(p) for p in points])[:starts]]
     options = {"maxiter": 15 if near is None else 6, "ftol": 1e-3, "gtol": 3e-3}
     ends = [
         minimize(search.log_value_and_slope, z, jac=True, method="L-BFGS-B", bounds=search.bounds, options=options)
@@ -286,7 +295,7 @@ def _at_given_size(search: _Search, ends: list[np.ndarray], fully: bool) -> Sett
     """The best of the search's ends and their neighbours on queries drawn at n and d, forecast on other draws."""
     assert search.d is not None
     judged = search.criterion
-    best: tuple[float, np.ndarray, tuple[float, float], Any] | None = None
+    best: tuple[float, np.ndarray, tuple[float, float], tuple[ForecastAt, Training]] | None = None
 
     def consider(z: np.ndarray, move: tuple[float, float]) -> None:
         nonlocal best
@@ -303,9 +312,12 @@ def _at_given_size(search: _Search, ends: list[np.ndarray], fully: bool) -> Sett
         for k, ridge in _MOVES:
             at = best[2]
             consider(z, (at[0] * k, at[1] * ridge))
+    final: tuple[ForecastAt, Training] | None
     _, z, move, final = best
     if fully:
         final = search.expected(z, STEP_GROUPS, REPORT_SEED, move)
+        if final is not None and final[0].limit_error > _COARSE * judged.shown(final[0].value):
+            final = search.expected(z, STEP_GROUPS, REPORT_SEED, move, 8 * FORECAST_POINTS)
     if final is None:
         raise ConvergenceError("the best settings of attention have no fixed point on other draws")
     forecast, training = final
