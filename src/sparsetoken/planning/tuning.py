@@ -43,6 +43,7 @@ _STARTS = [(share, k, 0.03) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0)]
 _STEP = 1e-3  # of the differences, in z
 _RATES_GRID = 0.25  # best rates are computed at these steps of log alpha0 and hardly differ in between
 _COARSE = 0.02  # a reported loss whose sampling error is more than this share of it is computed again on more draws
+_MORE_POINTS = (1024, 4096)
 # Factors on (k, ridge) tried on queries drawn at the given size: the search knows their mean only.
 _MOVES = [(1.0, 3.0), (1.0, 1 / 3), (0.65, 1.0), (1.5, 1.0)]
 
@@ -316,8 +317,9 @@ def _at_given_size(search: _Search, ends: list[np.ndarray], fully: bool) -> Sett
     _, z, move, final = best
     if fully:
         final = search.expected(z, STEP_GROUPS, REPORT_SEED, move)
-        if final is not None and final[0].limit_error > _COARSE * judged.shown(final[0].value):
-            final = search.expected(z, STEP_GROUPS, REPORT_SEED, move, 8 * FORECAST_POINTS)
+        for points in _MORE_POINTS:  # small losses rest on few of the draws
+            if final is not None and final[0].limit_error > _COARSE * judged.shown(final[0].value):
+                final = search.expected(z, STEP_GROUPS // 2, REPORT_SEED, move, points)
     if final is None:
         raise ConvergenceError("the best settings of attention have no fixed point on other draws")
     forecast, training = final
