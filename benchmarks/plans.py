@@ -58,6 +58,11 @@ def trials_for(n: int, d: int) -> int:
     return int(np.clip(8_000_000 / (n * min(n, d)), 6, 24))
 
 
+def _over(gap: float, error: float) -> float:
+    """The gap in standard errors; NaN where all trials agree exactly (a classifier that always says the same)."""
+    return gap / error if error > 0 else math.nan
+
+
 def judged(case: int, seed: int) -> list[dict[str, Any]]:
     """One row per learner: what was promised, and what simulations give."""
     task, n, d = random_case(case, seed)
@@ -75,7 +80,12 @@ def judged(case: int, seed: int) -> list[dict[str, Any]]:
         gap = found.forecast - found.value
         promised = settings.training.ridge, settings.limit.loss, settings.loss, settings.measured.standard_error
         measured = found.value, found.standard_error, found.trials, found.n, found.d
-        verdict = gap / found.value, gap / found.standard_error, found.agrees, round(time.perf_counter() - begin, 1)
+        verdict = (
+            gap / found.value,
+            _over(gap, found.standard_error),
+            found.agrees,
+            round(time.perf_counter() - begin, 1),
+        )
         known = task.length, task.sparsity, task.strength, task.prevalence, n, d
         rows.append(dict(zip(FIELDS, (case, learner, *known, *promised, *measured, *verdict), strict=True)))
     return rows

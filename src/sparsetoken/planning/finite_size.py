@@ -46,6 +46,7 @@ _MOST_SHARES = 129  # shares that a result is averaged over; a small ridge needs
 _FEW_SHARES = 9  # where the bias does not count, or each share costs a search of its own
 _TAIL = 1e-6  # probability of the realised shares that are left out on each side
 _LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
+_SMALL, _POINTS_FOR_SMALL = 0.05, 4096  # losses below the first rest on few of the draws and get more
 _TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
@@ -443,7 +444,8 @@ def confirm(
     size = d
     if factor < 1:
         size = max(2, round(factor * d))
-        forecast = forecast_at(task, training, size, model, criterion=judged, groups=6).value
+        points = POINTS if judged.shown(forecast) > _SMALL else _POINTS_FOR_SMALL
+        forecast = forecast_at(task, training, size, model, criterion=judged, groups=6, points=points).value
     losses = []
     for result in _with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):
         losses.append(simulated_loss(task, result, judged))
