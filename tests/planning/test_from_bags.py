@@ -112,7 +112,7 @@ def test_a_plan_s_settings_make_its_classifier(drawn, checked):
     [
         (np.zeros(40), "two classes"),
         (np.arange(40) < 5, "at least 12 positive"),
-        (np.zeros(39), "one label a bag"),
+        (np.zeros(39), "one label per bag"),
     ],
 )
 def test_estimates_refuse(labels, words):
