@@ -3,8 +3,7 @@
     softmax      p_l = exp(k t_l) / sum_m exp(k t_m)
     elementwise  p_l = sigma(k t_l) / L
 
-`k` is the sharpness beta ||q||, `t_l` a token's coordinate along q/||q||. NumPy and JAX arrays both
-work.
+`k` is the sharpness beta ||q||, `t_l` a token's coordinate along q/||q||. NumPy and JAX arrays both work.
 """
 
 from __future__ import annotations
@@ -35,7 +34,13 @@ def _identity(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Threshold:
-    """relu(x - level)."""
+    """The activation relu(x - level).
+
+    Parameters
+    ----------
+    level : float
+        Scores below it count as zero.
+    """
 
     level: float = 1.0
 
@@ -54,7 +59,18 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The activation of that name ("threshold:2.5" for relu(x - 2.5)), or the given function of an array itself."""
+    """The activation of that name, or the given function itself.
+
+    Parameters
+    ----------
+    activation : str or callable
+        A name in `ACTIVATIONS`, "threshold:2.5" for relu(x - 2.5), or a function of an array.
+
+    Returns
+    -------
+    callable
+        sigma, elementwise on NumPy and JAX arrays.
+    """
     if isinstance(activation, str):
         name, _, level = activation.partition(":")
         if name == "threshold" and level:
@@ -79,7 +95,20 @@ def softmax(x: Any) -> Any:
 
 
 def token_weights(scores: Any, activation: Callable[[Any], Any] | None) -> Any:
-    """p over the last axis from the scores k t: softmax when `activation` is None, else sigma(scores)/L."""
+    """The weights p of the tokens of each bag.
+
+    Parameters
+    ----------
+    scores : array (..., L)
+        The scores k t, one per token.
+    activation : callable or None
+        sigma for p = sigma(scores)/L; None for the softmax.
+
+    Returns
+    -------
+    array (..., L)
+        p.
+    """
     if activation is None:
         return softmax(scores)
     return activation(scores) / scores.shape[-1]

@@ -23,28 +23,52 @@ from ._core.arrays import namespace, sigmoid, softplus
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
+# The bracket is halved at least once in three steps, so that 200 steps are 66 halvings: all of a double's 53 bits and more.
 NEWTON_STEPS_GENERIC = 200
 
 
 class Loss:
-    """Base class of losses. Subclasses give `value`, `slope` and `curvature`; `prox` is then generic."""
+    """Base class of losses: a subclass gives `value`, `slope` and `curvature`; `prox` is then generic.
+
+    Attributes
+    ----------
+    name : str
+        What the loss is called in messages and tables.
+    """
 
     name: str = "custom"
 
     def value(self, z, y):
+        """l(z; y), elementwise."""
         raise NotImplementedError
 
     def slope(self, z, y):
+        """l'(z; y), the derivative in z, elementwise."""
         raise NotImplementedError
 
     def curvature(self, z, y):
+        """l''(z; y), the second derivative in z, elementwise."""
         raise NotImplementedError
 
     def prox(self, h, step, y):
-        """r with r + step l'(r; y) = h, by Newton's method kept inside a shrinking bracket.
+        """The proximal point: the r with r + step l'(r; y) = h.
 
-        l' is increasing, so the root lies between h and h - step l'(h); a Newton point outside the bracket, or one that
-        shrinks it too slowly, is replaced by the bracket's middle.
+        By Newton's method kept inside a shrinking bracket: l' is increasing, so the root lies between h and h - step l'(h);
+        a Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle.
+
+        Parameters
+        ----------
+        h : array
+            The field.
+        step : array
+            The step, at least 0; up to 1e8 and beyond.
+        y : array
+            Labels, -1 or +1.
+
+        Returns
+        -------
+        array
+            r, of the arguments' common shape.
         """
         xp = namespace(h, step, y)
         h, step, y = xp.broadcast_arrays(xp.asarray(h), xp.asarray(step), xp.asarray(y))
@@ -208,7 +232,23 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), Sm
 
 
 def get_loss(loss: str | Loss) -> Loss:
-    """The loss of that name, or the loss itself."""
+    """The loss of that name, or the loss itself.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        A name in `LOSSES`, a `Loss`, or any object with `value`, `slope` and `curvature` (and perhaps `prox`).
+
+    Returns
+    -------
+    Loss
+        The loss object.
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss.
+    """
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a Loss object, got {loss!r}")
@@ -223,7 +263,23 @@ def get_loss(loss: str | Loss) -> Loss:
 
 
 def loss_name(loss: str | Loss) -> str:
-    """The registered name of a loss; a loss of one's own has none, and says so."""
+    """The registered name of a loss, for plain data.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        As in `get_loss`.
+
+    Returns
+    -------
+    str
+        Its name in `LOSSES`.
+
+    Raises
+    ------
+    ValueError
+        For a loss of the user's own, which could not be found again by a name.
+    """
     name = loss if isinstance(loss, str) else get_loss(loss).name
     if name not in LOSSES or (not isinstance(loss, str) and LOSSES[name] != loss):
         raise ValueError(f"loss {name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")

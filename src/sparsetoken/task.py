@@ -20,10 +20,16 @@ POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
 class Positions:
     """Where the R signal tokens of a positive bag sit.
 
-    - ``uniform``: R places drawn without replacement, all alike (the default);
-    - ``block``: R neighbouring places, cyclically, with a random start;
-    - ``fixed``: always the same `places` (the first R when none are given);
-    - ``weighted``: R places drawn one after the other without replacement, with chances proportional to `weights`.
+    Parameters
+    ----------
+    kind : {"uniform", "block", "fixed", "weighted"}
+        "uniform": R places drawn without replacement, all alike (the default); "block": R neighbouring places, cyclically,
+        with a random start; "fixed": always the same `places`; "weighted": R places drawn one after the other without
+        replacement, with chances proportional to `weights`.
+    places : tuple of int, optional
+        The places of "fixed" (the first R when none are given).
+    weights : tuple of float, optional
+        The chances of "weighted", one per token.
     """
 
     kind: str = "uniform"
@@ -59,13 +65,13 @@ class Positions:
                 raise ValueError(f"places must lie below length ({length}), got {max(self.places)}")
         if self.weights is not None:
             if len(self.weights) != length:
-                raise ValueError(f"weights must have one entry a token ({length}), got {len(self.weights)}")
+                raise ValueError(f"weights must have one entry per token ({length}), got {len(self.weights)}")
             if sum(w > 0 for w in self.weights) < sparsity:
                 raise ValueError(f"weights must have at least sparsity ({sparsity}) positive entries")
 
     @classmethod
     def of(cls, value: Positions | str | Mapping[str, Any]) -> Positions:
-        """Accept a Positions, a kind's name or a plain dictionary."""
+        """Positions from a `Positions`, the name of a kind, or a plain dictionary of the fields."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -93,11 +99,20 @@ class Positions:
 class Task(Description):
     """Sparse-token classification: bags of L tokens in R^d, R of which carry the signal when y = +1.
 
-    length      L, tokens a bag (default 10)
-    sparsity    R, signal tokens in a positive bag (default 1)
-    strength    theta, the signal's size along the unknown unit vector xi, against unit noise (default 5)
-    prevalence  pi = P(y = +1) (default 0.5)
-    positions   law of the signal tokens' places (default uniform); see `Positions`
+    A negative bag is noise, all entries N(0, 1); a positive bag has theta xi added to R of its tokens, at random places.
+
+    Parameters
+    ----------
+    length : int
+        L, tokens per bag.
+    sparsity : int
+        R, signal tokens in a positive bag, at most `length`.
+    strength : float
+        theta, the signal's size along the unknown unit vector xi, against unit noise.
+    prevalence : float
+        pi = P(y = +1), between 0 and 1.
+    positions : Positions, str or dict
+        Law of the signal tokens' places; see `Positions`.
     """
 
     length: int = 10

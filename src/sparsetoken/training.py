@@ -16,17 +16,31 @@ SCHEDULES = ("staged", "reuse", "joint")
 class Training(Description):
     """The four-stage training of the attention classifier (and, by its last stage, of the others).
 
-    loss      l(z; y), a name or a `Loss` (default "logistic")
-    alpha0    n0/d, samples for the two gradient steps (default 2)
-    alpha1    n1/d, samples for the convex readout (default 2)
-    eta_w     learning rate of the readout's one step (default 1)
-    eta_b     learning rate of the bias's one step (default 1)
-    eta_q     learning rate of the query's one step (default 25: at the default task k = beta ||q2|| = 1.75;
-              unit rates give 0.07, hardly more than pooling)
-    beta      inverse temperature of the softmax (default 1)
-    ridge     lambda of (1/n1) sum l + (lambda/2) ||w||^2, bias unpenalised (default 1e-3)
-    schedule  "staged": D0 and D1 disjoint; "reuse": D0 serves again as D1 (n1 = n0, alpha1 unused);
-              "joint": full-batch gradient descent on (q, w, b), on D1 with D0 added
+    One gradient step for (w, b) from zero and one for q, both on D0; then, on D1 and with the query fixed, the readout that
+    minimises (1/n1) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        l(z; y).
+    alpha0 : float
+        n0/d, samples of the two gradient steps per dimension.
+    alpha1 : float
+        n1/d, samples of the convex readout per dimension.
+    eta_w : float
+        Learning rate of the readout's one step.
+    eta_b : float
+        Learning rate of the bias's one step.
+    eta_q : float
+        Learning rate of the query's one step. With the default, 25, k = beta ||q2|| = 1.75 at the default task; a unit rate
+        gives 0.07, hardly more than pooling.
+    beta : float
+        Inverse temperature of the softmax.
+    ridge : float
+        lambda of the readout's objective.
+    schedule : {"staged", "reuse", "joint"}
+        "staged": D0 and D1 are disjoint. "reuse": D0 serves again as D1 (n1 = n0, `alpha1` unused). "joint": full-batch
+        gradient descent on (q, w, b), on D1 with D0 added.
     """
 
     loss: str | Loss = "logistic"

@@ -11,6 +11,7 @@ class Description:
     """Base of frozen dataclasses that go to and from plain dictionaries, and give copies with some fields changed."""
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values."""
         plain: dict[str, Any] = {}
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
@@ -19,6 +20,7 @@ class Description:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]):
+        """The description with these fields; a field that it does not have is an error."""
         known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
         if not isinstance(plain, Mapping):
             raise ValueError(f"{cls.__name__} is read from a mapping of its fields, got {plain!r}")

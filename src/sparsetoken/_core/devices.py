@@ -22,7 +22,18 @@ ROOM_FACTOR = 5
 
 
 def pick_device(device: str = "auto") -> Any:
-    """A JAX device: the first accelerator for "auto" (the CPU where there is none), or of the named kind."""
+    """A JAX device.
+
+    Parameters
+    ----------
+    device : str
+        "auto" for the first accelerator (the CPU where there is none), or a kind such as "cpu" or "gpu".
+
+    Returns
+    -------
+    jax.Device
+        The device.
+    """
     import jax
 
     if device == "auto":
@@ -41,6 +52,7 @@ def accelerator_possible() -> bool:
 
 
 def checked_device(device: Any) -> str:
+    """`device` if it is one of numpy, auto, cpu and gpu; otherwise a ValueError."""
     if device not in ("numpy", "auto", "cpu", "gpu"):
         raise ValueError(f"device must be numpy, auto, cpu or gpu, got {device!r}")
     return device
@@ -58,7 +70,24 @@ def wanted_device(device: str) -> Any | None:
 def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
     """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room.
 
-    beside  bytes needed besides the array and what is made of it
+    Parameters
+    ----------
+    device : {"numpy", "auto", "cpu", "gpu"}
+        What the user asked for.
+    array : ndarray
+        The array to work on.
+    beside : int
+        Bytes needed besides the array and what is made of it.
+
+    Returns
+    -------
+    jax.Device or None
+        The device; None for NumPy.
+
+    Raises
+    ------
+    ValueError
+        If a device was asked for by name and has no room.
     """
     checked_device(device)
     if device == "auto" and array.size < WORTH_MOVING:

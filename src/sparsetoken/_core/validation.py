@@ -21,7 +21,7 @@ def shown(value: Any) -> str:
 
 
 def rejection(name: str, value: Any, allowed: str) -> ValueError:
-    """The error that says what `name` must be."""
+    """The error for a value that is not allowed: one sentence with the field, what it may be, and what was given."""
     return ValueError(f"{name} must be {allowed}, got {shown(value)}")
 
 
@@ -37,7 +37,22 @@ def as_float(value: Any) -> float | None:
 
 
 def whole_number(name: str, value: Any, minimum: int) -> int:
-    """`value` as an int, or a ValueError naming the field."""
+    """`value` as an int, or a ValueError naming the field.
+
+    Parameters
+    ----------
+    name : str
+        The field, for the message.
+    value : object
+        What was given; whole floats count.
+    minimum : int
+        The least value allowed.
+
+    Returns
+    -------
+    int
+        The number.
+    """
     allowed = f"a whole number >= {minimum}"
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
@@ -52,7 +67,24 @@ def whole_number(name: str, value: Any, minimum: int) -> int:
 
 
 def real_number(name: str, value: Any, low: float, high: float = math.inf, *, open_low=False, open_high=False) -> float:
-    """`value` as a finite float inside the interval, or a ValueError naming the field."""
+    """`value` as a finite float inside an interval, or a ValueError naming the field.
+
+    Parameters
+    ----------
+    name : str
+        The field, for the message.
+    value : object
+        What was given.
+    low, high : float
+        Ends of the interval.
+    open_low, open_high : bool
+        Whether an end itself is excluded.
+
+    Returns
+    -------
+    float
+        The number.
+    """
     left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
     x = as_float(value)
     if x is None or x < low or x > high or (open_low and x == low) or (open_high and x == high):

@@ -1,3 +1,5 @@
+"""`python -m sparsetoken.cli`: the command line."""
+
 from . import main
 
 main()

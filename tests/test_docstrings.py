@@ -1,0 +1,89 @@
+"""Docstrings: a `Parameters` section names the parameters of the signature, in order; public names have a docstring."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import griffe
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "sparsetoken"
+MODULES = sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py"))
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, Function | ast.ClassDef, list[str]]]:
+    """(name, node, parameters): functions and methods with theirs, classes with those of their constructor."""
+    for node in tree.body:
+        if isinstance(node, Function):
+            yield node.name, node, parameters(node)
+        elif isinstance(node, ast.ClassDef):
+            methods = [m for m in node.body if isinstance(m, Function)]
+            made = next((m for m in methods if m.name == "__init__"), None)
+            yield node.name, node, parameters(made)[1:] if made else fields(node)
+            for method in methods:
+                static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in method.decorator_list)
+                yield f"{node.name}.{method.name}", method, parameters(method)[0 if static else 1 :]
+
+
+def parameters(node: Function) -> list[str]:
+    """The names of a signature, in order."""
+    a = node.args
+    names = [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs, *([a.kwarg] if a.kwarg else [])]
+    return [name.arg for name in names]
+
+
+def fields(node: ast.ClassDef) -> list[str]:
+    """The annotated fields of a dataclass or named tuple, in order."""
+    return [n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+
+
+def documented(docstring: str) -> list[str] | None:
+    """The names in a docstring's `Parameters` section; None without one."""
+    logging.getLogger("griffe").setLevel(logging.CRITICAL)
+    for section in griffe.Docstring(docstring).parse("numpy"):
+        if section.kind is griffe.DocstringSectionKind.parameters:
+            return [name.strip().lstrip("*") for item in section.value for name in item.name.split(",")]
+    return None
+
+
+def public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_parameters_are_those_of_the_signature(module):
+    tree = ast.parse((PACKAGE / module).read_text())
+    wrong = {}
+    for name, node, expected in functions(tree):
+        found = documented(ast.get_docstring(node) or "")
+        if found is not None and found != expected:
+            wrong[name] = {"documented": found, "signature": expected}
+    assert not wrong
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_have_a_docstring(module):
+    tree = ast.parse((PACKAGE / module).read_text())
+    assert ast.get_docstring(tree) or not tree.body
+    top = [(n, node) for n, node, _ in functions(tree) if public(n) and "." not in n]
+    assert not [name for name, node in top if not ast.get_docstring(node)]
+
+
+DISTRIBUTIVE = re.compile(
+    r"\b(one|two|three|\d+|numbers?|rows?|columns?|points?|draws?|tokens?|samples?|bags?|entry|entries|threads?|steps?|line|seconds?|"
+    r"minutes?|weights?|scores?|values?|iterations?|evaluations?|features?|labels?|times?|job|bar|file|folder|vector) "
+    r"an? (bag|token|class|process|replicate|row|trial|step|study|point|page|fit|column|node|call|label|line|feature|loss|"
+    r"draw|iteration|dimension|decade|worker|file|sample|task|law|group|entry|side|second|minute)\b"
+)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_per_is_the_word_for_each(module):
+    """`tokens per bag`, not the distributive `tokens a bag`."""
+    text = (PACKAGE / module).read_text()
+    assert not [match.group(0) for match in DISTRIBUTIVE.finditer(text)]
