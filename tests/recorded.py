@@ -10,11 +10,18 @@ import json
 import sys
 from collections.abc import Iterator
 
-import numpy as np
-
-from sparsetoken import BagClassifier, Task, Training, simulate, theory
-from sparsetoken import AttentionClassifier, ElementwiseAttentionClassifier, MessagePassingClassifier, PooledClassifier
-from sparsetoken import VectorizedClassifier
+from sparsetoken import (
+    AttentionClassifier,
+    BagClassifier,
+    ElementwiseAttentionClassifier,
+    MessagePassingClassifier,
+    PooledClassifier,
+    Task,
+    Training,
+    VectorizedClassifier,
+    simulate,
+    theory,
+)
 from sparsetoken.simulation.samplers import sample_bags
 
 TASKS = {
@@ -34,7 +41,7 @@ def theory_calls() -> Iterator[tuple[str, list[float]]]:
             steps = theory.alignment(task, training.but(loss=loss))
             yield (
                 f"alignment {name} {loss}",
-                [steps.cosine["w"], steps.cosine["q"], steps.norm["w"], steps.norm["q"], steps.bias],
+                [steps.cos_w, steps.cos_q, steps.norm_w, steps.norm_q, steps.bias],
             )
         for model in ("attention", "pooled", "vectorized", "elementwise"):
             found = theory.forecast(task, training, model)
