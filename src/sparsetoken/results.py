@@ -115,6 +115,14 @@ class TwoSteps(Result):
     bias: float
     sharpness: float
 
+    # The same numbers as scalars, by the names that formulas and tables of reference values give them.
+    cos_w = property(lambda self: self.cosine["w"], doc="cos(w1, xi).")
+    cos_q = property(lambda self: self.cosine["q"], doc="gamma = cos(q2, xi).")
+    norm_w = property(lambda self: self.norm["w"], doc="||w1||.")
+    norm_q = property(lambda self: self.norm["q"], doc="||q2||.")
+    overlap_w = property(lambda self: self.overlap["w"], doc="<w1, xi>.")
+    overlap_q = property(lambda self: self.overlap["q"], doc="<q2, xi>.")
+
     @property
     def query_cosine(self) -> float:
         """gamma for formulas: 1 where the query is zero, since a bag is then pooled and xi may stand for qhat."""
