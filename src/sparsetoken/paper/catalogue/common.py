@@ -9,8 +9,8 @@ HERE = "docs/theory.md"
 FOLKLORE = "commonly stated"
 
 AXES = {
-    "alpha0": "samples of the two steps a dimension, α₀ = n₀/d",
-    "alpha1": "samples of the readout a dimension, α₁ = n₁/d",
+    "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
+    "alpha1": "samples of the readout per dimension, α₁ = n₁/d",
     "alpha": "samples per dimension, α = n/d",
     "test_error": "test error",
     "train_loss": "training loss",

@@ -29,6 +29,7 @@ def draw_labels(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
 
 
 def require_both_classes(labels: np.ndarray, name: str, task: Task) -> None:
+    """Raise ValueError if all labels are the same; `name` is the data set, for the message."""
     if abs(labels.sum()) == len(labels):
         sign = "positive" if labels[0] > 0 else "negative"
         raise ValueError(

@@ -35,6 +35,7 @@ STREAMS = (
 
 
 def check_seed(seed: Any) -> int:
+    """The seed as an int, or a ValueError: any whole number from 0 on."""
     return whole_number("seed", seed, 0)
 
 
