@@ -38,7 +38,248 @@ class Mutant(NamedTuple):
         return f"{self.file}: {' '.join(self.text.split())} -> {' '.join(self.changed.split())}"
 
 
-MUTANTS: list[Mutant] = []
+MUTANTS = [
+    Mutant(
+        "theory/equations.py",
+        "(ridge * m_q + averages[0]) / D",
+        "(ridge * m_q - averages[0]) / D",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "(m_u / (alpha * V) + averages[1]) / D",
+        "(m_u / alpha + averages[1]) / D",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "alpha * V * (ridge + averages[3]) - 1.0",
+        "alpha * V * averages[3] - 1.0",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "2.0 * log_nu - xp.log(alpha * averages[4]) - 2.0 * log_V",
+        "2.0 * log_nu - xp.log(averages[4]) - 2.0 * log_V",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "        nodes.kappa**2 * third,\n        value,\n    )\n\n\ndef moments_with",
+        "        nodes.kappa * third,\n        value,\n    )\n\n\ndef moments_with",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "nodes.T * first + m_q * nodes.tau**2 * stein",
+        "nodes.T * first",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "chain(1, -averages[1] / deviation**2)",
+        "chain(1)",
+        "tests/theory/test_newton.py",
+    ),
+    Mutant(
+        "theory/equations.py",
+        "[0.0, 1.0 / (alpha * V * D), 0.0, 0.0, -pull / D]",
+        "[0.0, 1.0 / (alpha * V * D), 0.0, 0.0, pull / D]",
+        "tests/theory/test_newton.py",
+    ),
+    Mutant(
+        "theory/square_loss.py",
+        "nu2 = alpha * V**2 * (e2 + B * m[:, 1] ** 2) / bracket",
+        "nu2 = alpha * V**2 * e2 / bracket",
+        "tests/theory/test_square_loss.py tests/theory/test_erm.py",
+    ),
+    Mutant(
+        "theory/square_loss.py",
+        "nu2 = alpha * (e2 + m[:, 1] ** 2) / (1.0 - alpha)",
+        "nu2 = alpha * e2 / (1.0 - alpha)",
+        "tests/theory/test_square_loss.py tests/theory/test_erm.py",
+    ),
+    Mutant(
+        "theory/capacity.py",
+        "((v + a * a) * tail - a * s * density)",
+        "((v + a * a) * tail)",
+        "tests/theory/test_golden.py tests/theory/test_capacity.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "- pull * c_positive",
+        "+ pull * c_positive",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "rr = R * (1 - R / L)\n    condition",
+        "rr = R\n    condition",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "Q = ((L - 1) * h) ** 2 * s2 + (",
+        "Q = (",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "b1 = -eta_b * (pi * c_positive + (1 - pi) * c_negative)\n    pull",
+        "b1 = eta_b * (pi * c_positive + (1 - pi) * c_negative)\n    pull",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "Q = ((L - 1) * h) ** 2 * eta_w**2 * Ec2 / L + (L - 1) * a**2 * hh",
+        "Q = (L - 1) * a**2 * hh",
+        "tests/theory/test_alignment.py",
+    ),
+    Mutant(
+        "laws/measures.py",
+        "prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity)",
+        "prevalence * (1.0 - specificity) + (1.0 - prevalence) * (1.0 - sensitivity)",
+        "tests/laws/test_measures.py tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "laws/measures.py",
+        "np.hypot(positive[1], negative[1])",
+        "positive[1]",
+        "tests/laws/test_measures.py tests/simulation/test_measures.py",
+    ),
+    Mutant(
+        "laws/measures.py",
+        "1.0 - 0.5 * (sensitivity + specificity)",
+        "1.0 - (sensitivity + specificity)",
+        "tests/laws/test_measures.py tests/simulation/test_measures.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "w1[0] -= training.eta_w / n0",
+        "w1[0] += training.eta_w / n0",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "noise -= c_hat * (c_hat @ noise)",
+        "noise -= 0.0 * (c_hat @ noise)",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "field = (c_hat * float(g @ w1) + norm_w * noise)",
+        "field = (norm_w * noise)",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "rng.chisquare(length - 2, count) if length > 2",
+        "rng.chisquare(length, count) if length > 2",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "along_w += float(hb @ (push * e1 + norm_w * e_square))",
+        "along_w += float(hb @ (push * e1))",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "squares += float(hb**2 @ (push**2 + 2.0 * norm_w * push * e1 + norm_w**2 * e_square))",
+        "squares += float(hb**2 @ (push**2 + 2.0 * norm_w * push * e1))",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "rng.chisquare(dimension - np.arange(count))",
+        "rng.chisquare(dimension, count)",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "features[labels > 0, 0] += task.strength * task.sparsity / task.length",
+        "features[labels > 0, 0] += task.strength / task.length",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/steps.py",
+        "(h[:, None] * (scores - field)).ravel()",
+        "(h[:, None] * scores).ravel()",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "simulation/steps.py",
+        "b1 = -training.eta_b * float(c.mean())",
+        "b1 = training.eta_b * float(c.mean())",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "laws/positions.py",
+        "(first[:, None] + np.arange(sparsity)) % length",
+        "np.minimum(first[:, None] + np.arange(sparsity), length - 1)",
+        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+    ),
+    Mutant(
+        "losses.py",
+        "return h + y * gap\n        import jax",
+        "return h - y * gap\n        import jax",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "losses.py",
+        "(a + step) / (1.0 + step)",
+        "(a + step) / (2.0 + step)",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "theory/known_signal.py",
+        "threshold = gap / 2 + np.log((1 - pi) / pi) / gap",
+        "threshold = gap / 2 - np.log((1 - pi) / pi) / gap",
+        "tests/theory/test_golden.py tests/theory/test_known_signal.py",
+    ),
+    Mutant(
+        "theory/bayes.py",
+        "self.gain = alpha * task.prevalence * task.strength**2",
+        "self.gain = alpha * task.strength**2",
+        "tests/theory/test_golden.py",
+    ),
+    Mutant(
+        "simulation/samplers/dice.py",
+        "other.images.products(vector) - other.basis.products(image)",
+        "other.images.products(vector)",
+        "tests/simulation/test_dice.py",
+    ),
+    Mutant(
+        "simulation/samplers/dice.py",
+        "block + (along_E[which] - block @ E.T) @ E",
+        "block + along_E[which] @ E",
+        "tests/simulation/test_dice.py tests/simulation/test_reuse.py",
+    ),
+    Mutant(
+        "theory/dynamics.py",
+        "signal + (U + memory).reshape(r, L, N)",
+        "signal + U.reshape(r, L, N)",
+        "tests/theory/test_trajectory.py",
+    ),
+    Mutant(
+        "theory/dynamics.py",
+        "plan.momentum[t] * (now - last) - state.P @ K",
+        "plan.momentum[t] * (now - last)",
+        "tests/theory/test_trajectory.py",
+    ),
+    Mutant(
+        "theory/dynamics.py",
+        "products = jnp.where(is_now, own_product, products) * in_window / alpha",
+        "products = jnp.where(is_now, own_product, products) * in_window",
+        "tests/theory/test_trajectory.py",
+    ),
+    Mutant(
+        "theory/dynamics.py",
+        "now * (1 - plan.decay[t] * rates)",
+        "now * (1 + plan.decay[t] * rates)",
+        "tests/theory/test_trajectory.py",
+    ),
+]
 
 
 def broken_copy(mutant: Mutant, folder: Path) -> Path:
