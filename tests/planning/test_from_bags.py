@@ -14,7 +14,7 @@ from sparsetoken.planning.estimate import effective_dimension, strength_behind
 from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
 from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
-from tests.conftest import SHARED
+from tests.helpers import DATA
 
 pytestmark = pytest.mark.xdist_group("plan")
 TRUTH = Task(length=10, strength=5.0)
@@ -149,13 +149,12 @@ def test_plan_command_reads_a_file(drawn, checked, tmp_path, capsys, monkeypatch
     assert ended.value.code == 2
 
 
-@pytest.mark.skipif(not (SHARED / "data" / "musk1.csv.gz").is_file(), reason="no real bags at ../shared/data")
 def test_real_bags_are_forecast_by_calibration(monkeypatch):
     """Pooling on musk1: a curve calibrated on half of the bags holds on other sizes."""
     from sparsetoken.bags.files import read_bags
 
     monkeypatch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled",))
-    held = read_bags(SHARED / "data" / "musk1.csv.gz")
+    held = read_bags(DATA / "musk1.csv.gz")
     found = estimate(held.bags, held.labels)
     assert found.dimension < 30  # 166 strongly correlated features
     assert any("correlated" in remark for remark in found.remarks)
