@@ -70,7 +70,9 @@ def test_parameters_are_those_of_the_signature(module):
 def test_public_names_have_a_docstring(module):
     tree = ast.parse((PACKAGE / module).read_text())
     assert ast.get_docstring(tree) or not tree.body
-    if module.startswith("paper/catalogue/"):  # functions of a study, each described by the claim or field it is given to
+    if module.startswith(
+        "paper/catalogue/"
+    ):  # functions of a study, each described by the claim or field it is given to
         return
     top = [(n, node) for n, node, _ in functions(tree) if public(n) and "." not in n]
     assert not [name for name, node in top if not ast.get_docstring(node)]
