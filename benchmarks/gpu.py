@@ -1,6 +1,6 @@
 """Theory sweeps, a large trial and estimators on an accelerator: `python -m benchmarks.gpu` (sizes shrink on a CPU).
 
-Prints, and with --json FILE writes: time, points a second, the floor set by memory bandwidth, and agreement with the CPU.
+Prints, and with --json FILE writes: time, points per second, the floor set by memory bandwidth, and agreement with the CPU.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from sparsetoken import Task, Training
+from sparsetoken import Stage, Task, Training
+from sparsetoken._core.precision import double_precision
 from sparsetoken.estimators import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
 from sparsetoken.simulation.samplers.jax_reduced import place_features
 from sparsetoken.simulation.trial import simulate
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import attention_law, erm, forecast
 from sparsetoken.theory.batch import erm_batch
+from sparsetoken.theory.dynamics import advance_compiled, first_compiled
+from sparsetoken.theory.trajectory import PROBES, problem_of, replicate_draws
 
 
 def copy_bandwidth() -> float:
-    """Bytes a second read and written by a large copy: the ceiling of everything memory-bound."""
+    """Bytes per second read and written by a large copy: the ceiling of everything memory-bound."""
     size = 2**28 if jax.devices()[0].platform != "cpu" else 2**24
     x = jnp.zeros(size, dtype=jnp.float32)
     step = jax.jit(lambda x: x + 1)
@@ -152,9 +155,47 @@ def estimators(bags: int, length: int, d: int, device: str, with_numpy: bool) ->
     return out
 
 
+def training_dynamics(bags: int, steps: int, bandwidth: float) -> dict:
+    """Joint attention over `steps` steps: one replicate, with draws made beforehand, against the memory's floor.
+
+    The recursion at step t reads innovations, gradients (twice) and tangents of all slots of its window and writes one slot.
+    """
+    stage = Stage(steps, 2.0, {"q": 1.0, "w": 1.0, "bias": 0.5}, {"q": 0.1, "w": 0.1})
+    problem = problem_of(Task(), "attention", stage, "logistic", None)
+    with double_precision():
+        draws, _ = replicate_draws(problem, 0, bags, PROBES)
+        plan, draws = (jax.tree_util.tree_map(jnp.asarray, part) for part in (problem.plan, draws))
+
+        def run():
+            state = first_compiled(plan, draws)
+            for start, stop, shape in problem.windows:
+                state = advance_compiled(problem.score, problem.loss, shape, plan, draws, state, start, stop)
+            return state.m.block_until_ready()
+
+        m = run()  # compile
+        start = time.perf_counter()
+        repeats = 5
+        for _ in range(repeats):
+            run()
+        seconds = (time.perf_counter() - start) / repeats
+    one_slot = 8 * problem.model.rank * problem.task.length * bags
+    slots = sum((stop - start) * min(shape.window, problem.slots) for start, stop, shape in problem.windows)
+    floor = slots * one_slot * (1 + 2 + PROBES) / bandwidth
+    return {
+        "bags": bags,
+        "steps": steps,
+        "seconds": seconds,
+        "trajectories_per_minute": 60 / seconds,
+        "traffic_floor_seconds": floor,
+        "times_the_floor": seconds / floor,
+        "overlap_w": float(m[-1, 1]),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json")
+    parser.add_argument("--only", default="", help="parts whose names begin so")
     options = parser.parse_args()
     gpu = jax.devices()[0].platform != "cpu"
     bandwidth = copy_bandwidth()
@@ -171,9 +212,13 @@ def main() -> None:
         "trial": lambda: large_trial(task, training, 20_000 if gpu else 400, bandwidth),
         "estimators": lambda: estimators(*((400, 500, 256) if gpu else (60, 20, 16)), device, with_numpy=True),
     }
+    for bags in (2**10, 2**17) if gpu else (2**10,):
+        parts[f"dynamics_{bags}"] = lambda bags=bags: training_dynamics(bags, 30, bandwidth)
     if gpu:
         parts["large_estimators"] = lambda: estimators(1500, 1000, 512, device, with_numpy=False)
     for name, part in parts.items():
+        if not name.startswith(options.only):
+            continue
         report[name] = part()
         print(name, json.dumps(report[name], indent=1), flush=True)
         if options.json:
