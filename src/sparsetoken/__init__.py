@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ._core.lazy import lazy_exports
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Task": "task",
