@@ -12,10 +12,10 @@ from scipy.special import expit
 
 from sparsetoken import Task, theory
 from sparsetoken._core.precision import double_precision
+from sparsetoken.laws.fresh_bags import fresh_draws, measures_on
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
-from sparsetoken.theory.fresh_bags import fresh_draws
-from sparsetoken.theory.trajectory import problem_of, replicate_rng, solve_replicate, tested
+from sparsetoken.theory.trajectory import problem_of, replicate_rng, solve_replicate
 
 from .growth import exponent
 from .measure import Row, Timing, case, timed
@@ -106,10 +106,8 @@ def trajectories(quick: bool) -> list[Row]:
     problem = problem_of(TASK, "attention", stage(steps), "logistic", None)
 
     def measured(m: np.ndarray, gram: np.ndarray, bias: np.ndarray, seed: int) -> np.ndarray:
-        rng = replicate_rng(seed)
-        fresh = fresh_draws(rng, problem.split, 2, lambda count: np.eye(TASK.length)[:, [0] * count])
-        with double_precision():
-            return tested(problem, m, gram, bias, fresh)[:, 0]
+        fresh = fresh_draws(replicate_rng(seed), TASK, 2, problem.split)
+        return measures_on(fresh, TASK, problem.model, m, gram, bias)[:, 0]
 
     def ours() -> theory.Trajectory:
         return theory.trajectory(TASK, "attention", stage(steps), accuracy=1.0, bags=bags, replicates=runs)

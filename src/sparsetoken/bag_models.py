@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ._core.arrays import is_jax_array, namespace, softplus
@@ -89,6 +90,14 @@ class BagModel:
             raise ValueError(f"model {self.name!r} has no sharpness")
         base = self.name.partition("@")[0]
         return replace(self, sharpness=sharpness, name=f"{base}@{sharpness:g}")
+
+
+@lru_cache(maxsize=256)
+def score_with_sharpness(model: BagModel) -> Callable[..., Any]:
+    """The score as a function of (H, bias, sharpness): one function object per model, so that it is compiled once."""
+    if model.sharpness is None:
+        return lambda H, bias, sharpness: model.score(H, bias)
+    return model.score
 
 
 def attention_score(H: Any, bias: Any, sharpness: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._core.description import Description
-from ._core.validation import real_number, rejection
+from ._core.validation import real_number, rejection, whole_number
 from .losses import LOSSES, Loss, get_loss, loss_name
 
 SCHEDULES = ("staged", "reuse", "joint")
@@ -39,8 +39,11 @@ class Training(Description):
     ridge : float
         lambda of the readout's objective.
     schedule : {"staged", "reuse", "joint"}
-        "staged": D0 and D1 are disjoint. "reuse": D0 serves again as D1 (n1 = n0, `alpha1` unused). "joint": full-batch
-        gradient descent on (q, w, b), on D1 with D0 added.
+        "staged": D0 and D1 are disjoint. "reuse": D0 serves again as D1 (n1 = n0, `alpha1` unused). "joint": plain gradient
+        descent from zero on (q, w, b) together, on all (alpha0 + alpha1) d bags in every step, with constant rates eta_q, eta_w
+        and eta_b (smaller ones than a single step takes: about 1 for the query).
+    steps : int
+        How many steps the schedule "joint" takes; the others do not look at it.
     """
 
     loss: str | Loss = "logistic"
@@ -52,6 +55,7 @@ class Training(Description):
     beta: float = 1.0
     ridge: float = 1e-3
     schedule: str = "staged"
+    steps: int = 50
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
@@ -64,6 +68,7 @@ class Training(Description):
             put(name, real_number(name, getattr(self, name), 0.0))
         if self.schedule not in SCHEDULES:
             raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")
+        put("steps", whole_number("steps", self.steps, 1))
 
     @property
     def loss_function(self) -> Loss:

@@ -209,7 +209,7 @@ def test_arguments_are_checked():
     with pytest.raises(ValueError, match="rates must name"):
         simulate_trajectory(TASK, "tied", Stage(1, 2.0, {"q": 1.0}), 10, 0)
     with pytest.raises(ValueError, match="beta"):
-        joint_trajectory(TASK, Training(beta=0.0), 10, 0, 2)
+        joint_trajectory(TASK, Training(beta=0.0), 10, 0)
 
 
 def test_divergence_is_an_error():
@@ -297,7 +297,7 @@ def test_memory_is_that_of_the_products_and_not_of_the_tokens():
 
 def test_joint_training_is_descent_on_all_bags():
     training = Training(alpha0=1.0, alpha1=2.0, eta_q=3.0, eta_w=2.0, eta_b=0.5, beta=1.5, ridge=0.05, loss="square")
-    found = joint_trajectory(TASK, training, 20, 7, 4, "tensor")
+    found = joint_trajectory(TASK, training.but(steps=4), 20, 7, "tensor")
     stage = Stage(4, 3.0, {"q": 3.0, "w": 2.0, "bias": 0.5}, {"w": 0.05})
     expected = simulate_trajectory(TASK, "attention:1.5", stage, 20, 7, "tensor", "square")
     assert np.array_equal(found.gram, expected.gram)

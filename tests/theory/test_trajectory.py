@@ -12,7 +12,6 @@ from sparsetoken import Task, Training, theory
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage, expand
-from sparsetoken.theory.fresh_bags import Split, split_of
 from sparsetoken.theory.trajectory import problem_of, replicate_draws
 from sparsetoken.theory.trajectory_gradient import CONTROLS, replicate_gradient
 
@@ -64,13 +63,13 @@ def test_two_steps_are_the_alignment():
     ]
     found = theory.trajectory(task, "attention:1.5", stages, accuracy=0.01)
     known = theory.alignment(task, training)
-    assert found.norm("w")[1] == pytest.approx(known.norm_w, rel=1e-9)
-    assert found.cosine["w"][1] == pytest.approx(known.cos_w, rel=1e-9)
+    assert found.norm("w")[1] == pytest.approx(known.norm["w"], rel=1e-9)
+    assert found.cosine["w"][1] == pytest.approx(known.cosine["w"], rel=1e-9)
     assert found.bias[1] == pytest.approx(known.bias, rel=1e-9)
     for value, error, expected in (
-        (found.overlap["q"][2], found.errors["overlap"]["q"][2], known.overlap_q),
-        (found.gram[2, 0, 0], found.errors["gram"][2, 0, 0], known.norm_q**2),
-        (found.cosine["q"][2], found.errors["cosine"]["q"][2], known.cos_q),
+        (found.overlap["q"][2], found.errors["overlap"]["q"][2], known.overlap["q"]),
+        (found.gram[2, 0, 0], found.errors["gram"][2, 0, 0], known.norm["q"] ** 2),
+        (found.cosine["q"][2], found.errors["cosine"]["q"][2], known.cosine["q"]),
     ):
         assert 0 < error < 0.05 * abs(expected)
         assert abs(value - expected) < 4 * error + 1e-3 * abs(expected)
@@ -222,34 +221,6 @@ def test_a_run_that_diverges_says_so():
 def test_arguments_are_checked(arguments, match):
     with pytest.raises(ValueError, match=match):
         theory.trajectory(Task(4), "pooled", Stage(2, 1.0, {"w": 1.0}), **arguments)
-
-
-def product_score(H, bias):
-    return (H[:, 0] * H[:, 1]).mean() + bias
-
-
-def cubic_score(H, bias):
-    return (H[:, 0] ** 3).mean() + bias
-
-
-def test_what_can_be_averaged_in_closed_form_is_found():
-    plain = lambda name: get_bag_model(name).__call__  # noqa: E731
-    assert split_of(plain("attention"), 2, 4) == Split((1,), None)
-    assert split_of(plain("heads:2"), 4, 4) == Split((1, 3), None)
-    assert split_of(plain("tied:2"), 1, 4) == Split((), 0)
-    assert split_of(product_score, 2, 4) == Split((1,), None)
-    assert split_of(cubic_score, 1, 4).counted
-
-
-def test_counted_signs_agree_with_averaged_ones(monkeypatch):
-    """The same trained model, its test signs counted instead of averaged in closed form."""
-    task, stage = Task(4, 1, 4.0), Stage(6, 2.0, {"q": 2.0, "w": 1.0, "bias": 0.5})
-    smooth = theory.trajectory(task, "attention", stage, accuracy=0.05)
-    monkeypatch.setattr(MODULE, "split_of", lambda *_: Split((), None))
-    counted = theory.trajectory(task, "attention", stage, accuracy=0.05)
-    for name in ("test_error", "auc", "sensitivity", "specificity"):
-        spread = np.hypot(smooth.errors[name], counted.errors[name])
-        assert (np.abs(getattr(smooth, name) - getattr(counted, name)) < 6 * spread + 3e-4).all(), name
 
 
 def test_positions_matter_only_to_models_that_look_at_them():

@@ -65,19 +65,6 @@ def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: A
     fit = fit_erm(x, y, ridge, loss, device="numpy" if device is None else "auto")
     with working_on(device):
         z = np.asarray(x @ fit.coef) + fit.bias
-    return summarised_readout(fit.coef, fit.bias, z, y, loss, fit.stopped, fit.gradient_norm, fit.converged)
-
-
-def summarised_readout(
-    w: np.ndarray,
-    bias: float,
-    z: np.ndarray,
-    y: np.ndarray,
-    loss: str | Loss,
-    stopped: str,
-    gradient_norm: float,
-    converged: bool,
-) -> Readout:
-    """A `Readout` from its scores z on the samples it was trained on; a score of zero counts as a mistake."""
-    mean_loss = float(get_loss(loss).value(z, y).mean())
-    return Readout(w, float(bias), mean_loss, float(np.mean(z * y <= 0.0)), stopped, gradient_norm, converged)
+    train_error = float(np.mean(z * y <= 0.0))  # a score of zero counts as a mistake
+    train_loss = float(get_loss(loss).value(z, y).mean())
+    return Readout(fit.coef, fit.bias, train_loss, train_error, fit.stopped, fit.gradient_norm, fit.converged)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.precision import double_precision
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
@@ -29,7 +28,6 @@ from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..training import Training
 from ..trajectories import SCALARS, Trajectory, mistakes
-from .fresh_bags import TEST_MEASURES, FreshBags
 from .samplers import SAMPLERS, TensorData
 from .samplers.implicit import ImplicitBags
 from .samplers.labels import sample_count
@@ -90,12 +88,13 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
+    from ..laws.fresh_bags import FreshBags  # brings JAX, which a trial of `simulate` does without
+
     model = get_bag_model(model)
     began = perf_counter()
     path = train(task, model, stages, d, seed, sampler, loss, start)
     trained = perf_counter()
-    fresh = FreshBags(task, model, stream(seed, "quadrature"))
-    tested = [fresh.measures(m, c, b) for m, c, b in zip(path.overlap, path.gram, path.bias, strict=True)]
+    tested = FreshBags(task, model, stream(seed, "quadrature")).measures(path.overlap, path.gram, path.bias)
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
     details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
     return _result(model, path, tested, details)
@@ -155,7 +154,6 @@ def joint_trajectory(
     training: Training,
     d: int,
     seed: int,
-    steps: int,
     sampler: str = "reduced",
 ) -> Trajectory:
     """Joint training of query, readout and bias, as `Training(schedule="joint")` means it.
@@ -164,19 +162,17 @@ def joint_trajectory(
 
         F(q, w, b) = (1/n) sum_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,   f_q(X) = X^T softmax(beta X q),
 
-    over n = (alpha0 + alpha1) d bags, all of them in every step. The query and the bias are not penalised. `steps` steps are
-    taken, however many: there is neither a line search nor a stopping rule, so that `theory.trajectory` has the limit.
+    over n = (alpha0 + alpha1) d bags, all of them in every step. The query and the bias are not penalised. `training.steps`
+    steps are taken: there is neither a line search nor a stopping rule, so that `theory.trajectory` has the limit.
 
     Parameters
     ----------
     task : Task
         What the data is.
     training : Training
-        Loss, rates, ridge, beta and the amount of data; `schedule` is not looked at.
+        Loss, rates, ridge, beta, steps and the amount of data; `schedule` is not looked at.
     d, seed : int
         Dimension and seed, as for `simulate_trajectory`.
-    steps : int
-        How many steps.
     sampler : {"reduced", "tensor"}
         As for `simulate_trajectory`.
 
@@ -184,16 +180,16 @@ def joint_trajectory(
     -------
     Trajectory
     """
-    model, stages = joint_schedule(training, steps)
+    model, stages = joint_schedule(training)
     return simulate_trajectory(task, model, stages, d, seed, sampler, training.loss)
 
 
-def joint_schedule(training: Training, steps: int) -> tuple[BagModel, tuple[Stage, ...]]:
+def joint_schedule(training: Training) -> tuple[BagModel, tuple[Stage, ...]]:
     """The bag model and the schedule that joint training with these settings is (see `joint_trajectory`)."""
     if not training.beta > 0:
         raise ValueError(f"beta must be positive for joint training, got {training.beta!r}")
     rates = {"q": training.eta_q, "w": training.eta_w, "bias": training.eta_b}
-    stage = Stage(steps, training.alpha0 + training.alpha1, rates, {"w": training.ridge})
+    stage = Stage(training.steps, training.alpha0 + training.alpha1, rates, {"w": training.ridge})
     return get_bag_model("attention" if training.beta == 1 else f"attention:{training.beta!r}"), (stage,)
 
 
@@ -323,6 +319,8 @@ def _descend(
 
 def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores (n,) of the bags with these fields, and their derivatives: (n, L, r) in the fields, (n,) in the bias."""
+    from .._core.precision import double_precision  # brings JAX
+
     n, length, r = fields.shape
     most = 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r))))
     chunk = min(most, 2 ** math.ceil(math.log2(n)))
@@ -353,16 +351,18 @@ def _compiled_derivatives(model: BagModel) -> Callable[..., Any]:
     return jax.jit(jax.vmap(jax.value_and_grad(score, argnums=(0, 1)), in_axes=(0, None)))
 
 
-def _result(model: BagModel, path: Path, tested: list[dict[str, Any]], details: dict[str, Any]) -> Trajectory:
+def _result(
+    model: BagModel, path: Path, tested: Mapping[str, tuple[np.ndarray, np.ndarray]], details: dict[str, Any]
+) -> Trajectory:
     names, squares = model.directions, np.diagonal(path.gram, axis1=1, axis2=2)
     cosine = np.divide(path.overlap, np.sqrt(squares), out=np.zeros_like(path.overlap), where=squares > 0)
     exact = np.zeros(len(path.bias))
-    errors: dict[str, Any] = {name: np.array([step[name].error for step in tested]) for name in TEST_MEASURES}
+    errors: dict[str, Any] = {name: error for name, (_, error) in tested.items()}
     errors |= dict.fromkeys(("train_loss", "train_error", "bias"), exact)
     errors |= {name: dict.fromkeys(names, exact) for name in ("overlap", "cosine")} | {"gram": np.zeros_like(path.gram)}
     return Trajectory(
         directions=names,
-        **{name: np.array([step[name].value for step in tested]) for name in TEST_MEASURES},
+        **{name: value for name, (value, _) in tested.items()},
         train_loss=path.train_loss,
         train_error=path.train_error,
         bias=path.bias,

@@ -15,17 +15,20 @@ import numpy as np
 from .._core.devices import wanted_device
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
-from ..models import SIMULATED, check_model
+from ..models import SIMULATED, check_model, has_query
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
 from ..training import Training
-from .joint import descend
 from .mechanism import Mechanism
-from .readout import Readout, fit_readout, summarised_readout
+from .readout import Readout, fit_readout
+from .reuse import implicit_steps
 from .samplers import TensorData
+from .samplers.implicit import ImplicitBags
 from .samplers.labels import draw_labels, sample_count
 from .samplers.streams import stream
+from .samplers.tensor import draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
+from .trajectory import joint_schedule, train
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,13 +46,14 @@ class SimulationResult(ClassifierResult):
     d, seed : int
         Dimension of a token, and the seed all randomness came from.
     n0, n1 : int
-        Samples of the two steps (0 for models without a query) and of the readout.
+        Samples of the query (0 for models without one) and of the readout: the same ones twice for "reuse" and "joint".
     token_overlaps : tuple of float
         <W_l, xi> for each token l of the vectorized model; empty for the others.
     stopped, gradient_norm : str, float
-        How the last optimisation ended (see `solvers.erm`; joint: see `joint.descend`).
+        How the last optimisation ended (see `solvers.erm`); "steps" and NaN for joint training, which takes its number of
+        steps.
     converged : bool
-        Whether it ended at a minimum; if not, `simulate` warns.
+        Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
     sampled_error, sampled_standard_error : float
         Test error counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
     seconds : mapping
@@ -101,7 +105,10 @@ def simulate(
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
-    The readout minimises (1/n1) sum l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised.
+    The readout minimises (1/n1) sum l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised. With schedule "joint"
+    attention descends on the same with (q, w, b) together, over all n = (alpha0 + alpha1) d bags: `training.steps` steps of
+    plain gradient descent from zero with constant rates, (q, w, b) <- (q, w, b) - (eta_q, eta_w, eta_b) * gradient, the
+    run of `joint_trajectory`.
 
     Parameters
     ----------
@@ -128,7 +135,7 @@ def simulate(
         Bags the tensor sampler draws at a time; changes memory use, never a result.
     device : str
         "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
-        draws other numbers of the same law. Reduced sampler only, and not for the vectorized model.
+        draws other numbers of the same law. Reduced sampler and schedule "staged" only, and not for the vectorized model.
 
     Returns
     -------
@@ -149,15 +156,12 @@ def simulate(
     d, seed = check_size(d, seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
     schedule = training.schedule
-    if sampler == "reduced":
-        if schedule != "staged":
-            raise ValueError(f"schedule {schedule!r} needs the full tokens: use sampler 'tensor', not 'reduced'")
-        if test_samples:
-            raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
+    if sampler == "reduced" and test_samples:
+        raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
     if schedule == "joint" and model == "elementwise":
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
-    trial = _device_trial(device, model, sampler) or (_TensorTrial if sampler == "tensor" else _ReducedTrial)
+    trial = _trial_class(device, model, sampler, schedule)
     result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
     if not result.converged:
         warnings.warn(
@@ -174,21 +178,27 @@ def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: 
     n0 = sample_count("alpha0", training.alpha0, d) if with_query else 0
     if training.schedule == "reuse":
         return n0, sample_count("alpha0", training.alpha0, d)
+    if training.schedule == "joint" and with_query:
+        n = sample_count("alpha0 + alpha1", training.alpha0 + training.alpha1, d)
+        return n, n
     n1 = sample_count("alpha1", training.alpha1, d)
     return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
 
 
-def _device_trial(device: str, model: str, sampler: str) -> type[_Trial] | None:
-    """The trial class for a JAX device, or None where NumPy is to be used."""
-    if device == "numpy":
-        return None
-    found = wanted_device(device)
+def _trial_class(device: str, model: str, sampler: str, schedule: str) -> type[_Trial]:
+    """The trial class for the sampler, the schedule and the device, JAX's or NumPy."""
+    chosen: type[_Trial] = _TensorTrial if sampler == "tensor" else _ReducedTrial
+    if sampler == "reduced" and schedule == "reuse" and has_query(model):
+        chosen = _ReusedTrial
+    found = None if device == "numpy" else wanted_device(device)
     if found is None:
-        return None
-    if sampler != "reduced" or model == "vectorized":
+        return chosen
+    if sampler != "reduced" or model == "vectorized" or schedule != "staged":
         if device == "auto":
-            return None
-        raise ValueError(f"device {device!r} serves the reduced sampler and models other than vectorized")
+            return chosen
+        raise ValueError(
+            f"device {device!r} serves the reduced sampler, the staged schedule and models other than vectorized"
+        )
     return type("_PlacedTrial", (_DeviceTrial,), {"device": found})
 
 
@@ -223,7 +233,30 @@ class _Trial:
         raise NotImplementedError
 
     def train_jointly(self) -> Readout:
-        raise NotImplementedError
+        """Query, readout and bias by plain gradient descent on all bags at once."""
+        training = self.training
+        model, stages = joint_schedule(training)
+        with self.clock.stage("descent"):
+            path = train(self.task, model, stages, self.d, self.seed, self.sampler, training.loss)
+        (query, w), bias = path.theta.T, float(path.bias[-1])
+        self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
+        ended = {"stopped": "steps", "gradient_norm": math.nan, "converged": True}
+        return Readout(w, bias, float(path.train_loss[-1]), float(path.train_error[-1]), **ended)
+
+    @property
+    def joint(self) -> bool:
+        """Whether query and readout are trained together."""
+        return self.training.schedule == "joint" and self.model == "attention"
+
+    def special_of_vectors(self, w: np.ndarray) -> np.ndarray:
+        """The readout's coordinates along qhat and u where query and signal are vectors of the same space."""
+        assert self.steps is not None
+        xi, norm_q = self.steps.signal, self.steps.norm["q"]
+        q_hat = self.steps.query / norm_q if norm_q > 0 else xi
+        u = xi - self.steps.query_cosine * q_hat
+        length = float(np.linalg.norm(u))
+        # At |gamma| = 1 u is what rounding leaves of xi, and has no direction.
+        return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
 
     @property
     def mechanism(self) -> Mechanism:
@@ -235,7 +268,7 @@ class _Trial:
     def run(self, test_samples: int) -> SimulationResult:
         """All stages, and what they give."""
         training, clock = self.training, self.clock
-        if training.schedule == "joint" and self.model == "attention":
+        if self.joint:
             readout = self.train_jointly()
         else:
             if self.n0:
@@ -248,7 +281,7 @@ class _Trial:
             del x
         mechanism, norm = self.mechanism, readout.norm
         with clock.stage("test_error"):
-            special = self.special(readout.w)
+            special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
             measured = mechanism.measures(self.task, special, norm, readout.bias, stream(self.seed, "quadrature"))
         sampled = math.nan
         if test_samples:
@@ -293,11 +326,26 @@ class _ReducedTrial(_Trial):
         return two_steps(self.task, self.training, self.d, self.seed)
 
     def features(self) -> tuple[Any, np.ndarray]:
-        y = draw_labels(self.task, self.n1, self.seed, "1")
+        y = draw_labels(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
         return self.mechanism.draw(self.task, y, self.d, self.seed), y
 
     def special(self, w: np.ndarray) -> np.ndarray:
         return w[: self.mechanism.special_count(self.task)]
+
+
+class _ReusedTrial(_ReducedTrial):
+    """The readout learns from the very bags that gave the query: about n0 (3 L + d) numbers are drawn instead of n0 L d."""
+
+    def take_steps(self) -> SimulatedSteps:
+        self.bags = ImplicitBags(self.task, self.n0, draw_signal(self.seed, self.d), self.seed, "0")
+        return implicit_steps(self.bags, self.training)
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.steps is not None
+        return self.bags.attended(self.training.beta * self.steps.query, self.sigma), self.bags.labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return self.special_of_vectors(w)
 
 
 class _DeviceTrial(_ReducedTrial):
@@ -317,6 +365,8 @@ class _TensorTrial(_Trial):
     sampler = "tensor"
 
     def prepare(self) -> None:
+        if self.joint:
+            return
         with self.clock.stage("sampling"):
             reuse = self.training.schedule == "reuse"
             if self.n0:
@@ -338,26 +388,12 @@ class _TensorTrial(_Trial):
         assert self.steps is not None
         return data.attended(self.training.beta * self.steps.query, self.sigma), data.labels
 
-    def train_jointly(self) -> Readout:
-        with self.clock.stage("descent"):
-            found = descend([self.first, self.second], self.training)
-        self.steps = summarise(found.readout, found.bias, found.query, self.first.signal, self.n0, self.training.beta)
-        ended = (found.stopped, found.gradient_norm, found.stopped != "iterations")
-        return summarised_readout(found.readout, found.bias, found.outputs, found.labels, self.training.loss, *ended)
-
     def special(self, w: np.ndarray) -> np.ndarray:
-        xi = self.second.signal
         if self.model == "pooled":
-            return np.array([w @ xi])
+            return np.array([w @ self.second.signal])
         if self.model == "vectorized":
-            return w.reshape(self.task.length, self.d) @ xi
-        assert self.steps is not None
-        norm_q = self.steps.norm["q"]
-        q_hat = self.steps.query / norm_q if norm_q > 0 else xi
-        u = xi - self.steps.query_cosine * q_hat
-        length = float(np.linalg.norm(u))
-        # At |gamma| = 1 u is what rounding leaves of xi, and has no direction.
-        return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
+            return w.reshape(self.task.length, self.d) @ self.second.signal
+        return self.special_of_vectors(w)
 
     def sampled_error(self, readout: Readout, count: int) -> float:
         """Share of `count` fresh bags with the wrong sign."""

@@ -31,11 +31,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..laws.fresh_bags import innovation_root
 from ..losses import Loss
 from ..trajectories import mistakes
-
-# Innovations of U below this share of its variance are rounding errors of nearly collinear steps, and are dropped.
-SMALLEST_INNOVATION = 1e-11
 
 
 class Plan(NamedTuple):
@@ -111,22 +109,6 @@ def first_state(plan: Plan, draws: BagDraws) -> State:
         zeros(n),
         zeros(n),
     )
-
-
-def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
-    """Lower factor F of D = F F^T (r x r) with innovations below the threshold dropped, and which were kept."""
-    r = D.shape[0]
-    F = jnp.zeros_like(D)
-    kept: list[Any] = []
-    for i in range(r):
-        for j in range(i):
-            rest = D[i, j] - F[i, :j] @ F[j, :j]
-            F = F.at[i, j].set(jnp.where(kept[j], rest / jnp.where(kept[j], F[j, j], 1.0), 0.0))
-        left = D[i, i] - F[i, :i] @ F[i, :i]
-        keep = left > SMALLEST_INNOVATION * scale[i]
-        F = F.at[i, i].set(jnp.where(keep, jnp.sqrt(jnp.where(keep, left, 1.0)), 0.0))
-        kept.append(keep)
-    return F, jnp.stack(kept)
 
 
 def covariance_column(P: Any, Q: Any, m: Any, t: Any, r: int) -> Any:

@@ -23,9 +23,18 @@ from scipy.stats import qmc
 
 from .._core.precision import in_double_precision
 from .._core.validation import real_number, whole_number
-from ..bag_models import BagModel, get_bag_model
+from ..bag_models import BagModel, get_bag_model, score_with_sharpness
 from ..jax_losses import traceable
-from ..laws.positions import draw_places
+from ..laws.fresh_bags import (
+    MEASURES,
+    FreshDraws,
+    Split,
+    fresh_draws,
+    measures_on,
+    signal_first,
+    signal_indicators,
+    split_of,
+)
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
 from ..task import Task
@@ -33,7 +42,6 @@ from ..trajectories import Trajectory
 from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled
 from .erm import SAFETY
 from .errors import AccuracyError
-from .fresh_bags import MEASURES, FreshDraws, Split, fresh_draws, fresh_measures, signal_first, split_of
 
 DEFAULT_ACCURACY = 1e-3
 # Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
@@ -64,14 +72,6 @@ class Problem(NamedTuple):
     split: Split
     windows: tuple[tuple[int, int, Shape], ...]  # entries start .. stop - 1 and the shape they are compiled for
     slots: int
-
-
-@lru_cache(maxsize=256)
-def _scores(model: BagModel) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The score as a function of (H, bias, sharpness) and of (H, bias): one function object per model, so compiled once."""
-    if model.sharpness is None:
-        return (lambda H, bias, sharpness: model.score(H, bias)), model.score
-    return model.score, lambda H, bias: model.score(H, bias, model.sharpness)
 
 
 def _slots(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[tuple[int, int, Shape], ...], int]:
@@ -126,21 +126,13 @@ def problem_of(
         np.zeros(chosen.rank),
         _start_gram(chosen, start),
     )
-    score, plain = _scores(chosen)
-    split = split_of(plain, chosen.rank, task.length)
+    score, split = score_with_sharpness(chosen), split_of(chosen, task.length)
     return Problem(task, chosen, traceable(get_loss(loss)), schedule, plan, score, split, windows, slots)
 
 
 def bytes_per_bag(problem: Problem, probes: int) -> int:
     """Bytes of the buffers for each bag: innovations, gradients and tangents, 8 slots L r (2 + probes)."""
     return 8 * problem.slots * problem.task.length * problem.model.rank * (2 + probes)
-
-
-def _indicators(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
-    """Indicators (L, count) of the signal tokens of positive bags."""
-    v = np.zeros((task.length, count))
-    np.put_along_axis(v, draw_places(rng, task, count).T, 1.0, axis=0)
-    return v
 
 
 def _innovations(rng: np.random.Generator, problem: Problem, places: np.ndarray) -> np.ndarray:
@@ -168,7 +160,7 @@ _hadamard = lru_cache(maxsize=4)(partial(hadamard, dtype=np.int8))
 def bag_draws(rng: np.random.Generator, problem: Problem, bags: int, probes: int) -> BagDraws:
     """Random numbers of one replicate."""
     task, half = problem.task, bags // 2
-    signal = _indicators(rng, task, bags // 4)
+    signal = signal_indicators(rng, task, bags // 4)
     normals = _innovations(rng, problem, signal)
     signs = rng.integers(0, 2, (probes, problem.model.rank, task.length, bags)) * 2.0 - 1.0
     table = _hadamard(half)
@@ -185,27 +177,6 @@ def bag_draws(rng: np.random.Generator, problem: Problem, bags: int, probes: int
     return BagDraws(normals, signs, np.concatenate(codes).T.astype(float), places)
 
 
-@partial(jax.jit, static_argnames=("score", "split"))
-def _measured(score, split, m, gram, bias, theta, pi, sharpness, draws: FreshDraws):
-    """Test measures of every entry, (n, 4)."""
-
-    def at_sharpness(H, b):
-        return score(H, b, sharpness)
-
-    def measured(entry):
-        overlap, gram, bias = entry
-        return fresh_measures(at_sharpness, split, overlap, gram, bias, theta, pi, draws)
-
-    return jax.lax.map(measured, (m, gram, bias))
-
-
-def tested(problem: Problem, m: Any, gram: Any, bias: Any, fresh: FreshDraws) -> np.ndarray:
-    """Test measures of every entry, (n, 4), from overlaps (n, r), Gram matrices (n, r, r) and biases (n,)."""
-    plan = problem.plan
-    numbers = (plan.theta, plan.pi, plan.sharpness)
-    return np.asarray(_measured(problem.score, problem.split, m, gram, bias, *numbers, fresh))
-
-
 def replicate_rng(index: int) -> np.random.Generator:
     """The generator behind replicate number `index`: always the same one."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence([_ROOT_SEED, index])))
@@ -215,8 +186,7 @@ def replicate_draws(problem: Problem, index: int, bags: int, probes: int) -> tup
     """All random numbers of replicate number `index`, for training and for test bags."""
     rng = replicate_rng(index)
     training = bag_draws(rng, problem, bags, probes)
-    fresh = fresh_draws(rng, problem.split, problem.model.rank, lambda count: _indicators(rng, problem.task, count))
-    return training, fresh
+    return training, fresh_draws(rng, problem.task, problem.model.rank, problem.split)
 
 
 def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dict[str, np.ndarray]:
@@ -237,7 +207,8 @@ def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dic
         "train_loss": np.asarray(state.train_loss),
         "train_error": np.asarray(state.train_error),
     }
-    return found | dict(zip(MEASURES, tested(problem, state.m, state.gram, state.bias, fresh).T))
+    tested = measures_on(fresh, problem.task, problem.model, m, gram, state.bias, problem.split)
+    return found | dict(zip(MEASURES, tested.T))
 
 
 def _by_direction(model: BagModel, table: dict[str, np.ndarray]) -> dict[str, Any]:

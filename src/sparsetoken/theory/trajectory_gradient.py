@@ -19,11 +19,11 @@ import numpy as np
 from .._core.precision import in_double_precision
 from .._core.validation import whole_number
 from ..bag_models import BagModel
+from ..laws.fresh_bags import Classifier, FreshDraws, limiting_test_error
 from ..losses import Loss
 from ..schedules import Stage
 from ..task import Task
 from .dynamics import BagDraws, Plan, Shape, advance, first_state
-from .fresh_bags import FreshDraws, fresh_measures
 from .trajectory import Problem, problem_of, replicate_draws
 
 # A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
@@ -73,8 +73,8 @@ def test_error_at(
     body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
     # Entry `step` itself is entered as well, for its Gram matrix.
     state = jax.lax.fori_loop(0, step + 1, lambda t, s: body(s, t), first_state(plan, draws))
-    last = (state.m[step], state.gram[step], state.bias[step])
-    return fresh_measures(at_sharpness, split, *last, plan.theta, plan.pi, fresh)[0]
+    last = Classifier(state.m[step], state.gram[step], state.bias[step], plan.theta, plan.pi)
+    return limiting_test_error(at_sharpness, split, last, fresh)
 
 
 @partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "step"))

@@ -1,0 +1,327 @@
+"""Test measures of a bag model: no test set, only what a fresh bag depends on.
+
+A classifier with directions Theta meets a fresh bag through its fields H = X Theta. They are
+
+    H = theta v m^T + U,   rows of U independent N(0, C),   m = Theta^T xi,   C = Theta^T Theta,
+
+v the indicator of the signal tokens (zero if y = -1): exact at every d, given (m, C, b), and in the limit. Where the score is
+affine in some columns of H (a readout's), it is Gaussian given the others and its sign is averaged in closed form; where it
+is affine in a common shift of one column (the log-mean-exp of the tied model), that shift is averaged so. Both are found by
+trying, so a model of one's own profits as well. The rest is an average over scrambled Sobol points.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from .._core.precision import in_double_precision
+from ..bag_models import BagModel, score_with_sharpness
+from ..task import Task
+from .measures import mean_and_scatter
+from .positions import draw_places
+
+MEASURES = ("test_error", "auc", "sensitivity", "specificity")
+# Independent randomisations of the points behind `FreshBags`: their spread gives the standard errors. Where signs are averaged
+# in closed form they leave about 1e-4 of the test error, where they are counted about 3e-4.
+REPLICATES = 16
+# Points per class and replicate: counted signs need more of them than averaged ones.
+SMOOTHED_POINTS, COUNTED_POINTS, LEAST_POINTS = 2**10, 2**13, 2**8
+# Normals per class and replicate (4 MB): long bags and many directions get fewer points, though never fewer than the least.
+KEPT_NORMALS = 2**19
+# Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
+SOBOL_COORDINATES = 1000
+# Scores drawn per point for the AUC where a point leaves the score Gaussian: the AUC ranks whole scores, all positive ones
+# against all negative ones.
+SCORES_PER_POINT = 2
+# Width of the rounding that stands in for a jump where a counted sign is differentiated, in standard deviations of the score.
+ROUNDING = 0.1
+# Sizes of the fields at which it is tried where a score is affine: one that is so only near the origin, or only far from it,
+# is found out.
+TRIED_SIZES = (0.1, 1.0, 10.0, 100.0)
+# Innovations below this share of the variance are rounding errors of nearly collinear directions, and are dropped.
+SMALLEST_INNOVATION = 1e-11
+
+
+class Split(NamedTuple):
+    """Which fields of a score are averaged in closed form.
+
+    columns  in which the score is jointly affine
+    shift    a column in whose common shift over the tokens it is affine, where there are no such columns
+    """
+
+    columns: tuple[int, ...]
+    shift: int | None
+
+    @property
+    def counted(self) -> bool:
+        """Whether nothing can be averaged in closed form."""
+        return not self.columns and self.shift is None
+
+
+@lru_cache(maxsize=64)
+@in_double_precision
+def split_of(model: BagModel, length: int) -> Split:
+    """Try at random fields of several sizes which second differences of the model's score vanish."""
+    rng, rank = np.random.default_rng(0), model.rank
+    sizes = np.repeat(TRIED_SIZES, 8)[:, None, None]
+    shape = (len(sizes), length, rank)
+    H = sizes * rng.standard_normal(shape)
+    value = jax.jit(jax.vmap(lambda H: model(H, 0.3)))
+
+    def affine(move: np.ndarray) -> bool:
+        values = [np.asarray(value(jnp.asarray(H + sizes * far * move))) for far in (-1.5, 0.0, 1.5)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            bend, change = values[0] - 2 * values[1] + values[2], values[2] - values[0]
+            return bool((np.abs(bend) <= 1e-9 * (1.0 + np.abs(change))).all())
+
+    columns: list[int] = []
+    for column in reversed(range(rank)):
+        move = np.zeros(shape)
+        move[..., [*columns, column]] = rng.standard_normal((*shape[:2], 1 + len(columns)))
+        if affine(move):
+            columns.append(column)
+    if columns:
+        return Split(tuple(sorted(columns)), None)
+    for column in reversed(range(rank)):
+        move = np.zeros(shape)
+        move[..., column] = 1.0
+        if affine(move):
+            return Split((), column)
+    return Split((), None)
+
+
+class FreshDraws(NamedTuple):
+    """One replicate's points, for positive and negative bags.
+
+    normals (2, r', L, points) of the fields drawn; residuals (2, scores, points), normals that complete the scores where these
+    are Gaussian given the fields; places (L, points) of the signal.
+    """
+
+    normals: Any
+    residuals: Any
+    places: Any
+
+
+def fresh_draws(rng: np.random.Generator, task: Task, rank: int, split: Split) -> FreshDraws:
+    """One replicate's points for a model of `rank` directions; each class has normals of its own, as the AUC needs."""
+    length, drawn = task.length, rank - len(split.columns)
+    coordinates = drawn * length
+    if drawn == 0:  # the score is Gaussian as it is: one point says everything
+        points = 1
+    else:
+        most = COUNTED_POINTS if split.counted else SMOOTHED_POINTS
+        points = 2 ** int(math.log2(min(max(KEPT_NORMALS // coordinates, LEAST_POINTS), most)))
+    places = signal_indicators(rng, task, points)
+    normals, residuals = np.empty((2, coordinates, points)), np.empty((2, SCORES_PER_POINT, points))
+    leading = min(coordinates, SOBOL_COORDINATES)
+    shifts = np.arange(SCORES_PER_POINT)[:, None] / SCORES_PER_POINT
+    for block, residual in zip(normals, residuals, strict=True):
+        u = qmc.Sobol(1 + leading, scramble=True, rng=rng).random(points).T
+        residual[:] = _standard_normal((u[0] + shifts) % 1.0)
+        block[:leading] = _standard_normal(u[1:])
+        block[leading:] = rng.standard_normal((coordinates - leading, points))
+    shaped: np.ndarray = normals.reshape(2, length, drawn, points).swapaxes(1, 2)
+    shaped[0] = signal_first(shaped[0], places)
+    return FreshDraws(shaped, residuals, places)
+
+
+def _standard_normal(uniform: np.ndarray) -> np.ndarray:
+    """Normals from uniforms, finite also where a uniform is 0."""
+    return ndtri(np.clip(uniform, 1e-16, 1.0 - 1e-16))
+
+
+def signal_indicators(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
+    """Indicators (L, count) of the signal tokens of positive bags."""
+    v = np.zeros((task.length, count))
+    np.put_along_axis(v, draw_places(rng, task, count).T, 1.0, axis=0)
+    return v
+
+
+def signal_first(draws: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Draws (..., L, n) with the leading tokens' moved to the signal's places (L, n).
+
+    The averages depend on the signal tokens most, and the leading coordinates of Sobol points are the most even ones.
+    """
+    order = np.argsort(np.argsort(-places, axis=0, kind="stable"), axis=0)
+    return np.take_along_axis(draws, order.reshape(*[1] * (draws.ndim - 2), *order.shape), axis=-2)
+
+
+def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
+    """Lower factor F of D = F F^T (r x r) with innovations below the threshold dropped, and which were kept."""
+    r = D.shape[0]
+    F = jnp.zeros_like(D)
+    kept: list[Any] = []
+    for i in range(r):
+        for j in range(i):
+            rest = D[i, j] - F[i, :j] @ F[j, :j]
+            F = F.at[i, j].set(jnp.where(kept[j], rest / jnp.where(kept[j], F[j, j], 1.0), 0.0))
+        left = D[i, i] - F[i, :i] @ F[i, :i]
+        keep = left > SMALLEST_INNOVATION * scale[i]
+        F = F.at[i, i].set(jnp.where(keep, jnp.sqrt(jnp.where(keep, left, 1.0)), 0.0))
+        kept.append(keep)
+    return F, jnp.stack(kept)
+
+
+class Classifier(NamedTuple):
+    """All that a fresh bag's score depends on: overlaps m (r,), Gram matrix (r, r), bias; theta and pi are the task's."""
+
+    overlap: Any
+    gram: Any
+    bias: Any
+    theta: Any
+    pi: Any
+
+
+def gaussian_scores(score: Any, split: Split, at: Classifier, draws: FreshDraws) -> list[tuple[Any, Any]]:
+    """Mean and variance of the score at each point given the fields drawn, for positive and for negative bags."""
+    r, length = at.gram.shape[0], draws.places.shape[0]
+    smooth = split.columns if split.shift is None else (split.shift,)
+    order = np.array([c for c in range(r) if c not in smooth] + list(smooth), dtype=int)
+    back = np.argsort(order)
+    sorted_gram = at.gram[order][:, order]
+    root, _ = innovation_root(sorted_gram, jnp.diag(sorted_gram))
+    first = r - len(smooth)
+    F = root[first:, first:]
+    values = jax.vmap(jax.value_and_grad(lambda fields: score(fields.T, at.bias)), -1, (0, -1))
+
+    def of_class(strength: Any, normals: Any) -> tuple[Any, Any]:
+        if split.shift is not None:
+            normals = normals.at[-1].add(-normals[-1].mean(0))
+        else:
+            normals = jnp.concatenate([normals, jnp.zeros((len(split.columns), *normals.shape[1:]))])
+        H = jnp.einsum("ca,aln->cln", root[back], normals) + strength * at.overlap[:, None, None] * draws.places
+        z, slope = values(H)
+        slope = slope[order[first:]]
+        if split.shift is not None:
+            return z, (F[0, 0] * slope[0].sum(0)) ** 2 / length
+        return z, (jnp.einsum("ca,cln->aln", F, slope) ** 2).sum((0, 1))
+
+    return [of_class(at.theta, jnp.asarray(draws.normals[0])), of_class(0.0, jnp.asarray(draws.normals[1]))]
+
+
+def _above(mean: Any, variance: Any, rounding: Any = 0.0) -> Any:
+    """P(score > 0), ties counted half, for Gaussian scores; `rounding` is the width used where the variance is zero."""
+    spread = variance > 0
+    deviation = jnp.sqrt(jnp.where(spread, variance, 1.0))
+    step = jnp.where(mean == 0, 0.5, jnp.where(mean > 0, 1.0, 0.0))
+    # The value of the step with the slope of a rounded one: derivatives of a counted sign.
+    rounded = ndtr(mean / jax.lax.stop_gradient(jnp.maximum(rounding, 1e-300)))
+    step = step + rounded - jax.lax.stop_gradient(rounded)
+    return jnp.where(spread, ndtr(jnp.where(spread, mean, 0.0) / deviation), step)
+
+
+def _shares(split: Split, at: Classifier, positive: tuple[Any, Any], negative: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+    """Test error, sensitivity and specificity."""
+    width = lambda z: ROUNDING * jnp.std(z) if split.counted else 0.0  # noqa: E731
+    sensitivity = _above(*positive, width(positive[0])).mean()
+    specificity = _above(-negative[0], negative[1], width(negative[0])).mean()
+    return at.pi * (1 - sensitivity) + (1 - at.pi) * (1 - specificity), sensitivity, specificity
+
+
+def limiting_test_error(score: Any, split: Split, at: Classifier, draws: FreshDraws) -> Any:
+    """The test error alone, differentiable in everything that `at` and the score hold."""
+    return _shares(split, at, *gaussian_scores(score, split, at, draws))[0]
+
+
+def _auc(split: Split, positive: tuple[Any, Any], negative: tuple[Any, Any], residuals: Any) -> Any:
+    """P(score of a positive bag > score of a negative one), ties counted half."""
+    (one, one_variance), (other, other_variance) = positive, negative
+    if one.shape[0] == 1:
+        return _above(one - other, one_variance + other_variance)[0]
+    if not split.counted:
+        one = (one + jnp.sqrt(one_variance) * residuals[0]).ravel()
+        other = (other + jnp.sqrt(other_variance) * residuals[1]).ravel()
+    ranked = jnp.sort(other)
+    below = jnp.searchsorted(ranked, one, side="left") + jnp.searchsorted(ranked, one, side="right")
+    return below.mean() / (2.0 * len(ranked))
+
+
+@partial(jax.jit, static_argnames=("score", "split"))
+def _measured(score, split, at: Classifier, sharpness, draws: FreshDraws):
+    positive, negative = gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, draws)
+    error, sensitivity, specificity = _shares(split, at, positive, negative)
+    return jnp.stack([error, _auc(split, positive, negative, draws.residuals), sensitivity, specificity])
+
+
+@in_double_precision
+def measures_on(
+    draws: FreshDraws, task: Task, model: BagModel, overlap: Any, gram: Any, bias: Any, split: Split | None = None
+) -> np.ndarray:
+    """The `MEASURES` of classifiers on one replicate's points.
+
+    Parameters
+    ----------
+    draws : FreshDraws
+        The points.
+    task : Task
+        What the bags are.
+    model : BagModel
+        The classifiers' form.
+    overlap, gram, bias : array (n, r), (n, r, r) and (n,)
+        m, C and b of n classifiers.
+    split : Split, optional
+        The split the points were drawn for; `split_of` the model by default.
+
+    Returns
+    -------
+    ndarray (n, 4)
+    """
+    split = split_of(model, task.length) if split is None else split
+    score, sharpness = score_with_sharpness(model), 1.0 if model.sharpness is None else model.sharpness
+    draws = FreshDraws(*map(jnp.asarray, draws))
+    found = [
+        _measured(score, split, Classifier(m, C, b, task.strength, task.prevalence), sharpness, draws)
+        for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True)
+    ]
+    return np.array(found)
+
+
+class FreshBags:
+    """Points that stand for fresh bags of a task; `measures` evaluates classifiers on them.
+
+    The same points serve every classifier that is asked about, so that differences between the steps of a training are far
+    more precise than the values themselves.
+
+    Parameters
+    ----------
+    task : Task
+        What the bags are.
+    model : BagModel
+        The classifiers' form.
+    rng : numpy.random.Generator
+        Randomises the points.
+    """
+
+    def __init__(self, task: Task, model: BagModel, rng: np.random.Generator):
+        self.task, self.model = task, model
+        split = split_of(model, task.length)
+        exact = len(split.columns) == model.rank
+        self.replicates = [fresh_draws(rng, task, model.rank, split) for _ in range(1 if exact else REPLICATES)]
+
+    def measures(self, overlap: Any, gram: Any, bias: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The `MEASURES` of n classifiers and their standard errors (0 where the value is a closed form).
+
+        Parameters
+        ----------
+        overlap, gram, bias : array (n, r), (n, r, r) and (n,)
+            m, C and b.
+
+        Returns
+        -------
+        dict of str to tuple of ndarray
+            Values (n,) and standard errors (n,) under each measure's name.
+        """
+        rows = np.array([measures_on(draws, self.task, self.model, overlap, gram, bias) for draws in self.replicates])
+        table = np.array(
+            [[mean_and_scatter(rows[:, i, k]) for i in range(rows.shape[1])] for k in range(len(MEASURES))]
+        )
+        return {name: (part[:, 0], part[:, 1]) for name, part in zip(MEASURES, table, strict=True)}

@@ -1,0 +1,175 @@
+"""Test measures from (overlaps, Gram matrix, bias), against counted bags and the closed forms of the classifiers."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sparsetoken import Positions, Task
+from sparsetoken._core.precision import double_precision
+from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
+from sparsetoken.laws.fresh_bags import MEASURES, FreshBags, Split, fresh_draws, innovation_root, measures_on, split_of
+from sparsetoken.simulation.measures import attention_measures, pooled_measures
+
+TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)
+NAMES = (*BAG_MODELS, "heads:2")
+
+
+def state(rank: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps and the Gram matrix of `rank` directions in eight dimensions, xi the first axis."""
+    theta = np.random.default_rng(seed).standard_normal((8, rank)) * 0.6
+    theta[0] = np.abs(theta[0])
+    return theta[0], theta.T @ theta
+
+
+def counted(task: Task, model: BagModel, overlap, gram, bias, count: int = 200_000) -> dict[str, tuple[float, float]]:
+    """The measures counted on explicit bags, straight from the definition: fields are tokens times directions."""
+    rng = np.random.default_rng(99)
+    values, vectors = np.linalg.eigh(gram)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    places = np.argsort(rng.random((count, task.length)), axis=1)[:, : task.sparsity]
+    if task.positions.places is not None:
+        places[:] = task.positions.places
+    scores = []
+    for positive in (True, False):
+        H = rng.standard_normal((count, task.length, len(gram))) @ root.T
+        if positive:
+            H[np.arange(count)[:, None], places] += task.strength * overlap
+        with double_precision():
+            scores.append(np.asarray(jax.jit(jax.vmap(lambda h: model(h, bias)))(H)))
+    above, below = (scores[0] > 0).mean(), (scores[1] < 0).mean()
+    error = task.prevalence * (1 - above) + (1 - task.prevalence) * (1 - below)
+    shares = {"sensitivity": above, "specificity": below, "auc": (scores[0] > scores[1]).mean()}
+    found = {name: (float(p), math.sqrt(p * (1 - p) / count)) for name, p in shares.items()}
+    weights = task.prevalence * found["sensitivity"][1], (1 - task.prevalence) * found["specificity"][1]
+    return found | {"test_error": (float(error), math.hypot(*weights))}
+
+
+def measures(task: Task, model: BagModel, overlap, gram, bias, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """(value, standard error) of every measure of one classifier."""
+    found = FreshBags(task, model, np.random.default_rng(seed)).measures(overlap[None], gram[None], np.array([bias]))
+    return {name: (float(value[0]), float(error[0])) for name, (value, error) in found.items()}
+
+
+def agree(found, expected) -> None:
+    for name, (value, error) in expected.items():
+        got, got_error = found[name]
+        assert abs(got - value) < 4.5 * math.hypot(got_error, error) + 1e-12, (name, got, got_error, value, error)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_measures_are_those_of_counted_bags(name):
+    model = get_bag_model(name)
+    overlap, gram = state(model.rank)
+    found = measures(TASK, model, overlap, gram, -0.2)
+    assert found["test_error"][1] < 1e-3
+    agree(found, counted(TASK, model, overlap, gram, -0.2))
+
+
+def first_token_counts_most(H, bias):
+    return H[0, 0] * 2 + H[:, 0].mean() + bias
+
+
+def test_a_model_that_minds_the_order_meets_the_tasks_positions():
+    model = BagModel(first_token_counts_most, ("w",), "ordered")
+    overlap, gram = state(1)
+    found = {}
+    for places in ((0, 1), (3, 4)):
+        task = TASK.but(positions=Positions("fixed", places=places))
+        found[places] = measures(task, model, overlap, gram, -1.0)
+        agree(found[places], counted(task, model, overlap, gram, -1.0))
+    assert found[0, 1]["sensitivity"][0] > found[3, 4]["sensitivity"][0] + 0.03
+
+
+def test_attention_and_pooled_agree_with_their_closed_forms():
+    overlap, gram = state(2, seed=3)
+    q, w = np.sqrt(np.diag(gram))
+    cosine, along = overlap[0] / q, gram[0, 1] / q
+    across = (overlap[1] - cosine * along) / math.sqrt(1 - cosine**2)
+    rng = np.random.default_rng(1)
+    expected = attention_measures(TASK, cosine, 2.0 * q, along, across, w, 0.3, None, rng)
+    found = measures(TASK, get_bag_model("attention:2"), overlap, gram, 0.3)
+    assert found["test_error"][0] == pytest.approx(expected.test_error, abs=1e-3)
+    assert found["auc"][0] == pytest.approx(expected.auc, abs=3e-3)
+    assert found["sensitivity"][0] == pytest.approx(expected.sensitivity, abs=1e-3)
+
+    pooled = measures(TASK, get_bag_model("pooled"), overlap[1:], gram[1:, 1:], 0.3)
+    exact = pooled_measures(TASK, overlap[1], w, 0.3)
+    for name, (value, error) in pooled.items():
+        assert value == pytest.approx(getattr(exact, name), rel=1e-12)
+        assert error == 0.0
+
+
+def test_a_classifier_that_sees_nothing_is_at_chance():
+    for name in NAMES:
+        model = get_bag_model(name)
+        found = measures(TASK, model, np.zeros(model.rank), np.zeros((model.rank,) * 2), 0.0)
+        assert {value for value, _ in found.values()} == {0.5}, name
+
+
+def product_score(H, bias):
+    return (H[:, 0] * H[:, 1]).mean() + bias
+
+
+def cubic_score(H, bias):
+    return (H[:, 0] ** 3).mean() + bias
+
+
+def clipped_score(H, bias):
+    """Affine as long as no field exceeds 30."""
+    return jnp.clip(H[:, 0], -30.0, 30.0).mean() + bias
+
+
+def test_what_can_be_averaged_in_closed_form_is_found():
+    expected = {
+        "attention": Split((1,), None),
+        "pooled": Split((0,), None),
+        "tied:2": Split((), 0),
+        "heads:2": Split((1, 3), None),
+        "gated": Split((2,), None),
+        "two_layer": Split((3,), None),
+        "thresholded": Split((1,), None),
+    }
+    assert {name.partition(":")[0] for name in expected} == set(BAG_MODELS) | {"heads"}
+    for name, split in expected.items():
+        assert split_of(get_bag_model(name), 4) == split, name
+    assert split_of(BagModel(product_score, ("t", "w")), 4) == Split((1,), None)
+    assert split_of(BagModel(cubic_score, ("w",)), 4).counted
+    assert split_of(BagModel(clipped_score, ("w",)), 4).counted
+
+
+@pytest.mark.parametrize("name", ["attention", "tied:2"])
+def test_counted_signs_agree_with_averaged_ones(name):
+    model, count = get_bag_model(name), Split((), None)
+    overlap, gram = state(model.rank)
+    rng = np.random.default_rng(4)
+    state_of_one = (overlap[None], gram[None], np.array([-0.2]))
+    rows = [
+        measures_on(fresh_draws(rng, TASK, model.rank, count), TASK, model, *state_of_one, count)[0] for _ in range(8)
+    ]
+    expected = zip(np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / math.sqrt(8), strict=True)
+    agree(measures(TASK, model, overlap, gram, -0.2), dict(zip(MEASURES, expected, strict=True)))
+
+
+def test_long_bags_take_bounded_memory():
+    split = split_of(get_bag_model("attention"), 3000)
+    draws = fresh_draws(np.random.default_rng(0), Task(3000), 2, split)
+    assert draws.normals.shape == (2, 1, 3000, 256)
+    assert draws.places.sum(axis=0) == pytest.approx(np.ones(256))
+
+
+def test_root_of_dependent_directions():
+    rng = np.random.default_rng(6)
+    theta = rng.standard_normal((6, 5))
+    theta[:, 2] = 2 * theta[:, 0]  # a parallel direction
+    theta[:, 3] *= 1e-6
+    theta[:, 4] = 0.0
+    gram = theta.T @ theta
+    with double_precision():
+        root, kept = innovation_root(jnp.asarray(gram), jnp.diag(jnp.asarray(gram)))
+    assert np.asarray(root) @ np.asarray(root).T == pytest.approx(gram, rel=1e-9, abs=1e-18)
+    assert np.asarray(kept).tolist() == [True, True, False, True, False]
