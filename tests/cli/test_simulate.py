@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, simulate
@@ -103,6 +104,16 @@ def test_other_options_reach_the_library(tmp_path, capsys):
     assert [t["seed"] for t in case["trials"]] == trial_seeds(5, 3)
 
 
+def test_joint_training_takes_its_steps(tmp_path):
+    out = tmp_path / "x.json"
+    options = ["--schedule", "joint", "--steps", "2,4", "--eta-q", "1"]
+    assert run(*SMALL, *options, "--json", str(out)) == 0
+    cases = json.loads(out.read_text())["cases"]
+    assert [case["case"]["steps"] for case in cases] == [2, 4]
+    losses = [np.mean([trial["train_loss"] for trial in case["trials"]]) for case in cases]
+    assert losses[1] < losses[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -112,7 +123,8 @@ def test_other_options_reach_the_library(tmp_path, capsys):
         (["--model", "foo"], "model must be one of"),
         (["--alpha1", "1:2"], "alpha1 must be a number, a list"),
         (["--ridge", "nan"], "ridge must be"),
-        (["--schedule", "joint"], "needs the full tokens"),
+        (["--schedule", "joint", "--steps", "0"], "steps must be"),
+        (["--schedule", "both"], "schedule must be one of"),
         (["--positions", "fixed:a"], "positions must be"),
         (["--positions", "weighted:1,2"], "weights must have one entry a token"),
         (["--trials", "0"], "trials must be"),

@@ -11,7 +11,7 @@ import typer
 from . import app
 
 _TASK = ("length", "sparsity", "strength", "prevalence")
-_TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge")
+_TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
 # Column of the table: result field and heading.
 _COLUMNS = (
     ("test_error", "test error"),
@@ -46,7 +46,8 @@ def simulate(
     eta_q: str = typer.Option(None, help="Rate of the query's step (default: as in the library)."),
     beta: str = _many("1", "Inverse temperature of the softmax."),
     ridge: str = _many("1e-3", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
-    schedule: str = typer.Option("staged", help="staged, reuse or joint (the last two: sampler tensor)."),
+    schedule: str = typer.Option("staged", help="staged, reuse (D0 again for the readout) or joint."),
+    steps: str = _many("50", "Gradient steps of schedule joint, with the three rates; the others take none of it."),
     d: str = typer.Option("1000", "--dimension", "-d", help="d, dimension of a token."),
     model: list[str] = typer.Option(
         ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise or all; repeatable."
@@ -74,7 +75,15 @@ def simulate(
     from .values import check_combinations, parse_values
 
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
-    given |= {"alpha0": alpha0, "alpha1": alpha1, "eta_w": eta_w, "eta_b": eta_b, "beta": beta, "ridge": ridge}
+    given |= {
+        "alpha0": alpha0,
+        "alpha1": alpha1,
+        "eta_w": eta_w,
+        "eta_b": eta_b,
+        "beta": beta,
+        "ridge": ridge,
+        "steps": steps,
+    }
     given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
     grid = {name: parse_values(name, text) for name, text in given.items()}
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
@@ -108,7 +117,8 @@ def simulate(
         lines += [about | {"trial": k} | one.to_row() for k, one in enumerate(found)]
     if not rows:
         raise failures[0][1]
-    fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in grid.items() if not more)
+    told = {name: values for name, values in grid.items() if name != "steps" or schedule == "joint"}
+    fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in told.items() if not more)
     title = (
         f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
     )

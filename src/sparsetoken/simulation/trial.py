@@ -240,8 +240,8 @@ class _Trial:
             path = train(self.task, model, stages, self.d, self.seed, self.sampler, training.loss)
         (query, w), bias = path.theta.T, float(path.bias[-1])
         self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
-        ended = {"stopped": "steps", "gradient_norm": math.nan, "converged": True}
-        return Readout(w, bias, float(path.train_loss[-1]), float(path.train_error[-1]), **ended)
+        last = (float(path.train_loss[-1]), float(path.train_error[-1]))
+        return Readout(w, bias, *last, stopped="steps", gradient_norm=math.nan, converged=True)
 
     @property
     def joint(self) -> bool:
