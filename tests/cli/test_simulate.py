@@ -126,7 +126,7 @@ def test_joint_training_takes_its_steps(tmp_path):
         (["--schedule", "joint", "--steps", "0"], "steps must be"),
         (["--schedule", "both"], "schedule must be one of"),
         (["--positions", "fixed:a"], "positions must be"),
-        (["--positions", "weighted:1,2"], "weights must have one entry a token"),
+        (["--positions", "weighted:1,2"], "weights must have one entry per token"),
         (["--trials", "0"], "trials must be"),
         (["--trials", "many"], "trials"),
         (["--workers", "0"], "workers must be"),
