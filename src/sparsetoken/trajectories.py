@@ -7,12 +7,14 @@ Entry t of every array is the state after t steps (entry 0 the start). The class
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from ._core.arrays import namespace
+from ._core.frozen import frozen
+from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
 SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
 
@@ -25,7 +27,7 @@ def mistakes(score: Any, y: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A training run over T steps: arrays with T + 1 entries, entry t after t steps.
+    """A training run over T steps: arrays with T + 1 entries, entry t after t steps. Nothing in it can be changed.
 
     Attributes
     ----------
@@ -40,17 +42,17 @@ class Trajectory:
         Of the classifier on new bags.
     bias : ndarray
         b.
-    overlap : dict of str to ndarray
+    overlap : mapping of str to ndarray
         <theta_a, xi> for each direction a.
-    cosine : dict of str to ndarray
+    cosine : mapping of str to ndarray
         cos(theta_a, xi) for each direction a; 0 where the direction is zero.
     gram : ndarray (T + 1, r, r)
         Theta^T Theta.
-    errors : dict
+    errors : mapping
         Standard errors, with the same keys and shapes as the fields above.
     model : str
         The bag model's name.
-    details : dict
+    details : mapping
         How the numbers were computed (draws, repeats, seconds and the like).
     """
 
@@ -68,6 +70,10 @@ class Trajectory:
     errors: Mapping[str, Any] = field(default_factory=dict)
     model: str = "custom"
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
 
     @property
     def steps(self) -> int:
@@ -143,15 +149,15 @@ class Trajectory:
             ax = figure.add_subplot()
         step = np.arange(self.steps + 1)
         for key, label, colour in (
-            ("test_error", "test error", "#D55E00"),
-            ("train_error", "training error", "#0072B2"),
+            ("test_error", "test error", TEST_ERROR),
+            ("train_error", "training error", TRAINING_ERROR),
         ):
             value = np.asarray(getattr(self, key))
             ax.plot(step, value, color=colour, label=label)
             error = 2 * np.asarray(self.errors.get(key, np.zeros_like(value)))
             ax.fill_between(step, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
         best = self.best_step
-        ax.plot([best], [self.test_error[best]], "o", color="#D55E00", label=f"best: {self.test_error[best]:.4f}")
+        ax.plot([best], [self.test_error[best]], "o", color=TEST_ERROR, label=f"best: {self.test_error[best]:.4f}")
         ax.set(xlabel="step", ylabel="error", title=self.model)
         ax.legend(frameon=False)
         return ax

@@ -1,6 +1,7 @@
 """Exact training dynamics: stored values, and the limits in which other parts of the theory know the answer."""
 
 import json
+import pickle
 from importlib import import_module
 from pathlib import Path
 
@@ -279,6 +280,12 @@ def test_the_result_reads_well():
     axes = found.plot()
     assert axes.get_xlabel() == "step" and len(axes.lines) == 3
     assert found.to_dict()["columns"]["bias"] == found.bias.tolist()
+    for array in (found.gram, found.overlap["q"], found.errors["overlap"]["w"], found.errors["gram"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    with pytest.raises(TypeError):
+        found.errors["bias"] = found.bias
+    assert pickle.loads(pickle.dumps(found)).details == found.details
 
 
 def test_windows_do_not_change_the_answer(monkeypatch):

@@ -55,3 +55,12 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def frozen(value: Any) -> Any:
+    """The value with its mappings and arrays, nested ones too, made read-only; lists become tuples."""
+    if isinstance(value, Mapping):
+        return FrozenMapping({name: frozen(item) for name, item in value.items()})
+    if isinstance(value, np.ndarray):
+        return read_only(value)
+    return tuple(map(frozen, value)) if isinstance(value, list) else value

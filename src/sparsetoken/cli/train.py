@@ -227,6 +227,7 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     from matplotlib.figure import Figure
 
     from .._core.files import write_bytes
+    from ..plotting.style import TEST_ERROR, TRAINING_ERROR
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
@@ -234,8 +235,8 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     if exact is not None:
         exact.plot(ax)
     for name, label, colour in (
-        ("test_error", "test error", "#D55E00"),
-        ("train_error", "training error", "#0072B2"),
+        ("test_error", "test error", TEST_ERROR),
+        ("train_error", "training error", TRAINING_ERROR),
     ):
         if not runs:
             break

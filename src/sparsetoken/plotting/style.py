@@ -23,6 +23,8 @@ OTHER_COLOURS = ("#56B4E9", "#8C564B", "#B8A100", "#5F6B7A", "#C02942", "#2E8B8B
 # Parts of a figure that are no classifier: a reference line, and the two kinds of token of one bag.
 REFERENCE = "#888888"
 SIGNAL_TOKEN, NOISE_TOKEN = "#D55E00", "#56B4E9"
+# The two errors of one training run.
+TEST_ERROR, TRAINING_ERROR = "#D55E00", "#0072B2"
 
 OTHER_LABELS = {"message_passing": "message passing", "hardmax": "hard max"}  # what is no `model=` of the library
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}

@@ -43,7 +43,7 @@ class Design:
 
     Attributes
     ----------
-    stages : list of Stage
+    stages : tuple of Stage
         The schedule, up to the stopping step.
     model : BagModel
         The model at the sharpness found.
@@ -65,7 +65,7 @@ class Design:
         Gradients the search took.
     """
 
-    stages: list[Stage]
+    stages: tuple[Stage, ...]
     model: BagModel
     test_error: float
     standard_error: float
@@ -215,7 +215,7 @@ def design(
     limit = bayes_limit(task, alpha)
     error = float(confirmed.test_error[stop])
     return Design(
-        stages=layout.stages(found.x, max(stop, 1)),
+        stages=tuple(layout.stages(found.x, max(stop, 1))),
         model=best,
         test_error=error,
         standard_error=float(confirmed.standard_error[stop]),

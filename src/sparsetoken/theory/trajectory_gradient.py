@@ -8,7 +8,7 @@ errors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._core.frozen import frozen
 from .._core.precision import in_double_precision
 from .._core.validation import whole_number
 from ..bag_models import BagModel
@@ -41,15 +42,15 @@ class TrajectoryGradient:
         The step whose test error was differentiated.
     test_error : float
         That test error, on the draws used here.
-    rates : dict of str to ndarray
+    rates : mapping of str to ndarray
         Derivatives with respect to each direction's learning rate, and the bias's, one per step before `step`.
-    decay : dict of str to ndarray
+    decay : mapping of str to ndarray
         Derivatives with respect to each direction's weight decay, one per step.
     momentum : ndarray
         Derivatives with respect to the momentum of each step.
     sharpness : float
         Derivative with respect to the model's sharpness (0 where it has none).
-    errors : dict
+    errors : mapping
         Standard errors with the same keys and shapes.
     """
 
@@ -60,6 +61,10 @@ class TrajectoryGradient:
     momentum: np.ndarray
     sharpness: float
     errors: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
 
 
 def test_error_at(
