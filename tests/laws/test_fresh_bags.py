@@ -12,7 +12,17 @@ import pytest
 from sparsetoken import Positions, Task
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
-from sparsetoken.laws.fresh_bags import MEASURES, FreshBags, Split, fresh_draws, innovation_root, measures_on, split_of
+from sparsetoken.laws.fresh_bags import (
+    MEASURES,
+    Classifier,
+    FreshBags,
+    Split,
+    fresh_draws,
+    innovation_root,
+    limiting_test_error,
+    measures_on,
+    split_of,
+)
 from sparsetoken.simulation.measures import attention_measures, pooled_measures
 
 TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)
@@ -153,6 +163,25 @@ def test_counted_signs_agree_with_averaged_ones(name):
     ]
     expected = zip(np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / math.sqrt(8), strict=True)
     agree(measures(TASK, model, overlap, gram, -0.2), dict(zip(MEASURES, expected, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["attention", "tied:2"])
+def test_derivatives_of_the_test_error(name):
+    """With averaged signs the value itself is smooth; with counted ones the derivative is that of a rounded sign."""
+    model = get_bag_model(name)
+    overlap, gram = state(model.rank)
+    split = split_of(model, TASK.length)
+    draws = fresh_draws(np.random.default_rng(2), TASK, model.rank, split)
+    direction = np.random.default_rng(3).standard_normal(model.rank)
+
+    @jax.jit
+    def error(step):
+        at = Classifier(overlap + step * direction, gram * (1 + step), -0.2 + step, TASK.strength, TASK.prevalence)
+        return limiting_test_error(lambda H, bias: model.score(H, bias, 1.0 + step), split, at, draws)
+
+    with double_precision():
+        slope = float(jax.jit(jax.grad(error))(0.0))
+        assert slope == pytest.approx((float(error(1e-4)) - float(error(-1e-4))) / 2e-4, rel=1e-5)
 
 
 def test_long_bags_take_bounded_memory():

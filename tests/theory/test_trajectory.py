@@ -19,6 +19,8 @@ from sparsetoken.theory.trajectory_gradient import CONTROLS, replicate_gradient
 # The package exports the function of the same name, which hides the module.
 MODULE = import_module("sparsetoken.theory.trajectory")
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_dynamics.json").read_text())
+# Compiling costs far more than running: tests of the same model share the shapes (tokens, steps, bags) of one of these.
+SHORT, TIED, HEADS = (4, 6), (10, 16), (8, 20)
 # The stored runs rounded the number of positive bags, which their standard errors do not show.
 ROUNDED = 5e-5
 
@@ -57,10 +59,11 @@ def test_stored_values(case):
 
 
 def test_two_steps_are_the_alignment():
-    task, training = Task(8, 2, 3.0, 0.3), Training(alpha0=1.5, eta_w=1.2, eta_b=0.7, eta_q=9.0, beta=1.5)
+    task, training = Task(4, 2, 3.0, 0.3), Training(alpha0=1.5, eta_w=1.2, eta_b=0.7, eta_q=9.0, beta=1.5)
     stages = [
         Stage(1, 1.5, {"w": 1.2, "bias": 0.7}, data="D0"),
         Stage(1, 1.5, {"q": 9.0}, data="D0"),
+        Stage(4, 1.5, {}, data="D0"),
     ]
     found = theory.trajectory(task, "attention:1.5", stages, accuracy=0.01)
     known = theory.alignment(task, training)
@@ -84,7 +87,7 @@ def test_a_long_readout_on_new_data_is_the_convex_fixed_point():
         Stage(1, 2.0, {"q": 15.0}, data="D0"),
         Stage(38, 2.0, {"w": 1.5, "bias": 6.0}, {"w": 0.1}, 0.3, data="D1"),
     ]
-    found = theory.trajectory(task, "attention", stages, accuracy=0.01)
+    found = theory.trajectory(task, "attention", stages, accuracy=0.02, bags=512)
     for name, expected in (("test_error", known.test_error), ("train_loss", known.train_loss), ("bias", known.bias)):
         value, error = getattr(found, name)[-1], found.errors[name][-1]
         assert abs(value - expected) < 4 * error + 2e-3, name
@@ -162,23 +165,28 @@ def test_fresh_data_has_no_memory():
 
 
 def test_heads_permute():
-    task = Task(4, 1, 4.0)
-    stage = Stage(6, 1.0, {"q1": 1.0, "w1": 0.8, "q2": 0.5, "w2": 1.2, "bias": 0.5}, {"q1": 0.1})
-    turned = Stage(6, 1.0, {"q2": 1.0, "w2": 0.8, "q1": 0.5, "w1": 1.2, "bias": 0.5}, {"q2": 0.1})
+    task, steps = Task(HEADS[0], 1, 4.0), HEADS[1]
+    stage = Stage(steps, 1.0, {"q1": 1.0, "w1": 0.8, "q2": 0.5, "w2": 1.2, "bias": 0.5}, {"q1": 0.1})
+    turned = Stage(steps, 1.0, {"q2": 1.0, "w2": 0.8, "q1": 0.5, "w1": 1.2, "bias": 0.5}, {"q2": 0.1})
     start = {"q1": 0.2, "w1": 0.3, "q2": 0.1}
-    one = theory.trajectory(task, "heads:2", stage, start=start, accuracy=0.03)
-    other = theory.trajectory(task, "heads:2", turned, start={"q2": 0.2, "w2": 0.3, "q1": 0.1}, accuracy=0.03)
+    one = theory.trajectory(task, "heads:2", stage, start=start, accuracy=1.0)
+    turned_start = {"q2": 0.2, "w2": 0.3, "q1": 0.1}
+    other = theory.trajectory(task, "heads:2", turned, start=turned_start, accuracy=1.0)
     for a, b in (("q1", "q2"), ("w1", "w2"), ("q2", "q1"), ("w2", "w1")):
         spread = np.hypot(one.errors["overlap"][a], other.errors["overlap"][b])
-        assert (np.abs(one.overlap[a] - other.overlap[b]) <= 5 * spread + 1e-12).all()
+        assert (np.abs(one.overlap[a] - other.overlap[b]) <= 5 * spread + 0.005).all()
     assert one.overlap["w1"][-1] != pytest.approx(one.overlap["w2"][-1], rel=0.05)
 
 
+def tied_stage(**options):
+    return Stage(TIED[1], 1.0, {"w": 1.0, "bias": 0.5}, **options)
+
+
 def test_momentum_zero_is_none_and_runs_repeat():
-    task, rates = Task(4), {"w": 1.0, "bias": 0.5}
-    plain = theory.trajectory(task, "tied", Stage(6, 1.0, rates), accuracy=0.05)
-    zero = theory.trajectory(task, "tied", Stage(6, 1.0, rates, momentum=[0.0] * 6), accuracy=0.05)
-    moved = theory.trajectory(task, "tied", Stage(6, 1.0, rates, momentum=0.5), accuracy=0.05)
+    task = Task(TIED[0])
+    plain = theory.trajectory(task, "tied", tied_stage(), accuracy=0.05)
+    zero = theory.trajectory(task, "tied", tied_stage(momentum=[0.0] * TIED[1]), accuracy=0.05)
+    moved = theory.trajectory(task, "tied", tied_stage(momentum=0.5), accuracy=0.05)
     assert (plain.test_error == zero.test_error).all() and (plain.gram == zero.gram).all()
     assert moved.overlap["w"][1] == plain.overlap["w"][1] and moved.overlap["w"][2] > plain.overlap["w"][2] + 0.01
 
@@ -191,14 +199,14 @@ def test_a_rate_of_zero_leaves_a_direction_at_its_start():
 
 
 def test_accuracy_is_met_or_refused():
-    stage = Stage(6, 1.0, {"w": 1.0, "bias": 0.5})
-    loose = theory.trajectory(Task(4), "tied", stage, accuracy=0.05)
+    task, stage = Task(TIED[0]), tied_stage()
+    loose = theory.trajectory(task, "tied", stage, accuracy=0.05)
     aim = 1.5 * float(loose.standard_error.max())
-    tight = theory.trajectory(Task(4), "tied", stage, accuracy=aim)
+    tight = theory.trajectory(task, "tied", stage, accuracy=aim)
     assert tight.details["replicates"] > loose.details["replicates"]
     assert tight.standard_error.max() <= aim / 2.5
     with pytest.raises(theory.AccuracyError, match="ask for at least"):
-        theory.trajectory(Task(4), "tied", stage, accuracy=1e-6)
+        theory.trajectory(task, "tied", stage, accuracy=1e-6)
 
 
 def test_a_run_that_diverges_says_so():
@@ -228,24 +236,25 @@ def test_positions_matter_only_to_models_that_look_at_them():
     def first_token(H, bias):
         return H[0, 0] + bias
 
-    stage = Stage(3, 2.0, {"w": 1.0, "bias": 0.5})
+    length, steps = SHORT
+    stage = Stage(steps, 2.0, {"w": 1.0, "bias": 0.5})
     model = BagModel(first_token, ("w",), "first token")
-    scattered = theory.trajectory(Task(4, 1, 3.0), model, stage, accuracy=0.05)
-    fixed = theory.trajectory(Task(4, 1, 3.0, positions="fixed"), model, stage, accuracy=0.05)
+    scattered = theory.trajectory(Task(length, 1, 3.0), model, stage, accuracy=0.05)
+    fixed = theory.trajectory(Task(length, 1, 3.0, positions="fixed"), model, stage, accuracy=0.05)
     assert fixed.test_error[-1] < scattered.test_error[-1] - 0.1
-    pooled = [
-        theory.trajectory(Task(4, 1, 3.0, positions=p), "pooled", stage, accuracy=0.05).test_error[-1]
+    attention = [
+        theory.trajectory(Task(length, 1, 3.0, positions=p), "attention", stage, accuracy=0.05).test_error[-1]
         for p in ("uniform", "fixed")
     ]
-    assert pooled[0] == pytest.approx(pooled[1], abs=0.01)
+    assert attention[0] == pytest.approx(attention[1], abs=0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["tied:2", "attention"])
-def test_derivatives_against_finite_differences(model):
-    directions = get_bag_model(model).directions
-    stage = Stage(5, 2.0, dict.fromkeys((*directions, "bias"), 0.8), dict.fromkeys(directions, 0.1), 0.1)
-    problem = problem_of(Task(4), model, stage, "logistic", None)
+DESCENT = Stage(5, 2.0, {"q": 0.8, "w": 0.8, "bias": 0.8}, {"q": 0.1, "w": 0.1}, 0.1)
+
+
+def test_derivatives_against_finite_differences():
+    directions = ("q", "w")
+    problem = problem_of(Task(4), "attention", DESCENT, "logistic", None)
     last = len(directions)
     with double_precision():
         draws = replicate_draws(problem, 0, 64, 2)
@@ -262,12 +271,13 @@ def test_derivatives_against_finite_differences(model):
 
 
 def test_gradient_by_name():
-    stage = Stage(6, 1.0, {"w": 1.0, "bias": 0.5}, {"w": 0.1})
-    found = theory.trajectory_gradient(Task(4), "tied", stage, step=5, bags=64, replicates=2)
-    assert found.rates["w"].shape == found.decay["w"].shape == found.momentum.shape == (5,)
+    found = theory.trajectory_gradient(Task(4), "attention", DESCENT, step=5, bags=64, replicates=2)
+    assert found.rates["w"].shape == found.decay["q"].shape == found.momentum.shape == (5,)
     assert set(found.errors) == {"rates", "decay", "momentum", "sharpness"}
+    with pytest.raises(ValueError, match="read-only"):
+        found.rates["w"][0] = 0.0
     with pytest.raises(ValueError, match="step"):
-        theory.trajectory_gradient(Task(4), "tied", stage, step=9)
+        theory.trajectory_gradient(Task(4), "attention", DESCENT, step=9)
 
 
 def test_the_result_reads_well():
@@ -290,9 +300,10 @@ def test_the_result_reads_well():
 
 def test_windows_do_not_change_the_answer(monkeypatch):
     """A long run sees its buffers through growing windows; any cut must give the same numbers."""
-    task, stage = Task(3), Stage(9, 1.0, {"w": 1.0, "bias": 0.5})
-    whole = theory.trajectory(task, "tied", stage, accuracy=0.1, bags=128)
-    monkeypatch.setattr(MODULE, "WINDOWS", (4, 7))
-    cut = theory.trajectory(task, "tied", stage, accuracy=0.1, bags=128)
+    task, stage = Task(TIED[0]), tied_stage()
+    whole = theory.trajectory(task, "tied", stage, accuracy=1.0, replicates=2)
+    monkeypatch.setattr(MODULE, "WINDOWS", (9,))
+    assert len(problem_of(task, "tied", stage, "logistic", None).windows) == 2
+    cut = theory.trajectory(task, "tied", stage, accuracy=1.0, replicates=2)
     assert cut.gram == pytest.approx(whole.gram, rel=1e-10)
-    assert expand(stage, ("w",)).steps == cut.steps == 9
+    assert expand(stage, ("w",)).steps == cut.steps == TIED[1]
