@@ -185,6 +185,10 @@ class ClassifierResult(Result):
         The two gradient steps that gave the query; None without a query.
     errors : mapping
         Field -> standard error of further fields, as far as they have one.
+    trained, tested : mapping
+        What the classifier was trained on and what it was tested on, where the two differ (see `deployment`): the numbers of
+        the task, the sharpness and the shift of the bias. Empty where fresh bags are like those of the training. All fields
+        but the measures on fresh bags, `bias` and `sharpness` among them, are those of the training.
     """
 
     model: str
@@ -206,6 +210,8 @@ class ClassifierResult(Result):
     sharpness: float = math.nan
     steps: TwoSteps | None = None
     errors: Mapping[str, float] = _EMPTY
+    trained: Mapping[str, Any] = _EMPTY
+    tested: Mapping[str, Any] = _EMPTY
 
     def _setting(self) -> str:
         return self.model
@@ -216,7 +222,20 @@ class ClassifierResult(Result):
         if not math.isnan(self.auc):
             words.append(f"AUC {self.auc:.4f}")
         words += [f"cosine of {name} {value:.4f}" for name, value in self.cosine.items()]
-        return f"{self._setting()}: {', '.join(words)}"
+        return f"{self._setting()}{self._elsewhere()}: {', '.join(words)}"
+
+    def _elsewhere(self) -> str:
+        """In what the test differs from the training, in words."""
+        if not self.tested:
+            return ""
+        changed = {name: value for name, value in self.tested.items() if not _same(value, self.trained.get(name))}
+        listed = ", ".join(f"{n} {v:.4g}" if isinstance(v, int | float) else f"{n} {v}" for n, v in changed.items())
+        return f", tested at {listed}" if listed else ""
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal, NaN being equal to itself."""
+    return bool(a == b or (a != a and b != b))
 
 
 def directions_of_readout(

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from . import app
+from . import app, elsewhere
 
 _NUMBERS = (
     "length",
@@ -27,6 +27,8 @@ _COLUMNS = (
     ("test_error", "test error"),
     ("auc", "AUC"),
     ("balanced_error", "balanced error"),
+    ("sensitivity", "sensitivity"),
+    ("specificity", "specificity"),
     ("train_loss", "train loss"),
     ("train_error", "train error"),
     ("cosine_q", "cos(q, ξ)"),
@@ -37,7 +39,9 @@ _COLUMNS = (
     ("capacity", "capacity α*"),
 )
 
-_IN_SWEEPS = ("test_error", "auc", "train_loss", "cosine_q", "sharpness", "capacity")
+_IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
+# Shown where a classifier is tested on other bags: there it is usually the threshold that is wrong.
+_ELSEWHERE = ("sensitivity", "specificity")
 
 
 def _many(name: str, words: str) -> Any:
@@ -63,6 +67,12 @@ def forecast(
     ),
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    test_length: str = elsewhere.option("length"),
+    test_sparsity: str = elsewhere.option("sparsity"),
+    test_strength: str = elsewhere.option("strength"),
+    test_prevalence: str = elsewhere.option("prevalence"),
+    test_sharpness: str = elsewhere.option("sharpness"),
+    test_bias_shift: str = elsewhere.option("bias_shift"),
     accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
     json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
@@ -70,7 +80,8 @@ def forecast(
 ) -> int:
     """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
 
-    Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed.
+    Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed. With --test-...
+    options the classifier is trained on one kind of bags and tested on another.
     """
     from .._core.files import check_writable
     from ..models import FORECAST
@@ -85,6 +96,9 @@ def forecast(
         zip(_NUMBERS, (length, sparsity, strength, prevalence, alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge))
     )
     grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
+    tests = elsewhere.Tests.parse(
+        test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
+    )
     for file in (json_file, csv_file):
         check_writable(file)
     check_writable(plot_file, endings=ENDINGS)
@@ -92,8 +106,9 @@ def forecast(
     unknown = [name for name in models if name not in FORECAST]
     if unknown:
         raise ValueError(f"model must be one of {', '.join(FORECAST)} or all, got {unknown[0]!r}")
-    check_combinations(grid.values(), len(models))
-    swept = [name for name, values in grid.items() if len(values) > 1]
+    check_combinations([*grid.values(), *tests.values.values()], len(models))
+    over = {name: values for name, values in grid.items() if len(values) > 1}
+    swept = [*over, *tests.swept]
     if plot_file is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
     first = {name: values[0] for name, values in grid.items()}
@@ -102,7 +117,10 @@ def forecast(
         {"loss": loss} | {k: v for k, v in first.items() if k in Training.__dataclass_fields__}
     )
     options: dict[str, Any] = {"accuracy": accuracy, "activation": activation, "equal_samples": equal_samples}
-    rows = _compute(task, training, models, {name: grid[name] for name in swept}, options, forecast_grid)
+    rows = []
+    for columns, arguments in tests.combinations():
+        found = _compute(task, training, models, over, options | arguments, forecast_grid)
+        rows += [{**columns, **row} for row in found]
 
     about = {**task.to_dict(), **training.to_dict()}
     fixed = ", ".join(
@@ -115,7 +133,7 @@ def forecast(
     records = [{**about, **row} for row in rows]
 
     def show() -> None:
-        print_table(f"theory: {fixed}", headings, cells)
+        print_table(f"theory: {fixed}{tests.title}", headings, cells)
         _remarks(rows)
 
     deliver(
@@ -138,10 +156,15 @@ def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
     return with_error(value, error if error > 1e-12 else 0.0)
 
 
+def _columns_of(rows: list) -> list[tuple[str, str]]:
+    elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
+    return [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE]
+
+
 def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
     """One point: a column per model, a line per quantity; a model that failed has dashes, and its reason is said below."""
     lines = []
-    for name, heading in _COLUMNS:
+    for name, heading in _columns_of(rows):
         cells = [_cell(row, name, with_error) for row in rows]
         if any(cell != "-" for cell in cells):
             lines.append([heading, *cells])
@@ -150,7 +173,9 @@ def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], lis
 
 def _across(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
     """A sweep: a line per point, the main quantities as columns (files have them all)."""
-    shown = [c for c in _COLUMNS if c[0] in _IN_SWEEPS and any(_cell(r, c[0], with_error) != "-" for r in rows)]
+    shown = [
+        c for c in _columns_of(rows) if c[0] in _IN_SWEEPS and any(_cell(r, c[0], with_error) != "-" for r in rows)
+    ]
     lines = []
     for row in rows:
         numbers = [_cell(row, name, with_error) for name, _ in shown]
@@ -204,6 +229,8 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
         "strength": "strength θ",
         "length": "length L",
         "ridge": "ridge λ",
+        "tested_length": "length L at test time",
+        "tested_sharpness": "sharpness k at test time",
     }
     axes.set_xlabel(symbols.get(name, name))
     axes.set_ylabel("test error")

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from . import app
+from . import app, elsewhere
 
 _TASK = ("length", "sparsity", "strength", "prevalence")
 _TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
@@ -55,6 +55,12 @@ def simulate(
     sampler: str = typer.Option("reduced", help="reduced (exact in law, fast) or tensor (every token)."),
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    test_length: str = elsewhere.option("length"),
+    test_sparsity: str = elsewhere.option("sparsity"),
+    test_strength: str = elsewhere.option("strength"),
+    test_prevalence: str = elsewhere.option("prevalence"),
+    test_sharpness: str = elsewhere.option("sharpness"),
+    test_bias_shift: str = elsewhere.option("bias_shift"),
     trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case."),
     seed: int = typer.Option(0, "--seed", help="One integer all trials' randomness comes from."),
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
@@ -63,7 +69,8 @@ def simulate(
 ) -> int:
     """Train classifiers on simulated data and print mean and standard error over trials.
 
-    Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run.
+    Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run. With --test-...
+    options the classifier is trained on one kind of bags and tested on another.
     """
     from .._core.files import check_writable
     from .._core.validation import whole_number
@@ -86,11 +93,14 @@ def simulate(
     }
     given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
     grid = {name: parse_values(name, text) for name, text in given.items()}
+    tests = elsewhere.Tests.parse(
+        test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
+    )
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
-    check_combinations(grid.values(), len(models) * whole_number("trials", trials, 1))
+    check_combinations([*grid.values(), *tests.values.values()], len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []
     for values in product(*grid.values()):
@@ -98,14 +108,14 @@ def simulate(
         task = Task(**{name: case[name] for name in _TASK}, positions=where)
         training = Training(loss, schedule=schedule, **{name: case[name] for name in _TRAINING})
         dimension = whole_number("d", case["d"], 2)
-        cases += [(task, training, dimension, name) for name in models]
+        cases += [(task, training, dimension, name, *test) for name in models for test in tests.combinations()]
     options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}
     results = _run(cases, seeds, options, workers)
 
-    swept = [name for name, values in grid.items() if len(values) > 1]
+    swept = [*(name for name, values in grid.items() if len(values) > 1), *tests.swept]
     rows, records, lines, failures = [], [], [], []
-    for (task, training, dimension, name), found in zip(cases, results, strict=True):
-        about = {"model": name, "d": dimension} | task.to_dict() | training.to_dict()
+    for (task, training, dimension, name, tested, _), found in zip(cases, results, strict=True):
+        about = {"model": name, "d": dimension} | task.to_dict() | training.to_dict() | tested
         reason = next((one for one in found if isinstance(one, Exception)), None)
         if reason is not None:
             place = "".join(f", {key} {about[key]:g}" for key in swept)
@@ -119,9 +129,8 @@ def simulate(
         raise failures[0][1]
     told = {name: values for name, values in grid.items() if name != "steps" or schedule == "joint"}
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in told.items() if not more)
-    title = (
-        f"{fixed}, {loss} loss, {schedule}, {sampler} sampler; mean ± standard error of {trials} trials, seed {seed}"
-    )
+    title = f"{fixed}, {loss} loss, {schedule}, {sampler} sampler{tests.title}"
+    title += f"; mean ± standard error of {trials} trials, seed {seed}"
     headings = ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"]
     deliver(
         lambda: print_table(title, headings, rows, 1 + len(swept)),
@@ -152,16 +161,20 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
     from .._core.progress import progress
     from ..study.executor import open_executor
 
-    jobs = [(task, training, d, seed, name) for task, training, d, name in cases for seed in seeds]
+    jobs = [
+        ((task, training, d, seed, name), options | arguments)
+        for task, training, d, name, _, arguments in cases
+        for seed in seeds
+    ]
     found: list = []
     with open_executor(workers=workers) as executor, progress() as bars:
         advance = bars("trials", len(jobs))
         if workers == 1:
             for job in jobs:
-                found.append(_trial(job, options))
+                found.append(_trial(*job))
                 advance(1)
         else:
-            futures = [executor.submit(_trial, job, options) for job in jobs]
+            futures = [executor.submit(_trial, *job) for job in jobs]
             for future in futures:
                 found.append(future.result())
                 advance(1)

@@ -50,6 +50,8 @@ class Law:
     dimension_factor : int
         Features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that alpha is n/d for
         every law.
+    task : Task or None
+        What its bags are; None for a law of one's own.
     """
 
     make_population: Callable[[int], Population] = field(repr=False)
@@ -58,6 +60,7 @@ class Law:
     name: str = "custom"
     parameters: dict[str, Any] = field(default_factory=dict)
     dimension_factor: int = 1
+    task: Task | None = None
 
     @cached_property
     def _made(self) -> dict[int, tuple[Population, Nodes]]:
@@ -131,7 +134,9 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     return _fixed(Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi), name, dimension_factor)
 
 
-def _fixed(population: Population, name: str, dimension_factor: int = 1, **parameters: Any) -> Law:
+def _fixed(
+    population: Population, name: str, dimension_factor: int = 1, task: Task | None = None, **parameters: Any
+) -> Law:
     """A law that is its one population."""
     return Law(
         lambda points: population,
@@ -139,6 +144,7 @@ def _fixed(population: Population, name: str, dimension_factor: int = 1, **param
         name=name,
         parameters=parameters,
         dimension_factor=dimension_factor,
+        task=task,
     )
 
 
@@ -199,7 +205,7 @@ def _numbers(task: Task) -> tuple[int, int, float, float]:
 
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return _fixed(pooled_population(*_numbers(task)), "pooled", cosine=1.0)
+    return _fixed(pooled_population(*_numbers(task)), "pooled", task=task, cosine=1.0)
 
 
 def vectorized_law(task: Task) -> Law:
@@ -208,7 +214,7 @@ def vectorized_law(task: Task) -> Law:
         raise ValueError(
             f"the vectorized theory needs uniform positions (its symmetry), got {task.positions.kind!r}; simulate instead"
         )
-    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length, cosine=1.0)
+    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length, task, cosine=1.0)
 
 
 def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
@@ -234,9 +240,10 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
     """
     gamma, k = _check_query(cosine, sharpness)
     if k == 0 or task.length == 1:
-        return _fixed(uniform_attention_population(*_numbers(task), gamma), "attention", cosine=gamma, sharpness=k)
+        population = uniform_attention_population(*_numbers(task), gamma)
+        return _fixed(population, "attention", task=task, cosine=gamma, sharpness=k)
     make = partial(_attended, (*_numbers(task), gamma, k))
-    return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k})
+    return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k}, task=task)
 
 
 def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sigmoid") -> Law:
@@ -262,9 +269,48 @@ def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sig
     sigma = get_activation(activation)
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
     if k == 0 and (level := float(sigma(np.zeros(1))[0])) != 0:
-        return _fixed(uniform_attention_population(*_numbers(task), gamma, level), "elementwise", **parameters)
+        population = uniform_attention_population(*_numbers(task), gamma, level)
+        return _fixed(population, "elementwise", task=task, **parameters)
     make = partial(_attended, (*_numbers(task), gamma, k, sigma))
-    return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters)
+    return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters, task=task)
+
+
+def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
+    """The law that the classifier behind `law` has on the bags of another task.
+
+    Parameters
+    ----------
+    law : Law
+        That of a pooled, vectorized, attention or elementwise classifier.
+    task : Task
+        The other bags.
+    sharpness : float, optional
+        Another k = beta ||q||, for classifiers with a query.
+
+    Returns
+    -------
+    Law
+
+    Raises
+    ------
+    ValueError
+        If the law does not say which classifier it is of, or a sharpness is given for one without a query.
+    """
+    known = law.parameters
+    with_query = law.name in ("attention", "elementwise") and "sharpness" in known
+    if sharpness is not None and not with_query:
+        raise ValueError(f"sharpness is for laws with a query, not for {law.name!r}")
+    if with_query:
+        k = known["sharpness"] if sharpness is None else sharpness
+        if "activation" in known:
+            return elementwise_law(task, known["cosine"], k, known["activation"])
+        return attention_law(task, known["cosine"], k)
+    makers = {"pooled": pooled_law, "vectorized": vectorized_law}
+    if "cosine" not in known or law.name not in makers:
+        raise ValueError(
+            f"the law {law.name!r} does not say how other bags would look to it: give their law, not a task"
+        )
+    return makers[law.name](task)
 
 
 def _attended(given: tuple, points: int) -> Population:

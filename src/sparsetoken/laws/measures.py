@@ -163,6 +163,12 @@ def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndar
     return mean, deviation
 
 
+def score_laws(x: np.ndarray, population: Population) -> tuple[ScoreLaw, ScoreLaw]:
+    """The law of a readout's score on fresh bags in the positive and in the negative class; `x` as in `score_law`."""
+    positive, negative = (ScoreLaw(*score_law(x, c), c.weight) for c in (population.positive, population.negative))
+    return positive, negative
+
+
 def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
     """The `MEASURES` of a readout trained on a population, fresh bags and training bags, for each replicate.
 
@@ -180,14 +186,12 @@ def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
     ndarray (replicates, 6)
     """
     x = np.asarray(x)
-    laws, trained_wrong = [], []
-    for label, _, columns in population.classes():
-        law = ScoreLaw(*score_law(x, columns), columns.weight)
-        laws.append(law)
+    laws, trained_wrong = score_laws(x, population), []
+    for law, (label, _, columns) in zip(laws, population.classes()):
         # r has the wrong sign exactly when y h < V kappa^2 y l'(0; y)
         pull = label * float(loss.slope(0.0, label)) * np.exp(x[..., 4:5]) * columns.kappa**2
         trained_wrong.append(law.average(above_zero(pull - label * law.mean, law.deviation)))
     pi = population.prevalence
-    values = fresh_measures(laws[0], laws[1], pi)
+    values = fresh_measures(*laws, pi)
     values["train_error"] = pi * trained_wrong[0] + (1 - pi) * trained_wrong[1]
     return np.stack([values[name] for name in MEASURES], axis=-1)

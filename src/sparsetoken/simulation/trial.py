@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from .._core.devices import wanted_device
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
+from ..deployment import Deployment, check_query_to_sharpen, deployment_of
 from ..models import SIMULATED, check_model, has_query
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
@@ -39,7 +40,7 @@ class SimulationResult(ClassifierResult):
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`, like all fields down to `errors`: the finite counterparts of `forecast`'s.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; standard errors are those of the numerical integration.
     sampler : str
         "reduced" or "tensor".
@@ -102,6 +103,9 @@ def simulate(
     test_samples: int = 0,
     chunk: int | None = None,
     device: str = "numpy",
+    test_task: Task | Mapping[str, Any] | None = None,
+    test_sharpness: float | None = None,
+    test_bias_shift: float = 0.0,
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
@@ -136,10 +140,19 @@ def simulate(
     device : str
         "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
         draws other numbers of the same law. Reduced sampler and schedule "staged" only, and not for the vectorized model.
+    test_task : Task or mapping, optional
+        What the trained classifier is tested on, or the fields in which that differs from `task`; for the vectorized model
+        with bags of the same length.
+    test_sharpness : float, optional
+        k = beta ||q|| at test time, for models with a query; the trained one by default.
+    test_bias_shift : float
+        Added to the trained bias at test time.
 
     Returns
     -------
     SimulationResult
+        Where a test option is given, its measures on fresh bags (and `sampled_error`) are those of the test, all other
+        fields those of the training; `trained` and `tested` say what the two were.
 
     Raises
     ------
@@ -155,6 +168,7 @@ def simulate(
     sigma = get_activation(activation) if model == "elementwise" else None
     d, seed = check_size(d, seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
+    deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
     schedule = training.schedule
     if sampler == "reduced" and test_samples:
         raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
@@ -162,7 +176,7 @@ def simulate(
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _trial_class(device, model, sampler, schedule)
-    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples)
+    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples, deployment)
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
@@ -229,7 +243,7 @@ class _Trial:
         """w's coordinates along the special directions of the mechanism."""
         raise NotImplementedError
 
-    def sampled_error(self, readout: Readout, count: int) -> float:
+    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
         raise NotImplementedError
 
     def train_jointly(self) -> Readout:
@@ -265,8 +279,8 @@ class _Trial:
             return Mechanism(self.model)
         return Mechanism(self.model, self.steps.query_cosine, self.steps.sharpness, self.sigma)
 
-    def run(self, test_samples: int) -> SimulationResult:
-        """All stages, and what they give."""
+    def run(self, test_samples: int, deployment: Deployment | None = None) -> SimulationResult:
+        """All stages, and what they give; without a deployment, tested on what it was trained on."""
         training, clock = self.training, self.clock
         if self.joint:
             readout = self.train_jointly()
@@ -280,15 +294,21 @@ class _Trial:
                 readout = fit_readout(x, y, training.ridge, training.loss, self.device)
             del x
         mechanism, norm = self.mechanism, readout.norm
+        if self.steps is not None:
+            check_query_to_sharpen(deployment, self.steps.norm["q"])
+        test = deployment or Deployment(self.task)
+        at_test = mechanism if test.sharpness is None else replace(mechanism, sharpness=test.sharpness)
         with clock.stage("test_error"):
             special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
-            measured = mechanism.measures(self.task, special, norm, readout.bias, stream(self.seed, "quadrature"))
+            bias = readout.bias + test.bias_shift
+            measured = at_test.measures(test.task, special, norm, bias, stream(self.seed, "quadrature"))
         sampled = math.nan
         if test_samples:
             with clock.stage("sampled_error"):
-                sampled = self.sampled_error(readout, test_samples)
+                sampled = self.sampled_error(readout, test_samples, test)
         steps = None if self.steps is None else self.steps.summary()
         m_q, m_u = mechanism.coordinates(self.task, special)
+        sharpness = math.nan if steps is None else steps.sharpness
         return SimulationResult(
             model=self.model,
             sampler=self.sampler,
@@ -303,7 +323,7 @@ class _Trial:
             m_q=m_q,
             m_u=m_u,
             nu=math.sqrt(max(0.0, norm**2 - m_q**2 - m_u**2)),
-            sharpness=math.nan if steps is None else steps.sharpness,
+            sharpness=sharpness,
             steps=steps,
             n0=self.n0,
             n1=self.n1,
@@ -314,6 +334,7 @@ class _Trial:
             sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
             token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
             seconds=clock.seconds,
+            **({} if deployment is None else deployment.record(self.task, sharpness)),
         )
 
 
@@ -395,9 +416,9 @@ class _TensorTrial(_Trial):
             return w.reshape(self.task.length, self.d) @ self.second.signal
         return self.special_of_vectors(w)
 
-    def sampled_error(self, readout: Readout, count: int) -> float:
+    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
         """Share of `count` fresh bags with the wrong sign."""
-        data = TensorData(self.task, count, self.d, self.seed, "_test", self.chunk)
+        data = TensorData(test.task, count, self.d, self.seed, "_test", self.chunk)
         wrong = 0
         for which, tokens in data.blocks():
             if self.model == "vectorized":
@@ -406,7 +427,10 @@ class _TensorTrial(_Trial):
                 z = (tokens @ readout.w).mean(axis=1)
             else:
                 assert self.steps is not None
-                weights = token_weights(self.training.beta * (tokens @ self.steps.query), self.sigma)
+                scale = self.training.beta
+                if test.sharpness is not None:
+                    scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
+                weights = token_weights(scale * (tokens @ self.steps.query), self.sigma)
                 z = np.einsum("il,il->i", weights, tokens @ readout.w)
-            wrong += int(np.sum((z + readout.bias) * data.labels[which] <= 0.0))
+            wrong += int(np.sum((z + readout.bias + test.bias_shift) * data.labels[which] <= 0.0))
         return wrong / count

@@ -12,6 +12,7 @@ from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .known_signal import Oracle, oracle, strength_needed
+from .refit import refit
 from .sweep import erm_sweep, forecast_grid, sweep
 from .trajectory import trajectory
 from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
@@ -45,6 +46,7 @@ __all__ = [
     "law_from_samples",
     "oracle",
     "pooled_law",
+    "refit",
     "strength_needed",
     "sweep",
     "trajectory",

@@ -8,7 +8,7 @@ until the accuracy asked for is met. Every number comes with the standard error 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,15 @@ import numpy as np
 from .._core.precision import in_double_precision
 from .._core.validation import real_number
 from ..jax_losses import traceable
-from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
+from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law, same_mechanism
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Population
 from ..losses import Loss, get_loss
 from ..results import NOT_PLAIN, ClassifierResult
+from ..task import Task
 from .capacity import require_above_capacity
 from .continuation import WarmStart, solve
+from .elsewhere import check_same_geometry, measures_at, shifted
 from .equations import TOLERANCE, Solution
 from .errors import AccuracyError
 from .margins import margin_densities
@@ -44,7 +46,7 @@ class ErmResult(ClassifierResult):
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`, like all fields down to `errors`; `model` is the law's name.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there. `overlap` and `cosine` need a law that knows gamma; standard errors come from the law's sampling.
     V : float
         The step of the prox.
@@ -60,6 +62,14 @@ class ErmResult(ClassifierResult):
         The rest of the problem.
     coarse : array (5,), optional
         The fixed point on the first level's draws, where it was solved.
+    own_fixed_points : array (replicates, 5), optional
+        What each replicate of the law's sampling would have had by itself.
+    test_law : Law or None
+        The law of the fresh bags, where it is another one than the training's (see `on`).
+    test_points : int
+        Draws per replicate and class of it.
+    test_bias_shift : float
+        What was added to the bias for the test.
     """
 
     V: float
@@ -71,6 +81,10 @@ class ErmResult(ClassifierResult):
     law: Law = field(compare=False, metadata=NOT_PLAIN)
     loss: Loss | str = field(metadata=NOT_PLAIN)
     coarse: np.ndarray | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+    own_fixed_points: np.ndarray | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+    test_law: Law | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+    test_points: int = field(default=0, metadata=NOT_PLAIN)
+    test_bias_shift: float = field(default=0.0, metadata=NOT_PLAIN)
 
     def _setting(self) -> str:
         return f"{self.model}, alpha={self.alpha:g}, ridge={self.ridge:g}"
@@ -89,7 +103,90 @@ class ErmResult(ClassifierResult):
 
     def margin_densities(self, margins) -> dict[str, np.ndarray]:
         """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
-        return margin_densities(self.fixed_point, get_loss(self.loss), self.law.at(self.points)[0], margins)
+        x, loss = self.fixed_point, get_loss(self.loss)
+        found = margin_densities(x, loss, self.law.at(self.points)[0], margins)
+        if self.test_law is None:
+            return found
+        there = self.test_law.at(self.test_points)[0]
+        tested = margin_densities(shifted(x, self.test_bias_shift), loss, there, margins)
+        return found | {name: density for name, density in tested.items() if name.startswith("test")}
+
+    def on(self, law: Law | Task, bias_shift: float = 0.0, *, accuracy: float = DEFAULT_ACCURACY) -> ErmResult:
+        """The same trained readout tested on another law.
+
+        Test error, sensitivity, specificity, balanced error and AUC are those of (m_q, m_u, nu, b + bias_shift) on fresh bags
+        of `law`, with standard errors from the sampling of both laws. Everything else stays that of the training; only
+        where its draws are too few for the accuracy is the fixed point solved again on more of them, and moves within its
+        standard errors.
+
+        Parameters
+        ----------
+        law : Law or Task
+            The law of the test bags, seen by the same query; a task stands for this classifier's law on its bags.
+        bias_shift : float
+            Added to the trained bias.
+        accuracy : float
+            Absolute error allowed on the test error.
+
+        Returns
+        -------
+        ErmResult
+            With `test_law`, `trained` and `tested` filled in.
+
+        Raises
+        ------
+        ValueError
+            If the readout's coordinates have no meaning on `law`: features of another dimension, or another query.
+        AccuracyError
+            Where the accuracy is not met at the finest sampling of the laws.
+        """
+        shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
+        accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+        there = same_mechanism(self.law, law) if isinstance(law, Task) else law
+        check_same_geometry(self.law, there)
+        readout, points = self, max(self.points, there.first_points) if there.refinable else 0
+        while True:
+            x, own_x = readout.fixed_point, readout.own_fixed_points
+            found = measures_at(
+                shifted(x, shift), shifted(x[None] if own_x is None else own_x, shift), there.at(points)[0]
+            )
+            shortfall = found.errors["test_error"] * SAFETY / accuracy
+            if not np.isfinite(shortfall):
+                shortfall = SECOND_LEVEL
+            if shortfall <= 1:
+                break
+            finer_test, finer_training = there.finer(points, shortfall), self.law.finer(readout.points, shortfall)
+            if finer_test is not None and (found.law_dominates or finer_training is None):
+                points = finer_test
+            elif finer_training is not None:
+                start = replace(readout.warm_start, points=finer_training)
+                readout = erm(self.law, self.alpha, self.ridge, self.loss, accuracy=accuracy, warm_start=start)
+            elif there.refinable or self.law.refinable:
+                raise AccuracyError(
+                    f"accuracy {accuracy:g} on the test error is not reached: standard error "
+                    f"{found.errors['test_error']:.1e} at the finest sampling; ask for at least "
+                    f"{SAFETY * found.errors['test_error']:.1e}"
+                )
+            else:
+                break
+        errors = dict(found.errors)
+        return replace(
+            readout,
+            **found.values,
+            standard_error=errors.pop("test_error"),
+            errors={**readout.errors, **errors},
+            test_law=there,
+            test_points=points,
+            test_bias_shift=shift,
+            trained=_record(self.law, 0.0),
+            tested=_record(there, shift),
+        )
+
+
+def _record(law: Law, bias_shift: float) -> dict[str, Any]:
+    """What a result says of the law it was trained or tested on."""
+    task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
+    return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
 
 
 class _Answer(NamedTuple):
@@ -232,6 +329,7 @@ def erm(
         loss=loss,
         points=points,
         coarse=solver.coarse,
+        own_fixed_points=np.atleast_2d(answer.own_x),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
+from ..deployment import check_query_to_sharpen, deployment_of
+from ..laws.law import Law, attention_law, elementwise_law, pooled_law, same_mechanism, vectorized_law
 from ..models import SIMULATED, check_model, has_query
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
@@ -29,7 +31,7 @@ class Forecast(ClassifierResult):
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`, like all fields down to `errors`: the limits of what `simulate` gives.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, errors
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, errors, trained, tested
         See there; standard errors come from the sampling of the law.
     steps : Alignment or None
         The limits after the two gradient steps; None without a query.
@@ -115,6 +117,9 @@ def forecast(
     accuracy: float = DEFAULT_ACCURACY,
     with_capacity: bool = True,
     warm_start: WarmStart | None = None,
+    test_task: Task | Mapping[str, Any] | None = None,
+    test_sharpness: float | None = None,
+    test_bias_shift: float = 0.0,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows.
 
@@ -136,23 +141,42 @@ def forecast(
         Also compute the separability threshold.
     warm_start : WarmStart, optional
         That of a neighbouring forecast's `result`.
+    test_task : Task or mapping, optional
+        What the trained classifier is tested on, or the fields in which that differs from `task`; for the vectorized model
+        with bags of the same length.
+    test_sharpness : float, optional
+        k = beta ||q|| at test time, for models with a query; the trained one by default.
+    test_bias_shift : float
+        Added to the trained bias at test time.
 
     Returns
     -------
     Forecast
+        Where a test option is given, its measures on fresh bags (`test_error`, `auc`, `sensitivity`, `specificity`,
+        `balanced_error`) are those of the test, all other fields those of the training; `trained` and `tested` say what
+        the two were.
 
     Raises
     ------
     ValueError
-        If the model is unknown or the schedule is not "staged".
+        If the model is unknown, the schedule is not "staged", or the classifier cannot be tested as asked.
     """
     check_model(model)
     check_schedule(training)
+    deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
     if model == "bayes":
         return _bayes_forecast(task, training.alpha0 + training.alpha1)
     law, steps = law_of(task, training, model, activation)
     alpha = readout_alpha(training, model, equal_samples)
     result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
+    sharpness = float("nan") if steps is None else steps.sharpness
+    record = {}
+    if deployment is not None:
+        if steps is not None:
+            check_query_to_sharpen(deployment, steps.norm["q"])
+        there = same_mechanism(law, deployment.task, deployment.sharpness)
+        result = result.on(there, deployment.bias_shift, accuracy=accuracy)
+        record = deployment.record(task, sharpness)
     threshold = capacity(law) if with_capacity else None
     errors = dict(result.errors)
     if threshold is not None:
@@ -161,12 +185,13 @@ def forecast(
         model=model,
         **{name: getattr(result, name) for name in _FROM_THE_FIXED_POINT},
         **directions_of_readout(result.m_q, result.m_u, result.norm_w, steps),
-        sharpness=float("nan") if steps is None else steps.sharpness,
+        sharpness=sharpness,
         steps=steps,
         alpha=alpha,
         capacity=float("nan") if threshold is None else threshold.alpha,
         errors=errors,
         result=result,
+        **record,
     )
 
 

@@ -1,0 +1,122 @@
+"""What fitting one number again buys when a trained classifier is tested on other bags: its threshold, or its sharpness.
+
+Neither needs new directions: the threshold moves b, the sharpness the law of (T, S, kappa); m_q, m_u and nu stay as trained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .._core.validation import real_number, rejection
+from ..laws.law import Law, same_mechanism
+from ..laws.measures import score_laws
+from ..laws.nodes import Population
+from ..task import Task
+from .elsewhere import check_same_geometry, error_at, shifted
+from .erm import DEFAULT_ACCURACY, ErmResult
+
+WHAT = ("threshold", "sharpness")
+FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
+_THRESHOLDS = 101  # quantiles of the scores that are tried before the best is refined
+_TAIL = 8.0  # deviations beyond the furthest score: there every bag is put into one class
+_SHARPNESSES = (
+    17  # steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that
+)
+_REFINED = 1e-4  # of the bracket's width: the error is flat to second order at its minimum
+
+
+def refit(
+    result: ErmResult,
+    where: Law | Task,
+    what: str = "threshold",
+    *,
+    bounds: tuple[float, float] | None = None,
+    accuracy: float = DEFAULT_ACCURACY,
+) -> ErmResult:
+    """A trained readout on other bags, with its threshold or its sharpness fitted to them.
+
+    The number is the one of least test error on the law of those bags, as infinitely many of them would tell it. It is found
+    on one sampling of the law; the error, flat at its minimum, is then computed to the accuracy.
+
+    Parameters
+    ----------
+    result : ErmResult
+        The trained readout (`forecast(...).result` is one).
+    where : Law or Task
+        The test bags; a task for "sharpness", since a law has one already.
+    what : {"threshold", "sharpness"}
+        What is fitted: a shift of the bias, or k = beta ||q||.
+    bounds : pair of float, optional
+        Smallest and largest sharpness, positive; by default the trained one over 16 and times 16.
+    accuracy : float
+        Absolute error allowed on the test error.
+
+    Returns
+    -------
+    ErmResult
+        As `result.on` gives it: `tested["bias_shift"]` or `tested["sharpness"]` is what was found.
+
+    Raises
+    ------
+    ValueError
+        If `what` is unknown, or the sharpness is asked of a classifier without a query or of a law.
+    """
+    if what not in WHAT:
+        raise rejection("what", what, f"one of {', '.join(WHAT)}")
+    if what == "threshold":
+        if bounds is not None:
+            raise ValueError("bounds are for what='sharpness'; thresholds are sought over all scores")
+        law = same_mechanism(result.law, where) if isinstance(where, Task) else where
+        check_same_geometry(result.law, law)
+        population = law.at(max(result.points, law.first_points) if law.refinable else 0)[0]
+        return result.on(law, _best_shift(result.fixed_point, population), accuracy=accuracy)
+    if not isinstance(where, Task):
+        raise ValueError("where must be a Task for what='sharpness', since a law has its sharpness already")
+    if "sharpness" not in result.law.parameters:
+        raise ValueError(f"what='sharpness' is for classifiers with a query, not for {result.model!r}")
+    low, high = _sharpness_bounds(result.law.parameters["sharpness"], bounds)
+
+    def error(log_k: float) -> float:
+        law = same_mechanism(result.law, where, math.exp(log_k))
+        return error_at(result.fixed_point, law.at(law.first_points)[0])
+
+    best = _least(error, np.linspace(math.log(low), math.log(high), _SHARPNESSES))
+    return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
+
+
+def _sharpness_bounds(trained: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    if bounds is None:
+        if trained == 0:
+            raise ValueError("bounds must be given for what='sharpness' where the trained sharpness is 0")
+        return trained / FURTHEST, trained * FURTHEST
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise rejection("bounds", bounds, "a pair of numbers") from None
+    low = real_number("bounds", low, 0.0, open_low=True)
+    return low, real_number("bounds", high, low, open_low=True)
+
+
+def _best_shift(x: np.ndarray, population: Population) -> float:
+    """The shift of the bias with the least test error on a population."""
+    laws = score_laws(x, population)
+    spread = [law.mean + step * law.deviation for law in laws for step in (-2.0, 0.0, 2.0)]
+    scores = np.concatenate([np.ravel(values) for values in spread])
+    widest = _TAIL * max(float(law.deviation.max()) for law in laws)
+    ends = scores.min() - widest, scores.max() + widest
+    thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))
+    candidates = np.unique(-np.array([*thresholds, *ends, 0.0]))
+    return _least(lambda shift: error_at(shifted(x, shift), population), candidates)
+
+
+def _least(function: Callable[[float], float], candidates: np.ndarray) -> float:
+    """Where a function is least: the best of rising candidates, refined between its neighbours."""
+    values = [function(float(at)) for at in candidates]
+    best = int(np.argmin(values))
+    low, high = candidates[max(0, best - 1)], candidates[min(len(candidates) - 1, best + 1)]
+    found = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": _REFINED * (high - low)})
+    return float(found.x if found.fun < values[best] else candidates[best])
