@@ -33,7 +33,7 @@ class Deployment:
     sharpness: float | None = None
     bias_shift: float = 0.0
 
-    def record(self, trained_on: Task, sharpness: float) -> dict[str, dict[str, Any]]:
+    def record(self, trained_on: Task, sharpness: float) -> dict[str, Any]:
         """The fields `trained` and `tested` of a result.
 
         Parameters

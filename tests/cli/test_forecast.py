@@ -102,3 +102,34 @@ def test_anti_alignment_is_said():
         "0.01",
     )
     assert done.returncode == 0 and "anti-aligned" in done.stdout
+
+
+def test_classifiers_can_be_tested_on_other_bags(tmp_path):
+    done = run(
+        *("--model", "pooled", "--ridge", "0.01", "--test-length", "10,40", "--test-bias-shift", "0.5"),
+        *("--json", "rows.json", "--plot", "curve.png"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tested at bias_shift 0.5" in done.stdout and "sensitivity" in done.stdout and "tested_length" in done.stdout
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(row["length"], row["tested_length"]) for row in rows] == [(10, 10), (10, 40)]
+    training = Training(ridge=0.01)
+    expected = theory.forecast(Task(), training, "pooled", test_task=Task(length=40), test_bias_shift=0.5)
+    assert rows[1]["test_error"] == pytest.approx(expected.test_error, abs=1e-12)
+    assert (tmp_path / "curve.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "vectorized", "--test-length", "20"], "test_task must have the training's length"),
+        (["--model", "pooled", "--test-sharpness", "2"], "test_sharpness is for models with a query"),
+        (["--test-length", "long"], "test_length must be a number"),
+        (["--test-sparsity", "20"], "sparsity must be at most length"),
+    ],
+)
+def test_bad_tests_are_refused(arguments, words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", *arguments])
+    assert stop.value.code != 0 and words in capsys.readouterr().err

@@ -206,3 +206,17 @@ def test_the_package_runs_as_the_command():
     command = [sys.executable, "-m", "sparsetoken", "simulate", "--strength", "nonsense"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_classifiers_can_be_tested_on_other_bags(tmp_path, capsys):
+    file = tmp_path / "out.json"
+    assert run(*SMALL, "--test-length", "10,30", "--test-sharpness", "2.5", "--json", str(file)) == 0
+    shown = capsys.readouterr().out
+    assert "tested_length" in shown and "tested at sharpness 2.5" in shown
+    cases = json.loads(file.read_text())["cases"]
+    assert [case["case"]["tested_length"] for case in cases] == [10, 30]
+    expected = simulate(
+        *(Task(strength=4), Training(), 40, trial_seeds(0, 3)[1]), test_task={"length": 30}, test_sharpness=2.5
+    )
+    assert cases[1]["trials"][1]["test_error"] == expected.test_error
+    assert cases[1]["trials"][1]["tested"]["length"] == 30

@@ -169,10 +169,10 @@ class ErmResult(ClassifierResult):
                 )
             else:
                 break
-        errors = dict(found.errors)
+        errors, values = dict(found.errors), dict[str, Any](found.values)
         return replace(
             readout,
-            **found.values,
+            **values,
             standard_error=errors.pop("test_error"),
             errors={**readout.errors, **errors},
             test_law=there,

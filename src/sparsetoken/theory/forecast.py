@@ -170,7 +170,7 @@ def forecast(
     alpha = readout_alpha(training, model, equal_samples)
     result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
     sharpness = float("nan") if steps is None else steps.sharpness
-    record = {}
+    record: dict[str, Any] = {}
     if deployment is not None:
         if steps is not None:
             check_query_to_sharpen(deployment, steps.norm["q"])
