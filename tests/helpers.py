@@ -1,46 +1,61 @@
-"""What tests of several packages share: data at hand, bags drawn from the model, and the command line in this process."""
+"""What tests of several packages share: where data lies, and bags with a planted token.
+
+The fixture `command` of conftest.py runs the command line in this process. Bags of the paper's model come from
+`sparsetoken.simulation.samplers.sample_bags`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-
-from sparsetoken import Task
-from sparsetoken.simulation.samplers import sample_bags
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
 
 
-def drawn_bags(count: int, d: int, seed: int, **task) -> tuple[np.ndarray, np.ndarray]:
-    """Bags (count, L, d) and labels (-1 or +1) drawn from `Task(**task)`."""
-    tokens, labels, _ = sample_bags(Task(**task), count, d, seed)
-    return tokens, labels
+def planted_bags(
+    seed: int,
+    n: int = 160,
+    length: int = 6,
+    d: int = 12,
+    strength: float = 5.0,
+    prevalence: float = 0.5,
+    ragged: bool = False,
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Bags of noise with one token of every positive bag shifted along the diagonal.
 
+    Parameters
+    ----------
+    seed : int
+        All randomness comes from it.
+    n : int
+        Number of bags.
+    length : int
+        Tokens per bag; with `ragged` a bag has 2 to 2 length - 1.
+    d : int
+        Features per token.
+    strength : float
+        Size of the shift.
+    prevalence : float
+        Probability of a positive bag.
+    ragged : bool
+        Whether lengths differ.
 
-def ragged_bags(count: int, d: int, seed: int, shortest: int = 3, longest: int = 9, strength: float = 3.0):
-    """A list of bags of different lengths, the first token of a positive one carrying the signal, and labels 0 or 1."""
+    Returns
+    -------
+    tuple
+        A list of n arrays (length, d), labels 0 or 1, and the place of the shifted token (or where it would be) per bag.
+    """
     rng = np.random.default_rng(seed)
-    labels = np.arange(count) % 2
-    bags = [rng.standard_normal((length, d)) for length in rng.integers(shortest, longest + 1, count)]
-    for bag, label in zip(bags, labels):
-        bag[0, 0] += strength * label
-    return bags, labels
-
-
-def command_line(capsys) -> Callable[..., tuple[int, str, str]]:
-    """A function that runs the command with its arguments here and returns (exit code, output, errors)."""
-    from sparsetoken.cli import main
-
-    def call(*arguments) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            code = main([str(a) for a in arguments])
-        except SystemExit as stop:
-            code = stop.code
-        printed = capsys.readouterr()
-        return int(code or 0), printed.out, printed.err
-
-    return call
+    labels = (rng.random(n) < prevalence).astype(int)
+    lengths = rng.integers(2, 2 * length, n) if ragged else np.full(n, length)
+    signal = np.ones(d) / np.sqrt(d)
+    bags, places = [], []
+    for label, count in zip(labels, lengths):
+        bag = rng.standard_normal((count, d))
+        place = int(rng.integers(count))
+        bag[place] += label * strength * signal
+        bags.append(bag)
+        places.append(place)
+    return bags, labels, np.array(places)

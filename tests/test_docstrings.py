@@ -1,11 +1,15 @@
-"""Docstrings: a `Parameters` section names the parameters of the signature, in order; public names have a docstring."""
+"""Docstrings: a `Parameters` section names the parameters of the signature, in order; public names have a docstring, and
+those that the public packages export and that take several parameters have such a section.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import griffe
@@ -42,13 +46,18 @@ def fields(node: ast.ClassDef) -> list[str]:
     return [n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
 
 
-def documented(docstring: str) -> list[str] | None:
-    """The names in a docstring's `Parameters` section; None without one."""
+def named(docstring: str, kind: griffe.DocstringSectionKind) -> list[str] | None:
+    """The names in a docstring's section of a kind; None without one."""
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
     for section in griffe.Docstring(docstring).parse("numpy"):
-        if section.kind is griffe.DocstringSectionKind.parameters:
+        if section.kind is kind:
             return [name.strip().lstrip("*") for item in section.value for name in item.name.split(",")]
     return None
+
+
+def documented(docstring: str) -> list[str] | None:
+    """The names in a docstring's `Parameters` section; None without one."""
+    return named(docstring, griffe.DocstringSectionKind.parameters)
 
 
 def public(name: str) -> bool:
@@ -76,6 +85,37 @@ def test_public_names_have_a_docstring(module):
         return
     top = [(n, node) for n, node, _ in functions(tree) if public(n) and "." not in n]
     assert not [name for name, node in top if not ast.get_docstring(node)]
+
+
+PUBLIC_PACKAGES = ("", ".theory", ".simulation", ".estimators", ".bags", ".planning", ".study")
+
+
+def exported(package: str) -> dict[str, type | Callable]:
+    """The functions and classes that a package exports; exceptions aside, which take a message."""
+    module = importlib.import_module(f"sparsetoken{package}")
+    values = {name: getattr(module, name) for name in module.__all__}
+    return {
+        name: value
+        for name, value in values.items()
+        if inspect.isfunction(value) or (inspect.isclass(value) and not issubclass(value, Exception))
+    }
+
+
+@pytest.mark.parametrize("package", PUBLIC_PACKAGES)
+def test_exported_names_say_what_their_parameters_are(package):
+    """Two parameters or more: a section `Parameters`, or `Attributes` for a class, that leaves none of them out."""
+    exports = exported(package)
+    assert exports
+    wrong = {}
+    for name, value in exports.items():
+        expected = [p for p in inspect.signature(value).parameters if not p.startswith("_")]
+        docstring = value.__doc__ or ""
+        found = documented(docstring)
+        if found is None and inspect.isclass(value):
+            found = named(docstring, griffe.DocstringSectionKind.attributes)
+        if len(expected) >= 2 and not set(expected) <= set(found or ()):
+            wrong[name] = [parameter for parameter in expected if parameter not in (found or ())]
+    assert not wrong
 
 
 DISTRIBUTIVE = re.compile(

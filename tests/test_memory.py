@@ -20,6 +20,7 @@ from sparsetoken import (
 from sparsetoken.bags import scratch
 from sparsetoken.bags.scratch import BLOCK_BYTES, is_mapped
 from sparsetoken.simulation.steps import two_steps
+from tests.helpers import planted_bags
 
 MEGABYTE = 2**20
 
@@ -48,15 +49,11 @@ def test_tensor_sampler_streams(peak):
     assert steps.n0 == 700 and np.isfinite(steps.cosine["q"])
 
 
-def mapped_bags(path, n: int, length: int, d: int):
-    """Bags in a file: every positive one has a token shifted by 9 along the diagonal of the first 16 axes."""
-    rng = np.random.default_rng(0)
-    X = np.memmap(path, dtype=np.float32, mode="w+", shape=(n, length, d))
-    y = np.arange(n) % 2
-    for first in range(0, n, 50):
-        part = rng.standard_normal((min(50, n - first), length, d), dtype=np.float32)
-        part[y[first : first + 50] == 1, 0, :16] += 9.0 / 4
-        X[first : first + 50] = part
+def mapped_bags(path, n: int, length: int, d: int) -> tuple[np.memmap, np.ndarray]:
+    """Bags in a file in single precision, and labels; drawn and written twenty at a time."""
+    X, y = np.memmap(path, dtype=np.float32, mode="w+", shape=(n, length, d)), np.empty(n, dtype=int)
+    for first in range(0, n, 20):
+        X[first : first + 20], y[first : first + 20], _ = planted_bags(first, 20, length, d, strength=9.0)
     X.flush()
     return np.memmap(path, dtype=np.float32, mode="r", shape=X.shape), y
 

@@ -9,48 +9,28 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, simulate
-from sparsetoken.cli import main
 from sparsetoken.cli.console import plain, print_table, with_error, write_csv, write_json
 from sparsetoken.simulation.repeats import trial_seeds
 
 SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return stop.value.code
-
-
 def test_the_command_as_a_user_types_it():
-    command = [sys.executable, "-m", "sparsetoken.cli", "simulate", "--length", "10", "--sparsity", "1"]
-    command += [
-        "--strength",
-        "5",
-        "--prevalence",
-        "0.5",
-        "--alpha0",
-        "2",
-        "--alpha1",
-        "2",
-        "-d",
-        "100",
-        "--trials",
-        "8",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    task = "--length 10 --sparsity 1 --strength 5 --prevalence 0.5"
+    typed = f"-m sparsetoken.cli simulate {task} --alpha0 2 --alpha1 2 -d 100 --trials 8"
+    done = subprocess.run([sys.executable, *typed.split()], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no progress bar where nobody watches
     row = next(line for line in done.stdout.splitlines() if line.strip().startswith("attention"))
     assert row.count("±") >= 6 and "mean ± standard error of 8 trials, seed 0" in done.stdout
 
 
-def test_output_is_what_the_library_gives(tmp_path, capsys):
+def test_output_is_what_the_library_gives(tmp_path, command):
     files = tmp_path / "out.json", tmp_path / "out.csv"
-    arguments = ["--model", "all", "--alpha1", "1:3:2", "--json", str(files[0]), "--csv", str(files[1])]
-    assert run(*SMALL, *arguments) == 0
-    table = capsys.readouterr().out
-    assert table.count("vectorized") == 2
+    arguments = ["--model", "all", "--alpha1", "1:3:2", "--json", files[0], "--csv", files[1]]
+    code, out, err = command(*SMALL, *arguments)
+    assert code == 0, err
+    assert out.count("vectorized") == 2
     cases = json.loads(files[0].read_text())["cases"]
     assert len(cases) == 8
     with files[1].open() as file:
@@ -73,9 +53,9 @@ def test_output_is_what_the_library_gives(tmp_path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.json"]
 
 
-def test_workers_change_nothing(tmp_path):
+def test_workers_change_nothing(tmp_path, command):
     for workers in ("1", "2"):
-        assert run(*SMALL, "-w", workers, "--json", str(tmp_path / workers)) == 0
+        assert command(*SMALL, "-w", workers, "--json", tmp_path / workers)[0] == 0
     found = [json.loads((tmp_path / w).read_text())["cases"][0]["trials"] for w in "12"]
     for trials in found:
         for trial in trials:
@@ -83,31 +63,20 @@ def test_workers_change_nothing(tmp_path):
     assert found[0] == found[1]
 
 
-def test_other_options_reach_the_library(tmp_path, capsys):
+def test_other_options_reach_the_library(tmp_path, command):
     out = tmp_path / "x.json"
-    options = [
-        "--schedule",
-        "reuse",
-        "--sampler",
-        "tensor",
-        "--positions",
-        "fixed:3",
-        "--loss",
-        "square",
-        "--seed",
-        "5",
-    ]
-    assert run(*SMALL, *options, "--eta-q", "9", "--json", str(out)) == 0
+    options = "--schedule reuse --sampler tensor --positions fixed:3 --loss square --seed 5 --eta-q 9"
+    assert command(*SMALL, *options.split(), "--json", out)[0] == 0
     case = json.loads(out.read_text())["cases"][0]
     assert case["case"]["positions"] == {"kind": "fixed", "places": [3]}
     assert (case["case"]["eta_q"], case["case"]["loss"], case["trials"][0]["n1"]) == (9.0, "square", 80)
     assert [t["seed"] for t in case["trials"]] == trial_seeds(5, 3)
 
 
-def test_joint_training_takes_its_steps(tmp_path):
+def test_joint_training_takes_its_steps(tmp_path, command):
     out = tmp_path / "x.json"
     options = ["--schedule", "joint", "--steps", "2,4", "--eta-q", "1"]
-    assert run(*SMALL, *options, "--json", str(out)) == 0
+    assert command(*SMALL, *options, "--json", out)[0] == 0
     cases = json.loads(out.read_text())["cases"]
     assert [case["case"]["steps"] for case in cases] == [2, 4]
     losses = [np.mean([trial["train_loss"] for trial in case["trials"]]) for case in cases]
@@ -137,37 +106,21 @@ def test_joint_training_takes_its_steps(tmp_path):
         (["--lenght", "3"], "No such option"),
     ],
 )
-def test_errors_are_one_line(arguments, message, capsys):
-    assert run(*SMALL, *arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith("error: ") and message in captured.err
+def test_errors_are_one_line(arguments, message, command):
+    code, out, err = command(*SMALL, *arguments)
+    assert code == 2 and out == "" and err.count("\n") == 1
+    assert err.startswith("error: ") and message in err
 
 
-def test_one_case_that_fails_costs_no_other(tmp_path, capsys):
+def test_one_case_that_fails_costs_no_other(tmp_path, command):
     """With alpha1 d below one there are no samples to learn from."""
-    with pytest.raises(SystemExit) as stop:
-        main(
-            [
-                "simulate",
-                "-d",
-                "20",
-                "-m",
-                "pooled",
-                "--alpha1",
-                "0.001,2",
-                "-t",
-                "2",
-                "--json",
-                str(tmp_path / "s.json"),
-            ]
-        )
-    captured = capsys.readouterr()
-    assert stop.value.code == 1
+    arguments = ("simulate", "-d", 20, "-m", "pooled", "--alpha1", "0.001,2", "-t", 2)
+    code, out, err = command(*arguments, "--json", tmp_path / "s.json")
+    assert code == 1
     (case,) = json.loads((tmp_path / "s.json").read_text())["cases"]
     assert case["case"]["alpha1"] == 2 and len(case["trials"]) == 2
-    assert captured.err.startswith("pooled, alpha1 0.001 failed: ") and captured.err.count("\n") == 1
-    assert "pooled" in captured.out
+    assert err.startswith("pooled, alpha1 0.001 failed: ") and err.count("\n") == 1
+    assert "pooled" in out
 
 
 def test_numbers_in_tables():
@@ -176,7 +129,7 @@ def test_numbers_in_tables():
     assert with_error(1234.5, 27.0) == "1234 ± 27"
 
 
-def test_tables_keep_one_line_a_row(capsys):
+def test_tables_keep_one_line_per_row(capsys):
     print_table("title", ["a", "b"], [["x" * 200, "y"], ["[bold]z", "w"]])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "title" and len(lines) == 5 and lines[-1].split() == ["[bold]z", "w"]
@@ -208,10 +161,10 @@ def test_the_package_runs_as_the_command():
     assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_classifiers_can_be_tested_on_other_bags(tmp_path, capsys):
+def test_classifiers_can_be_tested_on_other_bags(tmp_path, command):
     file = tmp_path / "out.json"
-    assert run(*SMALL, "--test-length", "10,30", "--test-sharpness", "2.5", "--json", str(file)) == 0
-    shown = capsys.readouterr().out
+    code, shown, _ = command(*SMALL, "--test-length", "10,30", "--test-sharpness", "2.5", "--json", file)
+    assert code == 0
     assert "tested_length" in shown and "tested at sharpness 2.5" in shown
     cases = json.loads(file.read_text())["cases"]
     assert [case["case"]["tested_length"] for case in cases] == [10, 30]

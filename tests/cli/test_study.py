@@ -10,8 +10,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sparsetoken.cli import main
-
 TOY = str(Path(__file__).resolve().parents[1] / "study" / "toy.py")
 
 JUDGED = """
@@ -30,35 +28,28 @@ study = Study("judged", "A title & more", "Why?", {{"quick": toy.grids["quick"]}
 """
 
 
-def call(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(a) for a in arguments])
-    return ended.value.code
-
-
 def judged_file(folder, verdict, expected):
     path = folder / f"judged_{verdict}_{expected}.py"
     path.write_text(JUDGED.format(toy=TOY, verdict=verdict, expected=expected))
     return path
 
 
-def test_run_then_results(tmp_path, capsys):
+def test_run_then_results(tmp_path, command):
     store = tmp_path / "results" / "store.sqlite"
-    assert call("run", TOY, "--store", store, "--workers", 1) == 0
-    out = capsys.readouterr().out
-    assert "15 trials, 0 of them from" in out and "report:" in out
-    assert call("run", TOY, "--store", store, "--workers", 1) == 0
-    assert "15 trials, 15 of them from" in capsys.readouterr().out
-    assert call("results", "--store", store) == 0
-    assert "toy (15)" in capsys.readouterr().out
-    assert call("results", "--store", store, "--study", "toy", "--limit", 3) == 0
-    assert "3 of 12 rows" in capsys.readouterr().out
-    assert call("results", "--store", store, "--kind", "line", "--columns", "x,value") == 0
-    assert "3 of 3 rows" in capsys.readouterr().out
-    assert call("results", "--store", store, "--kind", "line", "--columns", "weight") == 2
-    assert "line has no column 'weight'; it has x, value" in capsys.readouterr().err
+    code, out, _ = command("run", TOY, "--store", store, "--workers", 1)
+    assert code == 0 and "15 trials, 0 of them from" in out and "report:" in out
+    code, out, _ = command("run", TOY, "--store", store, "--workers", 1)
+    assert code == 0 and "15 trials, 15 of them from" in out
+    code, out, _ = command("results", "--store", store)
+    assert code == 0 and "toy (15)" in out
+    code, out, _ = command("results", "--store", store, "--study", "toy", "--limit", 3)
+    assert code == 0 and "3 of 12 rows" in out
+    code, out, _ = command("results", "--store", store, "--kind", "line", "--columns", "x,value")
+    assert code == 0 and "3 of 3 rows" in out
+    code, _, err = command("results", "--store", store, "--kind", "line", "--columns", "weight")
+    assert code == 2 and "line has no column 'weight'; it has x, value" in err
     for ending, read in (("csv", pd.read_csv), ("parquet", pd.read_parquet)):
-        assert call("results", "--store", store, "--kind", "toy", "-o", tmp_path / f"t.{ending}") == 0
+        assert command("results", "--store", store, "--kind", "toy", "-o", tmp_path / f"t.{ending}")[0] == 0
         assert len(read(tmp_path / f"t.{ending}")) == 12
     assert sorted(p.name for p in (store.parent / Path(TOY).stem / "tables").iterdir()) == [
         "toy-simulated.csv",
@@ -75,16 +66,17 @@ def test_run_then_results(tmp_path, capsys):
         ("undecided", "confirmed", 1),
     ],
 )
-def test_the_exit_code_is_about_recorded_verdicts(tmp_path, capsys, verdict, expected, code):
+def test_the_exit_code_is_about_recorded_verdicts(tmp_path, command, verdict, expected, code):
     path = judged_file(tmp_path, verdict, expected)
-    assert call("run", path, "--store", tmp_path / "s.sqlite", "--report", tmp_path / "r", "--workers", 1) == code
-    captured = capsys.readouterr()
-    assert verdict in captured.out
-    assert (f"claim c1: {verdict}, recorded as {expected}" in captured.err) == bool(code)
+    files = ("--store", tmp_path / "s.sqlite", "--report", tmp_path / "r")
+    found, out, err = command("run", path, *files, "--workers", 1)
+    assert found == code and verdict in out
+    assert (f"claim c1: {verdict}, recorded as {expected}" in err) == bool(code)
 
 
-def test_the_report_stands_alone(tmp_path, capsys):
-    call("run", judged_file(tmp_path, "confirmed", "confirmed"), "--store", tmp_path / "s.sqlite", "--workers", 1)
+def test_the_report_stands_alone(tmp_path, command):
+    path = judged_file(tmp_path, "confirmed", "confirmed")
+    assert command("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1)[0] == 0
     folder = tmp_path / "judged_confirmed_confirmed"
     page = (folder / "report.html").read_text()
     assert page.count("plotly.js v") == 1  # the library once, inside the page
@@ -98,7 +90,7 @@ def test_the_report_stands_alone(tmp_path, capsys):
     assert ledger[["claim", "verdict", "recorded"]].to_numpy().tolist() == [["c1", "confirmed", "confirmed"]]
 
 
-def test_failures_are_told_and_shown(tmp_path, capsys):
+def test_failures_are_told_and_shown(tmp_path, command):
     marker = tmp_path / "marker"
     marker.touch()
     path = tmp_path / "flaky.py"
@@ -111,12 +103,11 @@ def test_failures_are_told_and_shown(tmp_path, capsys):
     )
     path.write_text("\n".join(lines))
     store = tmp_path / "s.sqlite"
-    assert call("run", path, "--store", store, "--workers", 1) == 1
-    captured = capsys.readouterr()
-    assert "1 trial failed; tracebacks: sparsetoken results --failed" in captured.err
-    assert "report: " in captured.out  # with what there is
-    assert call("results", "--failed", "--store", store) == 0
-    assert "the sensor is wet" in capsys.readouterr().out
+    code, out, err = command("run", path, "--store", store, "--workers", 1)
+    assert code == 1 and "1 trial failed; tracebacks: sparsetoken results --failed" in err
+    assert "report: " in out  # with what there is
+    code, out, _ = command("results", "--failed", "--store", store)
+    assert code == 0 and "the sensor is wet" in out
 
 
 @pytest.mark.parametrize(
@@ -133,19 +124,17 @@ def test_failures_are_told_and_shown(tmp_path, capsys):
         (("results", "--store", "toy.sqlite", "-o", "x.doc"), "must end in"),
     ],
 )
-def test_errors_are_one_line(tmp_path, capsys, monkeypatch, arguments, message):
+def test_errors_are_one_line(tmp_path, command, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "junk.sqlite").write_text("junk " * 1000)
     if "toy.sqlite" in arguments:
-        call("run", TOY, "--store", "toy.sqlite", "--workers", 1)
-        capsys.readouterr()
-    assert call(*arguments) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+        assert command("run", TOY, "--store", "toy.sqlite", "--workers", 1)[0] == 0
+    code, _, err = command(*arguments)
+    assert code == 2 and message in err
+    assert err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_what_is_wrong_with_a_study_is_told_after_the_run_and_costs_nothing(tmp_path, capsys):
+def test_what_is_wrong_with_a_study_is_told_after_the_run_and_costs_nothing(tmp_path, command):
     """A misnamed column in a claim and in a panel, and findings that fail: told, exit code 1, everything else reported."""
     path = tmp_path / "wrong.toml"
     path.write_text("""
@@ -169,10 +158,9 @@ statement = "It does not grow by a power"
 expected = "undecided"
 criterion = { kind = "below", table = "steps", value = "cosine_q", column = "alpha0", low = 1, high = 2 }
 """)
-    assert call("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1) == 1
-    captured = capsys.readouterr()
-    lines = captured.err.splitlines()
-    assert len(lines) == 2 and "Traceback" not in captured.err
+    code, _, err = command("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1)
+    lines = err.splitlines()
+    assert code == 1 and len(lines) == 2 and "Traceback" not in err
     assert lines[0].startswith(
         "figure of study 'wrong': table 'steps' has no column 'cosin_q'; it has alpha0, alpha1, "
     )
@@ -182,14 +170,16 @@ criterion = { kind = "below", table = "steps", value = "cosine_q", column = "alp
     assert (tmp_path / "wrong" / "tables" / "wrong-steps.csv").exists()
 
 
-def test_names_with_markup_are_shown_as_they_are(tmp_path, capsys):
+def test_names_with_markup_are_shown_as_they_are(tmp_path, command):
     path = tmp_path / "markup.toml"
     path.write_text('name = "[red]a[-b] [bold"\n[[trials]]\ntable = "[b]t"\nkind = "alignment"\n')
     store = tmp_path / "s.sqlite"
-    assert call("run", path, "--store", store, "--workers", 1) == 0
-    assert call("results", "--store", store) == 0
-    assert "[red]a[-b] [bold (1)" in capsys.readouterr().out
-    assert call("results", "--store", store, "--study", "[red]a[-b] [bold", "--columns", "positions,cosine_q") == 0
+    assert command("run", path, "--store", store, "--workers", 1)[0] == 0
+    code, out, _ = command("results", "--store", store)
+    assert code == 0 and "[red]a[-b] [bold (1)" in out
+    assert (
+        command("results", "--store", store, "--study", "[red]a[-b] [bold", "--columns", "positions,cosine_q")[0] == 0
+    )
     with pytest.MonkeyPatch.context() as patch:  # and on a terminal, where there are bars
         patch.setenv("FORCE_COLOR", "1")
         from sparsetoken._core.progress import progress
@@ -198,19 +188,19 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path, capsys):
             add("[/] [red]a", 3)(3)
 
 
-def test_nothing_is_written_outside_the_report(tmp_path, capsys):
+def test_nothing_is_written_outside_the_report(tmp_path, command):
     (tmp_path / "in").mkdir()
     path = tmp_path / "in" / "escape.toml"
     for name in ("../../escaped", "/tmp/escaped", "a/b"):
         path.write_text(f'name = "{name}"\n[[trials]]\nkind = "alignment"\n')
-        assert call("run", path, "--store", tmp_path / "in" / "s.sqlite", "--workers", 1) == 2
-        assert "without slashes" in capsys.readouterr().err
+        code, _, err = command("run", path, "--store", tmp_path / "in" / "s.sqlite", "--workers", 1)
+        assert code == 2 and "without slashes" in err
     assert [p.name for p in tmp_path.iterdir()] == ["in"] and [p.name for p in (tmp_path / "in").iterdir()] == [
         "escape.toml"
     ]
 
 
-def test_an_unwritable_report_is_said_before_the_work(tmp_path, capsys):
+def test_an_unwritable_report_is_said_before_the_work(tmp_path, command):
     (tmp_path / "file").touch()
     log = tmp_path / "log"
     study = tmp_path / "s.py"
@@ -220,13 +210,13 @@ def test_an_unwritable_report_is_said_before_the_work(tmp_path, capsys):
         f"study = Study('s', 's', '', {{'quick': [Grid('t', 'toy', {{'x': 1.0, 'log': {str(log)!r}}}, source={TOY!r})]}})\n"
     )
     store = tmp_path / "s.sqlite"
-    assert call("run", study, "--store", store, "--report", tmp_path / "file" / "r", "--workers", 1) == 2
-    assert "cannot write" in capsys.readouterr().err and not log.exists()
-    assert call("run", study, "--store", store, "--workers", 1) == 0
+    code, _, err = command("run", study, "--store", store, "--report", tmp_path / "file" / "r", "--workers", 1)
+    assert code == 2 and "cannot write" in err and not log.exists()
+    assert command("run", study, "--store", store, "--workers", 1)[0] == 0
     assert log.exists()
 
 
-def test_fresh_and_code_that_has_changed(tmp_path, capsys):
+def test_fresh_and_code_that_has_changed(tmp_path, command):
     """The same command after its code has changed: rows of the old code are not reused, nor shown without a word."""
     from sparsetoken.study import registry
 
@@ -241,25 +231,29 @@ def test_fresh_and_code_that_has_changed(tmp_path, capsys):
         study = tmp_path / f"s{next(versions)}.py"  # a process imports a file once, so every version has its own
         study.write_text(text.format(**{"words": "a", "factor": 2, "axis": [1, 2], **change}))
         registry._KINDS.pop("factor", None)
-        assert call("run", study, "--store", store, "--workers", 1, *more) == 0
-        return int(capsys.readouterr().out.split(" of them from")[0].split()[-1])
+        code, out, _ = command("run", study, "--store", store, "--workers", 1, *more)
+        assert code == 0
+        return int(out.split(" of them from")[0].split()[-1])
 
     assert reused() == 0
     assert reused(words="another comment", axis=[1, 2, 3]) == 2  # the grid is no part of the kind
     assert reused(axis=[1, 2, 3]) == 3
     assert reused("--fresh", axis=[1, 2, 3]) == 0
     assert reused(factor=3) == 0
-    assert call("results", "--store", store, "--kind", "factor", "--columns", "value", "-o", tmp_path / "t.csv") == 0
-    assert "3 rows were made by earlier code and are left out" in capsys.readouterr().err
+    code, _, err = command(
+        "results", "--store", store, "--kind", "factor", "--columns", "value", "-o", tmp_path / "t.csv"
+    )
+    assert code == 0 and "3 rows were made by earlier code and are left out" in err
     assert pd.read_csv(tmp_path / "t.csv")["value"].tolist() == [3.0, 6.0]
 
 
-def test_the_list_of_studies(capsys):
-    assert call("studies", "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
+def test_the_list_of_studies(command):
+    code, out, _ = command("studies", "--json")
+    rows = json.loads(out)
+    assert code == 0 and rows
     assert all({"study", "title", "claims", "quick trials", "full trials", "quick CPU s"} <= set(row) for row in rows)
-    assert call("studies") == 0
-    assert all(row["study"] in capsys.readouterr().out for row in rows[:1])
+    code, out, _ = command("studies")
+    assert code == 0 and all(row["study"] in out for row in rows)
 
 
 def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path):
@@ -286,7 +280,7 @@ def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path):
     assert b"15/15" in shown and b"toy" in shown
 
 
-def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
+def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, command):
     """What `reproduce` is asked for decides where its report goes; only the default lies beside the store."""
     from sparsetoken.paper import reproduce as module
 
@@ -302,7 +296,7 @@ def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, capsys):
         ("fig1", "--full", "--seed", 7),
         ("--report", tmp_path / "r"),
     ):
-        assert call("reproduce", *arguments, "--store", store, "--workers", 1) == 0
+        assert command("reproduce", *arguments, "--store", store, "--workers", 1)[0] == 0
     assert [str(folder.relative_to(tmp_path)) for folder in seen] == [
         ".",
         "full",

@@ -9,14 +9,13 @@ from sparsetoken import Stage, Task, simulate_trajectory
 from sparsetoken.cli.train import read_stages
 from sparsetoken.cli.values import parse_named
 from sparsetoken.simulation import trial_seeds
-from tests.helpers import command_line
 
 QUICK = ("train", "--no-theory", "-d", 60, "-t", 2, "-T", 3)
 
 
-def test_the_table_is_the_mean_of_the_runs(capsys, tmp_path):
+def test_the_table_is_the_mean_of_the_runs(command, tmp_path):
     target, table = tmp_path / "run.json", tmp_path / "run.csv"
-    code, out, _ = command_line(capsys)(*QUICK, "--rates", "q=1,w=2,bias=0.5", "--json", target, "--csv", table)
+    code, out, _ = command(*QUICK, "--rates", "q=1,w=2,bias=0.5", "--json", target, "--csv", table)
     assert code == 0
     stage = Stage(3, 2.0, {"q": 1.0, "w": 2.0, "bias": 0.5}, {"q": 0.0, "w": 0.0})
     runs = [simulate_trajectory(Task(), "attention", stage, 60, seed) for seed in trial_seeds(0, 2)]
@@ -30,16 +29,14 @@ def test_the_table_is_the_mean_of_the_runs(capsys, tmp_path):
     assert len(lines) == 2 * 4 and lines[5]["source"] == "run 1" and lines[5]["step"] == "1"
 
 
-def test_theory_and_simulation_stand_side_by_side(capsys, tmp_path):
+def test_theory_and_simulation_stand_side_by_side(command, tmp_path):
     figure = tmp_path / "curve.png"
-    code, out, _ = command_line(capsys)(
-        "train", "-m", "pooled", "-d", 60, "-t", 2, "-T", 2, "--accuracy", 0.02, "--plot", figure
-    )
+    code, out, _ = command("train", "-m", "pooled", "-d", 60, "-t", 2, "-T", 2, "--accuracy", 0.02, "--plot", figure)
     assert code == 0 and "test error, theory" in out and "simulated" in out and "best step" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_schedule_comes_from_a_file(capsys, tmp_path):
+def test_a_schedule_comes_from_a_file(command, tmp_path):
     path = tmp_path / "stages.toml"
     path.write_text(
         '[[stage]]\nsteps = 2\nalpha = 1.0\ndata = "first"\nrates = {q = 5.0, w = 1.0}\n'
@@ -49,7 +46,7 @@ def test_a_schedule_comes_from_a_file(capsys, tmp_path):
         Stage(2, 1.0, {"q": 5.0, "w": 1.0}, data="first"),
         Stage(2, (1.0, 0.5), {"w": [1.0, 0.5]}, data=("a", "b")),
     ]
-    code, out, _ = command_line(capsys)("train", "--no-theory", "-d", 60, "-t", 1, "--stages", path)
+    code, out, _ = command("train", "--no-theory", "-d", 60, "-t", 1, "--stages", path)
     assert code == 0 and "schedule of stages.toml" in out and "α = 2.5" in out
 
 
@@ -68,8 +65,8 @@ def test_a_schedule_comes_from_a_file(capsys, tmp_path):
         (("--json", "no/such/folder/x.json"), "cannot write"),
     ],
 )
-def test_bad_input_is_one_line(capsys, arguments, words):
-    code, out, err = command_line(capsys)(*QUICK, *arguments)
+def test_bad_input_is_one_line(command, arguments, words):
+    code, out, err = command(*QUICK, *arguments)
     assert code == 2 and out == "" and words in err and len(err.strip().splitlines()) == 1
 
 

@@ -14,13 +14,14 @@ from sparsetoken import (
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.two_steps import noise_scale
 from sparsetoken.losses import get_loss
+from tests.helpers import planted_bags
 
-from .data import STAGED, draw
+from .settings import STAGED
 
 
 def test_staged_training_is_the_definition():
     """Query of unit noise spread times the sharpness, features X^T softmax(X q), and the minimiser's gradient zero."""
-    bags, labels, _ = draw(15, n=200, d=5)
+    bags, labels, _ = planted_bags(15, n=200, d=5)
     model = AttentionClassifier(**STAGED).set_params(split="reuse").fit(bags, labels)
     data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
     np.testing.assert_allclose(noise_scale(data, signs, np.ones(len(signs)), model.query_), 1.5, rtol=1e-10)
@@ -38,18 +39,17 @@ def test_staged_training_is_the_definition():
 
 def test_a_rare_class_cannot_turn_the_query_round():
     """Three per cent positives: with a bias that has not followed, the query points away from the signal."""
-    bags, labels, _ = draw(12, n=3000, strength=6.0, prevalence=0.03, d=4)
-    fixed = {"split": 0.5, "sharpness": 1.5, "ridge": 1e-2, "scale": False}
+    bags, labels, _ = planted_bags(12, n=3000, strength=6.0, prevalence=0.03, d=4)
     with pytest.warns(TrainingWarning, match="anti-aligned"):
-        turned = AttentionClassifier(eta_b=0.0, **fixed).fit(bags, labels)
+        turned = AttentionClassifier(eta_b=0.0, **STAGED).fit(bags, labels)
     assert turned.query_.sum() < 0
     for loss in ("logistic", "square", "smoothed_hinge"):
-        model = AttentionClassifier(loss=loss, **fixed).fit(bags, labels)
+        model = AttentionClassifier(loss=loss, **STAGED).fit(bags, labels)
         assert model.query_.sum() > 0 and model.diagnostics_["query_statistic"] > 2
 
 
 def test_split_reports_what_happened():
-    bags, labels, _ = draw(13, n=40, d=4)
+    bags, labels, _ = planted_bags(13, n=40, d=4)
     assert AttentionClassifier(split=0.3, sharpness=1.0).fit(bags, labels).split_ == 0.3
     rare = np.zeros(40, dtype=int)
     rare[:1] = 1

@@ -11,13 +11,12 @@ from sparsetoken import (
     PooledClassifier,
 )
 from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration, stratified_folds
-
-from .data import draw
+from tests.helpers import planted_bags
 
 
 def test_probabilities_are_calibrated_for_a_rare_class():
-    bags, labels, _ = draw(17, n=600, prevalence=0.12, strength=4.0)
-    fresh, fresh_labels, _ = draw(18, n=4000, prevalence=0.12, strength=4.0)
+    bags, labels, _ = planted_bags(17, n=600, prevalence=0.12, strength=4.0)
+    fresh, fresh_labels, _ = planted_bags(18, n=4000, prevalence=0.12, strength=4.0)
     for estimator in (BagClassifier(lift=20), PooledClassifier(), MessagePassingClassifier()):
         p = clone(estimator).fit(bags, labels).predict_proba(fresh)[:, 1]
         # Standard error of the mean over 4000 fresh bags is 0.005, of the 600 training ones' share 0.013.

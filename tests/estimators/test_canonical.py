@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassingClassifier, PooledClassifier
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.canonical import canonical
-
-from .data import draw
+from tests.helpers import planted_bags
 
 MODELS = [BagClassifier(lift=20), AttentionClassifier(), PooledClassifier(), MessagePassingClassifier(sparsity=1)]
 
@@ -22,7 +21,7 @@ def order(bags: Bags, labels: np.ndarray) -> list[int]:
 
 
 def test_the_order_depends_on_content_alone():
-    bags, labels, _ = draw(0, n=300, ragged=True)
+    bags, labels, _ = planted_bags(0, n=300, ragged=True)
     data = Bags(bags)
     found = order(data, labels)
     assert sorted(found) == list(range(300)) and found != sorted(found)
@@ -47,8 +46,8 @@ def test_bags_of_equal_means_are_told_apart():
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
 def test_units_and_precision_leave_probabilities_alone(model):
     """Twice the features, or single precision, changed probabilities by up to .70 when splits followed the bytes."""
-    bags, labels, _ = draw(3, n=90, d=6, strength=3.0)
-    fresh, _, _ = draw(4, n=50, d=6, strength=3.0)
+    bags, labels, _ = planted_bags(3, n=90, d=6, strength=3.0)
+    fresh, _, _ = planted_bags(4, n=50, d=6, strength=3.0)
     units = np.array([2.0, 3.7, 1e-3, 1e4, 0.3, 60.0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
@@ -60,7 +59,7 @@ def test_units_and_precision_leave_probabilities_alone(model):
 
 
 def test_zero_weights_are_left_out_and_copies_merged():
-    bags, labels, _ = draw(5, n=10, d=3)
+    bags, labels, _ = planted_bags(5, n=10, d=3)
     data = Bags([*bags, bags[0], bags[1]])
     signs = np.where(np.append(labels, labels[:2]) > 0, 1.0, -1.0)
     weights = np.append(np.ones(10), [2.0, 0.5])

@@ -10,12 +10,11 @@ from sparsetoken import (
     PooledClassifier,
     VectorizedClassifier,
 )
-
-from .data import draw
+from tests.helpers import planted_bags
 
 
 def test_pooled_and_vectorized_match_logistic_regression():
-    bags, labels, _ = draw(16, n=150, d=4)
+    bags, labels, _ = planted_bags(16, n=150, d=4)
     pooled = PooledClassifier(ridge=0.05, scale=False).fit(bags, labels)
     reference = LogisticRegression(C=1 / (0.05 * 150), tol=1e-10, max_iter=5000)
     means = np.array([b.mean(axis=0) for b in bags])
@@ -29,7 +28,7 @@ def test_pooled_and_vectorized_match_logistic_regression():
 
 
 def test_numbers_of_ones_own_mean_exactly_that():
-    bags, labels, _ = draw(8, n=60, d=40, strength=9.0)
+    bags, labels, _ = planted_bags(8, n=60, d=40, strength=9.0)
     model = PooledClassifier(ridge=1e-8, scale=False).fit(bags, labels)
     raw = [b.mean(axis=0) @ model.coef_[0] + model.intercept_[0] for b in bags]
     np.testing.assert_allclose(model.decision_function(bags), raw, rtol=1e-9)

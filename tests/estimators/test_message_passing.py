@@ -11,6 +11,7 @@ from scipy.special import expit
 from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, Task, Training
 from sparsetoken.estimators.message_passing.noise import estimate_noise
 from sparsetoken.estimators.message_passing.witness_prior import ExactCount, IndependentRate
+from sparsetoken.simulation.samplers import sample_bags
 
 D = 1000
 
@@ -54,15 +55,10 @@ def test_noise_is_whitened_and_white_noise_left_alone():
     assert plain.shrinkage == 1.0
 
 
-def model_draw(rng, task: Task, n: int, d: int = D):
-    """n bags of the model by its definition, in single precision, with the signal direction."""
-    xi = rng.standard_normal(d)
-    xi /= np.linalg.norm(xi)
-    labels = np.where(rng.random(n) < task.prevalence, 1, -1)
-    tokens = rng.standard_normal((n, task.length, d), dtype=np.float32)
-    for i in np.flatnonzero(labels == 1):
-        tokens[i, rng.choice(task.length, task.sparsity, replace=False)] += (task.strength * xi).astype(np.float32)
-    return tokens, labels, xi
+def model_bags(seed: int, task: Task, n: int, d: int = D):
+    """n bags of the model in single precision, their labels and the signal direction."""
+    tokens, labels, xi = sample_bags(task, n, d, seed)
+    return tokens.astype(np.float32), labels, xi
 
 
 def error_on_fresh_bags(rng, task: Task, project, xi, classify, n=40000):
@@ -107,8 +103,8 @@ def test_known_parameters_reach_the_limit(task, d):
     limit = bayes_limit(task, alpha=2.0)
     rng = np.random.default_rng(2024)
     errors, overlaps = [], []
-    for _ in range(20):
-        tokens, labels, xi = model_draw(rng, task, 2 * d, d)
+    for seed in range(20):
+        tokens, labels, xi = model_bags(seed, task, 2 * d, d)
         model = known(task).fit(tokens, labels)
         errors.append(error_on_fresh_bags(rng, task, model.signal_, xi, projected_rule(model)))
         overlaps.append(float(model.signal_ @ xi) ** 2 / float(model.signal_ @ model.signal_))
@@ -118,8 +114,7 @@ def test_known_parameters_reach_the_limit(task, d):
 
 def test_the_shortcut_of_the_error_is_the_estimator_itself():
     task = Task(length=5, sparsity=2, strength=3.0)
-    rng = np.random.default_rng(3)
-    tokens, labels, _ = model_draw(rng, task, 400, d=50)
+    tokens, labels, _ = model_bags(3, task, 400, d=50)
     model = known(task).fit(tokens, labels)
     fields = tokens @ model.signal_.astype(np.float32)
     np.testing.assert_array_equal(projected_rule(model)(fields), model.predict(tokens))
@@ -130,8 +125,8 @@ def test_estimated_parameters_come_close():
     task = Task(length=10, sparsity=1, strength=5.0)
     rng = np.random.default_rng(7)
     errors = []
-    for _ in range(2):
-        tokens, labels, xi = model_draw(rng, task, 2 * D)
+    for seed in range(2):
+        tokens, labels, xi = model_bags(seed, task, 2 * D)
         model = MessagePassingClassifier().fit(tokens, labels)
         test = rng.standard_normal((6000, 10, D), dtype=np.float32)
         y = np.where(rng.random(6000) < 0.5, 1, -1)
@@ -178,7 +173,7 @@ def test_correlated_and_shifted_noise_is_no_obstacle():
     [({"sparsity": "x"}, "sparsity must be"), ({"sparsity": 0}, "sparsity must be"), ({"strength": -1}, "strength")],
 )
 def test_bad_parameters_are_named(parameters, words):
-    tokens, labels, _ = model_draw(np.random.default_rng(0), Task(), 20, d=5)
+    tokens, labels, _ = model_bags(0, Task(), 20, d=5)
     with pytest.raises(ValueError, match=words):
         MessagePassingClassifier(**parameters).fit(tokens, labels)
 
@@ -195,8 +190,8 @@ def test_staged_attention_is_at_least_as_good_as_its_forecast():
     forecast = erm(attention_law(task, cosine, 1.5), alpha=1.0, ridge=1e-2).test_error
     rng = np.random.default_rng(6)
     errors = []
-    for _ in range(2):
-        tokens, labels, xi = model_draw(rng, task, 2 * D)
+    for seed in range(2):
+        tokens, labels, xi = model_bags(seed, task, 2 * D)
         model = AttentionClassifier(split=0.5, sharpness=1.5, ridge=1e-2, scale=False)
         model.fit(tokens, labels)
         test = rng.standard_normal((4000, 10, D), dtype=np.float32)

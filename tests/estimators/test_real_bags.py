@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,7 @@ from sparsetoken import BagClassifier
 from sparsetoken.bags.files import read_bags
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import chosen_learners
-
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests" / "data"
+from tests.helpers import DATA, ROOT
 
 
 def read(name: str):

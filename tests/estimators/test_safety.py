@@ -11,8 +11,7 @@ import pytest
 from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.learners import LEARNERS
-
-from .data import draw
+from tests.helpers import planted_bags
 
 NAMES = ["bag-classifier", "attention", "message-passing", "elementwise", "pooled", "vectorized"]
 
@@ -74,7 +73,7 @@ def test_adversarial_test_bags_do_not_cost_more_than_the_class_frequencies(name,
 @pytest.mark.parametrize("make", [BagClassifier, AttentionClassifier, PooledClassifier, MessagePassingClassifier])
 def test_log_odds_stay_within_what_the_training_bags_support(make):
     """After n bags of a class the rule of succession leaves 1/(n + 2) to the other; the ranking is kept."""
-    bags, labels, _ = draw(7, n=90, d=6, strength=12.0, prevalence=0.3)
+    bags, labels, _ = planted_bags(7, n=90, d=6, strength=12.0, prevalence=0.3)
     wild = [10.0**k * b for k in range(8) for b in bags[:20]]
     model = make().fit(bags, labels)
     scores = model.decision_function([*bags, *wild])
@@ -131,7 +130,7 @@ def test_message_passing_refuses_what_only_scaling_can_hold():
 def test_warnings_point_at_the_callers_line():
     from sklearn.model_selection import cross_val_score
 
-    bags, labels, _ = draw(14, n=60, strength=0.0)
+    bags, labels, _ = planted_bags(14, n=60, strength=0.0)
     for call in (
         lambda: PooledClassifier().fit(bags, labels),
         lambda: BagClassifier(lift=0).fit(bags, labels),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetoken import (
-    Bags,
-)
+from sparsetoken import Bags
 from sparsetoken.estimators.two_steps import two_gradient_steps
 from sparsetoken.losses import get_loss
-
-from .data import draw
+from tests.helpers import planted_bags
 
 
 def test_two_steps_are_the_gradients_of_the_mean_loss():
-    bags, labels, _ = draw(13, n=15, d=4, ragged=True)
+    bags, labels, _ = planted_bags(13, n=15, d=4, ragged=True)
     data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
     loss, weights = get_loss("logistic"), np.random.default_rng(0).random(15) + 0.5
     steps = two_gradient_steps(data, signs, weights, loss, eta_w=0.7, eta_b=0.3)

@@ -344,16 +344,12 @@ def test_page_loads_nothing_from_elsewhere():
     assert "//cdn" not in page and "https://" not in page
 
 
-def test_command_says_when_the_port_is_taken(capsys):
-    from sparsetoken.cli import main
-
+def test_command_says_when_the_port_is_taken(command):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(SystemExit) as ended:
-            main(["explore", "--no-browser", "--port", str(taken.getsockname()[1])])
-    assert ended.value.code == 2
-    assert "is taken" in capsys.readouterr().err
+        code, _, err = command("explore", "--no-browser", "--port", taken.getsockname()[1])
+    assert code == 2 and "is taken" in err
 
 
 def test_server_serves_on_this_machine_only():

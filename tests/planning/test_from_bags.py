@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task
-from sparsetoken.cli import main
 from sparsetoken.planning import Criterion, Outlook, estimate, plan_for_bags
 from sparsetoken.planning.estimate import effective_dimension, strength_behind
 from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
@@ -120,7 +119,7 @@ def test_estimates_refuse(labels, words):
         estimate(np.random.default_rng(0).standard_normal((40, 3, 5)), labels)
 
 
-def test_plan_command_reads_a_file(drawn, checked, tmp_path, capsys, monkeypatch):
+def test_plan_command_reads_a_file(drawn, checked, tmp_path, command, monkeypatch):
     import pandas as pd
 
     given = {}
@@ -136,17 +135,15 @@ def test_plan_command_reads_a_file(drawn, checked, tmp_path, capsys, monkeypatch
     table.insert(1, "outcome", np.repeat(labels, 10))
     path, target = tmp_path / "bags.csv.gz", tmp_path / "plan.json"
     table.to_csv(path, index=False)
-    columns = ["--bag", "group", "--label", "outcome"]
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", "--from", str(path), *columns, "--ask", "none", "--target", "0.1", "--json", str(target)])
-    assert ended.value.code == 0
+    columns = ("--bag", "group", "--label", "outcome")
+    code, out, err = command("plan", "--from", path, *columns, "--ask", "none", "--target", 0.1, "--json", target)
+    assert code == 0, err
     assert np.allclose(given["bags"].tokens, tokens.reshape(-1, 60)) and np.array_equal(given["labels"], labels)
     assert given["target"] == 0.1 and given["questions"] == ()
-    assert "Rely on" in capsys.readouterr().out
+    assert "Rely on" in out
     assert json.loads(target.read_text())["estimate"]["n"] == 240
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", "--from", str(tmp_path / "nothing.csv")])
-    assert ended.value.code == 2
+    code, _, err = command("plan", "--from", tmp_path / "nothing.csv")
+    assert code == 2 and "nothing.csv" in err
 
 
 def test_real_bags_are_forecast_by_calibration(monkeypatch):

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import norm
 
 from sparsetoken import Task, forecast, plan, theory
-from sparsetoken.cli import main
 from sparsetoken.planning import Criterion, Outlook, tune_linear
 from sparsetoken.planning.finite_size import forecast_at
 from sparsetoken.planning.questions import (
@@ -287,13 +286,12 @@ def test_plan_refuses(arguments, options, words):
         plan(*arguments, **options)
 
 
-def test_plan_command(tmp_path, capsys, monkeypatch):
+def test_plan_command(tmp_path, command, monkeypatch):
     monkeypatch.setattr("sparsetoken.planning.advice.CURVE_FACTORS", (1.0, 2.0))
-    files = ["--json", str(tmp_path / "plan.json"), "--plot", str(tmp_path / "plan.svg")]
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", "-n", "400", "-d", "200", "--ask", "none", *files])
-    assert ended.value.code == 0
-    assert "Expected test error" in capsys.readouterr().out
+    files = ("--json", tmp_path / "plan.json", "--plot", tmp_path / "plan.svg")
+    code, out, err = command("plan", "-n", 400, "-d", 200, "--ask", "none", *files)
+    assert code == 0, err
+    assert "Expected test error" in out
     made = json.loads((tmp_path / "plan.json").read_text())
     errors = {(row["learner"], row["n"]): row["value"] for row in made["curve"]}
     assert errors["attention", 800] < errors["attention", 400]
@@ -310,9 +308,7 @@ def test_plan_command(tmp_path, capsys, monkeypatch):
         (["-n", "400", "-d", "200", "--criterion", "luck"], "criterion"),
     ],
 )
-def test_plan_command_refuses(arguments, words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["plan", *arguments])
-    assert ended.value.code == 2
-    message = capsys.readouterr().err
-    assert message.startswith("error:") and words in message and message.count("\n") == 1
+def test_plan_command_refuses(arguments, words, command):
+    code, _, err = command("plan", *arguments)
+    assert code == 2
+    assert err.startswith("error:") and words in err and err.count("\n") == 1

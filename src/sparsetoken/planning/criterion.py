@@ -42,7 +42,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Criterion:
-    """One of `KINDS`; sensitivity comes with the specificity it is read at."""
+    """What a plan is judged by.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    specificity : float, optional
+        In (0, 1): the specificity at which sensitivity is read; needed for that kind, and for no other.
+    """
 
     kind: str = "error"
     specificity: float | None = None

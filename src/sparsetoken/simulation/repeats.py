@@ -11,7 +11,20 @@ from .._core.validation import whole_number
 
 
 def trial_seeds(seed: int, trials: int) -> list[int]:
-    """Seeds of `trials` independent trials, all from one; the first few do not depend on how many there are."""
+    """Seeds of independent trials, all from one.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the whole experiment, at least 0.
+    trials : int
+        Number of trials, at least 1.
+
+    Returns
+    -------
+    list of int
+        One seed of 64 bits per trial; those of the first few trials do not depend on how many there are.
+    """
     children = np.random.SeedSequence(whole_number("seed", seed, 0)).spawn(whole_number("trials", trials, 1))
     return [int(child.generate_state(1, np.uint64)[0]) for child in children]
 

@@ -29,10 +29,28 @@ _WEAKEST = 1e-6  # strength below which every error is that of guessing, to nine
 
 @dataclass(frozen=True)
 class Oracle:
-    """Test errors with known signal direction and best threshold.
+    """Test errors when the signal direction xi is known, each at its best threshold.
 
-    pooled, vectorized, hardmax are closed forms; attention and elementwise at `attention_sharpness` and
-    `elementwise_sharpness` (given, or the best ones), and bayes, rest on sampling: `errors` has their standard errors.
+    Attributes
+    ----------
+    pooled : float
+        Error of thresholding the sum of the tokens' coordinates along xi, in closed form.
+    vectorized : float
+        The same as `pooled`: without knowledge of the places, all tokens count alike.
+    hardmax : float
+        Error of thresholding the largest coordinate, from its distribution functions.
+    attention : float
+        Error of softmax attention with query xi at `attention_sharpness`, by sampling.
+    elementwise : float
+        Error of elementwise attention with query xi at `elementwise_sharpness`, by sampling.
+    bayes : float
+        Error of the likelihood ratio, which no rule beats, by sampling.
+    attention_sharpness : float
+        The sharpness k of attention: the given one, or the best.
+    elementwise_sharpness : float
+        The sharpness k of elementwise attention: the given one, or the best.
+    errors : dict of float
+        Standard errors of `attention`, `elementwise` and `bayes`.
     """
 
     pooled: float
@@ -193,7 +211,29 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
 
 
 def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sigmoid", points: int = POINTS) -> Oracle:
-    """Known-signal test errors of every classifier; attention and elementwise at `sharpness`, or each at its best."""
+    """Test errors of every classifier when the signal direction xi is known, each at its best threshold.
+
+    Parameters
+    ----------
+    task : Task
+        What the bags are.
+    sharpness : float, optional
+        k = beta ||q|| of both attention models, at least 0; by default each has the one that is best for it.
+    activation : str or callable
+        Of elementwise attention.
+    points : int
+        Draws per replicate and class for the errors that are sampled.
+
+    Returns
+    -------
+    Oracle
+        The errors, the sharpnesses and the standard errors.
+
+    Raises
+    ------
+    ValueError
+        If the sharpness is negative, or there is no such activation.
+    """
     if sharpness is not None:
         real_number("sharpness", sharpness, 0.0)
         k_attention = k_elementwise = float(sharpness)

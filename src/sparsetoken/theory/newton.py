@@ -193,15 +193,15 @@ def blocks_of(nodes: Nodes) -> tuple[tuple[Nodes, Any], ...]:
     size = grid_size(nodes)
     leaves = [np.asarray(leaf) for leaf in nodes.leaves()]
     if size > STRATA:
-        return (_placed(Nodes(*leaves), size),)
+        return (_on_device(Nodes(*leaves), size),)
     count = leaves[0].shape[1]
     short = -count % BLOCK
     if short:  # repeat the last node, with weight zero
         leaves = [np.concatenate([leaf, np.repeat(leaf[:, -1:], short, axis=1)], axis=1) for leaf in leaves]
         leaves[5][:, count:] = 0.0
     firsts = range(0, count + short, BLOCK)
-    return tuple(_placed(Nodes(*(leaf[:, first : first + BLOCK] for leaf in leaves)), size) for first in firsts)
+    return tuple(_on_device(Nodes(*(leaf[:, first : first + BLOCK] for leaf in leaves)), size) for first in firsts)
 
 
-def _placed(nodes: Nodes, size: int) -> tuple[Nodes, Any]:
+def _on_device(nodes: Nodes, size: int) -> tuple[Nodes, Any]:
     return jax.device_put((nodes, quadrature(nodes, size)))
