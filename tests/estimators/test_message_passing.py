@@ -94,16 +94,16 @@ def projected_rule(model):
     ids=["R=1", "R=3"],
 )
 def test_known_parameters_reach_the_limit(task, d):
-    """Mean error over 20 draws at alpha = 2 within 0.0015 of the reachable limit.
+    """Mean error over 12 draws at alpha = 2 within 0.0015 of the reachable limit.
 
-    One draw's error scatters by about 0.001 (signal and fresh bags), the mean of 20 by 0.00025: six standard errors.
+    One draw's error scatters by about 0.001 (signal and fresh bags), the mean of 12 by 0.0003: five standard errors.
     """
     from sparsetoken.theory import bayes_limit
 
     limit = bayes_limit(task, alpha=2.0)
     rng = np.random.default_rng(2024)
     errors, overlaps = [], []
-    for seed in range(20):
+    for seed in range(12):
         tokens, labels, xi = model_bags(seed, task, 2 * d, d)
         model = known(task).fit(tokens, labels)
         errors.append(error_on_fresh_bags(rng, task, model.signal_, xi, projected_rule(model)))
