@@ -3,12 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
-# One BLAS thread a process: several spinning pools on few cores are 3-10 times slower.
+# One BLAS thread per process: several spinning pools on few cores are 3-10 times slower.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: reproduce test check format bench clean install
+.PHONY: reproduce test check format bench mutants explore clean install
 
 install: $(STAMP)
 
@@ -35,6 +35,12 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutation
+
+explore: $(STAMP)
+	$(BIN)/sparsetoken explore
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
