@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
-from sparsetoken import Task, Training, forecast, simulate, theory
-from sparsetoken.explorer import create_app, simulation, views
+from sparsetoken import Stage, Task, Training, forecast, get_bag_model, simulate, theory
+from sparsetoken.explorer import create_app, points, simulation, views
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.simulation import Simulations
-from sparsetoken.explorer.state import DEFAULTS, check, from_query
+from sparsetoken.explorer.state import DEFAULTS, DESCENT, check, from_query
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.simulation.repeats import trial_seeds
 
@@ -77,6 +77,14 @@ def test_bad_queries_are_remarked_on(query):
         ({"trials": 1}, "trials", "trials must be a whole number >= 2, got 1"),
         ({"view": "phase", "x": "length", "y": "length"}, "y", "the two axes must differ"),
         ({"loss": "hinge"}, "loss", "loss must be one of logistic, square, smoothed_hinge"),
+        ({"view": "training", "steps": 0}, "steps", "steps must be a whole number >= 1, got 0"),
+        ({"view": "training", "steps": 61}, "steps", "steps must be at most 60 on this page"),
+        ({"view": "training", "rate_q": -1}, "rate_q", "rate_q must be a number in [0, inf), got -1"),
+        ({"view": "training", "rate_b": None}, "rate_b", "rate_b must be a number in [0, inf), got None"),
+        ({"view": "training", "decay": 1e5}, "decay", "decay must be at most 10,000 on this page"),
+        ({"view": "training", "sharpness": 0}, "sharpness", "sharpness must be a number in (0, inf), got 0"),
+        ({"view": "training", "start": 1e-12}, "start", "start must be 0 or at least 1e-09 on this page"),
+        ({"model": "gated"}, "model", "model must be one of attention, tied, pooled, heads:2"),
     ],
 )
 def test_bad_fields_get_a_message_of_their_own(changes, name, message):
@@ -148,6 +156,124 @@ def test_bag_view_shows_weights_that_sum_to_one():
     assert sum(after["x"]) == pytest.approx(1.0)
     assert after["marker"]["color"].count(SIGNAL_TOKEN) == 2
     assert len(trace(figure, "tokens")["z"]) == 30
+
+
+# -- training step by step ---------------------------------------------------------------------------------------------
+
+
+def test_training_fields_count_where_they_are_shown():
+    """A field that is not on the screen cannot be put right there, so it cannot be wrong either."""
+    assert state_of(view="curves", steps=0).descent.steps == DEFAULTS["steps"]
+    pooled = state_of(view="training", model="pooled", rate_q=-1, sharpness=-1, rate_w=3)
+    assert pooled.descent == state_of(view="training", model="pooled", rate_w=3).descent
+    assert pooled.descent.rate_w == 3 and pooled.descent.bag_model == get_bag_model("pooled")
+    values, remarks = from_query("?view=training&model=heads%3A2&steps=12&rate_q=2&rate_w=0.5&decay=0&start=0.3")
+    heads = state_of(**values).descent
+    assert not remarks and heads.stage(3.0) == Stage(
+        12, 3.0, {"q1": 2.0, "w1": 0.5, "q2": 2.0, "w2": 0.5, "bias": 0.5}, dict.fromkeys(("q1", "w1", "q2", "w2"), 0.0)
+    )
+    assert heads.start_norms == dict.fromkeys(("q1", "w1", "q2", "w2"), 0.3)
+
+
+TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0.2, "sharpness": 2, "alpha1": 1}
+
+
+def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_and_the_limit():
+    state = state_of(**TIED)
+    figure = views.figure_of(state, "exact")
+    expected = theory.trajectory(
+        Task(), "tied:2", Stage(6, 3.0, {"w": 2.0, "bias": 0.5}, {"w": 0.2}), accuracy=1.0, bags=1024, replicates=8
+    )
+    test, train, best = (trace(figure, meta) for meta in ("test", "train", "best"))
+    assert test["x"] == train["x"] == list(range(7))
+    assert test["y"] == pytest.approx(expected.test_error, rel=1e-9)
+    assert train["y"] == pytest.approx(expected.train_error, rel=1e-9)
+    assert test["customdata"] == pytest.approx(expected.standard_error, rel=1e-6)
+    assert trace(figure, "test_band")["y"][:7] == pytest.approx(expected.test_error + 2 * expected.standard_error)
+    assert (best["x"], best["y"]) == ([expected.best_step], [pytest.approx(expected.test_error.min())])
+    for meta, model in (("staged", "attention"), ("bayes", "bayes")):
+        found = forecast(state.task, state.training, model, accuracy=1e-3, with_capacity=False)
+        assert trace(figure, meta)["y"] == [pytest.approx(found.test_error, abs=1e-9)] * 2
+    assert not figure["failures"]
+    rows = {row["model"]: row for row in views.numbers(state, "exact")}
+    assert list(rows) == ["best", "last", "attention", "bayes"]
+    assert rows["last"]["label"] == "tied query and readout, at the end, step 6"
+    assert rows["last"]["test_error"] == pytest.approx(expected.test_error[-1])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(views.code_of(state), {})
+    assert f"{expected.test_error[-1]:.4f}" in out.getvalue()
+
+
+def test_the_first_answer_on_training_has_fewer_replicates(monkeypatch):
+    asked = []
+
+    def few(*_, replicates, bags, **__):
+        asked.append((replicates, bags))
+        raise ArithmeticError("nothing to see")
+
+    monkeypatch.setattr(points, "trajectory", few)
+    state = state_of(**TIED | {"steps": 5})
+    for stage in views.STAGES:
+        assert views.figure_of(state, stage)["failures"] == ["nothing to see"]
+    # Equally many bags, for which the code is compiled once; the last stage only adds the limit.
+    assert asked == [(points.QUICK_REPLICATES, 1024), (points.REPLICATES, 1024)]
+
+
+def test_training_stops_between_replicates_when_nobody_waits():
+    calls = []
+
+    def alive():
+        calls.append(None)
+        if len(calls) == 3:  # before the first replicate, after it, and after the second
+            raise Superseded
+
+    with pytest.raises(Superseded):
+        views.figure_of(state_of(**TIED | {"decay": 0.3}), "quick", alive)
+    assert len(calls) == 3
+    assert points._one_at_a_time.acquire(blocking=False)
+    points._one_at_a_time.release()
+
+
+def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
+    far = ask(create_app().server.test_client(), {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4,
+                                                   "decay": 1e4, "steps": 60})  # fmt: skip
+    assert far["stage"] == "quick" and "training diverges" in far["failures"][0]
+    assert [t["meta"] for t in far["figure"]["data"]] == ["staged"]
+    assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
+    long = views.figure_of(state_of(view="training", length=1000, steps=60), "quick")
+    assert long["failures"] == [
+        "60 steps on bags of 1000 tokens take too long for this page; take fewer or shorter ones"
+    ]
+    assert [t["meta"] for t in long["data"]] == ["staged"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "bags"),
+    [
+        ({}, 1024),
+        ({"length": 100}, 512),  # time
+        ({"length": 3000, "steps": 3, "model": "pooled"}, 512),  # memory
+        ({"length": 100, "steps": 60}, 0),
+    ],
+)
+def test_bags_of_a_training_page_are_bounded(changes, bags):
+    state = state_of(**{"view": "training", **changes})
+    assert points.bags_for(state.task, state.descent) == bags
+
+
+def test_equal_heads_are_remarked_on():
+    remark = lambda start: views.figure_of(  # noqa: E731
+        state_of(view="training", model="heads:2", steps=1, length=3, start=start), "quick"
+    )["remark"]
+    assert "both heads stay equal" in remark(0)
+    assert "heads" not in remark(0.5)
+
+
+def test_the_page_has_a_place_for_every_message_on_training():
+    from sparsetoken.explorer.layout import MESSAGES
+
+    assert set(DESCENT) <= set(MESSAGES)
 
 
 def test_work_stops_when_nobody_waits():

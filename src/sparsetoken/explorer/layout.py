@@ -8,9 +8,9 @@ from typing import Any
 
 from dash import dcc, html
 
-from .state import AXES, CHOICES, COLOURS, DEFAULTS, FIELDS, NUMBERS, VIEWS, Field
+from .state import AXES, BAG_MODELS, CHOICES, COLOURS, DEFAULTS, DESCENT, FIELDS, NUMBERS, VIEWS, Field
 
-MESSAGES = (*NUMBERS, "d", "trials", "seed", "x", "y")
+MESSAGES = (*NUMBERS, "d", "trials", "seed", "x", "y", *DESCENT)
 
 
 def _attributes(name: str, value: str) -> dict[str, Any]:
@@ -73,6 +73,16 @@ def _choice(name: str, label: str, options: dict[str, str], views: str = "") -> 
     )
 
 
+def _descent_field(name: str, text: str) -> html.Div:
+    """A number of the view "training"; the style sheet hides it for models that have no use for it."""
+    return html.Div(
+        [html.Label(text, htmlFor=f"in-{name}"), _number(name), _message(name)],
+        className="field small-field",
+        **_attributes("data-views", "training"),
+        **_attributes("data-field", name),
+    )
+
+
 def page() -> html.Div:
     """A fresh page with its own identity (several pages do not disturb each other)."""
     names = {name: f"{NUMBERS[name].label} {NUMBERS[name].symbol}" for name in AXES}
@@ -85,6 +95,8 @@ def page() -> html.Div:
             className="field small-field",
             **_attributes("data-views", "bag curves"),
         ),
+        _choice("model", "Model", BAG_MODELS, "training"),
+        *(_descent_field(name, text) for name, (text, _, _) in DESCENT.items()),
     ]
     return html.Div(
         [

@@ -1,7 +1,8 @@
 """Forecasts for the page: quick ones for the first answer, the library's own for the second, each computed once.
 
 A quick point solves the same equations on few draws (about 1 % off in the test error); an exact one is
-`forecast(..., accuracy=1e-3)`.
+`forecast(..., accuracy=1e-3)`. Training step by step, `theory.trajectory`, takes few replicates for the first answer and more
+for the second.
 """
 
 from __future__ import annotations
@@ -12,14 +13,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..task import Task
-from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast
+from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
 from ..theory.forecast import law_of, readout_alpha
+from ..theory.trajectory import PROBES
 from ..training import Training
+from .state import Descent
 
 ACCURACY = 1e-3
 _QUICK_POINTS = 128
 _KEPT = 20_000
+# Training step by step: replicates of the first answer and of the second, of equally many bags, so that both run the same
+# compiled code. The page fixes their number, which bounds the time, and shows the standard errors that come of it.
+QUICK_REPLICATES, REPLICATES = 3, 8
+# Bags per replicate, as many as the two limits below leave room for. Fewer than the least are off by more than 1 %.
+BAGS_TRIED = (1024, 512, 256)
+# Numbers held by a replicate, 320 MB, and its products of fields with earlier steps, about two seconds.
+MOST_NUMBERS, MOST_PRODUCTS = 4e7, 1e8
+_CURVES_KEPT = 200
 
 
 class Superseded(Exception):
@@ -66,6 +79,8 @@ class _Memory:
 
 
 _memory = _Memory(_KEPT)
+_curves = _Memory(_CURVES_KEPT)
+_one_at_a_time = threading.Lock()
 
 
 def point(
@@ -115,3 +130,83 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> Capaci
         known = capacity(law, accuracy=0.05 if quick else 0.005)
         _memory.put(key, known)
     return known
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Test and training error over the steps 0 .. T with their standard errors; why there are none, in `failure`."""
+
+    test_error: np.ndarray
+    test_spread: np.ndarray
+    train_error: np.ndarray
+    train_spread: np.ndarray
+    failure: str = ""
+
+    @property
+    def best_step(self) -> int:
+        """The step with the least test error."""
+        return int(np.argmin(self.test_error))
+
+
+def bags_for(task: Task, descent: Descent) -> int:
+    """Bags per replicate that a page has time and memory for; 0 where even the least are too many."""
+    per_bag = (descent.steps + 1) * task.length * descent.bag_model.rank
+    for bags in BAGS_TRIED:
+        if (2 + PROBES) * per_bag * bags <= MOST_NUMBERS and (descent.steps + 1) * per_bag * bags <= MOST_PRODUCTS:
+            return bags
+    return 0
+
+
+def descent_curve(
+    task: Task, descent: Descent, alpha: float, loss: str, *, quick: bool, alive: Alive = always
+) -> Curve:
+    """Training step by step on n = alpha d bags, remembered.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    descent : Descent
+        Model, steps and rates.
+    alpha : float
+        n/d of the data that every step uses.
+    loss : str
+        Name of the loss.
+    quick : bool
+        Whether `QUICK_REPLICATES` are enough.
+    alive : callable
+        Called between replicates; may raise to stop the work.
+
+    Returns
+    -------
+    Curve
+    """
+    exact_key = (task, descent, alpha, loss, False)
+    key = (*exact_key[:-1], quick)
+    known = _curves.get(exact_key) or _curves.get(key)
+    if known is not None:
+        return known
+    bags = bags_for(task, descent)
+    if not bags:
+        words = f"{descent.steps} steps on bags of {task.length} tokens take too long for this page; take fewer or shorter ones"
+        return Curve(*(np.array([]),) * 4, failure=words)
+    # One at a time: pages that move on while theirs waits leave before it begins.
+    with _one_at_a_time:
+        alive()
+        try:
+            found = trajectory(
+                task,
+                descent.bag_model,
+                descent.stage(alpha),
+                loss,
+                descent.start_norms,
+                accuracy=1.0,
+                bags=bags,
+                replicates=QUICK_REPLICATES if quick else REPLICATES,
+                progress=lambda done, wanted: alive(),
+            )
+            curve = Curve(found.test_error, found.standard_error, found.train_error, found.errors["train_error"])
+        except (ValueError, ArithmeticError, MemoryError) as error:
+            curve = Curve(*(np.array([]),) * 4, failure=str(error) or "it takes more memory than there is")
+    _curves.put(key, curve)
+    return curve

@@ -13,7 +13,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from .._core.validation import real_number, whole_number
+from ..bag_models import BagModel, get_bag_model
 from ..losses import LOSSES
+from ..schedules import Stage
 from ..task import Task
 from ..training import Training
 
@@ -23,6 +25,13 @@ VIEWS = {
     "capacity": "Capacity",
     "phase": "Phase diagram",
     "bag": "One bag",
+    "training": "Training",
+}
+BAG_MODELS = {
+    "attention": "attention",
+    "tied": "tied query and readout",
+    "pooled": "pooled",
+    "heads:2": "two attention heads",
 }
 COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
 LONGEST, LARGEST_D, MOST_TRIALS = 5_000, 5_000, 200
@@ -94,8 +103,21 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "x": AXES,
     "y": AXES,
     "colour": tuple(COLOURS),
+    "model": tuple(BAG_MODELS),
 }
 WHOLE = {"d": (2, LARGEST_D), "trials": (2, MOST_TRIALS), "seed": (0, 2**31 - 1)}
+# Fields of the view "training": label, default and largest value. All may be zero but the number of steps and the sharpness.
+# The largest rates and decays are far beyond what descent survives; the page then says that it diverges.
+MOST_STEPS = 60
+DESCENT: dict[str, tuple[str, float, float]] = {
+    "steps": ("Steps", 30, MOST_STEPS),
+    "rate_q": ("Query rate", 1.0, 1e4),
+    "rate_w": ("Readout rate", 1.0, 1e4),
+    "rate_b": ("Bias rate", 0.5, 1e4),
+    "decay": ("Weight decay", 0.1, 1e4),
+    "sharpness": ("Sharpness", 1.0, 1e3),
+    "start": ("Norm at the start", 0.0, 1e2),
+}
 DEFAULTS: dict[str, Any] = {
     **{field.name: field.default for field in FIELDS},
     "loss": "logistic",
@@ -107,6 +129,8 @@ DEFAULTS: dict[str, Any] = {
     "d": 500,
     "trials": 8,
     "seed": 0,
+    "model": "attention",
+    **{name: default for name, (_, default, _) in DESCENT.items()},
 }
 NAMES = tuple(DEFAULTS)
 
@@ -117,6 +141,82 @@ def tidy(value: float) -> float | int:
 
 
 DEFAULTS = {name: tidy(value) if isinstance(value, float) else value for name, value in DEFAULTS.items()}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Training step by step: gradient descent on the mean loss plus (decay/2) ||theta||^2 for each direction theta.
+
+    Attributes
+    ----------
+    model : str
+        The bag model's name, one of `BAG_MODELS`.
+    steps : int
+        T, gradient steps on all the data.
+    rate_q, rate_w, rate_b : float
+        Learning rates of queries, readouts and the bias.
+    decay : float
+        Weight decay of every direction.
+    sharpness : float
+        s of the models that have one.
+    start : float
+        Norm of every direction at its random start.
+    """
+
+    model: str
+    steps: int
+    rate_q: float
+    rate_w: float
+    rate_b: float
+    decay: float
+    sharpness: float
+    start: float
+
+    @property
+    def bag_model(self) -> BagModel:
+        """The model at its sharpness."""
+        model = get_bag_model(self.model)
+        return model if model.sharpness is None else model.with_sharpness(self.sharpness)
+
+    def stage(self, alpha: float) -> Stage:
+        """The schedule on n = alpha d bags."""
+        directions = self.bag_model.directions
+        rates = {name: self.rate_q if name.startswith("q") else self.rate_w for name in directions}
+        return Stage(self.steps, alpha, rates | {"bias": self.rate_b}, dict.fromkeys(directions, self.decay))
+
+    @property
+    def start_norms(self) -> dict[str, float]:
+        """Norms at the start by direction."""
+        return dict.fromkeys(self.bag_model.directions, self.start)
+
+
+def descent_fields(model: str) -> tuple[str, ...]:
+    """The fields of the view "training" that a model has a use for."""
+    chosen = get_bag_model(model)
+    unused = set() if any(name.startswith("q") for name in chosen.directions) else {"rate_q"}
+    unused |= {"sharpness"} if chosen.sharpness is None else set()
+    return tuple(name for name in DESCENT if name not in unused)
+
+
+def _descent(raw: Mapping[str, Any], messages: dict[str, str]) -> Descent:
+    """Fields of the view "training", checked where they are on the screen and at their defaults elsewhere."""
+    shown = raw.get("view") == "training" and raw.get("model") in CHOICES["model"]
+    values = {name: default for name, (_, default, _) in DESCENT.items()}
+    for name in descent_fields(raw["model"]) if shown else ():
+        try:
+            if name == "steps":
+                values[name] = whole_number(name, raw.get(name), 1)
+            else:
+                values[name] = real_number(name, raw.get(name), 0.0, open_low=name == "sharpness")
+            if values[name] > DESCENT[name][2]:
+                raise ValueError(f"{name} must be at most {DESCENT[name][2]:,.0f} on this page")
+            if 0 < values[name] < LEAST:
+                raise ValueError(
+                    f"{name} must be {'' if name == 'sharpness' else '0 or '}at least {LEAST:g} on this page"
+                )
+        except ValueError as error:
+            messages[name] = str(error)
+    return Descent(model=raw["model"] if shown else "attention", **{**values, "steps": int(values["steps"])})
 
 
 @dataclass(frozen=True)
@@ -133,6 +233,7 @@ class State:
     d: int
     trials: int
     seed: int
+    descent: Descent
 
 
 def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
@@ -205,6 +306,7 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
             messages[name] = f"{name} must be one of {', '.join(allowed)}"
     if raw.get("view") == "phase" and raw.get("x") == raw.get("y"):
         messages["y"] = "the two axes must differ"
+    descent = _descent(raw, messages)
     if messages:
         return None, messages
     try:
@@ -215,6 +317,6 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
     training = Training(loss=raw["loss"], **rates)
     state = State(
         task, training, raw["view"], raw["equal"] == "yes", raw["x"], raw["y"], raw["colour"],
-        int(raw["d"]), int(raw["trials"]), int(raw["seed"]),
+        int(raw["d"]), int(raw["trials"]), int(raw["seed"]), descent,
     )  # fmt: skip
     return state, {}

@@ -15,13 +15,14 @@ from ..plotting.style import NOISE_TOKEN, OTHER_COLOURS, REFERENCE, SIGNAL_TOKEN
 from ..simulation.steps import two_steps
 from ..theory import alignment
 from ..training import Training
-from .points import Alive, Point, always, point, threshold
-from .state import COLOURS, LONGEST, NUMBERS, State, tidy
+from .points import REPLICATES, Alive, Curve, Point, always, bags_for, descent_curve, point, threshold
+from .state import BAG_MODELS, COLOURS, LEAST, LONGEST, NUMBERS, State, descent_fields, tidy
 
 MODELS = ("attention", "pooled", "vectorized")
 STAGES = ("quick", "models", "exact")
 BAG_DIMENSION = 400
 SHOWN_COORDINATES = 24
+STAGED = "attention, staged"
 _GRID = "rgba(128,128,128,0.25)"
 
 
@@ -74,7 +75,14 @@ def figure_of(state: State, stage: str, alive: Alive = always) -> dict[str, Any]
     dict
         Plotly's `data` and `layout`, `failures` (why some points have no answer) and, in some views, a `remark`.
     """
-    makers = {"curves": curves, "alignment": alignment_view, "capacity": capacity_view, "phase": phase, "bag": bag}
+    makers = {
+        "curves": curves,
+        "alignment": alignment_view,
+        "capacity": capacity_view,
+        "phase": phase,
+        "bag": bag,
+        "training": training_view,
+    }
     return makers[state.view](state, stage, alive)
 
 
@@ -329,6 +337,99 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     return {"data": [heat, *bars], "layout": layout, "failures": []}
 
 
+def _all_samples(state: State) -> float:
+    """alpha = alpha0 + alpha1: what step-by-step training learns from, so that it compares with the staged forecast."""
+    return state.training.alpha0 + state.training.alpha1
+
+
+def _curve(state: State, stage: str, alive: Alive = always) -> Curve:
+    quick, loss = stage == "quick", state.training.loss
+    return descent_curve(state.task, state.descent, _all_samples(state), loss, quick=quick, alive=alive)
+
+
+def _describe_descent(state: State) -> str:
+    """The fields of step-by-step training in a line."""
+    d = state.descent
+    texts = {
+        "rate_q": f"rates {d.rate_q:g} (query), ",
+        "rate_w": f"{'' if 'rate_q' in descent_fields(d.model) else 'rates '}{d.rate_w:g} (readout), ",
+        "rate_b": f"{d.rate_b:g} (bias), ",
+        "decay": f"decay {d.decay:g}",
+        "sharpness": f", sharpness {d.sharpness:g}",
+        "start": f", start {d.start:g}",
+    }
+    return "".join(text for name, text in texts.items() if name in descent_fields(d.model))
+
+
+def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
+    """A line over the steps, and the band of two standard errors around it."""
+    steps = list(range(len(values)))
+    edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # zero has no place on the axis
+    band = {
+        "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]], "y": edges.tolist(), "fill": "toself",
+        "line": {"width": 0, "color": line["color"]}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
+        "meta": f"{meta}_band",
+    }  # fmt: skip
+    return [band, {
+        "type": "scatter", "mode": "lines", "name": name, "x": steps, "y": [y or None for y in values.tolist()],
+        "line": line, "meta": meta,
+        "customdata": spread.tolist(), "hovertemplate": "step %{x}: %{y:.4f} ± %{customdata:.1g}",
+    }]  # fmt: skip
+
+
+def _error_range(errors: list[float | None]) -> list[float]:
+    """Ends of a logarithmic axis of errors up to one half, with room below the least of those given (and not below 1e-6)."""
+    least = min((error for error in errors if error), default=0.1)
+    return [float(np.log10(max(least / 2, 1e-6))), float(np.log10(0.7))]
+
+
+def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them."""
+    descent, traces, failures, remarks = state.descent, [], [], []
+    found = _curve(state, stage, alive)
+    ink = colour(descent.model, tuple(BAG_MODELS).index(descent.model))
+    if found.failure:
+        failures.append(found.failure)
+    else:
+        traces += _over_steps(
+            "training error", "train", found.train_error, found.train_spread, {"color": ink, "dash": "dot"}
+        )
+        traces += _over_steps("test error", "test", found.test_error, found.test_spread, {"color": ink, "width": 3})
+        best = found.best_step
+        value = float(found.test_error[best])
+        traces.append({
+            "type": "scatter", "mode": "markers+text", "name": "best step", "x": [best], "y": [value], "meta": "best",
+            "marker": {"color": ink, "symbol": "star", "size": 14}, "text": [f"step {best}: {value:.4f}"],
+            "textposition": "top left" if best > descent.steps / 2 else "top right", "hoverinfo": "skip",
+        })  # fmt: skip
+    rows = numbers(state, stage)
+    for model, name, line in (
+        ("attention", STAGED, {"color": REFERENCE, "dash": "dash"}),
+        ("bayes", label("bayes"), {"color": colour("bayes"), "width": 1}),
+    ):
+        row = next((row for row in rows if row["model"] == model), None)
+        if row is None:
+            continue
+        failures += [row["failure"]] if row["failure"] else []
+        alive()
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": name, "x": [0, descent.steps], "y": [row["test_error"]] * 2,
+            "line": line, "meta": "staged" if model == "attention" else model,
+        })  # fmt: skip
+    if descent.model.startswith("heads") and descent.start == 0:
+        remarks.append("from a start at zero both heads stay equal")
+    if not found.failure and (found.train_error == 0).any():
+        remarks.append("training errors of zero have no place on the logarithmic axis")
+    layout = _layout(
+        f"Training step by step: {BAG_MODELS[descent.model]}<br>{_small(describe(state))}<br>"
+        f"{_small(_describe_descent(state))}",
+        _axis("step", range=[0, descent.steps]),
+        _axis("error", type="log", range=_error_range([row["test_error"] for row in rows])),
+        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+    )
+    return {"data": traces, "layout": layout, "failures": failures[:1], "remark": "; ".join(remarks)}
+
+
 def models_at(stage: str) -> tuple[str, ...]:
     """What a stage computes."""
     return (*MODELS, "bayes") if stage == "exact" else MODELS
@@ -337,11 +438,30 @@ def models_at(stage: str) -> tuple[str, ...]:
 def numbers(state: State, stage: str) -> list[dict[str, Any]]:
     """The forecasts at the state itself, a row per model."""
     rows: list[dict[str, Any]] = []
+    if state.view == "training":
+        rows += _rows_of_training(state, stage)
     for model in models_at(stage):
+        if state.view == "training" and model in ("pooled", "vectorized"):
+            continue  # staged attention is what step-by-step training is compared with
         found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=stage == "quick")
         rows.append({"model": model, "test_error": _finite(found.test_error), "standard_error": found.standard_error,
                      "failure": found.failure})  # fmt: skip
+        if state.view == "training" and model == "attention":
+            rows[-1]["label"] = STAGED
     return rows
+
+
+def _rows_of_training(state: State, stage: str) -> list[dict[str, Any]]:
+    """The test error of step-by-step training at its best step and at the end."""
+    found, name = _curve(state, stage), BAG_MODELS[state.descent.model]
+    if found.failure:
+        return [{"model": "last", "label": name, "test_error": None, "standard_error": 0.0, "failure": found.failure}]
+    places = (("best", found.best_step, "best step"), ("last", state.descent.steps, "at the end, step"))
+    return [
+        {"model": key, "label": f"{name}, {words} {step}", "test_error": float(found.test_error[step]),
+         "standard_error": float(found.test_spread[step]), "failure": ""}
+        for key, step, words in places
+    ]  # fmt: skip
 
 
 def _finite(value: float) -> float | None:
@@ -367,6 +487,9 @@ def code_of(state: State) -> str:
             f"rows = forecast_grid(task, training, ['attention', 'pooled'], over=grid, equal_samples={state.equal_samples},",
             "                     accuracy=1e-3, with_capacity=False)",
         ]
+    elif state.view == "training":
+        lines[0] = "from sparsetoken import Stage, Task, Training, forecast, get_bag_model, theory"
+        lines += _code_of_training(state)
     elif state.view == "alignment":
         lines += ["print(theory.alignment(task, training))"]
     else:
@@ -376,3 +499,20 @@ def code_of(state: State) -> str:
             "    print(model, found.test_error, found.standard_error, found.capacity)",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _code_of_training(state: State) -> list[str]:
+    descent, bags = state.descent, bags_for(state.task, state.descent)
+    stage = descent.stage(_all_samples(state))
+    model = f"get_bag_model({descent.model!r})"
+    if "sharpness" in descent_fields(descent.model):
+        model += f".with_sharpness({descent.sharpness!r})"
+    return [
+        f"model = {model}",
+        f"stage = Stage({stage.steps}, alpha={stage.alpha!r}, rates={dict(stage.rates)!r}, decay={dict(stage.decay)!r})",
+        f"found = theory.trajectory(task, model, stage, {state.training.loss!r}, start={descent.start_norms!r},",
+        f"                          accuracy=1.0, bags={bags or None}, replicates={REPLICATES})",
+        "print(found)",
+        "for model in ('attention', 'bayes'):  # staged, and the limit",
+        f"    print(forecast(task, training, model, equal_samples={state.equal_samples}, accuracy=1e-3))",
+    ]

@@ -232,6 +232,7 @@ def trajectory(
     bags: int | None = None,
     replicates: int = REPLICATES,
     most_replicates: int = MOST_REPLICATES,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Trajectory:
     """The exact limit of training a bag model by gradient descent, step by step; the twin of `simulate_trajectory`.
 
@@ -262,6 +263,8 @@ def trajectory(
         Independent replicates to begin with, at least two: their scatter gives the standard errors.
     most_replicates : int
         Where to stop adding replicates.
+    progress : callable, optional
+        Called after each replicate with the number done and the number wanted so far; it may raise to stop the work.
 
     Returns
     -------
@@ -282,7 +285,10 @@ def trajectory(
     rows: list[dict[str, np.ndarray]] = []
     wanted = replicates
     while True:
-        rows += [solve_replicate(problem, i, count, PROBES) for i in range(len(rows), wanted)]
+        while len(rows) < wanted:
+            rows.append(solve_replicate(problem, len(rows), count, PROBES))
+            if progress is not None:
+                progress(len(rows), wanted)
         spread = np.std([row["test_error"] for row in rows], axis=0, ddof=1)
         if not np.isfinite(spread).all():
             step = int(np.argmin(np.isfinite(spread)))

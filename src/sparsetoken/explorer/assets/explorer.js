@@ -45,7 +45,7 @@
     pending = false;
     stale(drawn !== current);
     const explorer = document.getElementById("explorer");
-    if (explorer) explorer.dataset.view = values.view;
+    if (explorer) Object.assign(explorer.dataset, { view: values.view, model: values.model });
     await pause(DEBOUNCE);
     if (mine !== turn) return skip();
     const query = new URLSearchParams();
@@ -84,6 +84,7 @@
     capacity: "computed to 0.5 %; bars are standard errors",
     phase: "test errors computed to 0.001",
     bag: "one draw; another seed draws another",
+    training: "all α₀ + α₁ samples in every step, in the limit of many dimensions; bands are two standard errors",
   };
   const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
 
@@ -110,7 +111,7 @@
       const value = row.test_error === null ? "–" : row.test_error.toFixed(5);
       const spread = row.standard_error > 0 ? "± " + row.standard_error.toExponential(1) : "exact";
       const error = row.test_error === null ? row.failure : spread;
-      const cells = [row.model === "bayes" ? "Bayes limit" : row.model, value, error];
+      const cells = [row.label || (row.model === "bayes" ? "Bayes limit" : row.model), value, error];
       return element("Tr", { children: cells.map((cell) => element("Td", { children: cell })), id: "row-" + row.model });
     };
     const head = ["model", "test error", "standard error"].map((text) => element("Th", { children: text, scope: "col" }));
