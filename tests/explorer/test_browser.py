@@ -268,6 +268,26 @@ def test_every_view_draws_and_code_and_figure_can_be_taken_away(visit, tmp_path)
     assert b"<svg" in (tmp_path / "figure.svg").read_bytes()[:500]
 
 
+def test_the_first_answer_is_on_the_screen_while_the_next_is_computed(visit, monkeypatch):
+    from sparsetoken.explorer import views
+
+    seen, figure_of = threading.Event(), views.figure_of
+
+    def held_back(state, stage, alive):
+        if stage == "models":
+            assert seen.wait(PATIENCE / 1000)
+        return figure_of(state, stage, alive)
+
+    monkeypatch.setattr(views, "figure_of", held_back)
+    page = visit("?view=alignment&strength=4.4")
+    try:
+        page.wait(stage="quick", view="alignment", strength=4.4)
+        assert "refining" in page.page.locator("#status").inner_text()
+    finally:
+        seen.set()
+    page.wait(view="alignment", strength=4.4)
+
+
 def test_small_screens_dark_colours_and_the_keyboard(visit):
     page = visit("?view=alignment", color_scheme="dark")
     page.page.set_viewport_size({"width": 360, "height": 740})

@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
@@ -213,6 +214,7 @@ def test_the_first_answer_on_training_has_fewer_replicates(monkeypatch):
         raise ArithmeticError("nothing to see")
 
     monkeypatch.setattr(points, "trajectory", few)
+    monkeypatch.setattr(points, "_curves", points._Memory(10))
     state = state_of(**TIED | {"steps": 5})
     for stage in views.STAGES:
         assert views.figure_of(state, stage)["failures"] == ["nothing to see"]
@@ -237,7 +239,7 @@ def test_training_stops_between_replicates_when_nobody_waits():
 
 def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
     far = ask(create_app().server.test_client(), {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4,
-                                                   "decay": 1e4, "steps": 60})  # fmt: skip
+                                                   "decay": 1e4, "steps": 30})  # fmt: skip
     assert far["stage"] == "quick" and "training diverges" in far["failures"][0]
     assert [t["meta"] for t in far["figure"]["data"]] == ["staged"]
     assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
@@ -262,12 +264,15 @@ def test_bags_of_a_training_page_are_bounded(changes, bags):
     assert points.bags_for(state.task, state.descent) == bags
 
 
-def test_equal_heads_are_remarked_on():
-    remark = lambda start: views.figure_of(  # noqa: E731
-        state_of(view="training", model="heads:2", steps=1, length=3, start=start), "quick"
-    )["remark"]
-    assert "both heads stay equal" in remark(0)
-    assert "heads" not in remark(0.5)
+def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
+    def remark(errors, start):
+        curve = points.Curve(*(np.array(errors),) * 4)
+        monkeypatch.setattr(views, "descent_curve", lambda *_, **__: curve)
+        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "quick")["remark"]
+
+    assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
+    assert remark([0.5, 0.1], 0.5) == ""
+    assert remark([0.5, 0.0], 0.5) == "training errors of zero have no place on the logarithmic axis"
 
 
 def test_the_page_has_a_place_for_every_message_on_training():

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..losses import Loss
 from ..task import Task
 from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
 from ..theory.forecast import law_of, readout_alpha
@@ -158,7 +159,7 @@ def bags_for(task: Task, descent: Descent) -> int:
 
 
 def descent_curve(
-    task: Task, descent: Descent, alpha: float, loss: str, *, quick: bool, alive: Alive = always
+    task: Task, descent: Descent, alpha: float, loss: str | Loss, *, quick: bool, alive: Alive = always
 ) -> Curve:
     """Training step by step on n = alpha d bags, remembered.
 
@@ -170,8 +171,8 @@ def descent_curve(
         Model, steps and rates.
     alpha : float
         n/d of the data that every step uses.
-    loss : str
-        Name of the loss.
+    loss : str or Loss
+        l(z; y).
     quick : bool
         Whether `QUICK_REPLICATES` are enough.
     alive : callable

@@ -182,18 +182,19 @@ def create_app() -> Dash:
         return found.snapshot(), found.finished
 
     app.clientside_callback(ClientsideFunction("explorer", "theme"), Output("themed", "data"), Input("theme", "value"))
-    app.clientside_callback(
-        ClientsideFunction("explorer", "show"),
-        Output("graph", "figure"),
-        Output("status", "children"),
-        Output("numbers", "children"),
-        Output("code", "children"),
-        Input("answer", "data"),
-        Input("refined", "data"),
-        Input("completed", "data"),
-        Input("simulated", "data"),
-        Input("themed", "data"),
-    )
+    # One callback for each thing that can change. A single one with all of them as inputs would wait for the last: Dash holds
+    # a callback back while any of its inputs is being computed, and the first answer sets off the second.
+    for changed in ("answer", "refined", "completed", "simulated", "themed"):
+        app.clientside_callback(
+            ClientsideFunction("explorer", "show"),
+            Output("graph", "figure", allow_duplicate=True),
+            Output("status", "children", allow_duplicate=True),
+            Output("numbers", "children", allow_duplicate=True),
+            Output("code", "children", allow_duplicate=True),
+            Input(changed, "data"),
+            *(State(name, "data") for name in ("answer", "refined", "completed", "simulated")),
+            prevent_initial_call=True,
+        )
     app.clientside_callback(
         ClientsideFunction("explorer", "simulation"),
         Output("progress", "children"),

@@ -216,7 +216,8 @@ def _descent(raw: Mapping[str, Any], messages: dict[str, str]) -> Descent:
                 )
         except ValueError as error:
             messages[name] = str(error)
-    return Descent(model=raw["model"] if shown else "attention", **{**values, "steps": int(values["steps"])})
+    steps = int(values.pop("steps"))
+    return Descent(model=raw["model"] if shown else "attention", steps=steps, **values)
 
 
 @dataclass(frozen=True)

@@ -351,14 +351,14 @@ def _describe_descent(state: State) -> str:
     """The fields of step-by-step training in a line."""
     d = state.descent
     texts = {
-        "rate_q": f"rates {d.rate_q:g} (query), ",
-        "rate_w": f"{'' if 'rate_q' in descent_fields(d.model) else 'rates '}{d.rate_w:g} (readout), ",
-        "rate_b": f"{d.rate_b:g} (bias), ",
-        "decay": f"decay {d.decay:g}",
-        "sharpness": f", sharpness {d.sharpness:g}",
-        "start": f", start {d.start:g}",
+        "rate_q": f"q {d.rate_q:g}, ",
+        "rate_w": f"w {d.rate_w:g}, ",
+        "rate_b": f"bias {d.rate_b:g}; ",
+        "decay": f"decay {d.decay:g}, ",
+        "sharpness": f"sharpness {d.sharpness:g}, ",
+        "start": f"start {d.start:g}",
     }
-    return "".join(text for name, text in texts.items() if name in descent_fields(d.model))
+    return "rates " + "".join(text for name, text in texts.items() if name in descent_fields(d.model))
 
 
 def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
@@ -377,10 +377,18 @@ def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, li
     }]  # fmt: skip
 
 
-def _error_range(errors: list[float | None]) -> list[float]:
-    """Ends of a logarithmic axis of errors up to one half, with room below the least of those given (and not below 1e-6)."""
-    least = min((error for error in errors if error), default=0.1)
-    return [float(np.log10(max(least / 2, 1e-6))), float(np.log10(0.7))]
+def _error_axis(found: Curve, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A logarithmic axis of errors up to one half.
+
+    It ends at half the least test error of the rows, or lower where the training error goes on, by up to another factor of
+    ten; never below 1e-6.
+    """
+    least = min((row["test_error"] for row in rows if row["test_error"]), default=0.1) / 2
+    training = found.train_error[found.train_error > 0]
+    low = max(min(least, max(float(training.min(initial=1.0)) / 2, least / 10)), 1e-6)
+    ticks = [digit * 10.0**power for power in range(-6, 0) for digit in (1, 2, 5)]
+    labels = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    return _axis("error", type="log", range=[float(np.log10(low)), float(np.log10(0.7))], **labels)
 
 
 def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
@@ -423,8 +431,8 @@ def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     layout = _layout(
         f"Training step by step: {BAG_MODELS[descent.model]}<br>{_small(describe(state))}<br>"
         f"{_small(_describe_descent(state))}",
-        _axis("step", range=[0, descent.steps]),
-        _axis("error", type="log", range=_error_range([row["test_error"] for row in rows])),
+        _axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
+        _error_axis(found, rows),
         margin={"l": 60, "r": 20, "t": 80, "b": 50},
     )
     return {"data": traces, "layout": layout, "failures": failures[:1], "remark": "; ".join(remarks)}

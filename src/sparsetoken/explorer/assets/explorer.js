@@ -124,7 +124,7 @@
   }
 
   /* The answer to the current state, or nothing: an answer to another state is never drawn. */
-  function show(answer, refined, completed, simulated) {
+  function show(changed, answer, refined, completed, simulated) {
     const found = [completed, refined, answer].find((one) => one && one.key === current);
     if (!found) return [skip(), "computing …", skip(), skip()];
     const style = getComputedStyle(document.documentElement);
