@@ -255,7 +255,7 @@ def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
     [
         ({}, 1024),
         ({"length": 100}, 512),  # time
-        ({"length": 3000, "steps": 3, "model": "pooled"}, 512),  # memory
+        ({"length": 3000, "steps": 3, "model": "pooled"}, 256),  # memory
         ({"length": 100, "steps": 60}, 0),
     ],
 )

@@ -298,6 +298,19 @@ def test_the_result_reads_well():
     assert pickle.loads(pickle.dumps(found)).details == found.details
 
 
+def test_progress_is_told_after_each_replicate_and_may_stop_the_work():
+    told = []
+
+    def stop(done, wanted):
+        told.append((done, wanted))
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        theory.trajectory(Task(4), "pooled", Stage(2, 1.0, {"w": 1.0}), replicates=3, bags=64, progress=stop)
+    assert told == [(1, 3), (2, 3)]
+
+
 def test_windows_do_not_change_the_answer(monkeypatch):
     """A long run sees its buffers through growing windows; any cut must give the same numbers."""
     task, stage = Task(TIED[0]), tied_stage()

@@ -31,8 +31,9 @@ _KEPT = 20_000
 QUICK_REPLICATES, REPLICATES = 3, 8
 # Bags per replicate, as many as the two limits below leave room for. Fewer than the least are off by more than 1 %.
 BAGS_TRIED = (1024, 512, 256)
-# Numbers held by a replicate, 320 MB, and its products of fields with earlier steps, about two seconds.
-MOST_NUMBERS, MOST_PRODUCTS = 4e7, 1e8
+# Numbers in a replicate's buffers, 160 MB (with the draws behind them some 600 MB are held for a moment), and products of its
+# fields with those of earlier steps, about 1.5 CPU seconds.
+MOST_NUMBERS, MOST_PRODUCTS = 2e7, 1e8
 _CURVES_KEPT = 200
 
 
