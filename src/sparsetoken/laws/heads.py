@@ -1,13 +1,15 @@
 """Laws of several attention heads, and of tasks with several signals.
 
-The features of H heads stand side by side, f_h = sum_l p^h_l x_l, and one readout w = (w_1 .. w_H) in R^{H d} reads them all.
-Queries and signals span a space of a few dimensions with an orthonormal basis E = (e_1 .. e_D); what a readout sees of a bag is
+The features of H heads stand side by side, f_h = sum_l p^h_l x_l, and one readout w = (w_1 .. w_H) in R^{H d} reads them all. With
+t_l a token's D coordinates in the space of the queries, and U the space of the signals' parts orthogonal to it (E dimensions),
+what a readout sees of a bag is
 
-    A (H x D)   the heads' coordinates in that space, A_h = sum_l p^h_l <x_l, E>
+    T (H x D)   the heads' coordinates in the space of the queries, T_h = sum_l p^h_l t_l
+    S (H x E)   the signal's part in U, S_h = theta u sum over signal tokens of p^h_l
     K (H x H)   overlaps of the heads' weights, K_gh = sum_l p^g_l p^h_l
 
-and outside the space the features are Gaussian with covariance K between heads. One head of one signal is the law of
-(T, S, kappa) of `laws.law`, with the noise along u counted in A instead of kappa.
+and outside the space of the queries the features have Gaussian noise with covariance K between heads. One head of one signal
+is the law of (T, S, kappa) of `laws.law`, with K = kappa^2.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ..activations import softmax
 from ..task import Task
 from .draws import REPLICATES, SOBOL_DIMENSIONS
 
-# Draws per replicate at the first level, and at most: a node holds H (D + H) numbers.
+# Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
 # Numbers drawn at a time (bags x tokens x D): 32 MB.
 _CHUNK_NUMBERS = 1 << 22
@@ -36,11 +38,13 @@ _ROOT_SEED = 20251115
 class HeadNodes(NamedTuple):
     """Draws of both classes: arrays (replicates, nodes, ...); weights sum to 1 in each replicate.
 
-    y, weight, offset are (B, N); A is (B, N, H, D); K is (B, N, H, H). `offset` shifts the quadrature over the readout noise.
+    y, weight, offset are (B, N); T is (B, N, H, D), S (B, N, H, E) and K (B, N, H, H). `offset` shifts the quadrature over the
+    readout noise.
     """
 
     y: Any
-    A: Any
+    T: Any
+    S: Any
     K: Any
     weight: Any
     offset: Any
@@ -48,7 +52,7 @@ class HeadNodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeadsLaw:
-    """The law of (y, A, K) for H heads; made by `heads_law`.
+    """The law of (y, T, S, K) for H heads; made by `heads_law`.
 
     Attributes
     ----------
@@ -98,31 +102,44 @@ class HeadsLaw:
             positive, negative = (self._bags(rng, points, label) for label in (True, False))
             y = np.repeat([1.0, -1.0], points)
             weight = np.where(y > 0, self.prevalence, 1.0 - self.prevalence) / points
-            A, K = (np.concatenate(pair) for pair in zip(positive, negative))
-            replicates.append(HeadNodes(y, A, K, weight, rng.random(2 * points)))
+            T, S, K = (np.concatenate(pair) for pair in zip(positive, negative))
+            replicates.append(HeadNodes(y, T, S, K, weight, rng.random(2 * points)))
         return HeadNodes(*(np.stack(parts) for parts in zip(*replicates)))
 
-    def _bags(self, rng: np.random.Generator, points: int, positive: bool) -> tuple[np.ndarray, np.ndarray]:
-        """A and K of `points` bags of one class; quasi-random in the signal tokens and the first of the others."""
-        L, R, D = self.task.length, self.task.sparsity, self.queries.shape[1]
+    @cached_property
+    def _split(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Queries (H, D) and signals (J, D) in an orthonormal basis of the queries' span, signals' rest (J, E) in one of U."""
+        _, size, axes = np.linalg.svd(self.queries, full_matrices=True)
+        rank = max(1, int((size > 1e-12 * max(size.max(), 1e-300)).sum()))
+        inside, outside = axes[:rank].T, axes[rank:].T
+        rest = self.signals @ outside
+        _, size, axes = np.linalg.svd(rest, full_matrices=False) if rest.size else (0, np.zeros(0), np.zeros((0, 0)))
+        return self.queries @ inside, self.signals @ inside, rest @ axes[size > 1e-12].T
+
+    def _bags(self, rng: np.random.Generator, points: int, positive: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T, S and K of `points` bags of one class; quasi-random in the signal tokens and the first of the others."""
+        queries, signals, rest = self._split
+        L, R, D, H = self.task.length, self.task.sparsity, queries.shape[1], self.heads
         leading = min(L * D, SOBOL_DIMENSIONS)
         uniform = np.clip(qmc.Sobol(leading, scramble=True, rng=rng).random(points), 1e-16, 1 - 1e-16)
         which = rng.permutation(np.searchsorted(np.cumsum(self.shares)[:-1], (np.arange(points) + 0.5) / points))
-        A, K = np.empty((points, self.heads, D)), np.empty((points, self.heads, self.heads))
-        chunk = max(1, _CHUNK_NUMBERS // (L * max(D, self.heads)))
+        T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
+        chunk = max(1, _CHUNK_NUMBERS // (L * max(D, H)))
         for first in range(0, points, chunk):
             rows = slice(first, min(first + chunk, points))
-            count = rows.stop - first
-            x = np.empty((count, L * D))
-            x[:, :leading] = ndtri(uniform[rows])
-            x[:, leading:] = rng.standard_normal((count, L * D - leading))
-            x = x.reshape(count, L, D)
+            t = np.empty((rows.stop - first, L * D))
+            t[:, :leading] = ndtri(uniform[rows])
+            t[:, leading:] = rng.standard_normal((len(t), L * D - leading))
+            t = t.reshape(-1, L, D)
             if positive:
-                x[:, :R] += self.task.strength * self.signals[which[rows]][:, None]
-            p = softmax(np.einsum("nld,hd->nhl", x, self.queries))
-            A[rows] = p @ x
+                t[:, :R] += self.task.strength * signals[which[rows]][:, None]
+            p = softmax(np.einsum("nld,hd->nhl", t, queries))
+            T[rows] = p @ t
             K[rows] = p @ p.transpose(0, 2, 1)
-        return A, K
+            if positive:
+                mass = self.task.strength * p[:, :, :R].sum(-1)
+                S[rows] = mass[:, :, None] * rest[which[rows]][:, None]
+        return T, S, K
 
 
 def heads_law(
@@ -167,14 +184,18 @@ def heads_law(
             raise ValueError("cosine and sharpness must be given together")
         gamma, k = np.broadcast_arrays(np.atleast_1d(cosine), np.atleast_1d(sharpness))
         if gamma.ndim != 1:
-            raise ValueError(f"cosine and sharpness must be numbers or have one entry per head, got shape {gamma.shape}")
+            raise ValueError(
+                f"cosine and sharpness must be numbers or have one entry per head, got shape {gamma.shape}"
+            )
         gamma = np.array([real_number("cosine", float(g), -1.0, 1.0) for g in gamma])
         k = np.array([real_number("sharpness", float(s), 0.0) for s in k])
         queries = np.hstack([(k * gamma)[:, None], np.diag(k * np.sqrt(1.0 - gamma**2))])
     queries = _matrix("queries", queries)
     signals = np.eye(1, queries.shape[1]) if signals is None else _matrix("signals", signals)
     if signals.shape[1] != queries.shape[1]:
-        raise ValueError(f"signals must have as many coordinates as queries ({queries.shape[1]}), got {signals.shape[1]}")
+        raise ValueError(
+            f"signals must have as many coordinates as queries ({queries.shape[1]}), got {signals.shape[1]}"
+        )
     if not np.allclose(np.linalg.norm(signals, axis=1), 1.0, atol=1e-9):
         raise ValueError("signals must be unit vectors")
     shares = np.full(len(signals), 1.0 / len(signals)) if shares is None else np.asarray(shares, dtype=float)

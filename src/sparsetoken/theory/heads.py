@@ -1,21 +1,22 @@
 """Exact asymptotics of ridge-regularised convex ERM on the features of several heads.
 
-Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d. Unknowns are
-m (H x D), the readout's coordinates in the space of queries and signals, b, and two symmetric positive H x H matrices: V, the
-response, and Q, the overlaps Q_gh = <w_g, w_h> of the rest. At a bag (y, A, K) the score is Gaussian and its prox is scalar:
+Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d. Unknowns are the
+readout's coordinates m_T (H x D) in the space of the queries and m_S (H x E) in that of the signals' other parts, b, and two
+symmetric positive H x H matrices: V, the response, and Q, the overlaps Q_gh = <w_g, w_h> of the rest. At a bag (y, T, S, K) the
+score is Gaussian and its prox is scalar:
 
-    h = <m, A> + b + sqrt(tr(K Q)) G,   r + tr(K V) l'(r; y) = h
-    F1 = (ridge m + E[A l'(r)]) / D,    F2 = E[l'(r)] / D,          D^2 = tr E[K l'(r)^2]/H
-    F3 = V^{1/2} alpha (ridge + C) V^{1/2} - 1,                     C = E[K l''/(1 + tr(K V) l'')]
-    F4 = Q^{-1/2} alpha V B V Q^{-1/2} - 1,                         B = E[K l'(r)^2]
+    h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G,   r + tr(K V) l'(r; y) = h
+    F1 = (ridge m_T + E[T l'(r)]) / D,   F2 = (V^{-1} m_S/alpha + E[S l'(r)]) / D,   F3 = E[l'(r)] / D
+    F4 = V^{1/2} alpha (ridge + C) V^{1/2} - 1,     C = E[K l''/(1 + tr(K V) l'')]
+    F5 = Q^{-1/2} alpha V B V Q^{-1/2} - 1,         B = E[K l'(r)^2],     D^2 = tr(B)/H
 
-with Cholesky factors for the roots. For H = 1 these are the equations of `theory.equations`, with the noise along u counted in A.
+with Cholesky factors for the roots. For H = 1 these are the equations of `theory.equations`.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,24 +41,42 @@ def _triangle(entries, size: int):
     return jnp.where(np.eye(size, dtype=bool), jnp.exp(matrix), matrix)
 
 
-def _unpack(x, heads: int, dimension: int):
-    """(m, b, V, Q, factor of V, factor of Q) from the flat unknowns."""
-    count, half = heads * dimension, heads * (heads + 1) // 2
-    factor_V = _triangle(x[count + 1 : count + 1 + half], heads)
-    factor_Q = _triangle(x[count + 1 + half :], heads)
-    m = x[:count].reshape(heads, dimension)
-    return m, x[count], factor_V @ factor_V.T, factor_Q @ factor_Q.T, factor_V, factor_Q
+class _Unknowns(NamedTuple):
+    """The unknowns by name; `factor_V` and `factor_Q` are Cholesky factors."""
+
+    m_T: Any
+    m_S: Any
+    b: Any
+    factor_V: Any
+    factor_Q: Any
+
+    @property
+    def V(self):
+        return self.factor_V @ self.factor_V.T
+
+    @property
+    def Q(self):
+        return self.factor_Q @ self.factor_Q.T
+
+
+def _unpack(x, nodes: HeadNodes) -> _Unknowns:
+    """The flat unknowns by name."""
+    heads, D, E = nodes.K.shape[-1], nodes.T.shape[-1], nodes.S.shape[-1]
+    half = heads * (heads + 1) // 2
+    m_T, m_S, b, v, q = jnp.split(x, np.cumsum([heads * D, heads * E, 1, half]))
+    return _Unknowns(m_T.reshape(heads, D), m_S.reshape(heads, E), b[0], _triangle(v, heads), _triangle(q, heads))
 
 
 def _fields(x, nodes: HeadNodes):
     """Mean and deviation of h at each node, and the prox step tr(K V)."""
-    m, b, V, Q, _, _ = _unpack(x, *nodes.A.shape[-2:])
-    mean = (nodes.A * m).sum((-2, -1)) + b
-    return mean, jnp.sqrt((nodes.K * Q).sum((-2, -1))), (nodes.K * V).sum((-2, -1))
+    u = _unpack(x, nodes)
+    mean = (nodes.T * u.m_T).sum((-2, -1)) + (nodes.S * u.m_S).sum((-2, -1)) + u.b
+    spread = u.Q + u.m_S @ u.m_S.T
+    return mean, jnp.sqrt((nodes.K * spread).sum((-2, -1))), (nodes.K * u.V).sum((-2, -1))
 
 
 def _moments(loss: Loss, x, nodes: HeadNodes):
-    """E[A l'], E[l'], C, B and E[l(r)] of each replicate."""
+    """E[T l'], E[S l'], E[l'], C, B and E[l(r)] of each replicate."""
     mean, deviation, step = _fields(x, nodes)
     place = jnp.arange(STRATA).reshape(STRATA, 1, 1)
     zeta = jax.scipy.special.ndtri((place + nodes.offset) / STRATA)
@@ -70,7 +89,8 @@ def _moments(loss: Loss, x, nodes: HeadNodes):
 
     # By Stein's lemma E[l''/(1 + tr(K V) l'')] = E[zeta l'(r)]/deviation at each node.
     return (
-        over(first, nodes.A),
+        over(first, nodes.T),
+        over(first, nodes.S),
         (nodes.weight * first).sum(-1),
         over(second / deviation, nodes.K),
         over(third, nodes.K),
@@ -78,19 +98,25 @@ def _moments(loss: Loss, x, nodes: HeadNodes):
     )
 
 
-def _equations(x, moments, alpha, ridge):
+def _equations(x, moments, alpha, ridge, nodes: HeadNodes):
     """F of the module's text, flat, from the moments of one replicate or their mean."""
-    pull, level, C, B, _ = moments
-    heads, dimension = pull.shape
-    m, _, V, _, factor_V, factor_Q = _unpack(x, heads, dimension)
+    pull_T, pull_S, level, C, B, _ = moments
+    u, heads = _unpack(x, nodes), len(C)
     scale = jnp.sqrt(jnp.trace(B) / heads)
     rows, columns = np.tril_indices(heads)
     unit = jnp.eye(heads)
-    response = factor_V.T @ (alpha * (ridge * unit + C)) @ factor_V - unit
-    inner = jax.scipy.linalg.solve_triangular(factor_Q, alpha * V @ B @ V, lower=True)
-    overlaps = jax.scipy.linalg.solve_triangular(factor_Q, inner.T, lower=True) - unit
+    solve = partial(jax.scipy.linalg.solve_triangular, lower=True)
+    signal = solve(u.factor_V, solve(u.factor_V, u.m_S), trans=1) / alpha
+    response = u.factor_V.T @ (alpha * (ridge * unit + C)) @ u.factor_V - unit
+    overlaps = solve(u.factor_Q, solve(u.factor_Q, alpha * u.V @ B @ u.V).T) - unit
     return jnp.concatenate(
-        [((ridge * m + pull) / scale).ravel(), (level / scale)[None], response[rows, columns], overlaps[rows, columns]]
+        [
+            ((ridge * u.m_T + pull_T) / scale).ravel(),
+            ((signal + pull_S) / scale).ravel(),
+            (level / scale)[None],
+            response[rows, columns],
+            overlaps[rows, columns],
+        ]
     )
 
 
@@ -101,15 +127,13 @@ def _evaluate(loss: Loss, x, alpha, ridge, nodes: HeadNodes):
     def both(x):
         moments = _moments(loss, x, nodes)
         pooled = tuple(v.mean(0) for v in moments)
-        return jnp.append(_equations(x, pooled, alpha, ridge), pooled[4]), moments
+        return jnp.append(_equations(x, pooled, alpha, ridge, nodes), pooled[5]), moments
 
     value, moments = both(x)
     # Tangents a few at a time: all at once would need as many copies of the nodes as there are unknowns.
-    columns = jax.lax.map(
-        lambda v: jax.jvp(lambda x: both(x)[0], (x,), (v,))[1], jnp.eye(len(x)), batch_size=8
-    )
-    each = jax.vmap(lambda *one: _equations(x, one, alpha, ridge))(*moments)
-    return value[:-1], columns.T, each, moments[4]
+    columns = jax.lax.map(lambda v: jax.jvp(lambda x: both(x)[0], (x,), (v,))[1], jnp.eye(len(x)), batch_size=8)
+    each = jax.vmap(lambda *one: _equations(x, one, alpha, ridge, nodes))(*moments)
+    return value[:-1], columns.T, each, moments[5]
 
 
 def _newton(loss: Loss, x, alpha: float, ridge: float, nodes: HeadNodes, aim: float, most: int = 80):
@@ -121,8 +145,8 @@ def _newton(loss: Loss, x, alpha: float, ridge: float, nodes: HeadNodes, aim: fl
             direction = np.linalg.solve(J[:-1], -F)
         except np.linalg.LinAlgError:
             break
-        count = nodes.A.shape[-1] * nodes.A.shape[-2] + 1
-        direction /= max(1.0, np.abs(direction[count:]).max() / 2.0)  # logarithms move by at most 2
+        longest = np.abs(direction[-nodes.K.shape[-1] * (nodes.K.shape[-1] + 1) :]).max()
+        direction /= max(1.0, longest / 2.0)  # logarithms move by at most 2
         new = tuple(map(np.asarray, _evaluate(loss, x + length * direction, alpha, ridge, nodes)))
         spent += 1
         if np.isfinite(new[0]).all() and np.linalg.norm(new[0]) < (1 - 1e-4 * length) * np.linalg.norm(F):
@@ -136,7 +160,7 @@ def _newton(loss: Loss, x, alpha: float, ridge: float, nodes: HeadNodes, aim: fl
 
 def _first_guess(loss: Loss, alpha: float, ridge: float, nodes: HeadNodes) -> np.ndarray:
     """A start for a large ridge, where w is nearly zero: the bias of the class shares, V and Q from their equations there."""
-    heads, dimension = nodes.A.shape[-2:]
+    heads = nodes.K.shape[-1]
     weight = np.asarray(nodes.weight).mean(0)
     y = np.asarray(nodes.y)[0]
     share = np.array([weight[y > 0].sum(), weight[y < 0].sum()])
@@ -151,7 +175,7 @@ def _first_guess(loss: Loss, alpha: float, ridge: float, nodes: HeadNodes) -> np
     V = np.linalg.inv(ridge * np.eye(heads) + curvature * mean_K) / alpha
     Q = alpha * slope2 * V @ mean_K @ V
     rows, columns = np.tril_indices(heads)
-    parts = [np.zeros(heads * dimension), [b]]
+    parts = [np.zeros(heads * (nodes.T.shape[-1] + nodes.S.shape[-1])), [b]]
     for matrix in (V, Q + 1e-9 * np.trace(Q) * np.eye(heads)):
         factor = np.linalg.cholesky(matrix)
         factor[np.diag_indices(heads)] = np.log(np.diag(factor))
