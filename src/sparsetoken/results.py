@@ -1,7 +1,8 @@
 """What theory and simulation give back: the same fields, with the same names, units and meaning in both worlds.
 
 A result cannot be changed: mappings are read-only and arrays refuse to be written to. `to_dict` gives nested plain data,
-`to_row` one flat row for a table, in which `cosine["q"]` is the column `cosine_q` and `steps.norm["q"]` is `steps_norm_q`.
+`to_row` one flat row for a table, in which `cosine["q"]` is the column `cosine_q`, `steps.norm["q"]` is `steps_norm_q` and a
+matrix's entry `V[0, 1]` is `V_0_1`.
 
 Directions are called "w" for the readout and "q" for the query; xi is the signal's direction.
 """
@@ -68,6 +69,8 @@ class Result:
                 row |= {f"{name}_{key}": v for key, v in value.items()}
             elif isinstance(value, tuple):
                 row |= {f"{name}_{i}": v for i, v in enumerate(value)}
+            elif isinstance(value, np.ndarray):
+                row |= entries(name, value)
             else:
                 row[name] = value
         return row
@@ -77,6 +80,11 @@ class Result:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._words()})"
+
+
+def entries(name: str, values: np.ndarray) -> dict[str, float]:
+    """An array's entries by name: `name_i` of a row, `name_i_j` of a matrix."""
+    return {"_".join([name, *map(str, place)]): float(v) for place, v in np.ndenumerate(values)}
 
 
 def _plain(value: Any) -> Any:

@@ -7,43 +7,55 @@ p = softmax(beta (sigma_q t + theta v <xi, q>)), a bag's feature is
     f = T a + S xi + kappa Sigma'^{1/2} z,    a = Sigma q/sigma_q,   Sigma' = Sigma - a a^T
     T = sum p_l t_l,   S = theta sum over signal tokens of p_l,   kappa^2 = sum p_l^2
 
-In white noise a = qhat and Sigma' projects on the space orthogonal to it.
+In white noise a = qhat and Sigma' projects on the space orthogonal to it. Other than in `laws.law`, T is the noise alone and S
+the signal as a whole.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._core.validation import real_number
 from ..task import Task
-from .draws import token_draws
 from .law import FIRST_POINTS, Law
-from .nodes import ClassColumns, Population
-from .statistics import softmax_population
+from .nodes import Nodes, Population
+from .populations import attended_population
+
+# Eigenvalues of a matrix below zero by less than this share of the largest are rounding.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues of the noise's covariance, and the signal's weights on them.
+    """The noise's covariance by its eigenvalues, and the signal's coordinates in its eigenbasis; made by `Spectrum.of`.
 
     Attributes
     ----------
     eigenvalues : ndarray (d,)
-        s_j > 0.
-    signal : ndarray (d,)
-        xi_j^2, summing to 1.
+        s_j >= 0.
+    direction : ndarray (d,)
+        xi_j, a unit vector.
+    basis : ndarray (d, d), optional
+        The eigenvectors as columns; None where everything is given in the eigenbasis.
     """
 
     eigenvalues: np.ndarray
-    signal: np.ndarray
+    direction: np.ndarray
+    basis: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def dimension(self) -> int:
         """d."""
         return len(self.eigenvalues)
+
+    @property
+    def signal(self) -> np.ndarray:
+        """xi_j^2, the signal's weights on the eigenvalues."""
+        return self.direction**2
 
     @classmethod
     def of(cls, covariance: Any, signal: Any = None) -> Spectrum:
@@ -54,76 +66,179 @@ class Spectrum:
         covariance : array (d, d) or (d,)
             A covariance matrix, or its eigenvalues.
         signal : array (d,), optional
-            The signal's direction: in the coordinates of the matrix, or in the eigenbasis where eigenvalues are given. Spread
-            evenly over the eigenvalues when not given.
+            The signal's direction, of any length: in the coordinates of the matrix, or in the eigenbasis where eigenvalues
+            are given. Spread evenly over the eigenvalues when not given.
 
         Returns
         -------
         Spectrum
         """
-        try:
-            given = np.array(covariance, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError("covariance must be a matrix or a list of eigenvalues") from None
+        given = _array("covariance", covariance)
+        basis = None
         if given.ndim == 2 and given.shape[0] == given.shape[1]:
-            if not np.allclose(given, given.T, rtol=1e-8, atol=1e-10 * np.abs(given).max(initial=0.0)):
+            size = np.abs(given).max(initial=0.0)
+            if not np.allclose(given, given.T, rtol=0.0, atol=1e-8 * size):
                 raise ValueError("covariance must be symmetric")
-            values, basis = np.linalg.eigh(given)
-        elif given.ndim == 1:
-            values, basis = given, None
-        else:
+            given, basis = np.linalg.eigh(given)
+            given = np.where(np.abs(given) <= _ROUNDING * size, np.maximum(given, 0.0), given)
+        elif given.ndim != 1:
             raise ValueError(f"covariance must be a square matrix or a list of eigenvalues, got shape {given.shape}")
-        if len(values) < 2 or not np.isfinite(values).all() or (values <= 0).any():
-            raise ValueError("covariance must have at least two eigenvalues, all positive and finite")
+        if (given < 0).any() or (given > 0).sum() < 2:
+            raise ValueError("covariance must have no negative eigenvalue and at least two positive ones")
         if signal is None:
-            weights = np.full(len(values), 1.0 / len(values))
-        else:
-            direction = np.asarray(signal, dtype=float)
-            if direction.shape != values.shape or not np.isfinite(direction).all() or not (direction != 0).any():
-                raise ValueError(f"signal must be a direction with {len(values)} finite coordinates, not all zero")
-            direction = direction if basis is None else basis.T @ direction
-            weights = direction**2 / (direction @ direction)
-        return cls(values, weights)
+            return cls(given, np.full(len(given), len(given) ** -0.5), basis)
+        direction = _in_basis("signal", signal, len(given), basis)
+        return cls(given, direction / np.linalg.norm(direction), basis)
+
+    def query(self, direction: Any) -> Query:
+        """The weights of a query given as a vector, in the coordinates that the signal was given in.
+
+        Parameters
+        ----------
+        direction : array (d,)
+            q, with its length.
+
+        Returns
+        -------
+        Query
+        """
+        q = _in_basis("query", direction, self.dimension, self.basis)
+        return Query(q * self.direction, q**2)
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
+def _in_basis(name: str, vector: Any, dimension: int, basis: np.ndarray | None) -> np.ndarray:
+    given = _array(name, vector)
+    if given.shape != (dimension,) or not given.any():
+        raise ValueError(f"{name} must have {dimension} coordinates, not all zero, got shape {given.shape}")
+    return given if basis is None else basis.T @ given
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A query's weights on the eigenvalues: `cross` = q_j xi_j and `square` = q_j^2, both (d,)."""
+    """A query's weights on the eigenvalues, those of a vector (`Spectrum.query`) or their limits (`coloured_alignment`).
+
+    Attributes
+    ----------
+    cross : ndarray (d,)
+        q_j xi_j.
+    square : ndarray (d,)
+        q_j^2.
+    """
 
     cross: np.ndarray
     square: np.ndarray
 
+    @property
+    def norm(self) -> float:
+        """||q||."""
+        return float(np.sqrt(self.square.sum()))
 
-def coloured_law(task: Task, spectrum: Spectrum, query: Query, beta: float = 1.0) -> Law:
-    """The law of (T, S, kappa) of attention in coloured noise; `Law.parameters` holds spectrum and query for the solver.
+    @property
+    def overlap(self) -> float:
+        """<q, xi>."""
+        return float(self.cross.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredLaw:
+    """The law of attention in coloured noise; made by `coloured_law`.
+
+    Attributes
+    ----------
+    statistics : Law
+        The law of (T, S, kappa) of the module's text.
+    spectrum : Spectrum
+        Eigenvalues and the signal's coordinates.
+    query : Query
+        The query's weights.
+    beta : float
+        Inverse temperature.
+    name : str
+        What the law is called.
+    """
+
+    statistics: Law
+    spectrum: Spectrum
+    query: Query
+    beta: float
+    name: str = "coloured"
+
+    @property
+    def prevalence(self) -> float:
+        """pi = P(y = +1)."""
+        return self.statistics.prevalence
+
+    @property
+    def first_points(self) -> int:
+        """Draws per replicate and class at the first level of refinement."""
+        return self.statistics.first_points
+
+    @property
+    def refinable(self) -> bool:
+        """Whether more draws can be had."""
+        return self.statistics.refinable
+
+    def at(self, points: int) -> tuple[Population, Nodes]:
+        """The population of (T, S, kappa) at a level of refinement, and its nodes; made once."""
+        return self.statistics.at(points)
+
+    def finer(self, points: int, shortfall: float) -> int | None:
+        """The next level for a standard error that is `shortfall` times too large; None where there is none."""
+        return self.statistics.finer(points, shortfall)
+
+
+def coloured_law(task: Task, spectrum: Spectrum, query: Query, beta: float = 1.0) -> ColouredLaw:
+    """The law of attention in coloured noise.
 
     Parameters
     ----------
     task : Task
         Length, sparsity, strength and prevalence.
     spectrum : Spectrum
-        Eigenvalues and the signal's weights.
+        Eigenvalues and the signal's coordinates.
     query : Query
-        The query's weights.
+        The query's weights, from `Spectrum.query` or `coloured_alignment`.
     beta : float
-        Inverse temperature.
+        Inverse temperature. Zero is pooling, whatever the query.
 
     Returns
     -------
-    Law
+    ColouredLaw
+        For `erm`.
     """
     beta = real_number("beta", beta, 0.0)
-    theta, pi, L, R = task.strength, task.prevalence, task.length, task.sparsity
-    spread = float(np.sqrt(spectrum.eigenvalues @ query.square))
-    shift = theta * float(query.cross.sum()) / spread  # the signal's size in units of the noise along the query
+    for name, weights in (("cross", query.cross), ("square", query.square)):
+        if np.shape(weights) != (spectrum.dimension,):
+            raise ValueError(
+                f"query.{name} must have one entry per eigenvalue ({spectrum.dimension}), got {np.shape(weights)}"
+            )
+    spread = float(np.sqrt(spectrum.eigenvalues @ query.square))  # sigma_q
+    if not spread > 0:
+        raise ValueError("query must have noise along it: q^T Sigma q must be positive")
+    shift = task.strength * query.overlap / spread  # the signal's size in units of the noise along the query
+    given = (task.length, task.sparsity, task.strength, task.prevalence, shift, beta * spread)
+    statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
+    return ColouredLaw(statistics, spectrum, query, beta)
 
-    def make(points: int) -> Population:
-        # At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S/|shift| is the mass on signal tokens.
-        size = np.sqrt(2.0) * abs(shift) if shift else 1.0
-        cosine = np.sign(shift) / np.sqrt(2.0)
-        found = softmax_population(token_draws(L, R, points), pi, size, cosine, beta * spread)
-        mass = found.positive.S / (abs(shift) if shift else 1.0)
-        positive = found.positive._replace(T=found.positive.T - shift * mass, S=theta * mass)
-        return Population(ClassColumns(*positive), found.negative, pi)
 
-    return Law(make, pi, FIRST_POINTS, "coloured", {"spectrum": spectrum, "query": query, "beta": beta})
+def _population(given: tuple, points: int) -> Population:
+    """The population of (T, S, kappa) from that of white noise along the query.
+
+    At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal tokens.
+    """
+    length, sparsity, strength, prevalence, shift, sharpness = given
+    size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
+    found = attended_population(length, sparsity, size, prevalence, cosine, sharpness, points=points)
+    mass = found.positive.S / (abs(shift) if shift else 1.0)
+    positive = found.positive._replace(T=found.positive.T - shift * mass, S=strength * mass)
+    return Population(positive, found.negative, prevalence)

@@ -1,11 +1,11 @@
 """Laws of several attention heads, and of tasks with several signals.
 
-The features of H heads stand side by side, f_h = sum_l p^h_l x_l, and one readout w = (w_1 .. w_H) in R^{H d} reads them all. With
-t_l a token's D coordinates in the space of the queries, and U the space of the signals' parts orthogonal to it (E dimensions),
-what a readout sees of a bag is
+The features of H heads stand side by side, f_h = sum_l p^h_l x_l, and one readout w = (w_1 .. w_H) in R^{H d} reads them all.
+With t_l a token's D coordinates in the space of the queries, and U the space of the signals' parts orthogonal to it
+(E dimensions), what a readout sees of a bag is
 
     T (H x D)   the heads' coordinates in the space of the queries, T_h = sum_l p^h_l t_l
-    S (H x E)   the signal's part in U, S_h = theta u sum over signal tokens of p^h_l
+    S (H x E)   the signal's part in U, S_h = theta u_j sum over signal tokens of p^h_l with u_j the part of xi_j in U
     K (H x H)   overlaps of the heads' weights, K_gh = sum_l p^g_l p^h_l
 
 and outside the space of the queries the features have Gaussian noise with covariance K between heads. One head of one signal
@@ -15,7 +15,7 @@ is the law of (T, S, kappa) of `laws.law`, with K = kappa^2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,19 +27,32 @@ from .._core.validation import real_number
 from ..activations import softmax
 from ..task import Task
 from .draws import REPLICATES, SOBOL_DIMENSIONS
+from .law import finer_level
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
+_RATE = 0.6  # standard errors fall like points^-0.6 or faster (measured)
+_KEPT_POINTS = 2048  # levels up to this one are kept beside each other
+_RANK = 1e-12  # relative size below which a direction is taken for rounding
 # Numbers drawn at a time (bags x tokens x D): 32 MB.
 _CHUNK_NUMBERS = 1 << 22
 _ROOT_SEED = 20251115
+_TINY = 1e-16  # distance of uniforms from 0 and 1, where the normal quantile is infinite
 
 
 class HeadNodes(NamedTuple):
-    """Draws of both classes: arrays (replicates, nodes, ...); weights sum to 1 in each replicate.
+    """Draws of both classes, the positive ones first, in B replicates of N nodes.
 
-    y, weight, offset are (B, N); T is (B, N, H, D), S (B, N, H, E) and K (B, N, H, H). `offset` shifts the quadrature over the
-    readout noise.
+    Attributes
+    ----------
+    y, weight, offset : ndarray (B, N)
+        Label, probability (they sum to 1 in each replicate), and shift of the quadrature over the readout noise.
+    T : ndarray (B, N, H, D)
+        The heads' coordinates in the space of the queries.
+    S : ndarray (B, N, H, E)
+        The signal's part in U.
+    K : ndarray (B, N, H, H)
+        Overlaps of the heads' weights.
     """
 
     y: Any
@@ -52,25 +65,27 @@ class HeadNodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeadsLaw:
-    """The law of (y, T, S, K) for H heads; made by `heads_law`.
+    """The law of (y, T, S, K) for H heads and J signals; made by `heads_law`.
 
     Attributes
     ----------
     task : Task
         Length, sparsity, strength and prevalence.
-    queries : ndarray (H, D)
-        beta q_h in the basis E.
-    signals : ndarray (J, D)
-        Unit vectors xi_j in the basis E.
+    queries : ndarray (H, dimension)
+        beta q_h, in an orthonormal basis of a space that holds queries and signals.
+    signals : ndarray (J, dimension)
+        Unit vectors xi_j in that basis.
     shares : ndarray (J,)
         Probability that a positive bag carries signal j (one signal per bag).
+    name : str
+        What the law is called.
     """
 
     task: Task
     queries: np.ndarray
     signals: np.ndarray
     shares: np.ndarray
-    name: str = field(default="heads")
+    name: str = "heads"
 
     @property
     def heads(self) -> int:
@@ -82,6 +97,20 @@ class HeadsLaw:
         """pi = P(y = +1)."""
         return self.task.prevalence
 
+    @property
+    def first_points(self) -> int:
+        """Draws per replicate and class at the first level of refinement."""
+        return FIRST_POINTS
+
+    @property
+    def refinable(self) -> bool:
+        """Whether more draws can be had: always."""
+        return True
+
+    def finer(self, points: int, shortfall: float) -> int | None:
+        """The next level for a standard error that is `shortfall` times too large; None where there is none."""
+        return finer_level(points, shortfall, FIRST_POINTS, MAXIMUM_POINTS, _RATE)
+
     @cached_property
     def _made(self) -> dict[int, HeadNodes]:
         return {}
@@ -89,7 +118,7 @@ class HeadsLaw:
     def at(self, points: int) -> HeadNodes:
         """The draws at a level of refinement, `points` per replicate and class; made once."""
         if points not in self._made:
-            for old in [p for p in self._made if p > FIRST_POINTS]:
+            for old in [p for p in self._made if p > _KEPT_POINTS]:
                 del self._made[old]
             self._made[points] = self._draw(points)
         return self._made[points]
@@ -107,30 +136,43 @@ class HeadsLaw:
         return HeadNodes(*(np.stack(parts) for parts in zip(*replicates)))
 
     @cached_property
-    def _split(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Queries (H, D) and signals (J, D) in an orthonormal basis of the queries' span, signals' rest (J, E) in one of U."""
-        _, size, axes = np.linalg.svd(self.queries, full_matrices=True)
-        rank = max(1, int((size > 1e-12 * max(size.max(), 1e-300)).sum()))
-        inside, outside = axes[:rank].T, axes[rank:].T
-        rest = self.signals @ outside
-        _, size, axes = np.linalg.svd(rest, full_matrices=False) if rest.size else (0, np.zeros(0), np.zeros((0, 0)))
-        return self.queries @ inside, self.signals @ inside, rest @ axes[size > 1e-12].T
+    def query_space(self) -> np.ndarray:
+        """Orthonormal basis (dimension, D) of the queries' span, in which T is given."""
+        _, size, axes = np.linalg.svd(self.queries, full_matrices=False)
+        rank = max(1, int((size > _RANK * size.max()).sum()))  # queries that vanish leave one direction, any
+        basis = axes[:rank].T
+        # The first axis is that of the mean query, along which tokens are drawn in falling order.
+        mean = basis.T @ self.queries.sum(0)
+        turned, _ = np.linalg.qr(np.column_stack([mean, np.eye(rank)]))
+        return basis @ (turned if turned[:, 0] @ mean >= 0 else -turned)
+
+    @cached_property
+    def signal_space(self) -> np.ndarray:
+        """Orthonormal basis (dimension, E) of U, the span of the signals' parts orthogonal to the queries."""
+        rest = self.signals - self.signals @ self.query_space @ self.query_space.T
+        _, size, axes = np.linalg.svd(rest, full_matrices=False)
+        return axes[size > _RANK].T
 
     def _bags(self, rng: np.random.Generator, points: int, positive: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T, S and K of `points` bags of one class; quasi-random in the signal tokens and the first of the others."""
-        queries, signals, rest = self._split
+        """T, S and K of `points` bags of one class."""
+        queries, signals = self.queries @ self.query_space, self.signals @ self.query_space
+        rest = self.signals @ self.signal_space
         L, R, D, H = self.task.length, self.task.sparsity, queries.shape[1], self.heads
-        leading = min(L * D, SOBOL_DIMENSIONS)
-        uniform = np.clip(qmc.Sobol(leading, scramble=True, rng=rng).random(points), 1e-16, 1 - 1e-16)
-        which = rng.permutation(np.searchsorted(np.cumsum(self.shares)[:-1], (np.arange(points) + 0.5) / points))
+        # Quasi-random: which signal a bag carries, the signal tokens, and the first of the others.
+        leading = min(1 + L * D, SOBOL_DIMENSIONS)
+        sobol = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
+        which = np.searchsorted(np.cumsum(self.shares)[:-1], sobol[:, 0], side="right")
         T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
         chunk = max(1, _CHUNK_NUMBERS // (L * max(D, H)))
         for first in range(0, points, chunk):
             rows = slice(first, min(first + chunk, points))
-            t = np.empty((rows.stop - first, L * D))
-            t[:, :leading] = ndtri(uniform[rows])
-            t[:, leading:] = rng.standard_normal((len(t), L * D - leading))
-            t = t.reshape(-1, L, D)
+            uniform = rng.random((rows.stop - first, L * D))
+            uniform[:, : leading - 1] = sobol[rows, 1:]
+            uniform = uniform.reshape(-1, L, D)
+            # Tokens without signal in falling order along the first axis: the largest of m uniforms is V^(1/m), and so on.
+            count = np.arange(L - R, 0, -1)
+            uniform[:, R:, 0] = np.cumprod(uniform[:, R:, 0] ** (1.0 / count), axis=1)
+            t = ndtri(np.clip(uniform, _TINY, 1 - _TINY))
             if positive:
                 t[:, :R] += self.task.strength * signals[which[rows]][:, None]
             p = softmax(np.einsum("nld,hd->nhl", t, queries))
@@ -153,8 +195,9 @@ def heads_law(
 ) -> HeadsLaw:
     """The law of H attention heads side by side.
 
-    Either one cosine and one sharpness per head, for queries of one signal whose parts off the signal are orthogonal to each
-    other (heads trained on disjoint data are so in the limit), or the queries themselves in the basis E.
+    Either one cosine and one sharpness per head, for one signal and queries whose parts off the signal are orthogonal to each
+    other (heads trained on disjoint data are so in the limit), or the queries and the signals themselves, by their
+    coordinates in an orthonormal basis of a space that holds them all.
 
     Parameters
     ----------
@@ -164,10 +207,10 @@ def heads_law(
         gamma_h = cos(q_h, xi), per head.
     sharpness : float or sequence of float, optional
         k_h = beta ||q_h||, per head.
-    queries : array (H, D), optional
-        beta q_h in the basis E, instead of `cosine` and `sharpness`.
-    signals : array (J, D), optional
-        The signals xi_j in the basis E, unit vectors; the first basis vector when not given.
+    queries : array (H, dimension), optional
+        beta q_h, instead of `cosine` and `sharpness`.
+    signals : array (J, dimension), optional
+        The signals xi_j, unit vectors; the first basis vector when not given. Only together with `queries`.
     shares : array (J,), optional
         Probability that a positive bag carries signal j; equal when not given. A bag carries one signal, in all its R
         signal tokens.
@@ -182,11 +225,13 @@ def heads_law(
     if queries is None:
         if cosine is None or sharpness is None:
             raise ValueError("cosine and sharpness must be given together")
-        gamma, k = np.broadcast_arrays(np.atleast_1d(cosine), np.atleast_1d(sharpness))
-        if gamma.ndim != 1:
-            raise ValueError(
-                f"cosine and sharpness must be numbers or have one entry per head, got shape {gamma.shape}"
-            )
+        if signals is not None:
+            raise ValueError("signals must be given together with queries, in the same basis")
+        given = np.atleast_1d(cosine), np.atleast_1d(sharpness)
+        if any(v.ndim != 1 for v in given) or len({len(v) for v in given} - {1}) > 1:
+            shapes = " and ".join(str(np.shape(v)) for v in (cosine, sharpness))
+            raise ValueError(f"cosine and sharpness must be numbers or have one entry per head, got shapes {shapes}")
+        gamma, k = np.broadcast_arrays(*given)
         gamma = np.array([real_number("cosine", float(g), -1.0, 1.0) for g in gamma])
         k = np.array([real_number("sharpness", float(s), 0.0) for s in k])
         queries = np.hstack([(k * gamma)[:, None], np.diag(k * np.sqrt(1.0 - gamma**2))])
@@ -198,7 +243,7 @@ def heads_law(
         )
     if not np.allclose(np.linalg.norm(signals, axis=1), 1.0, atol=1e-9):
         raise ValueError("signals must be unit vectors")
-    shares = np.full(len(signals), 1.0 / len(signals)) if shares is None else np.asarray(shares, dtype=float)
+    shares = np.full(len(signals), 1.0 / len(signals)) if shares is None else np.array(shares, dtype=float)
     if shares.shape != (len(signals),) or (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
         raise ValueError(f"shares must be {len(signals)} probabilities that sum to 1, got {shares}")
     return HeadsLaw(task, queries, signals, shares)

@@ -86,10 +86,33 @@ class Law:
         The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
         which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
         """
-        if not self.refinable or points >= MAXIMUM_POINTS:
-            return None
-        least = SECOND_LEVEL if points == self.first_points else 2
-        return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), MAXIMUM_POINTS)
+        return finer_level(points, shortfall, self.first_points) if self.refinable else None
+
+
+def finer_level(
+    points: int, shortfall: float, first: int, most: int = MAXIMUM_POINTS, rate: float = _RATE
+) -> int | None:
+    """The next level of refinement for a standard error that is `shortfall` times too large; None where there is none.
+
+    Parameters
+    ----------
+    points : int
+        The level so far, in draws per replicate and class.
+    shortfall : float
+        Standard error over the one wanted.
+    first, most : int
+        The first and the finest level.
+    rate : float
+        Standard errors fall like points^-rate.
+
+    Returns
+    -------
+    int or None
+    """
+    if points >= most:
+        return None
+    least = SECOND_LEVEL if points == first else 2
+    return min(points * max(least, 2 ** round(np.log2(shortfall) / rate)), most)
 
 
 def _check_samples(name: str, sample) -> np.ndarray:

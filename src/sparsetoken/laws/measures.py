@@ -186,12 +186,35 @@ def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
     ndarray (replicates, 6)
     """
     x = np.asarray(x)
-    laws, trained_wrong = score_laws(x, population), []
-    for law, (label, _, columns) in zip(laws, population.classes()):
-        # r has the wrong sign exactly when y h < V kappa^2 y l'(0; y)
-        pull = label * float(loss.slope(0.0, label)) * np.exp(x[..., 4:5]) * columns.kappa**2
-        trained_wrong.append(law.average(above_zero(pull - label * law.mean, law.deviation)))
-    pi = population.prevalence
-    values = fresh_measures(*laws, pi)
-    values["train_error"] = pi * trained_wrong[0] + (1 - pi) * trained_wrong[1]
+    steps = [np.exp(x[..., 4:5]) * columns.kappa**2 for _, _, columns in population.classes()]
+    positive, negative = zip(score_laws(x, population), steps)
+    values = trained_measures(loss, positive, negative, population.prevalence)
     return np.stack([values[name] for name in MEASURES], axis=-1)
+
+
+def trained_measures(
+    loss: Loss, positive: tuple[ScoreLaw, np.ndarray], negative: tuple[ScoreLaw, np.ndarray], prevalence: float
+) -> dict[str, np.ndarray]:
+    """The `MEASURES` of a trained readout from the law of its scores, one value per replicate.
+
+    Parameters
+    ----------
+    loss : Loss
+        l(z; y).
+    positive, negative : tuple of ScoreLaw and ndarray (replicates, entries)
+        Of each class, the law of the score h of a fresh bag and, at each entry, the step of the prox that takes h to the
+        score r of a training bag.
+    prevalence : float
+        pi = P(y = +1).
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    values = fresh_measures(positive[0], negative[0], prevalence)
+    wrong = []
+    for label, (law, step) in ((1.0, positive), (-1.0, negative)):
+        # r has the wrong sign exactly when y h < step y l'(0; y)
+        pull = label * float(loss.slope(0.0, label)) * step
+        wrong.append(law.average(above_zero(pull - label * law.mean, law.deviation)))
+    return values | {"train_error": prevalence * wrong[0] + (1 - prevalence) * wrong[1]}

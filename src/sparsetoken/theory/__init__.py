@@ -1,16 +1,21 @@
 """Exact asymptotics: the infinite twin of `simulate` (d, n -> infinity with n/d fixed)."""
 
 from ..laws import jax_trees  # noqa: F401  (laws can be traced from here on)
+from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
+from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from .alignment import Alignment, alignment
 from .bayes import BayesLimit, bayes_limit
+from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
+from .coloured import ColouredAlignment, ColouredResult, coloured_alignment
 from .continuation import WarmStart
 from .design import Design, design
 from .erm import ErmResult, erm
 from .errors import AccuracyError, ConvergenceError
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
+from .heads import HeadsResult
 from .known_signal import Oracle, oracle, strength_needed
 from .refit import refit
 from .sweep import erm_sweep, forecast_grid, sweep
@@ -21,20 +26,31 @@ __all__ = [
     "AccuracyError",
     "Alignment",
     "BayesLimit",
+    "BestRidge",
     "Capacity",
+    "ColouredAlignment",
+    "ColouredLaw",
+    "ColouredResult",
     "ConvergenceError",
     "Design",
     "ErmResult",
     "Forecast",
     "Gradient",
+    "HeadsLaw",
+    "HeadsResult",
     "Law",
     "Oracle",
+    "Query",
+    "Spectrum",
     "TrajectoryGradient",
     "WarmStart",
     "alignment",
     "attention_law",
     "bayes_limit",
+    "best_ridge",
     "capacity",
+    "coloured_alignment",
+    "coloured_law",
     "design",
     "elementwise_law",
     "erm",
@@ -42,6 +58,7 @@ __all__ = [
     "forecast",
     "forecast_grid",
     "gradient",
+    "heads_law",
     "law_from_nodes",
     "law_from_samples",
     "oracle",

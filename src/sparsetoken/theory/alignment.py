@@ -48,7 +48,7 @@ class Alignment(TwoSteps):
     anti_aligned: bool
 
 
-def _field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
+def field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
     """E[h+], E[h], E[h+^2], E[h^2] for fields u± = mean± + spread G and h± = l'(u±; ±1)."""
     xp = namespace(mean_positive, mean_negative, spread, prevalence)
     nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)
@@ -73,7 +73,7 @@ def alignment_formulas(loss: Loss, L, R, theta, pi, alpha0, eta_w, eta_b, eta_q,
     norm = xp.sqrt(a1**2 + s2)
     b1 = -eta_b * (pi * c_positive + (1 - pi) * c_negative)
     pull = eta_w / (alpha0 * L)  # each sample's own weight in w1
-    h_plus, h, hh_plus, hh = _field_moments(
+    h_plus, h, hh_plus, hh = field_moments(
         loss,
         pi,
         eta_w * a1 * theta * R / L - pull * c_positive + b1,
@@ -105,7 +105,7 @@ def _rate(loss: Loss, L, R, theta, pi, eta_w, eta_b) -> float:
     Ec2 = pi * c_positive**2 + (1 - pi) * c_negative**2
     a = -eta_w * pi * c_positive * theta * R / L
     b1 = -eta_b * (pi * c_positive + (1 - pi) * c_negative)
-    h_plus, h, hh_plus, hh = _field_moments(loss, pi, a * theta * R / L + b1, b1, abs(a) / np.sqrt(L))
+    h_plus, h, hh_plus, hh = field_moments(loss, pi, a * theta * R / L + b1, b1, abs(a) / np.sqrt(L))
     rr = R * (1 - R / L)
     C = (pi * h_plus * theta**2 * rr + (L - 1) * h) * a
     Q = ((L - 1) * h) ** 2 * eta_w**2 * Ec2 / L + (L - 1) * a**2 * hh + pi * hh_plus * theta**2 * a**2 * rr

@@ -6,7 +6,9 @@ that shrink where the method fails. A neighbouring problem's solution (`WarmStar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from ..laws.nodes import Nodes
 from ..losses import Loss
 from .equations import AIM, TOLERANCE, Solution
 from .errors import ConvergenceError
-from .newton import newton_in_blocks
+from .newton import EVALUATIONS, newton_in_blocks
 
 ON_THE_WAY = 1e-3  # residual at which a solution on the way down is good enough a start for the next ridge
 _LARGEST_RIDGE = 1e3  # times max(ridge, 1): where the cold start gives up
@@ -33,11 +35,11 @@ class WarmStart:
 
     Attributes
     ----------
-    x : array (5,)
-        Its fixed point (m_q, m_u, log nu, b, log V).
+    x : array (unknowns,)
+        Its fixed point: (m_q, m_u, log nu, b, log V), or the unknowns of several heads or of coloured noise.
     points : int, optional
         Draws per replicate to begin with; the law's first level by default.
-    offset : array (5,), optional
+    offset : array (unknowns,), optional
         What refining the draws from the first level changed in the fixed point, which is much the same for a neighbour.
         With it the few draws of the first level are solved first, and only the rest of the way is walked on all.
     """
@@ -105,7 +107,28 @@ def first_guess(loss: Loss, alpha, ridge, nodes: Nodes):
     """
     xp = namespace(nodes.T)
     weight = nodes.weight / nodes.T.shape[-2]
-    positive = xp.where(nodes.y > 0, weight, 0.0).sum()
+    b, curvature, square = at_rest(loss, xp.where(nodes.y > 0, weight, 0.0).sum())
+    kappa2 = (weight * nodes.kappa**2).sum()
+    V = 1.0 / (alpha * (ridge + kappa2 * curvature))
+    return xp.stack([0.0 * b, 0.0 * b, 0.5 * xp.log(alpha * V**2 * kappa2 * square), b, xp.log(V)])
+
+
+def at_rest(loss: Loss, positive):
+    """The bias of a readout without weights, and the averages of l'' and l'^2 there.
+
+    Parameters
+    ----------
+    loss : Loss
+        l.
+    positive : array ()
+        P(y = +1), a NumPy or JAX number (then traceable).
+
+    Returns
+    -------
+    tuple of arrays ()
+        b with E[l'(b; y)] = 0, E[l''(b; y)] and E[l'(b; y)^2].
+    """
+    xp = namespace(positive)
     share = xp.stack([positive, 1.0 - positive])
 
     def mean(f, b):
@@ -122,23 +145,38 @@ def first_guess(loss: Loss, alpha, ridge, nodes: Nodes):
 
     bracket = (xp.asarray(-_LARGEST_BIAS), xp.asarray(2 * _LARGEST_BIAS))
     b = xp.asarray(repeat(_NARROWINGS, narrow, bracket, xp)[0])
-    kappa2 = (weight * nodes.kappa**2).sum()
-    V = 1.0 / (alpha * (ridge + kappa2 * xp.maximum(mean(loss.curvature, b), _LEAST_CURVATURE)))
     square = xp.maximum(mean(lambda z, y: loss.slope(z, y) ** 2, b), _LEAST_SQUARE)
-    return xp.stack([0.0 * b, 0.0 * b, 0.5 * xp.log(alpha * V**2 * kappa2 * square), b, xp.log(V)])
+    return b, xp.maximum(mean(loss.curvature, b), _LEAST_CURVATURE), square
 
 
-def walk_down(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[str], pace: Pace = QUICK) -> Solution:
+@dataclass(frozen=True)
+class Problem:
+    """A fixed point to be found, as the walk down the ridge needs it.
+
+    Attributes
+    ----------
+    newton : callable
+        (x, ridge, aim, evaluations) -> Solution, Newton's method from x.
+    guess : callable
+        ridge -> x, a start for a large ridge.
+    setting : str
+        What the problem is, for messages.
+    """
+
+    newton: Callable[[Any, float, float, int], Solution]
+    guess: Callable[[float], Any]
+    setting: str
+
+
+def walk_down(problem: Problem, ridge: float, tried: list[str], pace: Pace = QUICK) -> Solution:
     """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails.
 
     Parameters
     ----------
-    loss : Loss
-        l, traceable by JAX.
-    alpha, ridge : float
-        n/dimension and lambda, the ridge to arrive at.
-    nodes : Nodes
-        The law's nodes.
+    problem : Problem
+        What is solved.
+    ridge : float
+        lambda to arrive at.
     tried : list of str
         Takes a line for every attempt that failed.
     pace : Pace
@@ -156,13 +194,12 @@ def walk_down(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[
     """
 
     def solved(start: np.ndarray, here: float, last: float) -> Solution:
-        aim = AIM if here <= last else pace.residual
-        return newton_in_blocks(loss, nodes, start, alpha, here, aim, pace.evaluations)
+        return problem.newton(start, here, AIM if here <= last else pace.residual, pace.evaluations)
 
     current = max(ridge, 1.0)
     solution = None
     while current <= _LARGEST_RIDGE * max(ridge, 1.0):
-        solution = solved(first_guess(loss, alpha, current, nodes), current, ridge)
+        solution = solved(problem.guess(current), current, ridge)
         tried.append(f"ridge {current:.3g} from a cold start: residual {solution.residual:.1e}")
         if solution.residual <= pace.residual:
             break
@@ -184,12 +221,12 @@ def walk_down(loss: Loss, alpha: float, ridge: float, nodes: Nodes, tried: list[
         if factor > _STUCK:
             break
     if ridge == 0 and current == floor:
-        solution = newton_in_blocks(loss, nodes, solution.x, alpha, 0.0)
+        solution = problem.newton(solution.x, 0.0, AIM, EVALUATIONS)
         spent += int(solution.iterations)
         current = 0.0
     if current != ridge:
         raise ConvergenceError(
-            f"no fixed point at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}: stopped at ridge {current:.3g}; tried "
+            f"no fixed point at ridge={ridge:g}, {problem.setting}: stopped at ridge {current:.3g}; tried "
             + "; ".join(tried[-_MENTIONED:])
         )
     return solution._replace(iterations=spent)
@@ -219,19 +256,49 @@ def solve(loss: Loss, alpha: float, ridge: float, nodes: Nodes, start: np.ndarra
     ConvergenceError
         Where neither the quick nor the careful walk arrives.
     """
+    problem = Problem(
+        lambda x, here, aim, evaluations: newton_in_blocks(loss, nodes, x, alpha, here, aim, evaluations),
+        lambda here: first_guess(loss, alpha, here, nodes),
+        f"alpha={alpha:g}, loss {loss.name}",
+    )
+    return solve_problem(problem, ridge, start)
+
+
+def solve_problem(problem: Problem, ridge: float, start: np.ndarray | None = None) -> Solution:
+    """The fixed point of a problem, from `start` if that works, else by walking down the ridge.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is solved.
+    ridge : float
+        lambda.
+    start : array (unknowns,), optional
+        A neighbouring problem's fixed point.
+
+    Returns
+    -------
+    Solution
+        With a residual within `TOLERANCE`.
+
+    Raises
+    ------
+    ConvergenceError
+        Where neither the quick nor the careful walk arrives.
+    """
     tried: list[str] = []
     if start is not None:
-        solution = newton_in_blocks(loss, nodes, start, alpha, ridge, max_iterations=CAREFUL.evaluations)
+        solution = problem.newton(start, ridge, AIM, CAREFUL.evaluations)
         if solution.residual <= TOLERANCE:
             return solution
         tried.append(f"warm start: residual {solution.residual:.1e}")
     try:
-        solution = walk_down(loss, alpha, ridge, nodes, tried)
+        solution = walk_down(problem, ridge, tried)
     except ConvergenceError:
-        solution = walk_down(loss, alpha, ridge, nodes, tried, CAREFUL)
+        solution = walk_down(problem, ridge, tried, CAREFUL)
     if not solution.residual <= TOLERANCE:
         raise ConvergenceError(
-            f"residual {solution.residual:.1e} > {TOLERANCE:g} at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}; tried "
+            f"residual {solution.residual:.1e} > {TOLERANCE:g} at ridge={ridge:g}, {problem.setting}; tried "
             + "; ".join(tried[-_MENTIONED:])
         )
     return solution

@@ -290,13 +290,13 @@ class Solution(NamedTuple):
 
     Attributes
     ----------
-    x : array (5,)
-        The unknowns (m_q, m_u, log nu, b, log V).
-    F : array (5,)
+    x : array (unknowns,)
+        The unknowns: (m_q, m_u, log nu, b, log V) here, others for several heads and in coloured noise.
+    F : array (unknowns,)
         Scaled residual at x.
-    J : array (6, 5)
+    J : array (unknowns + 1, unknowns)
         Derivatives of F and, in the last row, of the training loss.
-    replicate_F : array (replicates, 5)
+    replicate_F : array (replicates, unknowns)
         Residual of each replicate by itself at x.
     replicate_loss : array (replicates,)
         Training loss E[l(r)] of each replicate at x.

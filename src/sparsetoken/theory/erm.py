@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, overload
 
 import numpy as np
 
 from .._core.precision import in_double_precision
 from .._core.validation import real_number
 from ..jax_losses import traceable
+from ..laws.coloured import ColouredLaw
+from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law, same_mechanism
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Population
@@ -23,19 +25,18 @@ from ..losses import Loss, get_loss
 from ..results import NOT_PLAIN, ClassifierResult
 from ..task import Task
 from .capacity import require_above_capacity
+from .coloured import ColouredResult, coloured_erm
 from .continuation import WarmStart, solve
 from .elsewhere import check_same_geometry, measures_at, shifted
-from .equations import TOLERANCE, Solution
+from .equations import TOLERANCE
 from .errors import AccuracyError
+from .heads import HeadsResult, heads_erm
 from .margins import margin_densities
 from .newton import newton_in_blocks
+from .refinement import DEFAULT_ACCURACY, SAFETY, Answer, answer_of, refine, summarise
 from .square_loss import is_square, solve_square
 
-DEFAULT_ACCURACY = 2e-4
-SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
-_LONGEST_SHIFT = (
-    1.0  # of a replicate's own log nu and log V: beyond, the linearisation behind its error bar means nothing
-)
+_LOGARITHMS = (2, 4)  # log nu and log V among the unknowns
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -189,27 +190,6 @@ def _record(law: Law, bias_shift: float) -> dict[str, Any]:
     return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
 
 
-class _Answer(NamedTuple):
-    """The fixed point on one level's draws, and where each replicate would have had it by itself."""
-
-    x: np.ndarray
-    replicate_loss: np.ndarray
-    own_x: np.ndarray
-    own_loss: np.ndarray
-    residual: float
-    iterations: int
-
-
-def _answer(solution: Solution) -> _Answer:
-    """A replicate by itself would have its fixed point at x - J^-1 F_b to first order, F_b its own residual at x."""
-    x, J = np.asarray(solution.x), np.asarray(solution.J)
-    replicate_loss = np.asarray(solution.replicate_loss)
-    shift = -np.linalg.solve(J[:5], np.asarray(solution.replicate_F).T).T
-    shift[:, [2, 4]] = np.clip(shift[:, [2, 4]], -_LONGEST_SHIFT, _LONGEST_SHIFT)
-    own_loss = replicate_loss + shift @ J[5]
-    return _Answer(x, replicate_loss, x + shift, own_loss, solution.residual, int(solution.iterations))
-
-
 def _fields(
     loss: Loss, x: np.ndarray, train_loss: np.ndarray, population: Population, gamma: float | None
 ) -> dict[str, np.ndarray]:
@@ -225,48 +205,64 @@ def _fields(
     return values | {"train_loss": train_loss}
 
 
-def _summarise(
-    loss: Loss, answer: _Answer, population: Population, gamma: float | None
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Values and standard errors at a solved fixed point.
+@overload
+def erm(
+    law: Law,
+    alpha: float,
+    ridge: float,
+    loss: str | Loss = ...,
+    *,
+    accuracy: float = ...,
+    warm_start: WarmStart | None = ...,
+) -> ErmResult: ...
 
-    The scatter of the quantities at the replicates' own fixed points, over the root of the number of replicates, is the
-    standard error.
-    """
-    replicates = population.replicates
-    with np.errstate(over="ignore", invalid="ignore"):
-        common = _fields(loss, answer.x, answer.replicate_loss, population, gamma)
-        values = {name: float(np.mean(v)) for name, v in common.items()}
-        if replicates == 1:
-            return values, dict.fromkeys(values, 0.0)
-        own = _fields(loss, answer.own_x, answer.own_loss, population, gamma)
-        errors = {name: float(np.std(v, ddof=1) / np.sqrt(replicates)) for name, v in own.items()}
-    # What is infinite in the limit (V of an interpolator) has no error.
-    return values, {name: error if np.isfinite(values[name]) else 0.0 for name, error in errors.items()}
+
+@overload
+def erm(
+    law: HeadsLaw,
+    alpha: float,
+    ridge: float,
+    loss: str | Loss = ...,
+    *,
+    accuracy: float = ...,
+    warm_start: WarmStart | None = ...,
+) -> HeadsResult: ...
+
+
+@overload
+def erm(
+    law: ColouredLaw,
+    alpha: float,
+    ridge: float,
+    loss: str | Loss = ...,
+    *,
+    accuracy: float = ...,
+    warm_start: WarmStart | None = ...,
+) -> ColouredResult: ...
 
 
 def erm(
-    law: Law,
+    law: Law | HeadsLaw | ColouredLaw,
     alpha: float,
     ridge: float,
     loss: str | Loss = "logistic",
     *,
     accuracy: float = DEFAULT_ACCURACY,
     warm_start: WarmStart | None = None,
-) -> ErmResult:
+) -> ErmResult | HeadsResult | ColouredResult:
     """Test error, training loss, norms and error measures of ridge-regularised ERM.
 
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias.
 
     Parameters
     ----------
-    law : Law
-        The law of (T, S, kappa).
+    law : Law, HeadsLaw or ColouredLaw
+        The law of (T, S, kappa), that of several heads side by side (`heads_law`), or one in coloured noise (`coloured_law`).
     alpha : float
-        n/d, samples per dimension.
+        n/d, samples per dimension of a token.
     ridge : float
         lambda. Zero is allowed for the square loss (the minimum-norm interpolator below alpha = 1) and, for other losses,
-        above capacity.
+        above capacity; it must be positive for several heads and in coloured noise.
     loss : str or Loss
         l, by its name or as an object.
     accuracy : float
@@ -276,7 +272,8 @@ def erm(
 
     Returns
     -------
-    ErmResult
+    ErmResult, HeadsResult or ColouredResult
+        By the kind of law.
 
     Raises
     ------
@@ -289,28 +286,24 @@ def erm(
     ridge = real_number("ridge", ridge, 0.0)
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     given = get_loss(loss)
+    if isinstance(law, HeadsLaw):
+        return heads_erm(law, alpha, ridge, given, accuracy, warm_start)
+    if isinstance(law, ColouredLaw):
+        return coloured_erm(law, alpha, ridge, given, accuracy, warm_start)
     solver: _Solver = _ClosedForm(law, alpha, ridge) if is_square(given) else _General(law, alpha, ridge, given)
-    points, spent = solver.begin(warm_start), 0
-    while True:
-        answer = solver.at(points)
-        spent += answer.iterations
-        values, errors = _summarise(given, answer, law.at(points)[0], law.parameters.get("cosine"))
-        shortfall = errors["test_error"] * SAFETY / accuracy
-        if not np.isfinite(shortfall):  # a replicate without loss of its own has no error bar: more draws
-            shortfall = SECOND_LEVEL
-        if shortfall <= 1 or not law.refinable:
-            break
-        finer = law.finer(points, shortfall)
-        if finer is None:
-            raise AccuracyError(
-                f"accuracy {accuracy:g} on the test error is not reached: standard error {errors['test_error']:.1e} at "
-                f"{points} draws per replicate (alpha={alpha:g}, ridge={ridge:g}); ask for at least "
-                f"{SAFETY * errors['test_error']:.1e}"
-            )
-        points = finer
-    numbers: dict[str, Any] = dict(values)
-    overlap = {"w": numbers.pop("overlap_w")} if "overlap_w" in values else {}
-    cosine = {"w": numbers.pop("cosine_w")} if "cosine_w" in values else {}
+    gamma = law.parameters.get("cosine")
+    found = refine(
+        law,
+        solver.begin(warm_start),
+        solver.at,
+        lambda answer, points: summarise(answer, lambda x, loss: _fields(given, x, loss, law.at(points)[0], gamma)),
+        accuracy,
+        f"alpha={alpha:g}, ridge={ridge:g}",
+    )
+    errors = dict(found.errors)
+    numbers: dict[str, Any] = dict(found.values)
+    overlap = {"w": numbers.pop("overlap_w")} if "overlap_w" in numbers else {}
+    cosine = {"w": numbers.pop("cosine_w")} if "cosine_w" in numbers else {}
     if "sharpness" in law.parameters:
         cosine["q"] = law.parameters["cosine"]
     return ErmResult(
@@ -319,17 +312,17 @@ def erm(
         overlap=overlap,
         cosine=cosine,
         sharpness=law.parameters.get("sharpness", float("nan")),
-        residual=answer.residual,
-        iterations=spent,
+        residual=found.answer.residual,
+        iterations=found.spent,
         standard_error=errors.pop("test_error"),
         errors=errors,
         law=law,
         alpha=alpha,
         ridge=ridge,
         loss=loss,
-        points=points,
+        points=found.points,
         coarse=solver.coarse,
-        own_fixed_points=np.atleast_2d(answer.own_x),
+        own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
 
 
@@ -348,7 +341,7 @@ class _Solver:
             return first
         return max(first, min(warm_start.points, MAXIMUM_POINTS))
 
-    def at(self, points: int) -> _Answer:
+    def at(self, points: int) -> Answer:
         """The fixed point at a level."""
         raise NotImplementedError
 
@@ -356,13 +349,13 @@ class _Solver:
 class _ClosedForm(_Solver):
     """The square loss: every level by itself, and no start to carry over."""
 
-    def at(self, points: int) -> _Answer:
+    def at(self, points: int) -> Answer:
         nodes = self.law.at(points)[1]
         replicates = nodes.T.shape[0]
         found = solve_square(self.alpha, self.ridge, nodes)
         own = found if replicates == 1 else solve_square(self.alpha, self.ridge, nodes, each=True)
         loss = np.broadcast_to(found.train_loss, replicates)
-        return _Answer(found.x[0], loss, own.x, own.train_loss, float(found.residual[0]), 0)
+        return Answer(found.x[0], loss, own.x, own.train_loss, float(found.residual[0]), 0)
 
 
 class _General(_Solver):
@@ -389,12 +382,12 @@ class _General(_Solver):
         return points
 
     @in_double_precision
-    def at(self, points: int) -> _Answer:
+    def at(self, points: int) -> Answer:
         solution = solve(self.loss, self.alpha, self.ridge, self.law.at(points)[1], self.x)
         self.x = np.asarray(solution.x)
         if points == self.law.first_points:
             self.coarse = self.x
-        return _answer(solution)
+        return answer_of(solution, _LOGARITHMS)
 
 
 _traceable: Callable[[Loss], Loss] = in_double_precision(traceable)

@@ -17,7 +17,8 @@ from .alignment import Alignment, alignment
 from .bayes import bayes_limit
 from .capacity import capacity
 from .continuation import WarmStart
-from .erm import DEFAULT_ACCURACY, ErmResult, erm
+from .erm import ErmResult, erm
+from .refinement import DEFAULT_ACCURACY
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -1,209 +1,306 @@
 """Exact asymptotics of ridge-regularised convex ERM on the features of several heads.
 
-Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d. Unknowns are the
-readout's coordinates m_T (H x D) in the space of the queries and m_S (H x E) in that of the signals' other parts, b, and two
-symmetric positive H x H matrices: V, the response, and Q, the overlaps Q_gh = <w_g, w_h> of the rest. At a bag (y, T, S, K) the
-score is Gaussian and its prox is scalar:
+Objective: (1/n) sum_i l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2, bias unpenalised, n = alpha d. Unknowns are
+the readout's coordinates m_T (H x D) in the space of the queries and m_S (H x E) in that of the signals' other parts, b, and
+two symmetric positive H x H matrices: V, the response, and Q, the overlaps Q_gh = <w_g, w_h> of the rest. At a bag (y, T, S, K)
+the score is Gaussian and its prox is scalar:
 
     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G,   r + tr(K V) l'(r; y) = h
     F1 = (ridge m_T + E[T l'(r)]) / D,   F2 = (V^{-1} m_S/alpha + E[S l'(r)]) / D,   F3 = E[l'(r)] / D
-    F4 = V^{1/2} alpha (ridge + C) V^{1/2} - 1,     C = E[K l''/(1 + tr(K V) l'')]
-    F5 = Q^{-1/2} alpha V B V Q^{-1/2} - 1,         B = E[K l'(r)^2],     D^2 = tr(B)/H
+    F4 = A^T alpha (ridge + C) A - 1,     C = E[K l''/(1 + tr(K V) l'')],     V = A A^T
+    F5 = log Q_hh - log P_hh,   Q_gh/sqrt(Q_gg Q_hh) - P_gh/sqrt(P_gg P_hh)
+    P = alpha V B V,     B = E[K l'(r)^2],     D^2 = tr(B)/H
 
-with Cholesky factors for the roots. For H = 1 these are the equations of `theory.equations`.
+V is held by a triangular factor, A = exp(logarithms) times a unit triangle; Q, which is singular for heads that are alike, by
+the logarithms of its diagonal and its correlations. For H = 1 these are the equations of `theory.equations`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr
 
+from .._core.precision import in_double_precision
 from ..jax_losses import traceable
-from ..laws.heads import FIRST_POINTS, MAXIMUM_POINTS, HeadNodes, HeadsLaw
-from ..losses import Loss, get_loss
-from .equations import STRATA, prox_averages
-from .errors import AccuracyError, ConvergenceError
+from ..laws.heads import MAXIMUM_POINTS, HeadNodes, HeadsLaw
+from ..laws.measures import ScoreLaw, trained_measures
+from ..losses import Loss
+from ..results import NOT_PLAIN, ClassifierResult, entries
+from .continuation import WarmStart, at_rest
+from .linear_scores import ScoreNodes, solve_scores
+from .refinement import Answer, answer_of, refine, summarise
 
-TOLERANCE = 1e-8
-# Residual with which the walk down the ridge goes on: the next start need not be exact.
-_ON_THE_WAY = 1e-3
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HeadsResult(ClassifierResult):
+    """Limits of the readout of several heads.
 
-def _triangle(entries, size: int):
-    """The lower triangular matrix with these entries, row by row; its diagonal is given by logarithms."""
-    rows, columns = np.tril_indices(size)
-    matrix = jnp.zeros((size, size)).at[rows, columns].set(entries)
-    return jnp.where(np.eye(size, dtype=bool), jnp.exp(matrix), matrix)
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`; `model` is the law's name.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+        See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). There is no m_q,
+        m_u and nu. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
+    m_T : ndarray (H, D)
+        The heads' readouts in the space of the queries, basis `law.query_space`.
+    m_S : ndarray (H, E)
+        In the space of the signals' parts orthogonal to the queries, basis `law.signal_space`.
+    Q : ndarray (H, H)
+        Overlaps <w_g, w_h> of what is orthogonal to both spaces.
+    V : ndarray (H, H)
+        The response: tr(K V) is the step of the prox.
+    signal_overlap : ndarray (H, J)
+        <w_h, xi_j>.
+    residual : float
+        Largest entry of the undamped scaled residual.
+    iterations : int
+        Evaluations that it took.
+    alpha, ridge : float
+        The problem: n/d and lambda.
+    points : int
+        Draws per replicate and class that the accuracy needed.
+    law, loss
+        The rest of the problem.
+    fixed_point : ndarray
+        The unknowns as the solver holds them.
+    """
+
+    m_T: np.ndarray = field(compare=False)
+    m_S: np.ndarray = field(compare=False)
+    Q: np.ndarray = field(compare=False)
+    V: np.ndarray = field(compare=False)
+    signal_overlap: np.ndarray = field(compare=False)
+    residual: float
+    iterations: int
+    alpha: float
+    ridge: float
+    points: int
+    law: HeadsLaw = field(compare=False, metadata=NOT_PLAIN)
+    loss: Loss = field(metadata=NOT_PLAIN)
+    fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+
+    def _setting(self) -> str:
+        return f"{self.law.heads} heads, alpha={self.alpha:g}, ridge={self.ridge:g}"
+
+    @property
+    def warm_start(self) -> WarmStart:
+        """What a neighbouring problem may start from."""
+        return WarmStart(self.fixed_point, self.points)
 
 
 class _Unknowns(NamedTuple):
-    """The unknowns by name; `factor_V` and `factor_Q` are Cholesky factors."""
+    """The unknowns by name; `factor` is V's triangular factor."""
 
     m_T: Any
     m_S: Any
     b: Any
-    factor_V: Any
-    factor_Q: Any
+    factor: Any
+    log_Q: Any
+    correlations: Any
 
     @property
     def V(self):
-        return self.factor_V @ self.factor_V.T
+        return self.factor @ self.factor.T
 
     @property
     def Q(self):
-        return self.factor_Q @ self.factor_Q.T
+        size = jnp.exp(0.5 * self.log_Q)
+        return size[:, None] * self.correlations * size
 
 
-def _unpack(x, nodes: HeadNodes) -> _Unknowns:
-    """The flat unknowns by name."""
-    heads, D, E = nodes.K.shape[-1], nodes.T.shape[-1], nodes.S.shape[-1]
-    half = heads * (heads + 1) // 2
-    m_T, m_S, b, v, q = jnp.split(x, np.cumsum([heads * D, heads * E, 1, half]))
-    return _Unknowns(m_T.reshape(heads, D), m_S.reshape(heads, E), b[0], _triangle(v, heads), _triangle(q, heads))
+@dataclass(frozen=True)
+class _HeadsEquations:
+    """The unknowns x = (m_T, m_S, b, log diagonal and lower triangle of V's factor, log diagonal and correlations of Q)."""
 
+    heads: int
+    query_dimensions: int
+    signal_dimensions: int
 
-def _fields(x, nodes: HeadNodes):
-    """Mean and deviation of h at each node, and the prox step tr(K V)."""
-    u = _unpack(x, nodes)
-    mean = (nodes.T * u.m_T).sum((-2, -1)) + (nodes.S * u.m_S).sum((-2, -1)) + u.b
-    spread = u.Q + u.m_S @ u.m_S.T
-    return mean, jnp.sqrt((nodes.K * spread).sum((-2, -1))), (nodes.K * u.V).sum((-2, -1))
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        H = self.heads
+        below = H * (H - 1) // 2
+        return H * self.query_dimensions, H * self.signal_dimensions, 1, H, below, H, below
 
+    @property
+    def logarithms(self) -> tuple[int, ...]:
+        ends = np.cumsum(self._sizes)
+        return (*range(ends[2], ends[3]), *range(ends[4], ends[5]))
 
-def _moments(loss: Loss, x, nodes: HeadNodes):
-    """E[T l'], E[S l'], E[l'], C, B and E[l(r)] of each replicate."""
-    mean, deviation, step = _fields(x, nodes)
-    place = jnp.arange(STRATA).reshape(STRATA, 1, 1)
-    zeta = jax.scipy.special.ndtri((place + nodes.offset) / STRATA)
-    first, second, third, value = prox_averages(
-        loss, mean, deviation, step, nodes.y, zeta, jnp.full(zeta.shape, 1.0 / STRATA)
-    )
-
-    def over(values, matrices):
-        return jnp.einsum("bn,bnij->bij", nodes.weight * values, matrices)
-
-    # By Stein's lemma E[l''/(1 + tr(K V) l'')] = E[zeta l'(r)]/deviation at each node.
-    return (
-        over(first, nodes.T),
-        over(first, nodes.S),
-        (nodes.weight * first).sum(-1),
-        over(second / deviation, nodes.K),
-        over(third, nodes.K),
-        (nodes.weight * value).sum(-1),
-    )
-
-
-def _equations(x, moments, alpha, ridge, nodes: HeadNodes):
-    """F of the module's text, flat, from the moments of one replicate or their mean."""
-    pull_T, pull_S, level, C, B, _ = moments
-    u, heads = _unpack(x, nodes), len(C)
-    scale = jnp.sqrt(jnp.trace(B) / heads)
-    rows, columns = np.tril_indices(heads)
-    unit = jnp.eye(heads)
-    solve = partial(jax.scipy.linalg.solve_triangular, lower=True)
-    signal = solve(u.factor_V, solve(u.factor_V, u.m_S), trans=1) / alpha
-    response = u.factor_V.T @ (alpha * (ridge * unit + C)) @ u.factor_V - unit
-    overlaps = solve(u.factor_Q, solve(u.factor_Q, alpha * u.V @ B @ u.V).T) - unit
-    return jnp.concatenate(
-        [
-            ((ridge * u.m_T + pull_T) / scale).ravel(),
-            ((signal + pull_S) / scale).ravel(),
-            (level / scale)[None],
-            response[rows, columns],
-            overlaps[rows, columns],
-        ]
-    )
-
-
-@partial(jax.jit, static_argnums=0)
-def _evaluate(loss: Loss, x, alpha, ridge, nodes: HeadNodes):
-    """F, its Jacobian (the training loss's derivatives as the last row), F and training loss of each replicate."""
-
-    def both(x):
-        moments = _moments(loss, x, nodes)
-        pooled = tuple(v.mean(0) for v in moments)
-        return jnp.append(_equations(x, pooled, alpha, ridge, nodes), pooled[5]), moments
-
-    value, moments = both(x)
-    # Tangents a few at a time: all at once would need as many copies of the nodes as there are unknowns.
-    columns = jax.lax.map(lambda v: jax.jvp(lambda x: both(x)[0], (x,), (v,))[1], jnp.eye(len(x)), batch_size=8)
-    each = jax.vmap(lambda *one: _equations(x, one, alpha, ridge, nodes))(*moments)
-    return value[:-1], columns.T, each, moments[5]
-
-
-def _newton(loss: Loss, x, alpha: float, ridge: float, nodes: HeadNodes, aim: float, most: int = 80):
-    """Newton's method with step reduction on ||F||, until the largest entry of F is below `aim` or no step reduces it."""
-    F, J, each, train = map(np.asarray, _evaluate(loss, x, alpha, ridge, nodes))
-    length, spent = 1.0, 1
-    while np.abs(F).max() > aim and spent < most and length > 1e-5:
-        try:
-            direction = np.linalg.solve(J[:-1], -F)
-        except np.linalg.LinAlgError:
-            break
-        longest = np.abs(direction[-nodes.K.shape[-1] * (nodes.K.shape[-1] + 1) :]).max()
-        direction /= max(1.0, longest / 2.0)  # logarithms move by at most 2
-        new = tuple(map(np.asarray, _evaluate(loss, x + length * direction, alpha, ridge, nodes)))
-        spent += 1
-        if np.isfinite(new[0]).all() and np.linalg.norm(new[0]) < (1 - 1e-4 * length) * np.linalg.norm(F):
-            x = x + length * direction
-            F, J, each, train = new
-            length = min(1.0, 4.0 * length)
-        else:
-            length *= 0.25
-    return x, F, J, each, train, spent
-
-
-def _first_guess(loss: Loss, alpha: float, ridge: float, nodes: HeadNodes) -> np.ndarray:
-    """A start for a large ridge, where w is nearly zero: the bias of the class shares, V and Q from their equations there."""
-    heads = nodes.K.shape[-1]
-    weight = np.asarray(nodes.weight).mean(0)
-    y = np.asarray(nodes.y)[0]
-    share = np.array([weight[y > 0].sum(), weight[y < 0].sum()])
-    labels = np.array([1.0, -1.0])
-    low, high = -20.0, 20.0
-    for _ in range(60):
-        b = 0.5 * (low + high)
-        low, high = (b, high) if float(share @ loss.slope(np.full(2, b), labels)) < 0 else (low, b)
-    mean_K = np.einsum("bn,bnij->ij", np.asarray(nodes.weight), np.asarray(nodes.K)) / len(nodes.K)
-    curvature = max(float(share @ loss.curvature(np.full(2, b), labels)), 1e-3)
-    slope2 = max(float(share @ loss.slope(np.full(2, b), labels) ** 2), 1e-6)
-    V = np.linalg.inv(ridge * np.eye(heads) + curvature * mean_K) / alpha
-    Q = alpha * slope2 * V @ mean_K @ V
-    rows, columns = np.tril_indices(heads)
-    parts = [np.zeros(heads * (nodes.T.shape[-1] + nodes.S.shape[-1])), [b]]
-    for matrix in (V, Q + 1e-9 * np.trace(Q) * np.eye(heads)):
-        factor = np.linalg.cholesky(matrix)
-        factor[np.diag_indices(heads)] = np.log(np.diag(factor))
-        parts.append(factor[rows, columns])
-    return np.concatenate(parts)
-
-
-def _solve(loss: Loss, alpha: float, ridge: float, nodes: HeadNodes, start: np.ndarray | None):
-    """The fixed point on given draws: from `start` if that works, else down from a large ridge in shrinking steps."""
-    if start is not None:
-        found = _newton(loss, start, alpha, ridge, nodes, 0.3 * TOLERANCE)
-        if np.abs(found[1]).max() <= TOLERANCE:
-            return found
-    current, factor = max(ridge, 1.0), 0.1
-    found = _newton(loss, _first_guess(loss, alpha, current, nodes), alpha, current, nodes, 0.3 * TOLERANCE)
-    while np.abs(found[1]).max() <= _ON_THE_WAY and current > ridge:
-        target = max(current * factor, ridge)
-        last = target == ridge
-        attempt = _newton(loss, found[0], alpha, target, nodes, 0.3 * TOLERANCE if last else _ON_THE_WAY)
-        if np.abs(attempt[1]).max() <= (TOLERANCE if last else _ON_THE_WAY):
-            found, current = attempt, target
-            continue
-        factor = np.sqrt(factor)
-        if factor > 0.97:
-            break
-    if current != ridge or not np.abs(found[1]).max() <= TOLERANCE:
-        raise ConvergenceError(
-            f"no fixed point of the heads' readout at alpha={alpha:g}, ridge={ridge:g}, loss {loss.name}: stopped at ridge "
-            f"{current:.3g} with residual {np.abs(found[1]).max():.1e}"
+    def unpack(self, x) -> _Unknowns:
+        H = self.heads
+        m_T, m_S, b, log_V, lower, log_Q, correlations = jnp.split(x, np.cumsum(self._sizes)[:-1])
+        rows, columns = np.tril_indices(H, -1)
+        triangle = jnp.eye(H).at[rows, columns].set(lower)
+        below = jnp.zeros((H, H)).at[rows, columns].set(correlations)
+        return _Unknowns(
+            m_T.reshape(H, self.query_dimensions),
+            m_S.reshape(H, self.signal_dimensions),
+            b[0],
+            jnp.exp(log_V)[:, None] * triangle,
+            log_Q,
+            below + below.T + jnp.eye(H),
         )
-    return found
+
+    def pack(self, b: float, V: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """The unknowns of a readout without overlaps."""
+        below = np.tril_indices(self.heads, -1)
+        factor = np.linalg.cholesky(V)
+        diagonal, size = np.diagonal(factor), np.diagonal(Q)
+        parts = [np.zeros(sum(self._sizes[:2])), [b], np.log(diagonal), (factor / diagonal[:, None])[below]]
+        return np.concatenate([*parts, np.log(size), (Q / np.sqrt(np.outer(size, size)))[below]])
+
+    def fields(self, x):
+        u = self.unpack(x)
+        rows, columns = np.tril_indices(self.heads)
+        times = np.where(rows == columns, 1.0, 2.0)  # entries off the diagonal count twice in tr(K Q)
+        spread = u.Q + u.m_S @ u.m_S.T
+        m = jnp.concatenate([u.m_T.ravel(), u.m_S.ravel(), u.b[None]])
+        return jnp.concatenate([m, times * spread[rows, columns], times * u.V[rows, columns]])
+
+    def residual(self, x, moments, alpha, ridge, given):
+        H = self.heads
+        u = self.unpack(x)
+        sizes = (*self._sizes[:3], H * (H + 1) // 2, H * (H + 1) // 2)
+        pull_T, pull_S, level, C, B, _ = jnp.split(moments, np.cumsum(sizes))
+        C, B = self._symmetric(C), self._symmetric(B)
+        scale = jnp.sqrt(jnp.trace(B) / H)
+        solve = partial(jax.scipy.linalg.solve_triangular, u.factor, lower=True)
+        signal = solve(solve(u.m_S), trans=1) / alpha
+        response = u.factor.T @ (alpha * (ridge * jnp.eye(H) + C)) @ u.factor - jnp.eye(H)
+        target = alpha * u.V @ B @ u.V
+        size = jnp.sqrt(jnp.diagonal(target))
+        below = np.tril_indices(H, -1)
+        return jnp.concatenate(
+            [
+                (ridge * u.m_T.ravel() + pull_T) / scale,
+                (signal.ravel() + pull_S) / scale,
+                level / scale,
+                response[np.tril_indices(H)],
+                u.log_Q - 2.0 * jnp.log(size),
+                (u.correlations - target / size[:, None] / size)[below],
+            ]
+        )
+
+    def _symmetric(self, entries):
+        rows, columns = np.tril_indices(self.heads)
+        below = jnp.zeros((self.heads, self.heads)).at[rows, columns].set(entries)
+        return below.at[columns, rows].set(entries)
+
+
+def _score_nodes(nodes: HeadNodes) -> ScoreNodes:
+    flat = (*nodes.y.shape, -1)
+    rows, columns = np.tril_indices(nodes.K.shape[-1])
+    linear = np.concatenate([nodes.T.reshape(flat), nodes.S.reshape(flat), np.ones((*nodes.y.shape, 1))], axis=-1)
+    return ScoreNodes(nodes.y, linear, nodes.K[..., rows, columns], nodes.weight, nodes.offset)
+
+
+def heads_erm(
+    law: HeadsLaw, alpha: float, ridge: float, loss: Loss, accuracy: float, warm_start: WarmStart | None = None
+) -> HeadsResult:
+    """The readout of several heads, for `theory.erm`.
+
+    Parameters
+    ----------
+    law : HeadsLaw
+        From `heads_law`.
+    alpha, ridge : float
+        n/d, d the dimension of a token, and lambda > 0.
+    loss : Loss
+        l.
+    accuracy : float
+        Absolute error allowed on the test error.
+    warm_start : WarmStart, optional
+        That of a neighbouring result.
+
+    Returns
+    -------
+    HeadsResult
+    """
+    if ridge == 0:
+        raise ValueError("ridge must be positive for several heads")
+    equations = _HeadsEquations(law.heads, law.query_space.shape[1], law.signal_space.shape[1])
+    state: dict[str, np.ndarray | None] = {"x": warm_start.x if warm_start is not None and warm_start.usable else None}
+    points = max(law.first_points, min(warm_start.points or 0, MAXIMUM_POINTS)) if warm_start else law.first_points
+    setting = f"alpha={alpha:g}, loss {loss.name}, {law.heads} heads"
+
+    @in_double_precision
+    def at(points: int) -> Answer:
+        nodes = law.at(points)
+        guess = partial(_guess, equations, loss, alpha, nodes)
+        solution = solve_scores(
+            equations, traceable(loss), _score_nodes(nodes), alpha, ridge, (), guess, state["x"], setting
+        )
+        state["x"] = np.asarray(solution.x)
+        return answer_of(solution, equations.logarithms)
+
+    @in_double_precision
+    def summary(answer: Answer, points: int):
+        return summarise(answer, partial(_fields, equations, loss, law, law.at(points)))
+
+    found = refine(law, points, at, summary, accuracy, f"alpha={alpha:g}, ridge={ridge:g}, {law.heads} heads")
+    values, errors = dict(found.values), dict(found.errors)
+    standard_error = errors.pop("test_error")
+    flat: dict[str, float] = {}
+    for name, error in errors.items():
+        flat |= {name: error} if np.ndim(error) == 0 else entries(name, error)
+    directions: dict[str, Any] = {name: {"w": values.pop(f"{name}_w")} for name in ("overlap", "cosine")}
+    if len(law.signals) > 1:  # no one direction to compare with
+        directions = {}
+        flat = {name: error for name, error in flat.items() if name not in ("overlap_w", "cosine_w")}
+    return HeadsResult(
+        model=law.name,
+        **values,
+        **directions,
+        residual=found.answer.residual,
+        iterations=found.spent,
+        standard_error=standard_error,
+        errors=flat,
+        alpha=alpha,
+        ridge=ridge,
+        points=found.points,
+        law=law,
+        loss=loss,
+        fixed_point=found.answer.x,
+    )
+
+
+def _guess(equations: _HeadsEquations, loss: Loss, alpha: float, nodes: HeadNodes, ridge: float) -> np.ndarray:
+    """A start for a large ridge, where w is nearly zero: the bias of the class shares, V and Q from their equations there."""
+    share = np.where(nodes.y > 0, nodes.weight, 0.0).sum() / len(nodes.y)
+    b, curvature, square = map(float, at_rest(loss, share))
+    mean_K = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / len(nodes.K)
+    V = np.linalg.inv(ridge * np.eye(equations.heads) + curvature * mean_K) / alpha
+    return equations.pack(b, V, alpha * square * V @ mean_K @ V)
+
+
+def _fields(
+    equations: _HeadsEquations, loss: Loss, law: HeadsLaw, nodes: HeadNodes, x: np.ndarray, train_loss: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Every reported quantity for each replicate, at its own x (rows) or at a common one."""
+    u = [equations.unpack(row) for row in np.broadcast_to(x, (len(train_loss), x.shape[-1]))]
+    m_T, m_S, b, V, Q = (
+        np.stack([np.asarray(getattr(one, name)) for one in u]) for name in ("m_T", "m_S", "b", "V", "Q")
+    )
+    spread = Q + m_S @ m_S.transpose(0, 2, 1)
+    mean = np.einsum("bnij,bij->bn", nodes.T, m_T) + np.einsum("bnij,bij->bn", nodes.S, m_S) + b[:, None]
+    variance, step = (np.einsum("bnij,bij->bn", nodes.K, matrix) for matrix in (spread, V))
+    deviation = np.sqrt(np.maximum(variance, 0.0))  # a replicate's own Q, to first order, need not be positive
+    classes = []
+    for part in np.split(np.arange(nodes.y.shape[1]), 2):
+        weight = nodes.weight[:, part]
+        weight = weight / weight.sum(1, keepdims=True)
+        classes.append((ScoreLaw(mean[:, part], deviation[:, part], weight), step[:, part]))
+    values = trained_measures(loss, classes[0], classes[1], law.prevalence)
+    values |= {"m_T": m_T, "m_S": m_S, "V": V, "Q": Q, "bias": b, "train_loss": train_loss}
+    values["norm_w"] = np.sqrt((m_T**2).sum((1, 2)) + (m_S**2).sum((1, 2)) + np.trace(Q, axis1=1, axis2=2))
+    values["signal_overlap"] = (m_T @ law.query_space.T + m_S @ law.signal_space.T) @ law.signals.T
+    values["overlap_w"] = values["signal_overlap"][:, :, 0].sum(1) / np.sqrt(law.heads)
+    values["cosine_w"] = values["overlap_w"] / values["norm_w"]
+    return values

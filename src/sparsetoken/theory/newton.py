@@ -21,7 +21,7 @@ from .._core.arrays import namespace
 from .._core.loops import repeat_while
 from ..laws.nodes import Nodes
 from ..losses import Loss
-from .equations import AIM, MOMENTS, STRATA, Solution, grid_size, moments_with_jacobian, quadrature, solution_at
+from .equations import AIM, STRATA, Solution, grid_size, moments_with_jacobian, quadrature, solution_at
 
 BLOCK = 512  # nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB
 EVALUATIONS = 60  # by default; a solve takes 5 to 15
@@ -40,7 +40,9 @@ class _State(NamedTuple):
     step: Any
 
 
-def newton(evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float, max_iterations: int) -> Solution:
+def newton(
+    evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float, max_iterations: int, longest=LONGEST
+) -> Solution:
     """From x0 with step reduction on ||F||, until the largest entry of the scaled residual F is below `aim`.
 
     Also stops when no step reduces ||F||: the caller judges the residual.
@@ -49,7 +51,7 @@ def newton(evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float,
     ----------
     evaluate : callable
         x -> Solution, with residual and Jacobian there; one evaluation per iteration.
-    x0 : array (5,)
+    x0 : array (unknowns,)
         Where to start. A JAX array makes the loop a compiled one.
     replicates : int
         Replicates of the law.
@@ -57,6 +59,8 @@ def newton(evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float,
         Largest entry of F to stop at.
     max_iterations : int
         Evaluations allowed.
+    longest : array (unknowns,)
+        Longest step of each unknown; those of (m_q, m_u, log nu, b, log V) by default.
 
     Returns
     -------
@@ -64,6 +68,7 @@ def newton(evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float,
         The best point met.
     """
     xp = namespace(x0)
+    size = x0.shape[-1]
 
     def unfinished(state: _State):
         best, direction, step = state
@@ -78,28 +83,33 @@ def newton(evaluate: Callable[[Any], Solution], x0, replicates: int, aim: float,
         better = sound & (_norm(trial.F, xp) < (1 - _SUFFICIENT * step) * _norm(best.F, xp))
         chosen = Solution(*(xp.where(better, new, old) for new, old in zip(trial, best)))
         chosen = chosen._replace(iterations=best.iterations + 1)
-        onward = xp.where(better, _direction(trial.F, trial.J, xp), direction)
+        onward = xp.where(better, _direction(trial.F, trial.J, longest, xp), direction)
         return _State(chosen, onward, xp.where(better, xp.minimum(1.0, _GROW * step), _SHRINK * step))
 
     # The first pass evaluates x0 itself (direction zero against a huge residual), so that a compiled loop's body is the
     # only copy of the evaluation.
     nothing = Solution(
-        x0, xp.full(5, _FAR), xp.eye(MOMENTS, 5), xp.zeros((replicates, 5)), xp.zeros(replicates), xp.asarray(0)
+        x0,
+        xp.full(size, _FAR),
+        xp.eye(size + 1, size),
+        xp.zeros((replicates, size)),
+        xp.zeros(replicates),
+        xp.asarray(0),
     )
-    return repeat_while(unfinished, advance, _State(nothing, xp.zeros(5), xp.asarray(1.0)), xp).best
+    return repeat_while(unfinished, advance, _State(nothing, xp.zeros(size), xp.asarray(1.0)), xp).best
 
 
 def _norm(F, xp):
     return xp.sqrt((F**2).sum())
 
 
-def _direction(F, J, xp):
+def _direction(F, J, longest, xp):
     """Newton's step, shortened where a log unknown would move too far; not finite where the Jacobian is singular."""
     try:
-        d = xp.linalg.solve(J[:5], -F)
+        d = xp.linalg.solve(J[:-1], -F)
     except np.linalg.LinAlgError:
-        return np.full(5, np.nan)
-    return d / xp.maximum(1.0, xp.max(xp.abs(d) / LONGEST))
+        return np.full(len(F), np.nan)
+    return d / xp.maximum(1.0, xp.max(xp.abs(d) / longest))
 
 
 def newton_traced(

@@ -23,8 +23,9 @@ from ..models import check_model
 from ..task import Task
 from ..training import Training
 from .continuation import WarmStart
-from .erm import DEFAULT_ACCURACY, SAFETY, ErmResult, erm
+from .erm import ErmResult, erm
 from .forecast import forecast
+from .refinement import DEFAULT_ACCURACY, SAFETY
 
 Point = Mapping[str, Any]
 Row = TypeVar("Row")

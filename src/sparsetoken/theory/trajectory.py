@@ -40,8 +40,8 @@ from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..trajectories import Trajectory
 from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled
-from .erm import SAFETY
 from .errors import AccuracyError
+from .refinement import SAFETY
 
 DEFAULT_ACCURACY = 1e-3
 # Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
