@@ -171,6 +171,8 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         Where the minimum is not found.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+    if not isinstance(law, Law):  # several heads, coloured noise
+        raise TypeError(f"capacity is known for laws of (T, S, kappa) in white noise, not for {type(law).__name__}")
     points, p = law.first_points, np.zeros(3)
     while True:
         population, _ = law.at(points)

@@ -214,7 +214,8 @@ def erm(
     *,
     accuracy: float = ...,
     warm_start: WarmStart | None = ...,
-) -> ErmResult: ...
+) -> ErmResult:
+    """With a law of (T, S, kappa)."""
 
 
 @overload
@@ -226,7 +227,8 @@ def erm(
     *,
     accuracy: float = ...,
     warm_start: WarmStart | None = ...,
-) -> HeadsResult: ...
+) -> HeadsResult:
+    """With several heads."""
 
 
 @overload
@@ -238,7 +240,8 @@ def erm(
     *,
     accuracy: float = ...,
     warm_start: WarmStart | None = ...,
-) -> ColouredResult: ...
+) -> ColouredResult:
+    """In coloured noise."""
 
 
 def erm(

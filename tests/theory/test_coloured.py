@@ -1,0 +1,150 @@
+"""Coloured noise: white noise against `erm` and `alignment`, a power law against simulated training."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from sparsetoken import Task, Training, theory
+from sparsetoken.activations import softmax
+from sparsetoken.losses import get_loss
+from sparsetoken.solvers.erm import fit_erm
+
+D = 300
+POWER_LAW = np.arange(1, D + 1.0) ** -0.7
+POWER_LAW *= D / POWER_LAW.sum()
+XI = np.random.default_rng(0).standard_normal(D)
+XI /= np.linalg.norm(XI)
+SPECTRUM = theory.Spectrum.of(POWER_LAW, XI)
+
+
+def white(cosine, sharpness, d=100_000):
+    spectrum = theory.Spectrum.of(np.ones(d), np.eye(1, d)[0])
+    query = np.zeros(d)
+    query[:2] = sharpness * cosine, sharpness * np.sqrt(1 - cosine**2)
+    return spectrum, spectrum.query(query)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "loss", "ridge"),
+    [(0.9, "logistic", 1e-6), (1.0, "logistic", 1e-2), (-0.5, "square", 0.1), (0.6, "smoothed_hinge", 1e2)],
+)
+def test_white_noise_is_erm(cosine, loss, ridge):
+    task = Task(prevalence=0.4)
+    spectrum, query = white(cosine, 1.5)
+    found = theory.erm(theory.coloured_law(task, spectrum, query), 2.0, ridge, loss, accuracy=1e-3)
+    known = theory.erm(theory.attention_law(task, cosine, 1.5), 2.0, ridge, loss, accuracy=1e-3)
+    assert found.residual < 1e-8
+    assert found.test_error == pytest.approx(
+        known.test_error, abs=3 * (found.standard_error + known.standard_error) + 1e-6
+    )
+    for name in ("train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity", "V"):
+        bound = 4 * (found.errors[name] + known.errors[name]) + 1e-4 * abs(getattr(known, name)) + 1e-7
+        assert abs(getattr(found, name) - getattr(known, name)) <= bound, name
+    assert found.cosine["w"] == pytest.approx(known.cosine["w"], abs=5e-3) and found.cosine["q"] == pytest.approx(
+        cosine
+    )
+
+
+def test_white_noise_is_alignment():
+    task, training = Task(prevalence=0.3, sparsity=2), Training(eta_b=0.5)
+    found = theory.coloured_alignment(task, training, theory.Spectrum.of(np.ones(50)))
+    known = theory.alignment(task, training)
+    for name in ("cos_w", "norm_w", "overlap_w", "cos_q", "norm_q", "overlap_q", "bias", "sharpness"):
+        assert getattr(found, name) == pytest.approx(getattr(known, name), rel=1e-9), name
+
+
+def test_noise_times_a_number_is_a_strength_over_it():
+    """Sigma = s^2 with tokens divided by s: strength/s, readout times s, ridge over s^2."""
+    size = 1.7
+    spectrum, query = white(0.8, 1.5, 50_000)
+    wide = theory.Spectrum.of(size**2 * spectrum.eigenvalues, spectrum.direction)
+    loud = theory.erm(theory.coloured_law(Task(strength=5.0 * size), wide, query, 1 / size), 2.0, size**2 * 1e-2)
+    plain = theory.erm(theory.coloured_law(Task(strength=5.0), spectrum, query), 2.0, 1e-2)
+    assert loud.test_error == pytest.approx(plain.test_error, abs=1e-6)
+    assert size * loud.norm_w == pytest.approx(plain.norm_w, rel=1e-5) and loud.bias == pytest.approx(
+        plain.bias, rel=1e-5
+    )
+
+
+def tokens(rng, task, n):
+    y = np.where(np.arange(n) < round(task.prevalence * n), 1.0, -1.0)
+    X = rng.standard_normal((n, task.length, D)) * np.sqrt(POWER_LAW)
+    X[y > 0, : task.sparsity] += task.strength * XI
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("loss", "ridge", "beta"), [("logistic", 1e-2, 1.0), ("square", 0.1, 1.0), ("logistic", 0.03, 0.0)]
+)
+def test_a_power_law_against_simulated_readouts(loss, ridge, beta):
+    """At a given query; the simulated readout's test error is exact given its few numbers."""
+    task, alpha, draws = Task(length=6, strength=3.0, prevalence=0.5), 2.0, 8
+    rng = np.random.default_rng(1)
+    q = 0.8 * XI + 0.6 * rng.standard_normal(D) / np.sqrt(D)
+    law = theory.coloured_law(task, SPECTRUM, SPECTRUM.query(q), beta)
+    found = theory.erm(law, alpha, ridge, loss)
+    a = POWER_LAW * q / np.sqrt(q**2 @ POWER_LAW)
+    population = law.at(found.points)[0]
+    trials = []
+    for _ in range(draws):
+        X, y = tokens(rng, task, round(alpha * D))
+        features = np.einsum("nl,nld->nd", softmax(beta * (X @ q)), X)
+        fit = fit_erm(features, y, ridge, loss)
+        w = fit.coef
+        deviation = np.sqrt(w**2 @ POWER_LAW - (w @ a) ** 2)
+        wrong = 0.0
+        for label, share, c in population.classes():
+            z = (w @ a * c.T + w @ XI * c.S + fit.bias) / (deviation * c.kappa)
+            wrong += share * c.average(ndtr(-label * z)).mean()
+        train = get_loss(loss).value(features @ w + fit.bias, y).mean()
+        trials.append([wrong, w @ a, w @ XI, deviation, np.linalg.norm(w), fit.bias, train])
+    names = ("test_error", "m_a", "m_x", "deviation", "norm_w", "bias", "train_loss")
+    limits = np.array([getattr(found, name) for name in names])
+    error = np.std(trials, axis=0, ddof=1) / np.sqrt(draws)
+    z = (np.mean(trials, axis=0) - limits) / np.hypot(error, 2.0 * np.abs(limits) / D)  # corrections of order 1/d
+    assert np.abs(z).max() < 4.0, dict(zip(names, z))
+    assert np.sqrt((z**2).mean()) < 2.0, dict(zip(names, z))
+    # the colour matters here: white noise of the same size says something else
+    plain = theory.erm(
+        theory.coloured_law(task, theory.Spectrum.of(np.ones(D), XI), SPECTRUM.query(q), beta), alpha, ridge, loss
+    )
+    assert abs(plain.test_error - found.test_error) > 5 * error[0]
+
+
+def test_a_power_law_against_simulated_steps():
+    task, training = Task(length=6, strength=3.0), Training(alpha0=2.0, eta_q=5.0)
+    found = theory.coloured_alignment(task, training, SPECTRUM)
+    loss, rng, draws, n = training.loss_function, np.random.default_rng(2), 16, 600
+    rows = []
+    for _ in range(draws):
+        X, y = tokens(rng, task, n)
+        means = X.mean(1)
+        c = loss.slope(np.zeros(n), y)
+        w, b = -training.eta_w * (c @ means) / n, -training.eta_b * c.mean()
+        scores = X @ w
+        h = loss.slope(means @ w + b, y)
+        deviations = h[:, None] * (scores - scores.mean(1, keepdims=True))
+        q = -training.eta_q * training.beta / (n * task.length) * np.einsum("nl,nld->d", deviations, X)
+        rows.append(
+            [w @ XI, np.linalg.norm(w), q @ XI, np.linalg.norm(q), np.sqrt(q**2 @ POWER_LAW), q**2 @ POWER_LAW**2]
+        )
+    s, square = SPECTRUM.eigenvalues, found.query.square
+    limits = np.array(
+        [found.overlap_w, found.norm_w, found.overlap_q, found.norm_q, np.sqrt(s @ square), s**2 @ square]
+    )
+    error = np.std(rows, axis=0, ddof=1) / np.sqrt(draws)
+    z = (np.mean(rows, axis=0) - limits) / np.hypot(error, 2.0 * np.abs(limits) / D)
+    assert np.abs(z).max() < 4.0, z
+
+
+def test_results_are_plain_and_warm_starts_help():
+    law = theory.coloured_law(Task(), SPECTRUM, SPECTRUM.query(XI))
+    found = theory.erm(law, 2.0, 1e-2)
+    assert found.to_row()["cosine_w"] == found.cosine["w"] == pytest.approx(found.m_x / found.norm_w, rel=1e-4)
+    assert found.standard_error <= 0.4 * 2e-4 and found.model == "coloured"
+    again = theory.erm(law, 2.0, 1e-2, warm_start=found.warm_start)
+    assert again.iterations < found.iterations and again.test_error == pytest.approx(found.test_error, abs=1e-7)
+    with pytest.raises(ValueError, match="ridge must be positive in coloured noise"):
+        theory.erm(law, 2.0, 0.0)
+    with pytest.raises(TypeError, match="capacity"):
+        theory.capacity(law)
