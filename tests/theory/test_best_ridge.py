@@ -18,7 +18,7 @@ def test_no_ridge_nearby_is_better():
     assert best.test_error <= min(grid) + 1e-7
 
 
-def test_the_square_loss_has_its_known_optimum():
+def test_a_best_ridge_at_the_end_of_the_range_is_said_to_be():
     """Pooled, balanced, many samples: more ridge never hurts the direction, so the best one lies at the end of the range."""
     best = theory.best_ridge(theory.pooled_law(Task()), 2.0, "square", low=1e-3, high=10.0)
     assert best.at_end and best.ridge == pytest.approx(10.0) and "end of the range" in repr(best)

@@ -17,7 +17,7 @@ XI /= np.linalg.norm(XI)
 SPECTRUM = theory.Spectrum.of(POWER_LAW, XI)
 
 
-def white(cosine, sharpness, d=100_000):
+def white(cosine, sharpness, d=20_000):
     spectrum = theory.Spectrum.of(np.ones(d), np.eye(1, d)[0])
     query = np.zeros(d)
     query[:2] = sharpness * cosine, sharpness * np.sqrt(1 - cosine**2)
@@ -53,10 +53,10 @@ def test_white_noise_is_alignment():
         assert getattr(found, name) == pytest.approx(getattr(known, name), rel=1e-9), name
 
 
-def test_noise_times_a_number_is_a_strength_over_it():
-    """Sigma = s^2 with tokens divided by s: strength/s, readout times s, ridge over s^2."""
+def test_the_scale_of_the_tokens_goes_into_readout_and_ridge():
+    """Tokens s times as large: the readout over s, the ridge times s^2."""
     size = 1.7
-    spectrum, query = white(0.8, 1.5, 50_000)
+    spectrum, query = white(0.8, 1.5)
     wide = theory.Spectrum.of(size**2 * spectrum.eigenvalues, spectrum.direction)
     loud = theory.erm(theory.coloured_law(Task(strength=5.0 * size), wide, query, 1 / size), 2.0, size**2 * 1e-2)
     plain = theory.erm(theory.coloured_law(Task(strength=5.0), spectrum, query), 2.0, 1e-2)
