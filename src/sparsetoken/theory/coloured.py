@@ -124,7 +124,7 @@ class ColouredResult(ClassifierResult):
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`; `model` is the law's name.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; there is no m_q and m_u, and `nu` is NaN because the rest is not isotropic.
     m_a, m_x : float
         <w, a> with a = Sigma q/sigma_q, and <w, xi>.

@@ -44,7 +44,7 @@ class HeadsResult(ClassifierResult):
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`; `model` is the law's name.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). There is no m_q,
         m_u and nu. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
     m_T : ndarray (H, D)
