@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training
+from sparsetoken import Square, Task, Training
 from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.steps import steps_on, two_steps
 from sparsetoken.theory.alignment import alignment
@@ -118,3 +118,21 @@ def test_bad_input(change, message):
     good = {"task": Task(), "training": Training(), "d": 100, "seed": 0}
     with pytest.raises(ValueError, match=message):
         two_steps(**(good | change))
+
+
+@pytest.mark.parametrize("sampler", ["reduced", "tensor"])
+def test_fields_add_up_to_what_the_readout_is_made_of(sampler):
+    """w1 = -(eta_w/n0) sum_i c_i xbar_i, so the fields <w1, xbar_i> weighted by c_i add up to -(n0/eta_w) ||w1||^2."""
+    seen = []
+
+    class Watched(Square):
+        def slope(self, z, y):
+            seen.append((np.array(z), np.array(y)))
+            return super().slope(z, y)
+
+    training = Training(loss=Watched(), alpha0=3.0, eta_w=2.0, eta_b=0.7)
+    found = two_steps(Task(length=4, sparsity=2, strength=3.0), training, 5, 3, sampler)
+    (_, labels), *fields = seen
+    c = -labels  # slopes of the square loss at zero
+    outputs = np.concatenate([z for z, _ in fields]) - found.bias
+    assert c @ outputs == pytest.approx(-len(c) / 2.0 * found.readout @ found.readout, rel=1e-9)
