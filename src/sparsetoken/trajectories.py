@@ -158,6 +158,7 @@ class Trajectory:
             ax.fill_between(step, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
         best = self.best_step
         ax.plot([best], [self.test_error[best]], "o", color=TEST_ERROR, label=f"best: {self.test_error[best]:.4f}")
-        ax.set(xlabel="step", ylabel="error", title=self.model)
+        ax.set(xlabel="gradient step t", ylabel="error", title=self.model)
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.legend(frameon=False)
         return ax

@@ -83,7 +83,7 @@ def with_error(mean: float, error: float) -> str:
     """`0.0373 ± 0.0011`: the mean to the digits its error supports; a dash where there is no number."""
     if math.isnan(mean):
         return "-"
-    if math.isnan(error) or error <= 0.0:
+    if math.isnan(error) or error <= 1e-12 * abs(mean):  # none, or the rounding of equal values
         return f"{mean:.4g}"
     digits = min(8, max(0, 1 - math.floor(math.log10(error))))
     return f"{mean:.{digits}f} ± {error:.{digits}f}"
