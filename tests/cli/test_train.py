@@ -85,3 +85,14 @@ def test_a_file_with_anything_but_stages_is_refused(tmp_path):
 def test_numbers_by_name():
     assert parse_named("rates", "2", ("q", "w")) == {"q": 2.0, "w": 2.0}
     assert parse_named("rates", "w=0.5", ("q", "w")) == {"w": 0.5}
+
+
+def test_a_bayes_limit_that_fails_is_said(command, monkeypatch):
+    def refuse(task, alpha):
+        raise ArithmeticError("no fixed point")
+
+    monkeypatch.setattr("sparsetoken.theory.bayes_limit", refuse)
+    code, out, _ = command(*QUICK)
+    assert (
+        code == 0 and "best step" in out and "the Bayes limit at these samples is not available: no fixed point" in out
+    )

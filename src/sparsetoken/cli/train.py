@@ -200,8 +200,8 @@ def _remarks(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]
     samples = float(sum(expand(schedule, one.directions).alpha))
     try:
         limit = bayes_limit(task, samples)
-    except (ValueError, ArithmeticError):
-        return lines
+    except ArithmeticError as error:  # the training itself stands without its comparison
+        return [*lines, f"the Bayes limit at these samples is not available: {error}"]
     return [
         *lines,
         f"no classifier trained on these samples (α = {samples:g}) has an error below {limit.test_error:.4f}",
