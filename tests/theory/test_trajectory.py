@@ -288,7 +288,7 @@ def test_the_result_reads_well():
     assert found.best_step == int(np.argmin(found.test_error))
     assert "attention, 6 steps" in repr(found) and len(repr(found)) < 120
     axes = found.plot()
-    assert axes.get_xlabel() == "step" and len(axes.lines) == 3
+    assert axes.get_xlabel() == "gradient step t" and len(axes.lines) == 3
     assert found.to_dict()["columns"]["bias"] == found.bias.tolist()
     for array in (found.gram, found.overlap["q"], found.errors["overlap"]["w"], found.errors["gram"]):
         with pytest.raises(ValueError, match="read-only"):
