@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from . import app, elsewhere
+from . import noise as noise_options
 
 _TASK = ("length", "sparsity", "strength", "prevalence")
 _TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
@@ -48,11 +49,22 @@ def simulate(
     ridge: str = _many("1e-3", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
     schedule: str = typer.Option("staged", help="staged, reuse (D0 again for the readout) or joint."),
     steps: str = _many("50", "Gradient steps of schedule joint, with the three rates; the others take none of it."),
-    d: str = typer.Option("1000", "--dimension", "-d", help="d, dimension of a token."),
+    d: str = typer.Option(
+        None, "--dimension", "-d", help="d, dimension of a token: 1000, or what the noise or covariance has."
+    ),
     model: list[str] = typer.Option(
         ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise or all; repeatable."
     ),
-    sampler: str = typer.Option("reduced", help="reduced (exact in law, fast) or tensor (every token)."),
+    sampler: str = typer.Option(
+        None, help="reduced (exact in law, fast) or tensor (every token); reduced in Gaussian noise, else tensor."
+    ),
+    noise: str = noise_options.NOISE,
+    covariance: str = noise_options.COVARIANCE,
+    standardise: str = noise_options.STANDARDISE,
+    mixed: bool = noise_options.MIXED,
+    replace: bool = noise_options.REPLACE,
+    bag: str = noise_options.BAG,
+    label: str = noise_options.LABEL,
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
     test_length: str = elsewhere.option("length"),
@@ -76,11 +88,17 @@ def simulate(
     from .._core.validation import whole_number
     from ..models import SIMULATED
     from ..simulation.repeats import trial_seeds
+    from ..simulation.world import world_of
     from ..task import Positions, Task
     from ..training import Training
     from .console import deliver, print_table, write_csv, write_json
     from .values import check_combinations, parse_values
 
+    found_noise = noise_options.read_noise(noise, standardise, mixed, replace, bag, label)
+    found_covariance = noise_options.read_covariance(covariance)
+    world = world_of(found_noise, found_covariance, None, None)
+    d = d or f"{world.dimension(None) or 1000}"
+    sampler = sampler or world.sampler
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
     given |= {
         "alpha0": alpha0,
@@ -110,7 +128,8 @@ def simulate(
         dimension = whole_number("d", case["d"], 2)
         cases += [(task, training, dimension, name, *test) for name in models for test in tests.combinations()]
     options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}
-    results = _run(cases, seeds, options, workers)
+    origin = {"noise": noise or "gaussian"} | ({} if covariance is None else {"covariance": covariance})
+    results = _run(cases, seeds, options | {"noise": found_noise, "covariance": found_covariance}, workers)
 
     swept = [*(name for name, values in grid.items() if len(values) > 1), *tests.swept]
     rows, records, lines, failures = [], [], [], []
@@ -123,13 +142,16 @@ def simulate(
             continue
         summary = _summary(found)
         rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
-        records.append({"case": about, "options": options, **summary, "trials": [one.to_dict() for one in found]})
+        records.append(
+            {"case": about, "options": options | origin, **summary, "trials": [one.to_dict() for one in found]}
+        )
         lines += [about | {"trial": k} | one.to_row() for k, one in enumerate(found)]
     if not rows:
         raise failures[0][1]
     told = {name: values for name, values in grid.items() if name != "steps" or schedule == "joint"}
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in told.items() if not more)
-    title = f"{fixed}, {loss} loss, {schedule}, {sampler} sampler{tests.title}"
+    title = f"{fixed}, {loss} loss, {schedule}, {sampler} sampler"
+    title += "".join(f", {name} {value}" for name, value in origin.items() if value != "gaussian") + tests.title
     title += f"; mean ± standard error of {trials} trials, seed {seed}"
     headings = ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"]
     deliver(

@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from .._core.validation import real_number
+from .._core.validation import real_number, rejection
+from ..activations import get_activation
 from ..task import Task
 from .law import FIRST_POINTS, Law
 from .nodes import Nodes, Population
 from .populations import attended_population
+from .statistics import Activation
 
 # Eigenvalues of a matrix below zero by less than this share of the largest are rounding.
 _ROUNDING = 1e-10
@@ -106,6 +108,33 @@ class Spectrum:
         return Query(q * self.direction, q**2)
 
 
+def power_spectrum(text: str, dimension: int) -> np.ndarray:
+    """Eigenvalues proportional to j^-a, j = 1 .. d, with mean 1.
+
+    Parameters
+    ----------
+    text : str
+        "power:a", a >= 0; "power:0" is white.
+    dimension : int
+        d.
+
+    Returns
+    -------
+    ndarray (d,)
+    """
+    name, _, exponent = text.partition(":")
+    try:
+        a = real_number("the exponent of covariance 'power:a'", float(exponent), 0.0)
+    except ValueError as error:
+        if name != "power" or "exponent" not in str(error):
+            raise rejection("covariance", text, "a matrix, a list of eigenvalues, a Spectrum or 'power:a'") from None
+        raise
+    if name != "power":
+        raise rejection("covariance", text, "a matrix, a list of eigenvalues, a Spectrum or 'power:a'")
+    values = np.arange(1.0, dimension + 1) ** -a
+    return values / values.mean()
+
+
 def _array(name: str, value: Any) -> np.ndarray:
     try:
         array = np.array(value, dtype=float)
@@ -165,6 +194,10 @@ class ColouredLaw:
         Inverse temperature.
     name : str
         What the law is called.
+    task : Task, optional
+        What its bags are.
+    activation : callable, optional
+        sigma of elementwise attention; None for softmax.
     """
 
     statistics: Law
@@ -172,6 +205,8 @@ class ColouredLaw:
     query: Query
     beta: float
     name: str = "coloured"
+    task: Task | None = None
+    activation: Activation | None = None
 
     @property
     def prevalence(self) -> float:
@@ -197,7 +232,13 @@ class ColouredLaw:
         return self.statistics.finer(points, shortfall)
 
 
-def coloured_law(task: Task, spectrum: Spectrum, query: Query, beta: float = 1.0) -> ColouredLaw:
+def coloured_law(
+    task: Task,
+    spectrum: Spectrum,
+    query: Query,
+    beta: float = 1.0,
+    activation: str | Activation | None = None,
+) -> ColouredLaw:
     """The law of attention in coloured noise.
 
     Parameters
@@ -210,6 +251,8 @@ def coloured_law(task: Task, spectrum: Spectrum, query: Query, beta: float = 1.0
         The query's weights, from `Spectrum.query` or `coloured_alignment`.
     beta : float
         Inverse temperature. Zero is pooling, whatever the query.
+    activation : str or callable, optional
+        sigma of elementwise attention, f = (1/L) sum_l sigma(beta <x_l, q>) x_l; softmax when not given.
 
     Returns
     -------
@@ -226,9 +269,10 @@ def coloured_law(task: Task, spectrum: Spectrum, query: Query, beta: float = 1.0
     if not spread > 0:
         raise ValueError("query must have noise along it: q^T Sigma q must be positive")
     shift = task.strength * query.overlap / spread  # the signal's size in units of the noise along the query
-    given = (task.length, task.sparsity, task.strength, task.prevalence, shift, beta * spread)
+    sigma = None if activation is None else get_activation(activation)
+    given = (task.length, task.sparsity, task.strength, task.prevalence, shift, beta * spread, sigma)
     statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
-    return ColouredLaw(statistics, spectrum, query, beta)
+    return ColouredLaw(statistics, spectrum, query, beta, task=task, activation=sigma)
 
 
 def _population(given: tuple, points: int) -> Population:
@@ -236,9 +280,9 @@ def _population(given: tuple, points: int) -> Population:
 
     At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal tokens.
     """
-    length, sparsity, strength, prevalence, shift, sharpness = given
+    length, sparsity, strength, prevalence, shift, sharpness, sigma = given
     size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
-    found = attended_population(length, sparsity, size, prevalence, cosine, sharpness, points=points)
+    found = attended_population(length, sparsity, size, prevalence, cosine, sharpness, sigma, points=points)
     mass = found.positive.S / (abs(shift) if shift else 1.0)
     positive = found.positive._replace(T=found.positive.T - shift * mass, S=strength * mass)
     return Population(positive, found.negative, prevalence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._core.lazy import lazy_exports
 
 _HOME = {
+    "RealNoise": "noise",
     "SimulationResult": "trial",
     "joint_trajectory": "trajectory",
     "mean_and_error": "repeats",

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.frozen import FrozenMapping
+from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
 from ..laws.positions import draw_places, subset_law
 from ..task import Task
@@ -33,6 +34,8 @@ HELD_NORMALS = 2**24
 SOBOL_TOKENS = 64
 # Draws of the signal tokens' places per replicate when there are too many subsets to list.
 PLACE_DRAWS = 2**12
+# Draws per replicate of the law in coloured noise: standard errors of a test error near 1e-4.
+COLOURED_POINTS = 2**9
 
 
 @dataclass(frozen=True)
@@ -155,3 +158,98 @@ def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tup
         if leading < length:
             normals = np.hstack([normals, rng.standard_normal((part, length - leading))])
         yield slice(first, first + part), normals
+
+
+def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measures:
+    """Measures from scores of test bags, each of which was scored with and without the signal.
+
+    Parameters
+    ----------
+    positive, negative : ndarray (m,)
+        Scores with and without the signal, bag by bag.
+    prevalence : float
+        pi = P(y = +1).
+
+    Returns
+    -------
+    Measures
+        With standard errors over bags.
+    """
+    missed, false = positive <= 0.0, negative > 0.0
+    count = len(positive)
+    order = np.sort(negative)
+    below = 0.5 * (np.searchsorted(order, positive, "left") + np.searchsorted(order, positive, "right")) / count
+    auc = float(below.mean())
+
+    def error(values: np.ndarray) -> float:
+        return float(values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+
+    above = np.sort(positive)
+    places = 0.5 * (np.searchsorted(above, negative, "left") + np.searchsorted(above, negative, "right")) / count
+    wrong = prevalence * missed + (1.0 - prevalence) * false
+    balanced = 0.5 * missed + 0.5 * false
+    errors = {
+        "auc": math.hypot(error(below), error(places)),  # DeLong's variance, without the covariance of the pairs
+        "sensitivity": error(missed * 1.0),
+        "specificity": error(false * 1.0),
+        "balanced_error": error(balanced),
+    }
+    return Measures(
+        test_error=float(wrong.mean()),
+        standard_error=error(wrong),
+        auc=auc,
+        sensitivity=float(1.0 - missed.mean()),
+        specificity=float(1.0 - false.mean()),
+        balanced_error=float(balanced.mean()),
+        errors=FrozenMapping(errors),
+    )
+
+
+def coloured_measures(
+    task: Task,
+    w: np.ndarray,
+    bias: float,
+    signal: np.ndarray,
+    root: np.ndarray,
+    query: np.ndarray | None,
+    activation: Callable[[Any], Any] | None,
+) -> Measures:
+    """Measures in Gaussian noise of covariance diag(root^2).
+
+    Parameters
+    ----------
+    task : Task
+        What the test bags are.
+    w : ndarray (d,) or (L d,)
+        The readout; with L d entries that of the vectorized model.
+    bias : float
+        b.
+    signal, root : ndarray (d,)
+        xi and the root of the noise's variances.
+    query : ndarray (d,) or None
+        beta q of the test; None for models without one.
+    activation : callable, optional
+        Of elementwise attention; None for softmax.
+
+    Returns
+    -------
+    Measures
+    """
+    if len(w) > len(signal):
+        tokens = w.reshape(task.length, -1)
+        return vectorized_measures(
+            task, tokens @ signal, float(np.linalg.norm(root * tokens)), bias, np.random.default_rng(0)
+        )
+    if query is None or not (root * query).any():  # all tokens alike, at a weight of sigma(0)/L
+        level = 1.0 if query is None or activation is None else float(activation(np.zeros(1))[0])
+        return pooled_measures(task, level * float(w @ signal), abs(level) * float(np.linalg.norm(root * w)), bias)
+    law = coloured_law(task, Spectrum(root**2, signal), Query(query * signal, query**2), 1.0, activation)
+    population = law.statistics.make_population(COLOURED_POINTS)
+    a = root**2 * query / np.linalg.norm(root * query)
+    along, across = float(w @ a), float(w @ signal)
+    rest = math.sqrt(max(0.0, float(((root * w) ** 2).sum()) - along**2))  # sqrt(w^T Sigma' w)
+    laws = [
+        ScoreLaw(along * columns.T + across * columns.S + bias, rest * columns.kappa, columns.weight)
+        for _, _, columns in population.classes()
+    ]
+    return summarised(laws[0], laws[1], task.prevalence, auc_across)

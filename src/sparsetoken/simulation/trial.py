@@ -20,16 +20,20 @@ from ..models import SIMULATED, check_model, has_query
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
 from ..training import Training
+from .measures import Measures, coloured_measures, counted_measures
 from .mechanism import Mechanism
+from .noise import Demand, Tokens
 from .readout import Readout, fit_readout
 from .reuse import implicit_steps
 from .samplers import TensorData
+from .samplers.coloured import draw_coloured_features, draw_coloured_steps
 from .samplers.implicit import ImplicitBags
 from .samplers.labels import draw_labels, sample_count
 from .samplers.streams import stream
 from .samplers.tensor import draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
 from .trajectory import joint_schedule, train
+from .world import WHITE, World, world_of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -57,6 +61,8 @@ class SimulationResult(ClassifierResult):
         Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
     sampled_error, sampled_standard_error : float
         Test error counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
+    noise : str
+        What the noise is called: "gaussian", "coloured", or the name of another.
     seconds : mapping
         Time spent, stage by stage.
     """
@@ -72,6 +78,7 @@ class SimulationResult(ClassifierResult):
     sampled_error: float = math.nan
     sampled_standard_error: float = math.nan
     token_overlaps: tuple[float, ...] = ()
+    noise: str = "gaussian"
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def _setting(self) -> str:
@@ -94,10 +101,10 @@ class _Clock:
 def simulate(
     task: Task,
     training: Training,
-    d: int,
+    d: int | None,
     seed: int,
     model: str = "attention",
-    sampler: str = "reduced",
+    sampler: str | None = None,
     activation: str | Callable[[Any], Any] = DEFAULT_ACTIVATION,
     equal_samples: bool = False,
     test_samples: int = 0,
@@ -106,6 +113,9 @@ def simulate(
     test_task: Task | Mapping[str, Any] | None = None,
     test_sharpness: float | None = None,
     test_bias_shift: float = 0.0,
+    noise: Any = None,
+    covariance: Any = None,
+    signal: Any = None,
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
@@ -120,15 +130,16 @@ def simulate(
         What the data is.
     training : Training
         How it is learned.
-    d : int
-        Dimension of a token, at least 2.
+    d : int or None
+        Dimension of a token, at least 2; None takes that of the noise, the covariance or the signal.
     seed : int
         All randomness of the trial comes from it.
     model : str
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
         "vectorized" learn from D1 alone.
-    sampler : str
-        "reduced" (exact in law, fast) or "tensor" (every token is drawn).
+    sampler : str, optional
+        "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
+        "tensor", the only one, in any other.
     activation : str or callable
         Of the elementwise model: a name or a function, see `activations`.
     equal_samples : bool
@@ -147,6 +158,16 @@ def simulate(
         k = beta ||q|| at test time, for models with a query; the trained one by default.
     test_bias_shift : float
         Added to the trained bias at test time.
+    noise : str, callable, Noise, Bags or what `Bags` takes, optional
+        What tokens are made of besides the signal, white Gaussian noise by default; see `noise.noise_of`. In other noise than
+        Gaussian the test is counted: on 10,000 bags where there is no end to the noise, else on the bags that were held
+        out, and every one of them as it is and with the signal planted.
+    covariance : array (d, d) or (d,), Spectrum or str, optional
+        Gaussian noise of that covariance: a matrix, its eigenvalues, a `theory.Spectrum`, which has a signal of its own, or
+        "power:a", eigenvalues proportional to j^-a with mean 1.
+    signal : array (d,), optional
+        The signal's direction xi, of any length; a random one by default. In the coordinates of the noise as it is standardised
+        (see `noise.RealNoise`), or of the covariance.
 
     Returns
     -------
@@ -166,17 +187,20 @@ def simulate(
     """
     with_query = check_model(model, SIMULATED).has_query
     sigma = get_activation(activation) if model == "elementwise" else None
-    d, seed = check_size(d, seed, sampler)
+    world = world_of(noise, covariance, signal, d)
+    sampler = sampler or world.sampler
+    d, seed = check_size(world.dimension(d), seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
     deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
     schedule = training.schedule
+    world.check(sampler, schedule, model, device)
     if sampler == "reduced" and test_samples:
         raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
     if schedule == "joint" and model == "elementwise":
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
-    trial = _trial_class(device, model, sampler, schedule)
-    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk).run(test_samples, deployment)
+    trial = _trial_class(device, model, sampler, schedule, world)
+    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment)
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
@@ -199,9 +223,11 @@ def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: 
     return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
 
 
-def _trial_class(device: str, model: str, sampler: str, schedule: str) -> type[_Trial]:
-    """The trial class for the sampler, the schedule and the device, JAX's or NumPy."""
+def _trial_class(device: str, model: str, sampler: str, schedule: str, world: World) -> type[_Trial]:
+    """The trial class for the sampler, the schedule, the noise and the device, JAX's or NumPy."""
     chosen: type[_Trial] = _TensorTrial if sampler == "tensor" else _ReducedTrial
+    if world.spectrum is not None and sampler == "reduced":
+        return _ColouredTrial
     if sampler == "reduced" and schedule == "reuse" and has_query(model):
         chosen = _ReusedTrial
     found = None if device == "numpy" else wanted_device(device)
@@ -222,8 +248,8 @@ class _Trial:
     sampler: str
     device: Any = None  # of JAX, where features and readout live; None: NumPy
 
-    def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk):
-        self.task, self.training, self.d, self.seed = task, training, d, seed
+    def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk, world=WHITE):
+        self.task, self.training, self.d, self.seed, self.world = task, training, d, seed, world
         self.model, self.sigma, self.n0, self.n1, self.chunk = model, sigma, n0, n1, chunk
         self.clock = _Clock()
         self.steps: SimulatedSteps | None = None
@@ -245,6 +271,21 @@ class _Trial:
 
     def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
         raise NotImplementedError
+
+    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
+        """How well the readout does on fresh bags."""
+        mechanism, bias = self.mechanism, readout.bias + test.bias_shift
+        if test.sharpness is not None:
+            mechanism = replace(mechanism, sharpness=test.sharpness)
+        return mechanism.measures(test.task, special, readout.norm, bias, stream(self.seed, "quadrature"))
+
+    def query_at(self, test: Deployment) -> np.ndarray:
+        """beta q of the test."""
+        assert self.steps is not None
+        scale = self.training.beta
+        if test.sharpness is not None:
+            scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
+        return scale * self.steps.query
 
     def train_jointly(self) -> Readout:
         """Query, readout and bias by plain gradient descent on all bags at once."""
@@ -297,11 +338,9 @@ class _Trial:
         if self.steps is not None:
             check_query_to_sharpen(deployment, self.steps.norm["q"])
         test = deployment or Deployment(self.task)
-        at_test = mechanism if test.sharpness is None else replace(mechanism, sharpness=test.sharpness)
         with clock.stage("test_error"):
             special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
-            bias = readout.bias + test.bias_shift
-            measured = at_test.measures(test.task, special, norm, bias, stream(self.seed, "quadrature"))
+            measured = self.measures(readout, special, test)
         sampled = math.nan
         if test_samples:
             with clock.stage("sampled_error"):
@@ -334,6 +373,7 @@ class _Trial:
             sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
             token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
             seconds=clock.seconds,
+            noise=self.world.name,
             **({} if deployment is None else deployment.record(self.task, sharpness)),
         )
 
@@ -380,22 +420,61 @@ class _DeviceTrial(_ReducedTrial):
         return place_features(leading, scale, self.d, self.seed, self.device), y
 
 
+class _ColouredTrial(_Trial):
+    """Coloured Gaussian noise without tokens, in the eigenbasis of its covariance: about n (L + d) numbers are drawn."""
+
+    sampler = "reduced"
+
+    def prepare(self) -> None:
+        self.signal, self.root = self.world.directions(self.seed, self.d)
+
+    def take_steps(self) -> SimulatedSteps:
+        labels = draw_labels(self.task, self.n0, self.seed, "0")
+        w1, b1, q2 = draw_coloured_steps(self.task, self.training, labels, self.signal, self.root, self.seed)
+        return summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        y = draw_labels(self.task, self.n1, self.seed, "1")
+        query = np.zeros(self.d) if self.steps is None else self.training.beta * self.steps.query
+        return draw_coloured_features(self.task, y, self.signal, self.root, self.seed, query, self.sigma), y
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return np.array([w @ self.signal]) if self.model == "pooled" else self.special_of_vectors(w)
+
+    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
+        query = None if self.steps is None else self.query_at(test)
+        return coloured_measures(
+            test.task, readout.w, readout.bias + test.bias_shift, self.signal, self.root, query, self.sigma
+        )
+
+
 class _TensorTrial(_Trial):
     """Every token is drawn."""
 
     sampler = "tensor"
 
     def prepare(self) -> None:
+        self.signal, self.root = self.world.directions(self.seed, self.d)
+        self.demands: dict[str, Demand] = {}
         if self.joint:
             return
         with self.clock.stage("sampling"):
             reuse = self.training.schedule == "reuse"
+            counts = {"0": self.n0, "1": 0 if reuse and self.n0 else self.n1}
+            if reuse and not self.n0:
+                counts = {"0": self.n1, "1": 0}
+            self.demands = {name: Demand(count, self.task.length) for name, count in counts.items() if count}
+            dealt = self.world.deal(self.seed, self.d, self.demands)
+            data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
             if self.n0:
-                self.first = TensorData(self.task, self.n0, self.d, self.seed, "0", self.chunk)
-            if reuse and self.n0:
-                self.second = self.first
-            else:
-                self.second = TensorData(self.task, self.n1, self.d, self.seed, "0" if reuse else "1", self.chunk)
+                self.first = data["0"]
+            self.second = data["0" if reuse else "1"]
+
+    def data(
+        self, task: Task, count: int, dataset: str, noise: Tokens | None = None, labels: np.ndarray | None = None
+    ) -> TensorData:
+        """One of the trial's data sets."""
+        return TensorData(task, count, self.d, self.seed, dataset, self.chunk, noise, self.signal, labels)
 
     def take_steps(self) -> SimulatedSteps:
         return steps_on(self.first, self.training)
@@ -416,21 +495,37 @@ class _TensorTrial(_Trial):
             return w.reshape(self.task.length, self.d) @ self.second.signal
         return self.special_of_vectors(w)
 
-    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
-        """Share of `count` fresh bags with the wrong sign."""
-        data = TensorData(test.task, count, self.d, self.seed, "_test", self.chunk)
-        wrong = 0
+    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
+        if self.world.spectrum is not None:
+            query = None if self.steps is None else self.query_at(test)
+            bias = readout.bias + test.bias_shift
+            return coloured_measures(test.task, readout.w, bias, self.signal, self.root, query, self.sigma)
+        if self.world.noise is None:
+            return super().measures(readout, special, test)
+        # The same test bags twice, without and with the signal.
+        scores = {}
+        demands = {**self.demands, "_test": Demand(None, test.task.length)}
+        for label in (-1.0, 1.0):
+            count, noise = self.world.deal(self.seed, self.d, demands)["_test"]
+            data = self.data(test.task, count, "_test", noise, np.full(count, label))
+            scores[label] = self.scores(data, readout, test)
+        return counted_measures(scores[1.0], scores[-1.0], test.task.prevalence)
+
+    def scores(self, data: TensorData, readout: Readout, test: Deployment) -> np.ndarray:
+        """<w, f> + b of every bag."""
+        found = np.empty(data.count)
         for which, tokens in data.blocks():
             if self.model == "vectorized":
-                z = tokens.reshape(len(tokens), -1) @ readout.w
+                found[which] = tokens.reshape(len(tokens), -1) @ readout.w
             elif self.model == "pooled":
-                z = (tokens @ readout.w).mean(axis=1)
+                found[which] = (tokens @ readout.w).mean(axis=1)
             else:
-                assert self.steps is not None
-                scale = self.training.beta
-                if test.sharpness is not None:
-                    scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
-                weights = token_weights(scale * (tokens @ self.steps.query), self.sigma)
-                z = np.einsum("il,il->i", weights, tokens @ readout.w)
-            wrong += int(np.sum((z + readout.bias + test.bias_shift) * data.labels[which] <= 0.0))
-        return wrong / count
+                weights = token_weights(tokens @ self.query_at(test), self.sigma)
+                found[which] = np.einsum("il,il->i", weights, tokens @ readout.w)
+        return found + readout.bias + test.bias_shift
+
+    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
+        """Share of `count` fresh bags with the wrong sign."""
+        demands = {**self.demands, "_test": Demand(count, test.task.length)}
+        data = self.data(test.task, count, "_test", self.world.deal(self.seed, self.d, demands)["_test"][1])
+        return float(np.mean(self.scores(data, readout, test) * data.labels <= 0.0))

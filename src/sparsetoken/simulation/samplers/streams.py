@@ -31,6 +31,7 @@ STREAMS = (
     "places",
     "tokens",
     "start",  # random starts of the directions
+    "noise",  # which of the user's bags serve what
 )
 
 

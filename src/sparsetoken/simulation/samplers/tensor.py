@@ -34,12 +34,26 @@ class TensorData:
 
     dataset   "0", "1", ":k" (the k-th of a trajectory) or "_test": which of the trial's data sets
     chunk     bags drawn at a time (default: what fits 16 MB); it changes memory and speed, never the numbers
+    noise     draws other than white Gaussian tokens: (generator, first bag, last bag) -> tokens
+    signal    xi, a random direction when not given
+    labels    instead of random ones
     """
 
-    def __init__(self, task: Task, count: int, d: int, seed: int, dataset: str, chunk: int | None = None):
-        self.task, self.count, self.d, self.seed, self.dataset = task, count, d, seed, dataset
-        self.signal = draw_signal(seed, d)
-        self.labels = draw_labels(task, count, seed, dataset)
+    def __init__(
+        self,
+        task: Task,
+        count: int,
+        d: int,
+        seed: int,
+        dataset: str,
+        chunk: int | None = None,
+        noise: Callable[[np.random.Generator, int, int], np.ndarray] | None = None,
+        signal: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ):
+        self.task, self.count, self.d, self.seed, self.dataset, self.noise = task, count, d, seed, dataset, noise
+        self.signal = draw_signal(seed, d) if signal is None else signal
+        self.labels = draw_labels(task, count, seed, dataset) if labels is None else labels
         self.places = draw_places(stream(seed, f"places{dataset}"), task, count)
         self.block = max(1, min(64, BLOCK_NUMBERS // (task.length * d)))
         wanted = self.block if chunk is None else whole_number("chunk", chunk, 1)
@@ -52,11 +66,18 @@ class TensorData:
         step = self.block * self.blocks_a_chunk
         for first in range(0, self.count, step):
             last = min(first + step, self.count)
-            tokens = rng.standard_normal((last - first, task.length, self.d))
+            tokens = self._noise(rng, first, last)
             bags = np.flatnonzero(self.labels[first:last] > 0)
             tokens[bags[:, None], self.places[first:last][bags]] += task.strength * self.signal
             for start in range(0, last - first, self.block):
                 yield tokens[start : start + self.block]
+
+    def _noise(self, rng: np.random.Generator, first: int, last: int) -> np.ndarray:
+        """Tokens without the signal. Other noise than Gaussian comes block by block, whatever the size of a chunk."""
+        if self.noise is None:
+            return rng.standard_normal((last - first, self.task.length, self.d))
+        starts = range(first, last, self.block)
+        return np.concatenate([self.noise(rng, start, min(start + self.block, last)) for start in starts])
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """(which bags, their tokens), in order. Small data sets are kept after the first pass."""

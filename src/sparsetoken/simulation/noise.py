@@ -1,0 +1,324 @@
+"""What tokens are made of besides the signal: entries of a named law, coloured Gaussians, or the user's own bags.
+
+The model's noise is white and Gaussian. Everything else goes through one mechanism: a `Noise` deals tokens to the data
+sets of a trial, theta xi is added to the signal tokens of positive bags, and the trained classifier is tested on tokens
+it has not seen. Where no formula gives the test error, every test bag is scored twice, as it is and with the signal planted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.validation import real_number, rejection
+from ..bags import Bags
+from ..bags.shipped import SHIPPED, shipped_bags
+from .samplers.streams import stream
+
+# Draws a block of noise: (generator, first bag, last bag) -> tokens (last - first, L, d).
+Tokens = Callable[[np.random.Generator, int, int], np.ndarray]
+
+STANDARDS = ("features", "whiten", "scale", "none")
+TOKEN_SOURCES = ("own", "mixed")
+# Test bags that noise without end is measured on: a standard error of 0.003 at worst, below the spread between trials
+# at d <= 1000.
+TEST_BAGS = 10_000
+# Test bags made of what was held out where that may be used again: a standard error of 0.007 at worst.
+TEST_BAGS_AGAIN = 2_000
+# Variances below this share of the largest are rounding.
+_RANK = 1e-10
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a data set needs: `count` bags of `length` tokens; `count` None takes all that there are."""
+
+    count: int | None
+    length: int
+
+
+class Noise:
+    """The base: `name`, the `dimension` of its tokens where that is fixed, and `deal`."""
+
+    name: str
+    dimension: int | None = None
+
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+        """For every data set ("0", "1", "_test") the number of its bags, and what draws their tokens."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+@dataclass(frozen=True, repr=False)
+class EntryNoise(Noise):
+    """Independent tokens, drawn by a function; every entry has mean 0 and variance 1.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    draw : callable
+        (generator, shape (bags, L, d)) -> tokens of that shape.
+    """
+
+    name: str
+    draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray] = field(compare=False)
+
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+        """Without end: every data set has what it asks for, `TEST_BAGS` where it asks for all."""
+
+        def tokens(length: int) -> Tokens:
+            return lambda rng, first, last: self._checked(rng, (last - first, length, d))
+
+        return {
+            name: (TEST_BAGS if demand.count is None else demand.count, tokens(demand.length))
+            for name, demand in demands.items()
+        }
+
+    def _checked(self, rng: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
+        drawn = np.array(self.draw(rng, shape), dtype=np.float64)
+        if drawn.shape != shape or not np.isfinite(drawn).all():
+            raise ValueError(f"noise must give finite tokens of shape {shape}, got shape {drawn.shape}")
+        return drawn
+
+
+class RealNoise(Noise):
+    """The user's own negative bags as noise.
+
+    Every trial shuffles the bags by its seed and holds `test_share` of them out for the test; the rest is dealt to D0 and to
+    D1, which share no bag. A trial's bag takes L tokens, drawn without replacement, of one bag that has at least as many;
+    shorter bags are left out.
+
+    Parameters
+    ----------
+    bags : Bags or what `Bags` takes
+        Bags without the signal.
+    standardise : {"features", "whiten", "scale", "none"}
+        What is done to all tokens together, so that theta counts in units of the noise. "features": every feature has
+        mean 0 and variance 1. "whiten": mean 0 and the identity as covariance. "scale": mean 0 and one common factor,
+        so that the variance per feature is 1 on average. "none": nothing; theta counts in the user's units. Features
+        (with "whiten": directions) that are constant leave nothing to hide a signal in and are dropped, except with
+        "none". Means and variances are those of all the bags given, the held out ones included.
+    tokens : {"own", "mixed"}
+        "own": the tokens of a bag stay together, and with them whatever they have in common. "mixed": tokens are shuffled
+        across the bags of a data set.
+    replace : bool
+        Whether a data set may use its bags (with "mixed": its tokens) several times. If not, a trial that needs more than there
+        are is refused. Data sets never share bags. The test is then measured on at least 2,000 bags made of what was held out;
+        its standard error takes them for independent, which they are not quite.
+    test_share : float
+        Share of the bags held out for the test.
+    name : str
+        What it is called.
+
+    Attributes
+    ----------
+    dimension : int
+        Features that are left.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw from.
+    """
+
+    def __init__(
+        self,
+        bags: Any,
+        standardise: str = "features",
+        tokens: str = "own",
+        replace: bool = False,
+        test_share: float = 0.3,
+        name: str = "real",
+    ):
+        if standardise not in STANDARDS:
+            raise rejection("standardise", standardise, f"one of {', '.join(STANDARDS)}")
+        if tokens not in TOKEN_SOURCES:
+            raise rejection("tokens", tokens, f"one of {', '.join(TOKEN_SOURCES)}")
+        if not isinstance(replace, bool):
+            raise rejection("replace", replace, "true or false")
+        share = real_number("test_share", test_share, 0.0, 1.0, open_low=True, open_high=True)
+        given = Bags(bags)
+        self.bags = given.with_tokens(standardised(given.tokens, standardise))
+        self.standardise, self.tokens, self.replace, self.name = standardise, tokens, replace, name
+        self.test_share, self.dimension = share, self.bags.n_features
+
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+        """Disjoint bags for every data set; the test has those held out, all of them where it asks for all."""
+        rng = stream(seed, "noise")
+        order = rng.permutation(len(self.bags))
+        held_out = max(1, round(self.test_share * len(order)))
+        learned = {name: demand for name, demand in demands.items() if name != "_test"}
+        wanted = sum(demand.count or 0 for demand in learned.values())
+        dealt = {}
+        if "_test" in demands:
+            dealt["_test"] = self._groups("_test", order[:held_out], demands["_test"].length, rng)
+        if learned:
+            (length,) = {demand.length for demand in learned.values()}
+            groups = self._groups("training", order[held_out:], length, rng)
+            # Where there are enough, every data set has its own; where not, its share.
+            scale = min(1.0, len(groups) / wanted)
+            first = 0
+            for name, demand in learned.items():
+                last = first + int(scale * (demand.count or 0))
+                dealt[name], first = groups[first:last], last
+        return {name: self._source(name, dealt[name], demand) for name, demand in demands.items()}
+
+    def _groups(self, purpose: str, chosen: np.ndarray, length: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Rows of tokens, bag by bag: of the chosen bags with enough tokens, or of bags made of all their tokens."""
+        found = [self._rows(bag) for bag in chosen]
+        if self.tokens == "mixed":
+            rows = rng.permutation(np.concatenate([np.empty(0, int), *found]))
+            found = [rows[k : k + length] for k in range(0, len(rows) - length + 1, length)]
+        else:
+            found = [rows for rows in found if len(rows) >= length]
+        if not found:
+            raise ValueError(
+                f"noise has no bags of {length} tokens for the {purpose.strip('_')}: give more or longer bags, a smaller "
+                "length, or mixed tokens"
+            )
+        return found
+
+    def _source(self, dataset: str, groups: list[np.ndarray], demand: Demand) -> tuple[int, Tokens]:
+        """How many bags a data set has, and what draws them."""
+        length, tokens = demand.length, self.bags.tokens
+        everything = max(len(groups), TEST_BAGS_AGAIN) if self.replace else len(groups)
+        count = everything if demand.count is None else demand.count
+        again = count > len(groups)
+        if again and (not self.replace or not groups):
+            raise ValueError(
+                f"noise has {len(groups)} bags of {length} tokens for {_name(dataset)}, which needs {count}: give more bags, "
+                "take fewer samples, or let bags be used again (replace)"
+            )
+        pool = np.concatenate(groups) if again and self.tokens == "mixed" else None
+
+        def draw(rng: np.random.Generator, first: int, last: int) -> np.ndarray:
+            if pool is not None:
+                return tokens[pool[rng.integers(len(pool), size=(last - first, length))]]
+            places = rng.integers(len(groups), size=last - first) if again else range(first, last)
+            return tokens[np.stack([rng.permutation(groups[i])[:length] for i in places])]
+
+        return count, draw
+
+    def _rows(self, bag: int) -> np.ndarray:
+        starts = self.bags.starts
+        end = starts[bag + 1] if bag + 1 < len(starts) else self.bags.n_tokens
+        return np.arange(starts[bag], end)
+
+
+def _name(dataset: str) -> str:
+    return "the test" if dataset == "_test" else f"D{dataset}"
+
+
+def standardised(tokens: np.ndarray, standard: str) -> np.ndarray:
+    """Tokens (N, d) made comparable with unit noise; see `RealNoise`.
+
+    Parameters
+    ----------
+    tokens : ndarray (N, d)
+        All tokens.
+    standard : str
+        One of `STANDARDS`.
+
+    Returns
+    -------
+    ndarray (N, d')
+        With the constant features, or directions, dropped.
+    """
+    x = np.asarray(tokens, dtype=np.float64)
+    if standard == "none":
+        return x
+    x = x - x.mean(axis=0)
+    variance = (x**2).mean(axis=0)
+    if len(x) < 2 or not (variance > _RANK * variance.max()).sum() > 1:
+        raise ValueError("noise must have at least two tokens that differ in at least two features")
+    if standard == "whiten":
+        values, vectors = np.linalg.eigh(x.T @ x / len(x))
+        kept = values > _RANK * values.max()
+        return x @ (vectors[:, kept] / np.sqrt(values[kept]))
+    x = x[:, variance > _RANK * variance.max()]
+    return x / (np.sqrt((x**2).mean(axis=0)) if standard == "features" else np.sqrt((x**2).mean()))
+
+
+def _sparse(share: float) -> Callable:
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return rng.standard_normal(shape) * (rng.random(shape) < share) / np.sqrt(share)
+
+    return draw
+
+
+def _student(degrees: float) -> Callable:
+    scale = np.sqrt((degrees - 2.0) / degrees)
+    return lambda rng, shape: scale * rng.standard_t(degrees, shape)
+
+
+# Name -> what makes its sampler from its parameter, the parameter's default, and its bounds (open).
+_ENTRIES: dict[str, tuple[Callable[[float], Callable], float | None, tuple[float, float]]] = {
+    "rademacher": (lambda _: lambda rng, shape: 2.0 * rng.integers(0, 2, shape) - 1.0, None, (0.0, 0.0)),
+    "uniform": (lambda _: lambda rng, shape: np.sqrt(12.0) * (rng.random(shape) - 0.5), None, (0.0, 0.0)),
+    "laplace": (lambda _: lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2.0), None, (0.0, 0.0)),
+    "sparse": (_sparse, 0.1, (0.0, 1.0)),
+    "student": (_student, 5.0, (2.0, np.inf)),
+}
+NOISES = ("gaussian", *_ENTRIES, *SHIPPED)
+
+
+def noise_of(value: Any) -> Noise | None:
+    """The noise that an argument stands for.
+
+    Parameters
+    ----------
+    value : None, str, callable, Noise, Bags or what `Bags` takes
+        None and "gaussian" are white Gaussian noise. "rademacher", "uniform", "laplace", "sparse:0.1" (that share of
+        entries is not zero) and "student:5" (degrees of freedom) are laws of independent entries with mean 0 and
+        variance 1. "digits",
+        "photographs" and "text" are real tokens that come with packages (`bags.shipped`), standardised per feature and used
+        again as often as needed; "digits:whiten" (or scale, none) standardises otherwise. A function (generator, shape)
+        -> tokens is a law of one's own. Bags are the user's own noise, `RealNoise(bags)`.
+
+    Returns
+    -------
+    Noise or None
+        None for white Gaussian noise.
+
+    Raises
+    ------
+    ValueError
+        If it stands for nothing.
+    """
+    if value is None or isinstance(value, Noise):
+        return value
+    if isinstance(value, str):
+        return _named(value)
+    if callable(value):
+        return EntryNoise(getattr(value, "__name__", "own"), value)
+    return RealNoise(value)
+
+
+def _named(text: str) -> Noise | None:
+    name, _, parameter = text.partition(":")
+    if name in SHIPPED:
+        standard = parameter or "features"
+        tokens = "mixed" if name == "digits" else "own"  # digits have no bags of their own
+        return RealNoise(shipped_bags(name), standard, tokens, replace=True, name=text)
+    if name in _ENTRIES:
+        make, default, (low, high) = _ENTRIES[name]
+        if default is None and parameter:
+            raise ValueError(f"noise {name!r} takes no parameter, got {parameter!r}")
+        if default is None:
+            return EntryNoise(name, make(0.0))
+        if not parameter:
+            return EntryNoise(text, make(default))
+        try:
+            number = float(parameter)
+        except ValueError:
+            raise rejection("noise", text, f"{name}:NUMBER") from None
+        return EntryNoise(text, make(real_number(f"noise {name}", number, low, high, open_low=True, open_high=True)))
+    if text == "gaussian":
+        return None
+    raise rejection("noise", text, f"one of {', '.join(NOISES)}, a function, or bags")

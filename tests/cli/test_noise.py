@@ -1,0 +1,67 @@
+"""Noise of one's own from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task, Training, simulate
+from sparsetoken.simulation import RealNoise
+from sparsetoken.simulation.repeats import trial_seeds
+
+SMALL = ["simulate", "--trials", "2", "--strength", "4", "--length", "5", "--alpha0", "1", "--alpha1", "1"]
+TASK, TRAINING = Task(length=5, strength=4.0), Training(alpha0=1.0, alpha1=1.0)
+
+
+def errors(path):
+    return [trial["test_error"] for case in json.loads(path.read_text())["cases"] for trial in case["trials"]]
+
+
+def expected(**arguments):
+    return [simulate(TASK, TRAINING, seed=seed, **arguments).test_error for seed in trial_seeds(0, 2)]
+
+
+def test_named_noise_and_covariances_reach_the_library(tmp_path, command):
+    out = tmp_path / "out.json"
+    code, said, err = command(*SMALL, "--noise", "sparse:0.2", "-d", "30", "--json", out)
+    assert code == 0, err
+    assert "tensor sampler, noise sparse:0.2" in said
+    assert errors(out) == expected(d=30, noise="sparse:0.2")
+    code, said, _ = command(*SMALL, "--covariance", "power:0.5", "-d", "30", "--json", out)
+    assert "reduced sampler, covariance power:0.5" in said
+    assert errors(out) == expected(d=30, covariance="power:0.5")
+    np.save(tmp_path / "values.npy", np.linspace(0.5, 1.5, 25))
+    command(*SMALL, "--covariance", tmp_path / "values.npy", "--json", out)
+    assert errors(out) == expected(d=25, covariance=np.linspace(0.5, 1.5, 25))
+
+
+def test_bags_of_a_file_are_noise(tmp_path, command):
+    """Of labelled bags those of the first class; d is that of the file."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((300, 6, 12)), np.arange(300) % 2
+    np.savez(tmp_path / "bags.npz", X=x, y=y)
+    out = tmp_path / "out.json"
+    code, said, err = command(*SMALL, "--noise", tmp_path / "bags.npz", "--json", out, "--standardise", "whiten")
+    assert code == 0, err
+    assert errors(out) == expected(d=12, noise=RealNoise(x[y == 0], "whiten"))
+    command(*SMALL, "--noise", tmp_path / "bags.npz", "--json", out, "--mixed", "--replace")
+    assert errors(out) == expected(d=12, noise=RealNoise(x[y == 0], tokens="mixed", replace=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--noise", "pink"], "noise must be one of gaussian"),
+        (["--noise", "missing.csv"], "missing.csv"),
+        (["--covariance", "missing.npy"], "the covariance in missing.npy cannot be read"),
+        (["--covariance", "pink:1"], "covariance must be a matrix"),
+        (["--replace"], "belong to a file of noise"),
+        (["--noise", "digits", "-d", "7"], "d must be the number of the noise's features (61) or None"),
+    ],
+)
+def test_errors_are_one_line(arguments, message, command):
+    code, _, err = command(*SMALL, *arguments)
+    assert code != 0
+    assert message in err and len(err.strip().splitlines()) == 1
