@@ -43,7 +43,7 @@ def test_bags_of_a_file_are_noise(tmp_path, command):
     x, y = rng.standard_normal((300, 6, 12)), np.arange(300) % 2
     np.savez(tmp_path / "bags.npz", X=x, y=y)
     out = tmp_path / "out.json"
-    code, said, err = command(*SMALL, "--noise", tmp_path / "bags.npz", "--json", out, "--standardise", "whiten")
+    code, _, err = command(*SMALL, "--noise", tmp_path / "bags.npz", "--json", out, "--standardise", "whiten")
     assert code == 0, err
     assert errors(out) == expected(d=12, noise=RealNoise(x[y == 0], "whiten"))
     command(*SMALL, "--noise", tmp_path / "bags.npz", "--json", out, "--mixed", "--replace")
