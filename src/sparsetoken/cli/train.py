@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from .._core.replicates import standard_error
 from . import app
 
 # Rows of the table at most: the first steps, then ever fewer.
@@ -241,7 +242,7 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
         if not runs:
             break
         table = np.array([getattr(run, name) for run in runs])
-        error = table.std(0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.zeros(table.shape[1])
+        error = standard_error(table, alone=0.0)
         ax.errorbar(
             np.arange(table.shape[1]), table.mean(0), error, fmt="o", ms=3, color=colour, label=f"{label}, simulated"
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.replicates import standard_error
 from ..bags.bags import Bags
 from .base import TrainingWarning
 from .calibration import area_under_curve
@@ -150,11 +151,11 @@ def _summary(
     return Evaluation(
         name,
         float(right.mean()),
-        float(right.std(ddof=1) / np.sqrt(len(right))),
+        standard_error(right),
         area,
         _area_error(area, int(positive.sum()), int((~positive).sum())),
         float(losses.mean()),
-        float(losses.std(ddof=1) / np.sqrt(len(losses))),
+        standard_error(losses),
         token_area,
         seconds,
         scores,

@@ -11,13 +11,13 @@ law comes from.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
+from .._core.replicates import standard_error
 from ..losses import Loss
 from .nodes import ClassColumns, Population
 
@@ -98,9 +98,7 @@ def fresh_measures(
 
 def mean_and_scatter(replicates: np.ndarray) -> tuple[float, float]:
     """Mean over replicates and its standard error (0 for one replicate, which is exact)."""
-    count = len(replicates)
-    error = float(np.std(replicates, ddof=1) / math.sqrt(count)) if count > 1 else 0.0
-    return float(np.mean(replicates)), error
+    return float(np.mean(replicates)), standard_error(replicates, alone=0.0)
 
 
 def _wins(positive: tuple[Any, Any], negative: tuple[Any, Any]) -> np.ndarray:

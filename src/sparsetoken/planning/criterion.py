@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
+from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..laws.measures import score_law
 from ..laws.nodes import Population
@@ -123,7 +124,7 @@ class Criterion:
             return Measured(1.0 - result.auc, result.errors["auc"])
         population, _ = result.law.at(result.points)
         each = self.losses_at(result.fixed_point[None], population)[0]
-        scatter = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0
+        scatter = standard_error(each, alone=0.0)
         # The scatter is that at the common fixed point; the fixed point's own error is taken from the trained threshold.
         return Measured(float(each.mean()), float(np.hypot(scatter, result.errors["balanced_error"])))
 
@@ -183,7 +184,7 @@ class Criterion:
             each = (positive <= np.quantile(negative, self.specificity)).mean(1)
         else:
             each = np.array([_share_below(p, n) for p, n in zip(positive, negative)])
-        return Measured(float(each.mean()), float(np.std(each, ddof=1) / np.sqrt(len(each))))
+        return Measured(float(each.mean()), standard_error(each, alone=0.0))
 
     def of_likelihood_ratio(self, task: Task, strength: float) -> Measured:
         """Of the likelihood ratio at a known direction and an effective strength theta sqrt(m)."""

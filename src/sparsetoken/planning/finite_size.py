@@ -23,6 +23,7 @@ from scipy.interpolate import BarycentricInterpolator
 from scipy.special import logit
 from scipy.stats import binom
 
+from .._core.replicates import standard_error
 from .._core.validation import whole_number
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..losses import Loss
@@ -175,7 +176,7 @@ def averaged_readout(
     population, _ = law.at(law.first_points)
     each = criterion.losses_at(x, population)  # (shares, replicates)
     mean = weights @ each
-    scatter = float(np.std(mean, ddof=1) / math.sqrt(len(mean))) if len(mean) > 1 else 0.0
+    scatter = standard_error(mean, alone=0.0)
     own = middle.errors["balanced_error"] if criterion.kind != "auc" else middle.errors["auc"]
     return AveragedReadout(Measured(float(mean.mean()), max(scatter, own)), fixed[order[0]])
 

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.frozen import FrozenMapping
+from .._core.replicates import standard_error
 from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
 from ..laws.positions import draw_places, subset_law
@@ -181,22 +182,21 @@ def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: flo
     below = 0.5 * (np.searchsorted(order, positive, "left") + np.searchsorted(order, positive, "right")) / count
     auc = float(below.mean())
 
-    def error(values: np.ndarray) -> float:
-        return float(values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-
     above = np.sort(positive)
     places = 0.5 * (np.searchsorted(above, negative, "left") + np.searchsorted(above, negative, "right")) / count
     wrong = prevalence * missed + (1.0 - prevalence) * false
     balanced = 0.5 * missed + 0.5 * false
     errors = {
-        "auc": math.hypot(error(below), error(places)),  # DeLong's variance, without the covariance of the pairs
-        "sensitivity": error(missed * 1.0),
-        "specificity": error(false * 1.0),
-        "balanced_error": error(balanced),
+        "auc": math.hypot(
+            standard_error(below), standard_error(places)
+        ),  # DeLong's variance, without the covariance of the pairs
+        "sensitivity": standard_error(missed * 1.0),
+        "specificity": standard_error(false * 1.0),
+        "balanced_error": standard_error(balanced),
     }
     return Measures(
         test_error=float(wrong.mean()),
-        standard_error=error(wrong),
+        standard_error=standard_error(wrong),
         auc=auc,
         sensitivity=float(1.0 - missed.mean()),
         specificity=float(1.0 - false.mean()),

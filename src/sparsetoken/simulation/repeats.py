@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
 
+from .._core.replicates import standard_error
 from .._core.validation import whole_number
 
 
@@ -32,5 +32,4 @@ def trial_seeds(seed: int, trials: int) -> list[int]:
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     """Mean and its standard error (NaN with fewer than two values; both NaN where a value is)."""
     x = np.array(list(values), dtype=np.float64)
-    error = float(x.std(ddof=1) / math.sqrt(len(x))) if len(x) > 1 else math.nan
-    return float(x.mean()), error
+    return float(x.mean()), standard_error(x)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._core.replicates import standard_error
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
@@ -212,7 +213,7 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
 
     def mean_and_error(pick: Callable[[Trajectory], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         values = np.array([pick(run) for run in runs])
-        return values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(runs))
+        return values.mean(axis=0), standard_error(values)
 
     fields: dict[str, Any] = {}
     errors: dict[str, Any] = {}

@@ -29,6 +29,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..task import Task
 from .errors import AccuracyError
@@ -241,9 +242,7 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
 def _root_error(search: _Map, u: float) -> float:
     """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
     each = search.replicates(u)
-    if len(each) == 1:
-        return 0.0
-    return float(np.std(each, ddof=1) / np.sqrt(len(each)) / max(1.0 - search.slope(u), 1e-3))
+    return standard_error(each, alone=0.0) / max(1.0 - search.slope(u), 1e-3)
 
 
 _NAMES = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..laws.nodes import Population
@@ -180,7 +181,7 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         apart = value.mean() < NEVER
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
         # that do not mix at all say little about rare bags that do: more draws.
-        scatter = float(np.std(value, ddof=1) / np.sqrt(len(value))) if len(value) > 1 else 0.0
+        scatter = standard_error(value, alone=0.0)
         relative = float(scatter / value.mean()) if not apart else SECOND_LEVEL * accuracy
         finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
         if finer is None:

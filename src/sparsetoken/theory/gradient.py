@@ -19,6 +19,7 @@ import numpy as np
 from jax.scipy.special import ndtr
 
 from .._core.precision import in_double_precision
+from .._core.replicates import standard_error
 from ..activations import get_activation
 from ..jax_losses import traceable
 from ..laws.draws import TokenDraws, token_draws
@@ -166,7 +167,7 @@ def gradient(
         rows.append([float(value), *(float(slope[name]) for name in PARAMETERS)])
     table = np.array(rows)
     mean = table.mean(0)
-    error = table.std(0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.zeros(len(mean))
+    error = standard_error(table, alone=0.0)
     return Gradient(
         dict(zip(PARAMETERS, map(float, mean[1:]))), dict(zip(PARAMETERS, map(float, error[1:]))), float(mean[0])
     )

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr, ndtr
 
+from .._core.replicates import standard_error
 from .._core.rootfind import ALWAYS, BEYOND, falling_root
 from .._core.validation import real_number
 from ..laws.law import Law, attention_law, elementwise_law
@@ -111,7 +112,7 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
         return trivial, 0.0
     threshold = both[order][at]
     each = pi * (positive <= threshold).mean(1) + (1 - pi) * (negative > threshold).mean(1)
-    return float(each.mean()), float(np.std(each, ddof=1) / np.sqrt(len(each)))
+    return float(each.mean()), standard_error(each, alone=0.0)
 
 
 def _law_error(law: Law, points: int) -> tuple[float, float]:
@@ -207,7 +208,7 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
         log_ratio, log_between = subset_log_ratios(L, R, (theta, between), shift, points)
         mixture = np.logaddexp(np.logaddexp(log_ratio, log_between), 0.0)
         each = each + np.exp(np.minimum(np.log(pi) + log_ratio, np.log1p(-pi)) - mixture).mean(1)
-    return float(min(each.mean(), trivial)), float(np.std(each, ddof=1) / np.sqrt(len(each)))
+    return float(min(each.mean(), trivial)), standard_error(each, alone=0.0)
 
 
 def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sigmoid", points: int = POINTS) -> Oracle:

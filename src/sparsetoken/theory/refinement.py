@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._core.replicates import standard_error
 from ..laws.law import SECOND_LEVEL
 from .equations import Solution
 from .errors import AccuracyError
@@ -118,7 +119,7 @@ def summarise(
         if replicates == 1:
             return values, {name: _plain(np.zeros(np.shape(v))) for name, v in values.items()}
         own = fields(answer.own_x, answer.own_loss)
-        errors = {name: np.std(v, axis=0, ddof=1) / np.sqrt(replicates) for name, v in own.items()}
+        errors = {name: standard_error(v) for name, v in own.items()}
     # What is infinite in the limit (V of an interpolator) has no error.
     return values, {name: _plain(np.where(np.isfinite(values[name]), error, 0.0)) for name, error in errors.items()}
 

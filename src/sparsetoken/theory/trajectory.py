@@ -22,6 +22,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.precision import in_double_precision
+from .._core.replicates import standard_error
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model, score_with_sharpness
 from ..jax_losses import traceable
@@ -307,7 +308,7 @@ def trajectory(
             )
         wanted = needed
     values = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
-    errors = {name: np.std([row[name] for row in rows], axis=0, ddof=1) / np.sqrt(len(rows)) for name in rows[0]}
+    errors = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
     return Trajectory(
         directions=problem.model.directions,
         **_by_direction(problem.model, values),

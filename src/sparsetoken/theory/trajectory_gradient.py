@@ -18,6 +18,7 @@ import numpy as np
 
 from .._core.frozen import frozen
 from .._core.precision import in_double_precision
+from .._core.replicates import standard_error
 from .._core.validation import whole_number
 from ..bag_models import BagModel
 from ..laws.fresh_bags import Classifier, FreshDraws, limiting_test_error
@@ -151,7 +152,7 @@ def trajectory_gradient(
         values.append(float(value))
         slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])
     means = [np.mean(column, axis=0) for column in zip(*slopes)]
-    errors = [np.std(column, axis=0, ddof=1) / np.sqrt(replicates) for column in zip(*slopes)]
+    errors = [standard_error(column) for column in zip(*slopes)]
     return TrajectoryGradient(
         step, float(np.mean(values)), **_named(problem.model, means), errors=_named(problem.model, errors)
     )
