@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import typer
 
+from .._core.threads import THREAD_VARIABLES
 from .console import spell_where_needed
 
 app = typer.Typer(
@@ -40,7 +41,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: run a command, turn every expected failure into one line and exit code 2."""
-    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")  # read by BLAS when NumPy is first imported
     _keep_compiled_code()
     for module in COMMAND_MODULES:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+from .._core.threads import THREAD_VARIABLES
 
 
 def load_source(path: str) -> Any:
