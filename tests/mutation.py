@@ -312,13 +312,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.splitlines()[0])
     parser.add_argument("only", nargs="*", help="parts of file names")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--workers", type=int, default=2, help="mutants tried at the same time")
     given = parser.parse_args()
     chosen = [m for m in MUTANTS if not given.only or any(part in m.file for part in given.only)]
     if given.list:
         print("\n".join(m.title for m in chosen))
         return 0
     survivors = 0
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(given.workers) as pool:
         for mutant, caught in zip(chosen, pool.map(noticed, chosen)):
             survivors += not caught
             print(f"{'noticed ' if caught else 'SURVIVED'}  {mutant.title}", flush=True)

@@ -17,9 +17,11 @@ from .features import NotPositiveError
 from .linear_systems import Cholesky, Preconditioner, Scaling, conjugate_gradients
 from .problem import Point, Problem, always_falls, strictly_convex
 
-# Largest relative residual left in a Newton system.
+# Largest relative residual left in a Newton system. CPU time on seven problems (logistic and smoothed hinge, tall, wide and
+# nearly separable) together: 0.01 512 ms, 0.03 463, 0.1 385, 0.3 439, 0.5 555.
 FORCING = 0.1
-# The line search ends once the slope along the direction has fallen to this share.
+# The line search ends once the slope along the direction has fallen to this share. The same problems: 0.01 400 ms, 0.1 380,
+# 0.3 441, 0.9 424.
 LINE_SEARCH_SLOPE = 0.1
 # Products per system with a fresh factor: in exact arithmetic and with an exact factor one would do.
 FRESH_LIMIT = 200
