@@ -151,6 +151,15 @@ def test_real_bags_as_noise():
     assert 0.005 < found[0].standard_error < 0.03  # 360 held-out bags
 
 
+def test_shipped_noise_by_name():
+    plain, whitened, mixed = (noise_of(name) for name in ("text", "text:whiten", "text:mixed:whiten"))
+    assert noise_of("text") is plain
+    assert (plain.standardise, plain.tokens) == ("features", "own")
+    assert (whitened.standardise, whitened.tokens) == ("whiten", "own")
+    assert (mixed.standardise, mixed.tokens, mixed.name) == ("whiten", "mixed", "text:mixed:whiten")
+    assert noise_of("digits").tokens == "mixed" and noise_of("digits").dimension == 61
+
+
 def test_a_direction_of_ones_own():
     rng = np.random.default_rng(1)
     bags = rng.standard_normal((900, 5, 30)) * np.linspace(0.2, 3.0, 30)
@@ -195,7 +204,10 @@ def test_counted_measures():
         ({"noise": "student:2"}, "noise student must be"),
         ({"noise": "student:many"}, "noise must be student:NUMBER"),
         ({"noise": "rademacher:3"}, "takes no parameter"),
-        ({"noise": "digits:round"}, "standardise must be one of features, whiten, scale, none"),
+        (
+            {"noise": "digits:round"},
+            "noise must be digits, with one of features, whiten, scale, none, own, mixed behind",
+        ),
         ({"noise": "digits"}, r"d must be the number of the noise's features \(61\) or None, got 20"),
         ({"noise": "sparse", "sampler": "reduced"}, "noise 'sparse' needs every token"),
         ({"noise": "sparse", "device": "cpu"}, "white Gaussian noise only"),
@@ -220,6 +232,13 @@ def test_more_refusals():
         RealNoise(own_bags(), test_share=1.0)
     with pytest.raises(ValueError, match="replace must be true or false"):
         RealNoise(own_bags(), replace="yes")
+
+
+def test_the_number_of_test_bags_can_be_chosen():
+    few, many = (simulate(TASK, TRAINING, 20, 0, noise="rademacher", test_samples=m) for m in (400, 6400))
+    assert few.norm_w == many.norm_w
+    assert few.standard_error == pytest.approx(4 * many.standard_error, rel=0.4)
+    assert np.isnan(few.sampled_error)
 
 
 def test_bags_used_again_for_the_reuse_schedule():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -278,8 +279,9 @@ def noise_of(value: Any) -> Noise | None:
         entries is not zero) and "student:5" (degrees of freedom) are laws of independent entries with mean 0 and
         variance 1. "digits",
         "photographs" and "text" are real tokens that come with packages (`bags.shipped`), standardised per feature and used
-        again as often as needed; "digits:whiten" (or scale, none) standardises otherwise. A function (generator, shape)
-        -> tokens is a law of one's own. Bags are the user's own noise, `RealNoise(bags)`.
+        again as often as needed; "text:whiten" (or scale, none) standardises otherwise, "text:mixed" and "text:whiten:mixed"
+        shuffle tokens across bags. A function (generator, shape) -> tokens is a law of one's own. Bags are the user's own
+        noise, `RealNoise(bags)`.
 
     Returns
     -------
@@ -300,12 +302,25 @@ def noise_of(value: Any) -> Noise | None:
     return RealNoise(value)
 
 
+@lru_cache(maxsize=16)  # standardising takes longer than many a trial
+def _shipped(name: str, standard: str, tokens: str, text: str) -> Noise:
+    return RealNoise(shipped_bags(name), standard, tokens, replace=True, name=text)
+
+
 def _named(text: str) -> Noise | None:
     name, _, parameter = text.partition(":")
     if name in SHIPPED:
-        standard = parameter or "features"
-        tokens = "mixed" if name == "digits" else "own"  # digits have no bags of their own
-        return RealNoise(shipped_bags(name), standard, tokens, replace=True, name=text)
+        standard, tokens = "features", "mixed" if name == "digits" else "own"  # digits have no bags of their own
+        for word in parameter.split(":") if parameter else ():
+            if word in TOKEN_SOURCES:
+                tokens = word
+            elif word in STANDARDS:
+                standard = word
+            else:
+                raise rejection(
+                    "noise", text, f"{name}, with one of {', '.join(STANDARDS + TOKEN_SOURCES)} behind a colon"
+                )
+        return _shipped(name, standard, tokens, text)
     if name in _ENTRIES:
         make, default, (low, high) = _ENTRIES[name]
         if default is None and parameter:

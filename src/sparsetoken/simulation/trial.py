@@ -145,7 +145,8 @@ def simulate(
     equal_samples : bool
         Give pooled and vectorized n0 + n1 samples (models with a query have used D0 already).
     test_samples : int
-        Also count errors on that many fresh bags (tensor sampler only).
+        Also count errors on that many fresh bags (tensor sampler only). In other noise than Gaussian, where the test is
+        counted anyway, the number of its bags.
     chunk : int, optional
         Bags the tensor sampler draws at a time; changes memory use, never a result.
     device : str
@@ -253,6 +254,7 @@ class _Trial:
         self.model, self.sigma, self.n0, self.n1, self.chunk = model, sigma, n0, n1, chunk
         self.clock = _Clock()
         self.steps: SimulatedSteps | None = None
+        self.test_samples = 0
         self.prepare()
 
     def prepare(self) -> None:
@@ -338,11 +340,12 @@ class _Trial:
         if self.steps is not None:
             check_query_to_sharpen(deployment, self.steps.norm["q"])
         test = deployment or Deployment(self.task)
+        self.test_samples = test_samples
         with clock.stage("test_error"):
             special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
             measured = self.measures(readout, special, test)
         sampled = math.nan
-        if test_samples:
+        if test_samples and self.world.noise is None:
             with clock.stage("sampled_error"):
                 sampled = self.sampled_error(readout, test_samples, test)
         steps = None if self.steps is None else self.steps.summary()
@@ -504,7 +507,7 @@ class _TensorTrial(_Trial):
             return super().measures(readout, special, test)
         # The same test bags twice, without and with the signal.
         scores = {}
-        demands = {**self.demands, "_test": Demand(None, test.task.length)}
+        demands = {**self.demands, "_test": Demand(self.test_samples or None, test.task.length)}
         for label in (-1.0, 1.0):
             count, noise = self.world.deal(self.seed, self.d, demands)["_test"]
             data = self.data(test.task, count, "_test", noise, np.full(count, label))

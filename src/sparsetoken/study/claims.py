@@ -224,6 +224,15 @@ def equal_verdict(difference: float, margin: float, resolution: float) -> str:
     return "undecided" if margin > resolution else "confirmed"
 
 
+def within_verdict(difference: float, margin: float, tolerance: float) -> str:
+    """Is the difference, known to within the margin, smaller than the tolerance? Undecided where both are possible."""
+    if not np.isfinite(difference) or not np.isfinite(margin):
+        return "undecided"
+    if abs(difference) + margin <= tolerance:
+        return "confirmed"
+    return "refuted" if abs(difference) - margin > tolerance else "undecided"
+
+
 def greater_verdict(difference: float, margin: float) -> str:
     """Is the difference positive? Within the margin of zero, nobody knows."""
     if not np.isfinite(difference) or not np.isfinite(margin) or abs(difference) <= margin:

@@ -54,7 +54,21 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-@trial_kind("simulate", version=3, check=check_sizes)
+def elsewhere(
+    length: int | None,
+    sparsity: int | None,
+    strength: float | None,
+    prevalence: float | None,
+    sharpness: float | None,
+    bias_shift: float,
+) -> dict[str, Any]:
+    """The arguments `test_...` of `simulate` and `forecast` from those of a kind; None leaves a number as in training."""
+    task = {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
+    changed = {name: value for name, value in task.items() if value is not None}
+    return {"test_task": changed or None, "test_sharpness": sharpness, "test_bias_shift": bias_shift}
+
+
+@trial_kind("simulate", version=4, check=check_sizes)
 def simulate_trial(
     task: Task,
     training: Training,
@@ -64,14 +78,36 @@ def simulate_trial(
     equal_samples: bool = False,
     activation: str = "sigmoid",
     sharpness: float | None = None,
+    noise: str = "gaussian",
+    covariance: str | None = None,
+    test_samples: int = 0,
+    test_length: int | None = None,
+    test_sparsity: int | None = None,
+    test_strength: float | None = None,
+    test_prevalence: float | None = None,
+    test_sharpness: float | None = None,
+    test_bias_shift: float = 0.0,
 ) -> dict[str, Any]:
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
     from ...simulation.trial import simulate
 
     chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
+    there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the column `converged` says it
-        result = simulate(task, chosen, d, seed, model=model, equal_samples=equal_samples, activation=activation)
+        result = simulate(
+            task,
+            chosen,
+            d,
+            seed,
+            model=model,
+            equal_samples=equal_samples,
+            activation=activation,
+            noise=noise,
+            covariance=covariance,
+            test_samples=test_samples,
+            **there,
+        )
     names = (
         "test_error",
         "train_loss",

@@ -10,7 +10,7 @@ from ...models import SIMULATED, check_model, has_query
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
-from .simulation import with_sharpness
+from .simulation import elsewhere, with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 
@@ -41,7 +41,7 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
 FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_cosine_w", "steps_norm_q")
 
 
-@trial_kind("forecast", version=2)
+@trial_kind("forecast", version=3)
 def forecast_trial(
     task: Task,
     training: Training,
@@ -49,13 +49,27 @@ def forecast_trial(
     equal_samples: bool = False,
     activation: str = "sigmoid",
     sharpness: float | None = None,
+    test_length: int | None = None,
+    test_sparsity: int | None = None,
+    test_strength: float | None = None,
+    test_prevalence: float | None = None,
+    test_sharpness: float | None = None,
+    test_bias_shift: float = 0.0,
 ) -> dict[str, Any]:
     """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
     from ...theory import forecast
 
     chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
+    there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
     found = forecast(
-        task, chosen, model, activation=activation, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False
+        task,
+        chosen,
+        model,
+        activation=activation,
+        equal_samples=equal_samples,
+        accuracy=ACCURACY,
+        with_capacity=False,
+        **there,
     )
     row = found.to_row()
     return {
@@ -63,6 +77,32 @@ def forecast_trial(
         "k": found.sharpness,
         "eta_q_used": chosen.eta_q,
     }
+
+
+@trial_kind("coloured_forecast", version=1)
+def coloured_forecast_trial(
+    task: Task,
+    training: Training,
+    d: int,
+    covariance: str,
+    model: str = "attention",
+    equal_samples: bool = False,
+    activation: str = "sigmoid",
+) -> dict[str, Any]:
+    """The limit of `simulate` in coloured noise, at the spectrum of dimension d and a signal spread evenly over it."""
+    from ... import theory
+    from ...laws.coloured import power_spectrum
+    from ...theory.forecast import readout_alpha
+
+    check_model(model, ("attention", "pooled", "elementwise"))
+    spectrum = theory.Spectrum.of(power_spectrum(covariance, d))
+    steps = theory.coloured_alignment(task, training, spectrum)
+    beta = 0.0 if model == "pooled" else training.beta  # at beta = 0 tokens are averaged, whatever the query
+    law = theory.coloured_law(task, spectrum, steps.query, beta, activation if model == "elementwise" else None)
+    alpha = readout_alpha(training, model, equal_samples)
+    found = theory.erm(law, alpha, training.ridge, training.loss, accuracy=ACCURACY)
+    row = {name: getattr(found, name) for name in ERM_FIELDS}
+    return {**row, "cosine_w": found.cosine["w"], "cosine_q": steps.cosine["q"], "steps_norm_q": steps.norm["q"]}
 
 
 @trial_kind("forecast_curve", version=3)
