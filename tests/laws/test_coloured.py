@@ -70,3 +70,9 @@ def test_bad_queries_are_named():
         coloured_law(Task(), spectrum, spectrum.query([0.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match="beta"):
         coloured_law(Task(), spectrum, spectrum.query([1.0, 0.0, 1.0]), beta=-1.0)
+
+
+def test_weights_that_no_vector_has_are_refused():
+    spectrum = Spectrum.of([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="query must have weights of a vector"):
+        coloured_law(Task(), spectrum, Query(np.ones(3), np.ones(3)))

@@ -14,13 +14,14 @@ from sparsetoken.paper.catalogue import (
     limits,
     rates,
     scaling,
+    universality,
 )
 
 STUDIES = {study.name: study for study in get_studies()}
 
 
 def test_all_studies_are_there_and_named_once():
-    assert list(STUDIES) == list(NAMES) and len(NAMES) == 11
+    assert list(STUDIES) == list(NAMES) and len(NAMES) == 12
     ids = [claim.id for study in STUDIES.values() for claim in study.claims]
     assert len(ids) == len(set(ids)) >= 20
     with pytest.raises(ValueError, match="there is no study 'fig2'"):
@@ -271,3 +272,60 @@ def test_known_exponent(exponent, verdict):
         for n in scaling.LENGTHS
     ]
     assert scaling.power("sigmoid", 0.5, 0.02)({"known": pd.DataFrame(rows)}).verdict == verdict
+
+
+def universality_tables(real=None, sparse=0.05, noise=0.002):
+    """White noise: attention 0.03, pooling 0.3; real tokens by (set, classifier) as shares of that."""
+    base = {"attention": 0.03, "pooled": 0.3, "vectorized": 0.4}
+    factors = {(name, model): 1.0 for name in (*universality.APART, *universality.TOGETHER) for model in base}
+    factors |= {(name, "attention"): 2.0 for name in universality.FAILING}
+    factors |= {("photographs:whiten", "pooled"): 0.5, ("text:whiten", "pooled"): 1.2} | (real or {})
+    sizes = universality.REAL_SIZES
+    white = [{"d": d, "model": model, "test_error": value} for d in (61, 64) for model, value in base.items()]
+    rows = [
+        {"noise": name, "d": sizes[name], "model": model, "test_error": factor * base[model]}
+        for (name, model), factor in factors.items()
+    ]
+    entries = [
+        {"noise": "sparse:0.1", "d": 64, "model": "attention", "test_error": sparse},
+        {"noise": "sparse:0.1", "d": 64, "model": "pooled", "test_error": 0.3},
+    ]
+    return {"white": draws(white, noise), "real": draws(rows, noise, seed=1), "entries": draws(entries, noise, seed=2)}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (universality.real_pooling, {}, "confirmed"),
+        (universality.real_pooling, {"real": {("text:whiten:mixed", "pooled"): 1.5}}, "refuted"),
+        (universality.real_pooling, {"noise": 0.5}, "undecided"),
+        (universality.real_attention, {}, "confirmed"),
+        (universality.real_attention, {"real": {("text:whiten:mixed", "attention"): 0.8}}, "refuted"),
+        (universality.real_attention, {"real": {("text:whiten:mixed", "attention"): 1.0}}, "undecided"),
+        (universality.together, {}, "confirmed"),
+        (universality.together, {"real": {("text:whiten", "pooled"): 0.8}}, "refuted"),
+        (universality.together, {"noise": 0.5}, "undecided"),
+        (universality.sparse_slow, {}, "confirmed"),
+        (universality.sparse_slow, {"sparse": 0.02}, "refuted"),
+        (universality.sparse_slow, {"sparse": 0.03}, "undecided"),
+    ],
+)
+def test_universality(criterion, arguments, verdict):
+    assert criterion(universality_tables(**arguments)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("shift", "noise", "verdict"), [(0.0, 0.01, "confirmed"), (0.1, 0.01, "refuted"), (0.0, 0.3, "undecided")]
+)
+def test_universality_of_entries(shift, noise, verdict):
+    predicted = pd.DataFrame({"model": ["pooled"], "test_error": [0.3], "standard_error": [0.0]})
+    rows = [
+        {"noise": name, "d": d, "model": "pooled", "test_error": 0.3 + shift + 1 / d}
+        for name in universality.ENTRIES
+        for d in (64, 192)
+    ]
+    tables = {"entries": draws(rows, noise), "predicted": predicted}
+    assert universality.entries_exact(tables).verdict == verdict
+    found = draws([{"d": 192, "model": "pooled", "test_error": 0.3 + shift}], noise)
+    coloured = {"coloured": found, "coloured_predicted": predicted.assign(d=192)}
+    assert universality.coloured_exact(coloured).verdict == verdict

@@ -16,6 +16,7 @@ from sparsetoken.study.claims import (
     ledger_table,
     need,
     quantile,
+    within_verdict,
     worst,
 )
 from sparsetoken.study.criteria import fit_line, judge_agreement, judge_value, named_criterion
@@ -232,3 +233,17 @@ def test_numbers_are_printed_with_their_errors():
     assert format_value(12.3, 4.0) == "12.3 ± 4.0"
     assert format_value(1234.5, 30.0) == "1234 ± 30"
     assert format_value(0.5) == format_value(0.5, float("nan")) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("difference", "margin", "verdict"),
+    [
+        (0.1, 0.1, "confirmed"),
+        (-0.1, 0.1, "confirmed"),
+        (0.15, 0.1, "undecided"),
+        (-0.4, 0.1, "refuted"),
+        (np.nan, 0.1, "undecided"),
+    ],
+)
+def test_within_a_tolerance(difference, margin, verdict):
+    assert within_verdict(difference, margin, 0.2) == verdict

@@ -142,3 +142,30 @@ def test_training_step_by_step_is_a_row_per_step():
     assert len(exact) == 3 and exact[2]["test_error_se"] > 0
     by_stages = call("simulate_trajectory", d=60, seed=0, stages=stages)
     assert [set(row) for row in by_stages] == [set(row) for row in by_rates]
+
+
+def test_simulations_take_noise_and_test_options():
+    fixed = {"length": 5, "strength": 4.0, "alpha0": 1.0, "alpha1": 2.0, "d": 30, "model": "pooled", "seed": 0}
+    plain, sparse, coloured, longer = (
+        call("simulate", **fixed, **more)
+        for more in ({}, {"noise": "sparse:0.2", "test_samples": 500}, {"covariance": "power:1"}, {"test_length": 50})
+    )
+    assert len({row["test_error"] for row in (plain, sparse, coloured, longer)}) == 4
+    assert longer["norm_w"] != plain["norm_w"]  # seeds derive from all arguments
+    assert longer["test_error"] > plain["test_error"]
+    options = {"length": 5, "strength": 4.0, "ridge": 0.01}
+    here, there = (call("forecast", **options, **more) for more in ({}, {"test_length": 50, "test_sharpness": 3.0}))
+    assert here["norm_w"] == there["norm_w"]
+    assert there["test_error"] > here["test_error"]
+
+
+def test_coloured_forecasts_follow_the_theory():
+    from sparsetoken import theory
+
+    row = call("coloured_forecast", d=40, covariance="power:0.5", model="pooled", ridge=0.01)
+    values = np.arange(1, 41) ** -0.5
+    spectrum = theory.Spectrum.of(values / values.mean())
+    law = theory.coloured_law(Task(), spectrum, spectrum.query(np.ones(40)), 0.0)
+    assert row["test_error"] == pytest.approx(theory.erm(law, 2.0, 0.01).test_error, abs=1e-3)
+    with pytest.raises(ValueError, match="model must be one of attention, pooled, elementwise"):
+        call("coloured_forecast", d=40, covariance="power:0.5", model="vectorized")

@@ -265,6 +265,10 @@ def coloured_law(
             raise ValueError(
                 f"query.{name} must have one entry per eigenvalue ({spectrum.dimension}), got {np.shape(weights)}"
             )
+    if (query.square < 0).any() or (query.cross**2 > query.square * spectrum.signal * (1 + 1e-9)).any():
+        raise ValueError(
+            "query must have weights of a vector: cross^2 at most square times the signal's weight, everywhere"
+        )
     spread = float(np.sqrt(spectrum.eigenvalues @ query.square))  # sigma_q
     if not spread > 0:
         raise ValueError("query must have noise along it: q^T Sigma q must be positive")

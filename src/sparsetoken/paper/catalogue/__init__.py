@@ -21,7 +21,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "interpolation": (33, 211),
     "positions": (59, 198),
     "limits": (29, 97),
-    "universality": (60, 600),
+    "universality": (48, 480),
 }
 NAMES = tuple(COSTS)
 
