@@ -158,7 +158,7 @@ def estimators(bags: int, length: int, d: int, device: str, with_numpy: bool) ->
 def training_dynamics(bags: int, steps: int, bandwidth: float) -> dict:
     """Joint attention over `steps` steps: one replicate, with draws made beforehand, against the memory's floor.
 
-    The recursion at step t reads innovations, gradients (twice) and tangents of all slots of its window and writes one slot.
+    The recursion at step t reads innovations, gradients (twice) and tangents (single precision) of all slots of its blocks.
     """
     stage = Stage(steps, 2.0, {"q": 1.0, "w": 1.0, "bias": 0.5}, {"q": 0.1, "w": 0.1})
     problem = problem_of(Task(), "attention", stage, "logistic", None)
@@ -168,8 +168,7 @@ def training_dynamics(bags: int, steps: int, bandwidth: float) -> dict:
 
         def run():
             state = first_compiled(plan, draws)
-            for start, stop, shape in problem.windows:
-                state = advance_compiled(problem.score, problem.loss, shape, plan, draws, state, start, stop)
+            state = advance_compiled(problem.score, problem.loss, problem.shape, plan, draws, state)
             return state.m.block_until_ready()
 
         m = run()  # compile
@@ -178,9 +177,12 @@ def training_dynamics(bags: int, steps: int, bandwidth: float) -> dict:
         for _ in range(repeats):
             run()
         seconds = (time.perf_counter() - start) / repeats
-    one_slot = 8 * problem.model.rank * problem.task.length * bags
-    slots = sum((stop - start) * min(shape.window, problem.slots) for start, stop, shape in problem.windows)
-    floor = slots * one_slot * (1 + 2 + PROBES) / bandwidth
+    one_slot = problem.model.rank * problem.task.length * bags
+    # A step reads the blocks that do not lie in its future.
+    sizes = [block.shape[0] for block in draws.normals]
+    ends = np.cumsum(sizes)
+    slots = sum(int(ends[np.searchsorted(ends, t, side="right")]) for t in range(problem.slots))
+    floor = slots * one_slot * (8 * (1 + 2) + 4 * PROBES) / bandwidth
     return {
         "bags": bags,
         "steps": steps,

@@ -33,7 +33,8 @@ def train(
     momentum: float = typer.Option(0.0, help="Momentum of all directions."),
     start: str = typer.Option("", help="Norms of a random start: q=0.5,w=0.1 (zero where not named)."),
     stages: Path = typer.Option(
-        None, help="A TOML file with the schedule as tables [[stage]]; replaces alpha, steps, rates, decay, momentum."
+        None,
+        help="A TOML file with the schedule, a table 'stage' for each stage; replaces alpha, steps, rates, decay, momentum.",
     ),
     d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations."),
     trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone."),
@@ -127,6 +128,8 @@ def read_stages(path: Path) -> list[Any]:
 
 
 def _compute(task, model, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy) -> tuple[Any, list[Any]]:
+    import warnings
+
     from .._core.progress import progress
     from ..simulation.repeats import trial_seeds
 
@@ -134,9 +137,11 @@ def _compute(task, model, schedule, loss, begin, theory, d, trials, sampler, see
     with progress() as bars:
         advance = bars("training", trials + bool(theory))
         if theory:
-            from ..theory import trajectory
+            from ..theory import UnstableTrainingWarning, trajectory
 
-            exact = trajectory(task, model, schedule, loss, begin, accuracy=accuracy)
+            with warnings.catch_warnings():  # `_remarks` says it in a line of its own
+                warnings.simplefilter("ignore", UnstableTrainingWarning)
+                exact = trajectory(task, model, schedule, loss, begin, accuracy=accuracy)
             advance(1)
         for one in trial_seeds(seed, trials) if trials else []:
             from ..simulation.trajectory import simulate_trajectory
@@ -198,6 +203,11 @@ def _remarks(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]
     found = (exact.test_error[best], exact.standard_error[best]) if exact is not None else None
     error = with_error(*(found or mean_and_error(run.test_error[best] for run in runs)))
     lines = [f"* best step {best}: test error {error}"]
+    if exact is not None and "unstable_from" in exact.details:
+        lines.append(
+            f"training is unstable from step {exact.details['unstable_from']} on: finite runs come near the limit at very "
+            "large d only; smaller rates help"
+        )
     samples = float(sum(expand(schedule, one.directions).alpha))
     try:
         limit = bayes_limit(task, samples)

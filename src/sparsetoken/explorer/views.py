@@ -40,7 +40,7 @@ def _layout(title: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> di
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 20, "t": 60, "b": 50},
-        "legend": {"orientation": "h", "y": -0.28, "yanchor": "top"},
+        "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
         **more,
     }
 

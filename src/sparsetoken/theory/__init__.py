@@ -12,7 +12,7 @@ from .coloured import ColouredAlignment, ColouredResult, coloured_alignment
 from .continuation import WarmStart
 from .design import Design, design
 from .erm import ErmResult, erm
-from .errors import AccuracyError, ConvergenceError
+from .errors import AccuracyError, ConvergenceError, UnstableTrainingWarning
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .heads import HeadsResult
@@ -43,6 +43,7 @@ __all__ = [
     "Query",
     "Spectrum",
     "TrajectoryGradient",
+    "UnstableTrainingWarning",
     "WarmStart",
     "alignment",
     "attention_law",

@@ -20,7 +20,8 @@ each t, costs T^3. Here one tangent serves all s: U^s moves by omega_s = h_s rho
 and direction and h_s a sign for every bag, the h of different steps orthogonal over the bags (columns of a Hadamard matrix).
 The tangent that arrives at t is the sum of all steps' contributions, and correlating it with omega_s picks that of step s,
 without bias. Time is of order T^2 N L r^2 (2 + probes), memory (2 + probes) T N L r numbers. What u = t contributes directly
-is kept apart, so that it adds no noise to s < t.
+is kept apart, so that it adds no noise to s < t. Tangents may be kept and pushed in single precision: they enter nothing but
+averages whose own scatter is ten thousand times that rounding, and reading them is most of the time.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Plan(NamedTuple):
 class BagDraws(NamedTuple):
     """Random numbers of one replicate, the bags last: positive bags are the first half, negative ones the second.
 
-    normals (slots, r, L, N) innovations of U; signs (probes, r, L, N) rho; codes (slots, N) h; places (L, N) v.
+    normals, blocks (slots of the block, r, L N) of innovations of U; signs (probes, r, L, N) rho, in the precision of the
+    tangents; codes (slots, N) h; places (L, N) v. Several blocks: a step skips those that lie in its future, and reads the
+    others whole, since a part of an array would be copied first.
     """
 
     normals: Any
@@ -82,8 +85,8 @@ class State(NamedTuple):
     bias: Any  # (n,)
     factor: Any  # (n r, n r): Cholesky factor of C within data sets, unit rows where an innovation was dropped
     alive: Any  # (n r,): which innovations were kept
-    G: Any  # (slots, r, L N)
-    tangent: Any  # (slots, r, L N)
+    G: Any  # blocks (slots of the block, r, L N)
+    tangent: Any  # blocks (slots of the block, r, probes L N)
     train_loss: Any  # (n,)
     train_error: Any  # (n,)
 
@@ -91,7 +94,7 @@ class State(NamedTuple):
 def first_state(plan: Plan, draws: BagDraws) -> State:
     """The state before step 0."""
     n, r = plan.decay.shape
-    slots, _, L, N = draws.normals.shape
+    M, sizes = draws.normals[0].shape[-1], [block.shape[0] for block in draws.normals]
     zeros = lambda *shape: jnp.zeros(shape)  # noqa: E731
     P = zeros((n + 1) * r, n * r).at[:r, :r].set(jnp.eye(r))
     Q = zeros((n + 1) * r, (n + 1) * r).at[:r, :r].set(plan.gram0 - jnp.outer(plan.m0, plan.m0))
@@ -104,8 +107,8 @@ def first_state(plan: Plan, draws: BagDraws) -> State:
         zeros(n),
         jnp.eye(n * r),
         zeros(n * r),
-        zeros(slots, r, L * N),
-        zeros(slots, r, draws.signs.shape[0] * L * N),
+        tuple(zeros(size, r, M) for size in sizes),
+        tuple(jnp.zeros((size, r, draws.signs.shape[0] * M), draws.signs.dtype) for size in sizes),
         zeros(n),
         zeros(n),
     )
@@ -129,12 +132,16 @@ def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: 
 
     slopes = jax.vmap(jax.value_and_grad(of_bag, argnums=(0, 1)), (-1, None), (0, (-1, 0)))
     at = lambda F: slopes(F, bias)  # noqa: E731
-    (z, (g, g_bias)), push = jax.linearize(at, H)
+    z, (g, g_bias) = at(H)
     slope, curvature = loss.slope(z, y), loss.curvature(z, y)
+    # The same point in the tangents' precision.
+    precision = tangents[0].dtype
+    (_, (g_here, _)), push = jax.linearize(at, H.astype(precision))
+    slope_here, curvature_here = slope.astype(precision), curvature.astype(precision)
 
     def change(tangent):
         dz, (dg, _) = push(tangent)
-        return curvature * dz * g + slope * dg
+        return (curvature_here * dz * g_here + slope_here * dg).astype(precision)
 
     return z, slope * g, slope * g_bias, *(jax.vmap(change)(family) for family in tangents)
 
@@ -142,8 +149,8 @@ def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: 
 class Shape(NamedTuple):
     """What is fixed when the recursion is compiled.
 
-    window  bounds the number of steps that the step's data set has had, this one included
-    single  whether there is one data set only
+    window  bounds the number of steps that a data set has, the entry after the last included
+    single  whether there is one data set only; the buffers are one block otherwise
     """
 
     window: int
@@ -154,19 +161,18 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     """Entry t measured, and everything at t + 1; `score` is a function of (H, bias)."""
     window = shape.window
     n, r = plan.decay.shape
-    slots, _, L, N = draws.normals.shape
-    M = L * N
+    probes, _, L, N = draws.signs.shape
+    slots, M = len(draws.codes), L * N
     half = N // 2
     weight = jnp.concatenate([jnp.full(half, plan.pi / half), jnp.full(half, (1 - plan.pi) / half)])
     y = jnp.concatenate([jnp.ones(half), -jnp.ones(half)])
     alpha, rates = plan.alpha[t], plan.rates[t, :r]
     block = lambda x, i, axis: jax.lax.dynamic_slice_in_dim(x, i * r, r, axis)  # noqa: E731
 
-    # The data set's slots in the buffers. With one data set they begin at slot 0, and a fixed slice needs no copy.
-    if shape.single:
-        of_set = lambda x: x[:window]  # noqa: E731
-    else:
-        of_set = lambda x: jax.lax.dynamic_slice_in_dim(x, plan.first[t], window, 0)  # noqa: E731
+    # The data set's slots in the buffers; with one data set these are all of them.
+    def of_set(x: Any) -> Any:
+        return x[:window] if shape.single else jax.lax.dynamic_slice_in_dim(x, plan.first[t], window, 0)
+
     time = of_set(plan.time)
     same = plan.same[t]
     earlier = same & (jnp.arange(n) < t)
@@ -194,33 +200,74 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     Pt = block(state.P, t, 1).reshape(n + 1, r, r)[1:]
     B = -(plan.rates[:, :r, None] / alpha) * jnp.where(earlier[:, None, None], Pt, 0.0)  # (n, a, c)
     B = B[time] * in_window
-    flat = lambda x: x.reshape(window * r, -1)  # noqa: E731
-    mix = lambda coefficients, buffer: flat(coefficients).T @ flat(of_set(buffer))  # noqa: E731
+    starts = [sum(block.shape[0] for block in draws.normals[:i]) for i in range(len(draws.normals))]
+
+    def unless_ahead(start: int, what: Any, otherwise: Any) -> Any:
+        """`what()` where the block's first slot `start` is no later than t, else the array `otherwise`."""
+        return what() if start == 0 else jax.lax.cond(t >= start, what, lambda: otherwise)
+
+    def mix(coefficients: Any, blocks: Any) -> Any:
+        """sum_s coefficients_s^T block_s over the data set's past and present, (r, ...)."""
+        table = coefficients.astype(blocks[0].dtype)
+        if not shape.single:
+            return table.reshape(window * r, r).T @ of_set(blocks[0]).reshape(window * r, -1)
+        total = jnp.zeros((r, blocks[0].shape[-1]), blocks[0].dtype)
+        for start, block in zip(starts, blocks, strict=True):
+            size = block.shape[0]
+            rows = table[start : start + size].reshape(size * r, r)
+            total = total + unless_ahead(
+                start,
+                lambda rows=rows, block=block: rows.T @ block.reshape(len(rows), -1),
+                jnp.zeros_like(total),
+            )
+        return total
+
+    def with_past(now: Any) -> Any:
+        """sum over bags and tokens of G^s_a now_c for the data set's past, (window, a, c)."""
+        sums = lambda block: (block.reshape(-1, M) @ now.T).reshape(-1, r, r)  # noqa: E731
+        if not shape.single:
+            return sums(of_set(state.G[0]))
+        parts = [
+            unless_ahead(start, lambda block=block: sums(block), jnp.zeros((block.shape[0], r, r)))
+            for start, block in zip(starts, state.G, strict=True)
+        ]
+        return jnp.concatenate(parts)[:window]
+
     mt = state.m[t]
     signal = plan.theta * mt[:, None, None] * draws.places
-    memory = mix(B, state.G)
-    U = mix(row_blocks, draws.normals.reshape(slots, r, M))
-    H = signal + (U + memory).reshape(r, L, N)
+    noise = mix(row_blocks, draws.normals) + mix(B, state.G)
+    H = signal + noise.reshape(r, L, N)
     code = draws.codes[plan.slot[t]]
-    probes = draws.signs.shape[0]
     carried = mix(B, state.tangent).reshape(r, probes, L, N).swapaxes(0, 1)
     bias = state.bias[t]
-    z, G, g_bias, direct, through = bag_responses(score, loss, H, bias, y, draws.signs * code, carried)
+    moved = draws.signs * code.astype(draws.signs.dtype)
+    z, G, g_bias, direct, through = bag_responses(score, loss, H, bias, y, moved, carried)
     train_loss = (weight * loss.value(z, y)).sum()
     train_error = (weight * mistakes(z, y)).sum()
 
     # Averages over the bags.
     weighted = weight * G
     mu = (weighted * draws.places).sum((1, 2))
-    put = lambda buffer, x: jax.lax.dynamic_update_slice_in_dim(buffer, x.reshape(1, r, -1), plan.slot[t], 0)  # noqa: E731
-    products = (flat(of_set(state.G)) @ weighted.reshape(r, M).T).reshape(window, r, r)  # [s, a, c]
+    products = with_past(weighted.reshape(r, M))
     own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
     is_now = (filled & (time == t))[:, None, None]
     products = jnp.where(is_now, own_product, products) * in_window / alpha
-    # The buffer is read (for the products) before it is written; the sum says so to the compiler, which would copy it else.
-    G_all = put(state.G, G + 0.0 * products[0, 0, 0])
-    tangents = put(state.tangent, (direct[:probes] + through).swapaxes(0, 1))
-    per_bag = lambda change: jnp.einsum("paln,pcln->acn", draws.signs, weight * change) / probes  # noqa: E731
+
+    def put(blocks: Any, x: Any) -> tuple[Any, ...]:
+        """The blocks with x at the step's slot."""
+        x = jax.lax.optimization_barrier(x)  # worked out once, not once for every block
+        written = []
+        for start, block in zip(starts, blocks, strict=True):
+            place = jnp.clip(plan.slot[t] - start, 0, block.shape[0] - 1)
+            old = jax.lax.dynamic_slice_in_dim(block, place, 1, 0)
+            new = jnp.where(plan.slot[t] - start == place, x.reshape(old.shape), old)
+            written.append(jax.lax.dynamic_update_slice_in_dim(block, new, place, 0))
+        return tuple(written)
+
+    # The blocks are read (for the products) before they are written; the sum tells the compiler, which would copy them else.
+    G_all = put(state.G, G + 0.0 * products.sum())
+    tangents = put(state.tangent, (direct + through).swapaxes(0, 1))
+    per_bag = lambda change: weight * jnp.einsum("paln,pcln->acn", draws.signs, change) / probes  # noqa: E731
     response = jnp.einsum("sn,acn->sac", of_set(draws.codes), per_bag(through))
     own_response = (code * per_bag(direct)).sum(-1)
     response = jnp.where(is_now, own_response, response) * in_window
@@ -259,17 +306,15 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     )
 
 
-def advance_steps(
-    score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, state: State, start: Any, stop: Any
-) -> State:
-    """Entries start .. stop - 1 in turn; `score` is a function of (H, bias, sharpness)."""
+def advance_to_the_end(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, state: State) -> State:
+    """All entries in turn; `score` is a function of (H, bias, sharpness)."""
 
     def at_sharpness(H, bias):
         return score(H, bias, plan.sharpness)
 
     step = partial(advance, at_sharpness, loss, shape, plan, draws)
-    return jax.lax.fori_loop(start, stop, lambda t, s: step(s, t), state)
+    return jax.lax.fori_loop(0, len(plan.momentum), lambda t, s: step(s, t), state)
 
 
 first_compiled = jax.jit(first_state)
-advance_compiled = jax.jit(advance_steps, static_argnames=("score", "loss", "shape"), donate_argnames=("state",))
+advance_compiled = jax.jit(advance_to_the_end, static_argnames=("score", "loss", "shape"), donate_argnames=("state",))

@@ -9,3 +9,7 @@ class ConvergenceError(ArithmeticError):
 
 class AccuracyError(ArithmeticError):
     """The accuracy asked for is not reached at the finest sampling of the law."""
+
+
+class UnstableTrainingWarning(UserWarning):
+    """Training amplifies small differences so much that finite samples, drawn or simulated, are far from their limit."""

@@ -10,6 +10,7 @@ replicates of 1024 bags instead of 5.5e-3 (joint attention, worst step).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -41,7 +42,7 @@ from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..trajectories import Trajectory
 from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled
-from .errors import AccuracyError
+from .errors import AccuracyError, UnstableTrainingWarning
 from .refinement import SAFETY
 
 DEFAULT_ACCURACY = 1e-3
@@ -49,14 +50,19 @@ DEFAULT_ACCURACY = 1e-3
 # buffers of a thousand bags stay near the processor's cache.
 BAGS, FEWEST_BAGS = 1024, 128
 REPLICATES, MOST_REPLICATES = 8, 512
-# Probing tangents: four leave less noise than the bags themselves do, one leaves twice as much.
-PROBES = 4
+# Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
+# replicates at the last step, with sixteen independent ones by 6.0e-4, with one by 1.2e-3.
+PROBES = 2
 # A replicate's buffers stay below this many bytes: there are fewer bags in it otherwise.
 MEMORY = 2**30
 # Innovations that are Sobol points: those of a data set's first steps, up to that many coordinates.
 SOBOL_STEPS, SOBOL_COORDINATES = 8, 1024
-# With one data set, steps up to these see only that many slots of the buffers; each size is compiled once.
-WINDOWS = (32, 64, 128, 256, 512, 1024)
+# With one data set the buffers come in so many blocks, and a step skips those in its future: half of the reading for long runs.
+# Products with blocks of fewer slots than the least are slow ones.
+BLOCKS, LEAST_BLOCK = 8, 10
+# Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
+# are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
+UNSTABLE = 0.1
 PLACES = ("every step", "best step", "last step")
 _ROOT_SEED = 20250926
 
@@ -71,12 +77,12 @@ class Problem(NamedTuple):
     plan: Plan
     score: Callable[..., Any]  # (H, bias, sharpness)
     split: Split
-    windows: tuple[tuple[int, int, Shape], ...]  # entries start .. stop - 1 and the shape they are compiled for
+    shape: Shape
     slots: int
 
 
-def _slots(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[tuple[int, int, Shape], ...], int]:
-    """Places of the steps in the buffers, data set by data set; the first of each set; step of each slot; windows; slots."""
+def _slots(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray, Shape, int]:
+    """Places of the steps in the buffers, data set by data set; the first of each set; step of each slot; shape; slots."""
     sets = schedule.data_set
     n = len(sets)
     time = np.argsort(sets, kind="stable")
@@ -85,13 +91,11 @@ def _slots(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray, tupl
     first = np.array([slot[sets == k].min() for k in sets])
     uses = int(np.bincount(sets).max())
     if len(schedule.alpha) == 1:
-        cuts = [w for w in WINDOWS if w < n] + [n]
-        windows = tuple((a, b, Shape(b, True)) for a, b in zip([0, *cuts[:-1]], cuts))
-        return slot, first, time, windows, n
+        return slot, first, time, Shape(n, True), n
     window = 1 << (uses - 1).bit_length()
     slots = int(first.max()) + window
     time = np.concatenate([time, np.full(max(slots - n, 0), n - 1)])
-    return slot, first, time, ((0, n, Shape(window, False)),), max(slots, n)
+    return slot, first, time, Shape(window, False), max(slots, n)
 
 
 def _start_gram(model: BagModel, start: Mapping[str, float] | None) -> np.ndarray:
@@ -109,7 +113,7 @@ def problem_of(
     """The problem, checked and written out as arrays."""
     chosen = get_bag_model(model)
     schedule = expand(stages, chosen.directions)
-    slot, first, time, windows, slots = _slots(schedule)
+    slot, first, time, shape, slots = _slots(schedule)
     one_more = lambda a: np.concatenate([a, np.zeros((1, *a.shape[1:]))])  # noqa: E731
     sets = schedule.data_set
     plan = Plan(
@@ -128,12 +132,12 @@ def problem_of(
         _start_gram(chosen, start),
     )
     score, split = score_with_sharpness(chosen), split_of(chosen, task.length)
-    return Problem(task, chosen, traceable(get_loss(loss)), schedule, plan, score, split, windows, slots)
+    return Problem(task, chosen, traceable(get_loss(loss)), schedule, plan, score, split, shape, slots)
 
 
 def bytes_per_bag(problem: Problem, probes: int) -> int:
-    """Bytes of the buffers for each bag: innovations, gradients and tangents, 8 slots L r (2 + probes)."""
-    return 8 * problem.slots * problem.task.length * problem.model.rank * (2 + probes)
+    """Bytes of the buffers for each bag: innovations and gradients (8 bytes a number), tangents (4)."""
+    return (2 * 8 + 4 * probes) * problem.slots * problem.task.length * problem.model.rank
 
 
 def _innovations(rng: np.random.Generator, problem: Problem, places: np.ndarray) -> np.ndarray:
@@ -158,12 +162,34 @@ def _innovations(rng: np.random.Generator, problem: Problem, places: np.ndarray)
 _hadamard = lru_cache(maxsize=4)(partial(hadamard, dtype=np.int8))
 
 
-def bag_draws(rng: np.random.Generator, problem: Problem, bags: int, probes: int) -> BagDraws:
-    """Random numbers of one replicate."""
+def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, bags: int) -> np.ndarray:
+    """Signs (probes, r, L, N), independent over bags, tokens and directions.
+
+    Where the probes are a power of two, a token's directions (as many as there are probes) take different columns of a
+    Hadamard matrix over the probes: what one direction does to another at the same token then cancels between the probes
+    instead of adding noise. At four probes that takes away a third of the variance of the test error.
+    """
+    common = 1 if not probes & (probes - 1) else probes
+    signs = 2 * rng.integers(0, 2, (common, rank, length, bags), dtype=np.int8) - 1
+    if common > 1:
+        return signs
+    column = (np.arange(rank)[:, None] + rank * np.arange(length)) % probes
+    return _hadamard(probes)[:, column][..., None] * signs
+
+
+def bag_draws(
+    rng: np.random.Generator, problem: Problem, bags: int, probes: int, differentiable: bool = False
+) -> BagDraws:
+    """Random numbers of one replicate.
+
+    With `differentiable` they make the recursion one that can be differentiated: one block of buffers, tangents in double
+    precision.
+    """
     task, half = problem.task, bags // 2
     signal = signal_indicators(rng, task, bags // 4)
     normals = _innovations(rng, problem, signal)
-    signs = rng.integers(0, 2, (probes, problem.model.rank, task.length, bags)) * 2.0 - 1.0
+    signs = _probe_signs(rng, probes, problem.model.rank, task.length, bags)
+    signs = signs.astype(float if differentiable else np.float32)
     table = _hadamard(half)
     codes = []
     for _ in range(2):
@@ -175,7 +201,9 @@ def bag_draws(rng: np.random.Generator, problem: Problem, bags: int, probes: int
         turns = [rows, *(rows * rng.choice([-1, 1], (half, 1)) for _ in range(rounds - 1))]
         codes.append(np.concatenate(turns, axis=1)[:, : problem.slots])
     places = np.concatenate([signal, signal, np.zeros((task.length, half))], axis=1)
-    return BagDraws(normals, signs, np.concatenate(codes).T.astype(float), places)
+    count = min(BLOCKS, problem.slots // LEAST_BLOCK) if problem.shape.single and not differentiable else 1
+    blocks = np.array_split(normals.reshape(problem.slots, problem.model.rank, -1), max(count, 1))
+    return BagDraws(tuple(blocks), signs, np.concatenate(codes).T.astype(float), places)
 
 
 def replicate_rng(index: int) -> np.random.Generator:
@@ -183,21 +211,24 @@ def replicate_rng(index: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence([_ROOT_SEED, index])))
 
 
-def replicate_draws(problem: Problem, index: int, bags: int, probes: int) -> tuple[BagDraws, FreshDraws]:
-    """All random numbers of replicate number `index`, for training and for test bags."""
+def replicate_draws(
+    problem: Problem, index: int, bags: int, probes: int, differentiable: bool = False
+) -> tuple[BagDraws, FreshDraws]:
+    """All random numbers of replicate number `index`, for training and for test bags; see `bag_draws`."""
     rng = replicate_rng(index)
-    training = bag_draws(rng, problem, bags, probes)
+    training = bag_draws(rng, problem, bags, probes, differentiable)
     return training, fresh_draws(rng, problem.task, problem.model.rank, problem.split)
 
 
-def solve_replicate(problem: Problem, index: int, bags: int, probes: int) -> dict[str, np.ndarray]:
-    """All recorded quantities of one replicate."""
-    training, fresh = replicate_draws(problem, index, bags, probes)
+def solve_replicate(
+    problem: Problem, index: int, bags: int, probes: int, differentiable: bool = False
+) -> dict[str, np.ndarray]:
+    """All recorded quantities of one replicate; see `bag_draws`."""
+    training, fresh = replicate_draws(problem, index, bags, probes, differentiable)
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
     training = jax.tree_util.tree_map(jnp.asarray, training)
     state: State = first_compiled(plan, training)
-    for start, stop, shape in problem.windows:
-        state = advance_compiled(problem.score, problem.loss, shape, plan, training, state, start, stop)
+    state = advance_compiled(problem.score, problem.loss, problem.shape, plan, training, state)
     m, gram = np.asarray(state.m), np.asarray(state.gram)
     norm = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), 0.0))
     found = {
@@ -258,8 +289,8 @@ def trajectory(
         Where the accuracy is asked for: at "every step" (the largest standard error counts), at the "best step" or at the
         "last step".
     bags : int, optional
-        N, bags per replicate, a power of two. By default 1024, or fewer where the buffers, 8 (T + 1) N L r (2 + 4) bytes, would
-        take more than a gigabyte.
+        N, bags per replicate, a power of two. By default 1024, or fewer where the buffers, 24 (T + 1) N L r bytes, would take
+        more than a gigabyte.
     replicates : int
         Independent replicates to begin with, at least two: their scatter gives the standard errors.
     most_replicates : int
@@ -275,6 +306,13 @@ def trajectory(
     ------
     AccuracyError
         Where the accuracy would take more replicates than allowed; it says what can be had.
+
+    Warns
+    -----
+    UnstableTrainingWarning
+        Where a direction's squared norm scatters by more than a tenth between replicates: rates so large that training
+        amplifies small differences. The limit is still the limit, but more bags per replicate are needed for it, and
+        simulations reach it only at very large d. `details["unstable_from"]` holds the step.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     if at not in PLACES:
@@ -314,8 +352,27 @@ def trajectory(
         **_by_direction(problem.model, values),
         errors=_by_direction(problem.model, errors),
         model=problem.model.name,
-        details={"bags": count, "replicates": len(rows), "accuracy": accuracy},
+        details={"bags": count, "replicates": len(rows), "accuracy": accuracy} | _stability(problem, rows, count),
     )
+
+
+def _stability(problem: Problem, rows: Sequence[Mapping[str, np.ndarray]], bags: int) -> dict[str, int]:
+    """The step from which the replicates' squared norms scatter too much, if there is one; it is also told as a warning."""
+    squares = np.array([np.diagonal(row["gram"], axis1=1, axis2=2) for row in rows])
+    size = np.maximum.accumulate(squares.mean(axis=0), axis=0)
+    scatter = np.divide(squares.std(axis=0, ddof=1), size, out=np.zeros_like(size), where=size > 0)
+    if scatter.max() <= UNSTABLE:
+        return {}
+    step = int(np.argmax((scatter > UNSTABLE).any(axis=1)))
+    worst = np.unravel_index(int(np.argmax(scatter)), scatter.shape)
+    warnings.warn(
+        f"training is unstable from step {step} on: ||{problem.model.directions[worst[1]]}||^2 scatters by "
+        f"{100 * scatter[worst]:.0f} % between replicates of {bags} bags at step {worst[0]}; use smaller rates, or more bags, "
+        "and expect simulations to come near the limit at very large d only",
+        UnstableTrainingWarning,
+        stacklevel=4,
+    )
+    return {"unstable_from": step}
 
 
 def _bags(problem: Problem, bags: int | None) -> int:

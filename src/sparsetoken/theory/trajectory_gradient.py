@@ -69,39 +69,53 @@ class TrajectoryGradient:
 
 
 def test_error_at(
-    score: Any, loss: Loss, split: Any, shape: Shape, step: int, plan: Plan, draws: BagDraws, fresh: FreshDraws
+    score: Any,
+    loss: Loss,
+    split: Any,
+    shape: Shape,
+    steps: tuple[int, ...],
+    plan: Plan,
+    draws: BagDraws,
+    fresh: FreshDraws,
 ) -> Any:
-    """The test error after `step` steps, as a differentiable function of the plan."""
+    """The test error after so many steps, as a differentiable function of the plan; the geometric mean over several `steps`."""
 
     def at_sharpness(H, bias):
         return score(H, bias, plan.sharpness)
 
     body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
-    # Entry `step` itself is entered as well, for its Gram matrix.
-    state = jax.lax.fori_loop(0, step + 1, lambda t, s: body(s, t), first_state(plan, draws))
-    last = Classifier(state.m[step], state.gram[step], state.bias[step], plan.theta, plan.pi)
-    return limiting_test_error(at_sharpness, split, last, fresh)
+    # The last entry itself is entered as well, for its Gram matrix.
+    state = jax.lax.fori_loop(0, max(steps) + 1, lambda t, s: body(s, t), first_state(plan, draws))
+    after = [Classifier(state.m[t], state.gram[t], state.bias[t], plan.theta, plan.pi) for t in steps]
+    errors = [limiting_test_error(at_sharpness, split, classifier, fresh) for classifier in after]
+    return errors[0] if len(errors) == 1 else jnp.exp(jnp.log(jnp.stack(errors)).mean())
 
 
-@partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "step"))
-def _value_and_gradient(score, loss, split, shape, step, controls, plan: Plan, draws, fresh):
+@partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "steps"))
+def _value_and_gradient(score, loss, split, shape, steps, controls, plan: Plan, draws, fresh):
     def value(controls):
         rates, decay, momentum, sharpness = controls
         changed = plan._replace(rates=rates, decay=decay, momentum=momentum, sharpness=sharpness)
-        return test_error_at(score, loss, split, shape, step, changed, draws, fresh)
+        return test_error_at(score, loss, split, shape, steps, changed, draws, fresh)
 
     return jax.value_and_grad(value)(controls)
 
 
 def replicate_gradient(
-    problem: Problem, step: int, draws: tuple[BagDraws, FreshDraws], controls: Sequence[Any] | None = None
+    problem: Problem,
+    steps: int | tuple[int, ...],
+    draws: tuple[BagDraws, FreshDraws],
+    controls: Sequence[Any] | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Test error at `step` and its derivatives with respect to the plan's `CONTROLS` (or those given in their place)."""
+    """Test error after `steps` steps and its derivatives with respect to the plan's `CONTROLS` (or those given instead).
+
+    For several numbers of steps it is the geometric mean of their test errors.
+    """
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
     given = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
     given = (*given[:3], jnp.asarray(given[3], dtype=float))
-    shape = problem.windows[-1][2]
-    return _value_and_gradient(problem.score, problem.loss, problem.split, shape, step, given, plan, *draws)
+    after = (steps,) if isinstance(steps, int) else steps
+    return _value_and_gradient(problem.score, problem.loss, problem.split, problem.shape, after, given, plan, *draws)
 
 
 @in_double_precision
@@ -148,7 +162,7 @@ def trajectory_gradient(
     replicates = whole_number("replicates", replicates, 2)
     values, slopes = [], []
     for i in range(replicates):
-        value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES))
+        value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES, differentiable=True))
         values.append(float(value))
         slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])
     means = [np.mean(column, axis=0) for column in zip(*slopes)]
