@@ -49,7 +49,8 @@ DEFAULT_ACCURACY = 1e-3
 # Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
 # buffers of a thousand bags stay near the processor's cache.
 BAGS, FEWEST_BAGS = 1024, 128
-REPLICATES, MOST_REPLICATES = 8, 512
+# Fewer than sixteen replicates would leave the standard errors themselves uncertain by a fifth and more.
+REPLICATES, MOST_REPLICATES = 16, 512
 # Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
 # replicates at the last step, with sixteen independent ones by 6.0e-4, with one by 1.2e-3.
 PROBES = 2
