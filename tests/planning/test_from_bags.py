@@ -30,7 +30,7 @@ def checked(drawn):
     """A plan for the drawn bags, checked on fewer learners than usual."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled", "message_passing"))
-        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3)
+        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1)
 
 
 def test_drawn_bags_give_back_their_task(drawn):
@@ -79,7 +79,7 @@ def test_strength_behind_inverts_the_theory():
 
 def test_forecasts_hold_on_drawn_bags(checked):
     """Three (generous) standard errors at six places that share their bags: at most one false alarm in fifty draws of bags."""
-    found = checked
+    found = checked.reasons
     assert found.trust == "forecast"
     assert {check.learner for check in found.checks} == {"pooled", "message_passing"}
     errors = {(check.learner, check.n): check.measured for check in found.checks}
@@ -89,9 +89,46 @@ def test_forecasts_hold_on_drawn_bags(checked):
         assert abs(check.forecast - check.measured) < 3 * check.standard_error, check
         if check.fitted:
             assert check.calibrated == pytest.approx(check.measured, abs=0.01)
-    text, plain = str(found), json.loads(json.dumps(found.to_dict()))
+    text, plain = str(checked), json.loads(json.dumps(checked.to_dict()))
     assert "look to the theory like" in text and "Rely on: forecast" in text
-    assert plain["estimate"]["task"]["length"] == 10 and len(plain["checks"]) == 6
+    assert plain["reasons"]["estimate"]["task"]["length"] == 10 and len(plain["reasons"]["checks"]) == 6
+
+
+def test_the_default_learner_comes_first(drawn, checked):
+    """Error now and bags needed lead, and agree with what the learner does on fresh bags."""
+    from sparsetoken import BagClassifier
+
+    tokens, labels = drawn
+    fresh, truth, _ = sample_bags(TRUTH, 2240, 60, seed=2)  # the same seed has the same signal direction
+    assert np.array_equal(fresh[:240], tokens)
+    model = BagClassifier().fit(tokens, labels)
+    error = float(np.mean((model.decision_function(fresh[240:]) > 0) != (truth[240:] > 0)))
+    assert checked.now.low <= error <= checked.now.high
+    assert checked.learner == "BagClassifier" and checked.needed.status == "met"
+    lines = str(checked).splitlines()
+    assert lines[0].startswith("With 240 bags, BagClassifier (what `fit` uses) has a test error of about 0.0")
+    assert max(map(len, lines)) <= 80
+    assert list(checked.to_dict())[:4] == ["learner", "n", "now", "needed"]
+    assert checked.figure().axes[0].get_ylabel() == "test error"
+
+
+def test_the_answer_stands_without_the_theory():
+    """Bags that the estimate refuses (too few positives) still have a measured answer."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) < 8
+    tokens = rng.standard_normal((40, 3, 5))
+    tokens[labels, 0] += 4.0
+    spoken: list[str] = []
+    found = plan_for_bags(tokens, labels, progress=spoken.append, questions=())
+    assert found.reasons is None and "at least 12 positive" in found.remark
+    assert "No reasons" in str(found)
+    assert any("fit 3 of" in words for words in spoken) and all(words.endswith("left") for words in spoken)
+    alone = plan_for_bags(tokens, labels, theory=False, questions=(), criterion="auc", target=0.9)
+    assert alone.remark == "" and "AUC" in str(alone) and alone.now.low <= alone.now.value <= alone.now.high <= 1.0
+    with pytest.raises(ValueError, match="target"):
+        plan_for_bags(tokens, labels, target=0.3)  # worse than chance
+    with pytest.raises(ValueError, match="two classes"):
+        plan_for_bags(tokens, np.zeros(40))
 
 
 def test_a_plan_s_settings_make_its_classifier(drawn, checked):
@@ -103,7 +140,7 @@ def test_a_plan_s_settings_make_its_classifier(drawn, checked):
     error = float(np.mean((model.decision_function(fresh[240:]) > 0) != (truth[240:] > 0)))
     assert error < 2 * settings.loss
     assert model.get_params()["split"] == pytest.approx(settings.share)
-    assert checked.plan.classifier().get_params()["sharpness"] == checked.plan.settings.sharpness
+    assert checked.reasons.plan.classifier().get_params()["sharpness"] == checked.reasons.plan.settings.sharpness
 
 
 @pytest.mark.parametrize(
@@ -141,7 +178,18 @@ def test_plan_command_reads_a_file(drawn, checked, tmp_path, command, monkeypatc
     assert np.allclose(given["bags"].tokens, tokens.reshape(-1, 60)) and np.array_equal(given["labels"], labels)
     assert given["target"] == 0.1 and given["questions"] == ()
     assert "Rely on" in out
-    assert json.loads(target.read_text())["estimate"]["n"] == 240
+    assert json.loads(target.read_text())["reasons"]["estimate"]["n"] == 240
+    apart = tmp_path / "labels.csv"
+    table.groupby("group")["outcome"].first().reset_index().to_csv(apart, index=False)
+    columns = ("--bag", "group", "--label", "outcome", "--labels", apart, "--ignore", "f59")
+    table.drop(columns="outcome").to_csv(path, index=False)
+    code, _, err = command("plan", "--from", path, *columns, "--no-theory", "--budget", 5)
+    assert code == 0, err
+    assert given["bags"].n_features == 59 and np.array_equal(given["labels"], labels)
+    assert given["theory"] is False and given["budget"] == 5
+    for wrong, words in ((("--budget", -1), "budget"), (("-d", 5), "dimension")):
+        code, _, err = command("plan", "--from", path, *columns, *wrong)
+        assert code == 2 and words in err and err.count("\n") == 1
     code, _, err = command("plan", "--from", tmp_path / "nothing.csv")
     assert code == 2 and "nothing.csv" in err
 

@@ -1,4 +1,4 @@
-"""`plan`: settings and expectations for given data, or for the bags of a file."""
+"""`plan`, `solve`, `test-size`: how many bags, which settings, what to expect, for a task or for the bags of a file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ def plan(
     ),
     bag: str = typer.Option("bag_id", "--bag", help="With --from: column of the bag ids."),
     label: str = typer.Option("label", "--label", help="With --from: column of the labels."),
+    labels: Path = typer.Option(
+        None, "--labels", help="With --from: table with one row per bag (bag id, label), where labels are kept apart."
+    ),
+    ignore: list[str] = typer.Option([], "--ignore", help="With --from: column that is not a feature; repeatable."),
+    literal_ids: bool = typer.Option(
+        False, "--literal-ids", help="With --from: take bag ids such as NA, null or nan as they stand."
+    ),
+    budget: float = typer.Option(
+        60.0, "--budget", help="With --from: CPU seconds that measuring the default learner may take."
+    ),
+    theory: bool = typer.Option(
+        True, "--theory/--no-theory", help="With --from: add the theory's reasons, or give the measured answer only."
+    ),
     length: int = typer.Option(10, help="L, tokens per bag."),
     sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
     strength: float = typer.Option(5.0, help="θ, the signal's size."),
@@ -42,8 +55,13 @@ def plan(
     json_file: Path = typer.Option(None, "--json", help="Write the whole plan here."),
     plot: Path = typer.Option(None, "--plot", help="Draw the predicted learning curves here (png, svg or pdf)."),
 ) -> None:
-    """Say what to do with n bags of d-dimensional tokens, and what to expect."""
+    """Say what to do with n bags of d-dimensional tokens, and what to expect.
+
+    With --from, measure the learner that `fit` uses on parts of your bags, and say how good it is now, how many bags your
+    target needs, and what the theory gives as reasons.
+    """
     from .._core.files import check_writable
+    from .._core.validation import real_number
     from ..planning import advice
     from ..planning import plan as make_plan
     from ..plotting.pictures import ENDINGS, write_picture
@@ -60,10 +78,15 @@ def plan(
         from ..bags.files import read_bags
         from ..planning import plan_for_bags
 
-        held = read_bags(source, bag, label)
+        if d is not None:
+            raise ValueError("dimension is that of the file's features: leave out -d with --from")
+        real_number("budget", budget, 0.0, open_low=True)
+        held = read_bags(source, bag, label, ignore=ignore, labels_file=labels, literal_ids=literal_ids)
         with _stages() as say:
-            made = plan_for_bags(held.bags, held.labels, n=n, progress=say, **common)
+            made = plan_for_bags(held.bags, held.labels, n=n, budget=budget, theory=theory, progress=say, **common)
     else:
+        if labels is not None or ignore:
+            raise ValueError("labels and ignore belong to a file of bags: give one with --from")
         if n is None or d is None:
             raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
         task = Task(length, sparsity, strength, prevalence)
@@ -76,6 +99,102 @@ def plan(
     deliver(lambda: typer.echo(str(made)), files)
 
 
+_SOLVED_FOR = {"n": "n", "d": "d", "error": "target_error", "target": "target_error"}
+
+
+@app.command()
+def solve(
+    unknown: str = typer.Option(
+        None,
+        "--for",
+        help="n, d, error, strength, length, sparsity or prevalence; by default what is not given of n, error.",
+    ),
+    length: int = typer.Option(10, help="L, tokens per bag."),
+    sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
+    strength: float = typer.Option(5.0, help="θ, the signal's size."),
+    prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
+    n: int = typer.Option(None, "--samples", "-n", help="n, bags to learn from."),
+    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token; without it the answer is n/d."),
+    target: float = typer.Option(None, "--target", "--target-error", help="Value of the criterion aimed at."),
+    criterion: str = typer.Option(
+        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
+    ),
+    learner: str = typer.Option(
+        "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
+    ),
+    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    trials: int = typer.Option(8, help="Training sets simulated at the solution, for the spread; 0 for none."),
+    json_file: Path = typer.Option(None, "--json", help="Write the solution here."),
+) -> int:
+    """Power analysis: the number of bags that a target needs, or whichever quantity --for names.
+
+    The exit code is 1 where there is no solution.
+    """
+    from .._core.files import check_writable
+    from ..planning.power import LARGE, UNKNOWNS
+    from ..planning.power import solve as solve_for
+    from ..task import Task
+    from .console import deliver, write_json
+
+    check_writable(json_file)
+    name = None if unknown is None else _SOLVED_FOR.get(unknown, unknown)
+    if name is not None and name not in UNKNOWNS:
+        raise ValueError(f"--for must be n, d, error, strength, length, sparsity or prevalence, got {unknown!r}")
+    if name is None:
+        name = "target_error" if target is None and n is not None else "n"
+    given: dict[str, Any] = {"n": n, "target_error": target, "d": LARGE if d is None and name != "d" else d}
+    if given.get(name) is not None and name in given and given[name] is not LARGE:
+        raise ValueError(f"{unknown} is to be solved for: leave out its value")
+    if name in given:
+        given[name] = None
+    else:
+        given[name] = None  # the task's own value is where the search begins
+    for option, value in (("-n", given["n"]), ("--target", given["target_error"])):
+        if value is None and name != {"-n": "n", "--target": "target_error"}[option]:
+            raise ValueError(f"{option} must be given to solve for {unknown or name}")
+    with _stages() as say:
+        say("solving")
+        found = solve_for(
+            Task(length, sparsity, strength, prevalence), learner=learner, criterion=criterion, loss=loss,
+            trials=trials, **given,
+        )  # fmt: skip
+    deliver(lambda: typer.echo(str(found)), [(json_file, lambda path: write_json(path, found.to_dict()))])
+    return 0 if found.solved else 1
+
+
+@app.command("test-size")
+def test_size(
+    error: float = typer.Option(..., "--error", help="Error rate expected.", show_default=False),
+    width: float = typer.Option(None, "--width", help="Whole width of the interval wanted, such as 0.04."),
+    versus: float = typer.Option(
+        None, "--versus", help="Instead of --width: error rate of a classifier to compare with."
+    ),
+    disagreement: float = typer.Option(
+        None, "--disagreement", help="With --versus: share of bags on which exactly one of the two is wrong."
+    ),
+    power: float = typer.Option(0.8, help="With --versus: probability of finding the difference."),
+    confidence: float = typer.Option(0.95, help="Of the interval; one minus the level of the comparison's test."),
+) -> None:
+    """Bags to test on, for an error rate known to a wanted width or to tell two classifiers apart (exact)."""
+    from ..planning.test_sets import comparison_set_size, error_interval, test_set_size
+
+    if (width is None) == (versus is None):
+        raise ValueError("give either --width or --versus")
+    level = f"{100 * confidence:g} %"
+    if width is not None:
+        m = test_set_size(error, width, confidence)
+        low, high = error_interval(error * m, m, confidence)
+        typer.echo(
+            f"{m:,} test bags: an error of {error:g} is then known to between {low:.4g} and {high:.4g} ({level} interval)."
+        )
+        return
+    m = comparison_set_size(error, versus, power, confidence, disagreement)
+    typer.echo(
+        f"{m:,} test bags, the same for both: the exact McNemar test at {level} confidence then tells errors of "
+        f"{error:g} and {versus:g} apart with probability {power:g}."
+    )
+
+
 @contextmanager
 def _stages() -> Iterator[Callable[[str], None]]:
     """Yields say(words): the stage at work, on a terminal; nothing elsewhere."""
@@ -85,5 +204,7 @@ def _stages() -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda words: None
         return
+    from rich.markup import escape
+
     with console.status("starting") as status:
-        yield status.update
+        yield lambda words: status.update(escape(words))

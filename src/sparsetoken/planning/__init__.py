@@ -3,30 +3,46 @@
 from .advice import Expected, Plan, plan
 from .criterion import Criterion
 from .estimate import Estimate, estimate
+from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .finite_size import Confirmation, ForecastAt, confirm, forecast_at
-from .from_bags import BagsPlan, Check, plan_for_bags
+from .from_bags import BagsPlan, Check, Reasons, plan_for_bags
 from .learners import LEARNERS, Outlook
+from .learning_curve import MeasuredCurve, measure_curve
+from .power import Solution, solve
 from .questions import Answer
+from .test_sets import comparison_power, comparison_set_size, error_interval, test_set_size
 from .tuning import Settings, tune_attention, tune_linear
 
 __all__ = [
     "LEARNERS",
     "Answer",
+    "BagsNeeded",
     "BagsPlan",
     "Check",
     "Confirmation",
     "Criterion",
     "Estimate",
     "Expected",
+    "Extrapolation",
     "ForecastAt",
+    "Interval",
+    "MeasuredCurve",
     "Outlook",
     "Plan",
+    "Reasons",
     "Settings",
+    "Solution",
+    "comparison_power",
+    "comparison_set_size",
     "confirm",
+    "error_interval",
     "estimate",
     "forecast_at",
+    "measure_curve",
     "plan",
     "plan_for_bags",
+    "solve",
+    "test_set_size",
     "tune_attention",
     "tune_linear",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,13 +17,13 @@ from .finite_size import Confirmation, confirm
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
+from .stages import Progress, Stages
 from .tuning import CONFIRM_SEED, LEAST_BAGS, RIDGES, Settings
 
 QUESTIONS = ("samples", "strength", "length", "crossing")
 CURVE_FACTORS = tuple(2.0**k for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4))
 CONFIRMED = ("attention", "pooled")  # learners that are simulated beside their forecast
 TRIALS = 8
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,12 @@ def plan(
             raise ValueError(f"questions must be among {', '.join(QUESTIONS)}, got {question!r}")
     judged = Criterion.of(criterion)
     aim = judged.target_loss(target, task)
-    say = progress or (lambda words: None)
+    stages = typical_times(asked, curve, trials)
+    if isinstance(progress, Stages):  # a part of something larger
+        say = progress
+        say.add(stages)
+    else:
+        say = Stages(progress, stages)
     outlook = Outlook(judged, loss, d)
     alpha = n / d
 
@@ -284,14 +290,38 @@ def plan(
     )  # fmt: skip
 
 
-def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Progress) -> list[dict[str, Any]]:
+def typical_times(questions: Iterable[str], curve: bool, trials: int) -> dict[str, float]:
+    """The stages of a plan in order, and the seconds that each takes on an ordinary machine."""
+    asked = set(questions)
+    times = {"best settings": 6.0} | {f"forecast: {NAMES[learner]}": 0.7 for learner in LEARNERS}
+    if trials:
+        times |= {f"simulating {NAMES[learner]}": 1.0 for learner in CONFIRMED}
+    times["sensitivity"] = 1.5
+    if "samples" in asked:
+        times["samples needed"] = 8.0
+    if "strength" in asked:
+        times |= {f"weakest strength: {NAMES[learner]}": 5.0 for learner in ("attention", "message_passing")}
+    if "length" in asked:
+        times["longest length"] = 6.0
+    if "crossing" in asked:
+        times["where attention beats pooling"] = 8.0
+    if curve:
+        times["learning curves"] = 25.0
+    return times
+
+
+def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Stages) -> list[dict[str, Any]]:
     """Learning curves; sizes nearest to n first, so that each problem starts from a solved neighbour."""
     sizes = sorted(
         {max(4 * LEAST_BAGS, round(n * factor)) for factor in CURVE_FACTORS}, key=lambda size: abs(np.log(size / n))
     )
     rows = []
-    for size in sizes:
-        say(f"learning curves at {size:,} samples")
+    say("learning curves")
+    begin = time.monotonic()
+    for done, size in enumerate(sizes):
+        if done:
+            left = (time.monotonic() - begin) / done * (len(sizes) - done)
+            say(f"learning curves at {size:,} samples", left)
         for learner in LEARNERS:
             measured = outlook.measured(learner, task, size / d)
             rows.append({"n": size, "learner": learner, "value": outlook.criterion.shown(measured.loss)})

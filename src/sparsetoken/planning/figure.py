@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..plotting.style import colour
 from .advice import Plan
 from .learners import LEARNERS, NAMES
+
+if TYPE_CHECKING:
+    from .from_bags import BagsPlan
 
 _MARKERS = {"attention": "o", "pooled": "s", "vectorized": "^", "message_passing": "D"}
 _STYLES: dict[str, dict[str, Any]] = {
@@ -72,5 +77,55 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
         f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; each at its best settings"
     )
     axes.legend(fontsize=9)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def own_curve(found: BagsPlan) -> Any:
+    """The default learner's learning curve, measured and forecast, the theory's curves beside it where there are any.
+
+    Parameters
+    ----------
+    found : BagsPlan
+        The plan.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+    """
+    from matplotlib.figure import Figure
+
+    curve = found.curve.curve
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    reasons = found.reasons
+    last = max(8 * curve.n, found.n)
+    if reasons is not None:
+        for learner in ("attention", "pooled", "optimal"):
+            rows = [row for row in reasons.plan.curve if row["learner"] == learner and row["n"] <= last]
+            if rows:
+                x, y = [row["n"] for row in rows], [row["value"] for row in rows]
+                style = _STYLES[learner] | {"marker": "", "linestyle": "--", "linewidth": 1}
+                axes.plot(x, y, label=f"{NAMES[learner]}, theory", **style)
+    sizes = np.geomspace(curve.sizes[0], last, 60)
+    ahead = [found.curve.at(n) for n in sizes]
+    main = {"color": "black"}
+    axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, **main)
+    level = f"{found.now.level:.0%}".replace("%", " %")
+    axes.plot(sizes, [a.value for a in ahead], label=f"{found.learner}, forecast and {level} interval", **main)
+    shown = [curve.criterion.shown(loss) for loss in curve.losses]
+    label = f"{found.learner}, measured"
+    axes.errorbar(curve.sizes, shown, curve.standard_errors, fmt="o", capsize=3, label=label, **main)
+    axes.axhline(found.needed.target, color="grey", linewidth=0.8, label=f"target {found.needed.target:.3g}")
+    axes.axvline(curve.n, color="grey", linestyle=":", label=f"n = {curve.n:,}")
+    axes.set_xscale("log", base=2)
+    ticks = [curve.sizes[0], *(curve.n * k for k in (0.5, 1, 2, 4, 8))]
+    axes.set_xticks(ticks, [f"{round(n):,}" for n in ticks], fontsize=8)
+    axes.set_xlabel("bags to learn from")
+    axes.set_ylabel(curve.criterion.label)
+    if not curve.criterion.larger_is_better:
+        axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     return figure

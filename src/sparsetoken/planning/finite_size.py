@@ -386,14 +386,19 @@ class Confirmation:
     seeds: int = field(default=1)
 
     @property
+    def spread(self) -> float:
+        """Standard deviation of the criterion's value from one data set to the next."""
+        return self.standard_error * math.sqrt(self.trials)
+
+    @property
     def agrees(self) -> bool:
         """Whether forecast and simulation differ by at most 15 % or three standard errors."""
         gap = abs(self.forecast - self.value)
         return gap <= max(0.15 * min(self.value, 1 - self.value), 3 * self.standard_error)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data, with the verdict."""
-        return asdict(self) | {"agrees": self.agrees}
+        """The fields as plain data, with the spread and the verdict."""
+        return asdict(self) | {"spread": self.spread, "agrees": self.agrees}
 
 
 def simulated_size(n1: int, d: int, features: int) -> float:

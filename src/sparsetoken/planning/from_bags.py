@@ -1,8 +1,11 @@
-"""A plan for the bags at hand: estimate the task, forecast the learning curves, and compare them with measured ones.
+"""A plan for the bags at hand: what the default learner reaches now and with more bags, and the theory's reasons why.
 
-Real bags are never quite the theory's. So there are two forecasts: the plain one, from the estimated task alone, and one
-calibrated by a single measurement, each learner's strength being the one at which the theory meets what was measured on
-half of the bags. Both are checked at sizes that the calibration has not seen.
+First of all the learner that `fit` uses is measured on parts of the bags and its learning curve carried on
+(`learning_curve`, `extrapolation`): that answers "how good now, how many bags for my target" whatever the bags are like.
+
+Then the theory says why. Real bags are never quite the theory's, so there are two forecasts: the plain one, from the
+estimated task alone, and one calibrated by a single measurement, each learner's strength being the one at which the theory
+meets what was measured on half of the bags. Both are checked at sizes that the calibration has not seen.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ from typing import Any
 import numpy as np
 
 from .._core.rootfind import FOUND, falling_root
+from .._core.validation import whole_number
 from ..task import Task
-from .advice import QUESTIONS, TRIALS, Plan, plan
+from .advice import QUESTIONS, TRIALS, Plan, plan, typical_times
 from .criterion import Criterion
 from .estimate import STRONGEST, Estimate, estimate
+from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .learners import NAMES, Outlook
+from .learning_curve import BUDGET, measure_curve
+from .stages import Stages
 from .tuning import Settings
 
 FRACTIONS = (0.3, 0.5, 0.8)  # of the bags, to learn from; the others are tested on
@@ -74,8 +81,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class BagsPlan:
-    """A plan for given bags.
+class Reasons:
+    """What the theory says of bags like these.
 
     Attributes
     ----------
@@ -115,11 +122,51 @@ class BagsPlan:
             "words": self.words,
         }
 
-    def figure(self) -> Any:
-        """The predicted learning curves with the measurements on them."""
-        from .figure import learning_curves
 
-        return learning_curves(self.plan, self.checks if str(self.checked_by) == str(self.plan.criterion) else ())
+@dataclass(frozen=True)
+class BagsPlan:
+    """A plan for given bags.
+
+    Attributes
+    ----------
+    learner : str
+        Whose learning curve was measured: the one that `fit` uses by default.
+    n : int
+        Bags that the plan is for.
+    curve : Extrapolation
+        The learner's learning curve, measured on parts of the bags and carried on.
+    now : Interval
+        The criterion's value to expect with n bags.
+    needed : BagsNeeded
+        How many bags the target needs.
+    target_given : bool
+        Whether the user gave the target; otherwise it is half of the loss with n bags.
+    reasons : Reasons or None
+        What the theory says; None where it was not asked or has nothing to say.
+    remark : str
+        Why there are no reasons; empty otherwise.
+    """
+
+    learner: str
+    n: int
+    curve: Extrapolation
+    now: Interval
+    needed: BagsNeeded
+    target_given: bool
+    reasons: Reasons | None = None
+    remark: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        own = {"learner": self.learner, "n": self.n, "now": self.now.to_dict(), "needed": self.needed.to_dict()}
+        own |= {"target_given": self.target_given, "curve": self.curve.to_dict()}
+        return own | {"reasons": None if self.reasons is None else self.reasons.to_dict(), "remark": self.remark}
+
+    def figure(self) -> Any:
+        """The learner's curve, measured and forecast, with the theory's curves where there are any."""
+        from .figure import own_curve
+
+        return own_curve(self)
 
     def __str__(self) -> str:
         from .text import bags_as_text
@@ -138,12 +185,11 @@ def plan_for_bags(
     curve: bool = True,
     trials: int = TRIALS,
     repetitions: int = REPETITIONS,
+    budget: float = BUDGET,
+    theory: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> BagsPlan:
-    """Estimate the task behind labelled bags, plan for n of them, and check the forecasts.
-
-    Forecasts are checked where they can be: on random parts of the bags, learners trained on one part and tested on the
-    other, by test error or (where the criterion does not weigh by prevalence) AUC.
+    """Measure the default learner on parts of labelled bags, say how many bags a target needs, and the theory's reasons.
 
     Parameters
     ----------
@@ -153,42 +199,103 @@ def plan_for_bags(
         One label per bag, of two.
     n : int, optional
         Bags to plan for; as many as there are by default.
-    criterion, target, questions, curve, trials
-        As for `plan`.
+    criterion : Criterion or str
+        What is judged; see `Criterion`.
+    target : float, optional
+        The criterion's value aimed at; by default half of the loss to expect with n bags.
+    questions : iterable of str
+        Which questions the theory answers, as for `plan`.
+    curve : bool
+        Whether the theory predicts learning curves too.
+    trials : int
+        Data sets simulated beside the theory's forecasts.
     repetitions : int
-        Random parts per size that the forecasts are checked on.
+        Random parts per size that the theory's forecasts are checked on.
+    budget : float
+        CPU seconds that the default learner's measurement may take.
+    theory : bool
+        Whether the theory gives its reasons; without them the answer comes sooner.
     progress : callable, optional
-        Called with a few words before every stage.
+        Called with a few words and an estimate of the time left whenever something begins.
 
     Returns
     -------
     BagsPlan
-        The estimate, the plan and the checks.
+        The learner's curve and the bags needed, the estimate, the plan and the checks.
+
+    Raises
+    ------
+    ValueError
+        If the bags are too few or not of two classes, or an argument is out of its range.
     """
     from ..bags import Bags
+    from ..estimators.learners import DEFAULT, LEARNERS
 
-    say = progress or (lambda words: None)
     bags = X if isinstance(X, Bags) else Bags(X)
     labels = np.asarray(y)
+    classes = np.unique(labels)
+    if len(labels) != len(bags):
+        raise ValueError(f"there must be one label per bag ({len(bags)}), got {len(labels)}")
+    if len(classes) != 2:
+        raise ValueError(f"the labels must be of two classes, they are of {len(classes)}")
+    size = len(bags) if n is None else whole_number("n", n, 2)
+    judged, asked = Criterion.of(criterion), tuple(questions)
+    positive = labels == classes[1]
+    share = Task(prevalence=float(positive.mean()))
+    if target is not None:
+        judged.target_loss(target, share)  # refuses what cannot be aimed at before anything is computed
+    measuring = f"measuring {DEFAULT}"
+    say = Stages(progress, {measuring: budget / 2} | (_reasons_times(asked, curve, trials) if theory else {}))
+    say(measuring)
+    report = lambda done, total, left: say(f"measuring {DEFAULT}, fit {done} of {total}", left)  # noqa: E731
+    measured = measure_curve(bags, positive, LEARNERS[DEFAULT].make, judged, budget=budget, report=report)
+    own = Extrapolation(measured)
+    now = own.at(size)
+    aim = target if target is not None else judged.shown(judged.shown(now.value) / 2)
+    needed = own.needed(aim)
+    reasons, remark = None, ""
+    if theory:
+        try:
+            reasons = _reasons(bags, labels, size, judged, aim, asked, curve, trials, repetitions, say)
+        except (ValueError, ArithmeticError) as error:  # the measurement stands by itself
+            remark = f"the theory has nothing to say here: {error}"
+    return BagsPlan(
+        type(LEARNERS[DEFAULT].make()).__name__, size, own, now, needed, target is not None, reasons, remark
+    )
+
+
+def _reasons_times(questions: tuple[str, ...], curve: bool, trials: int) -> dict[str, float]:
+    """The stages of the theory's part and the seconds that each takes on an ordinary machine."""
+    times = {"estimating the task": 3.0} | typical_times(questions, curve, trials)
+    for learner in CHECKED:
+        times |= {f"checking {NAMES[learner]}": 6.0, f"calibrating {NAMES[learner]}": 6.0}
+    return times
+
+
+def _reasons(
+    bags: Any, labels: np.ndarray, n: int, judged: Criterion, target: float, questions: tuple[str, ...], curve: bool,
+    trials: int, repetitions: int, say: Stages,
+) -> Reasons:  # fmt: skip
     say("estimating the task")
     found = estimate(bags, labels)
-    judged = Criterion.of(criterion)
     d = max(2, round(found.dimension))
+    # A target above what the theory calls chance (the classes' shares are estimated) has no answer; its own default has.
+    aim = judged.shown(min(judged.shown(target), 0.95 * judged.chance(found.task)))
     made = plan(
         found.task,
-        n or found.n,
+        n,
         d,
         criterion=judged,
-        target=target,
+        target=aim,
         questions=questions,
         curve=curve,
         trials=trials,
-        progress=progress,
+        progress=say,
     )
     by = Criterion("error") if judged.weighs_prevalence else Criterion("auc")
     checks, more = check_forecasts(bags, labels, found, by, repetitions, say)
     trust, words = _verdict(checks, found)
-    return BagsPlan(found, made, tuple(checks), by, tuple(more), trust, words)
+    return Reasons(found, made, tuple(checks), by, tuple(more), trust, words)
 
 
 def check_forecasts(
@@ -202,8 +309,8 @@ def check_forecasts(
     checks, more = [], []
     for learner in CHECKED:
         measured = {}
+        say(f"checking {NAMES[learner]}")
         for fraction, n in sizes.items():
-            say(f"measuring {NAMES[learner]} at {n:,} bags")
             makers: dict[str, Callable[[], Any]] = {
                 "attention": lambda n=n: staged_classifier(outlook.attention(found.task, n / d)),  # type: ignore[misc]
                 "pooled": _pooled,

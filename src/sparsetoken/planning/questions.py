@@ -1,4 +1,6 @@
-"""Inverse questions: how many samples, how weak a signal, how long a bag, and from where attention beats pooling.
+"""Inverse questions: how many samples, how weak or sparse or rare a signal, how long a bag, how large a dimension.
+
+And from where on attention beats pooling.
 
 Each is a root of (criterion's loss - target) along one parameter with everything else kept and every learner at its best
 settings, found by bracketing on a logarithmic scale and Brent's method (integers: bisection).
@@ -7,6 +9,7 @@ settings, found by bracketing on a logarithmic scale and Brent's method (integer
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +20,8 @@ from .tuning import LEAST_BAGS
 
 ALPHAS = (0.02, 2000.0)  # n/d searched
 STRENGTHS = (0.05, 100.0)
+DIMENSIONS = (2, 1_000_000)
+PREVALENCES = (0.001, 0.5)
 LONGEST = 20_000
 ADVANTAGE = 0.05  # attention beats pooling where its loss is smaller by this share
 _PRECISION = 0.01  # of the logarithm of the answer
@@ -76,7 +81,7 @@ def samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: f
         return Answer("samples", learner, status, n, f"{name} needs more than {n:,} samples for {goal}")
     if status == ALWAYS:
         return Answer("samples", learner, status, n, f"{name} reaches {goal} with fewer than {n:,} samples")
-    return Answer("samples", learner, status, n, f"{name} reaches {goal} with about {_rounded(n):,} samples")
+    return Answer("samples", learner, status, n, f"{name} reaches {goal} with about {rounded(n):,} samples")
 
 
 def all_samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: float) -> list[Answer]:
@@ -85,8 +90,8 @@ def all_samples_needed(outlook: Outlook, task: Task, d: int, target: float, firs
     fast, best = answers["message_passing"], answers["optimal"]
     if best.status == FOUND and fast.value is not None and best.value is not None and best.value < 0.95 * fast.value:
         words = (
-            f"possible in principle from about {_rounded(best.value):,} samples; "
-            f"no known fast method below {_rounded(fast.value):,}"
+            f"possible in principle from about {rounded(best.value):,} samples; "
+            f"no known fast method below {rounded(fast.value):,}"
         )
         answers["optimal"] = Answer("samples", "optimal", HARD, best.value, words)
     return list(answers.values())
@@ -122,6 +127,58 @@ def longest_length(outlook: Outlook, task: Task, alpha: float, target: float, le
     return Answer("length", learner, FOUND, length, f"{name} reaches {goal} up to a length of about {length:,} tokens")
 
 
+def largest_dimension(make: Callable[[int], Outlook], task: Task, n: int, target: float, learner: str) -> Answer:
+    """The largest dimension d at which a learner meets the target with n samples; `make` gives the outlook at d."""
+    first = make(DIMENSIONS[0])
+    name, goal = NAMES[learner], _goal(first, target)
+    if (refused := _unresolved("dimension", first, target, learner)) is not None:
+        return refused
+    meets = lambda d: make(d).measured(learner, task, n / d).loss <= target  # noqa: E731
+    status, d = last_that_holds(meets, max(n // 4, DIMENSIONS[0]), *DIMENSIONS, precision=2 * _PRECISION)
+    if status == "never":
+        return Answer(
+            "dimension", learner, IMPOSSIBLE, None, f"{name} does not reach {goal} in any dimension from {d} on"
+        )
+    if status == BEYOND:
+        return Answer("dimension", learner, BEYOND, d, f"{name} reaches {goal} in every dimension up to {d:,}")
+    return Answer("dimension", learner, FOUND, d, f"{name} reaches {goal} up to a dimension of about {rounded(d):,}")
+
+
+def fewest_signal_tokens(outlook: Outlook, task: Task, alpha: float, target: float, learner: str) -> Answer:
+    """The least number R of signal tokens with which a learner meets the target (same length and strength)."""
+    name, goal = NAMES[learner], _goal(outlook, target)
+    if (refused := _unresolved("sparsity", outlook, target, learner)) is not None:
+        return refused
+    misses = lambda count: outlook.measured(learner, task.but(sparsity=count), alpha).loss > target  # noqa: E731
+    status, last = last_that_holds(misses, task.sparsity, 1, task.length, precision=2 * _PRECISION)
+    if status == BEYOND:
+        words = f"{name} does not reach {goal} even with all {task.length:,} tokens carrying the signal"
+        return Answer("sparsity", learner, IMPOSSIBLE, None, words)
+    fewest = 1 if status == "never" else last + 1
+    plural = "token" if fewest == 1 else "tokens"
+    words = f"{name} reaches {goal} with {fewest:,} signal {plural} of {task.length:,}"
+    return Answer("sparsity", learner, ALWAYS if fewest == 1 else FOUND, fewest, words)
+
+
+def least_prevalence(outlook: Outlook, task: Task, alpha: float, target: float, learner: str) -> Answer:
+    """The rarest positives, up to one half, with which a learner meets a target that does not weigh by prevalence."""
+    name, goal = NAMES[learner], _goal(outlook, target)
+    if outlook.criterion.weighs_prevalence:
+        raise ValueError(
+            f"prevalence cannot be solved for by {outlook.criterion}, which rare positives make small by themselves; "
+            "use the criterion balanced_error, auc or sensitivity@0.95"
+        )
+    if (refused := _unresolved("prevalence", outlook, target, learner)) is not None:
+        return refused
+    gap = lambda pi: outlook.measured(learner, task.but(prevalence=pi), alpha).loss - target  # noqa: E731
+    status, pi = falling_root(gap, min(task.prevalence, 0.5), *PREVALENCES, precision=_PRECISION)
+    if status == BEYOND:
+        words = f"{name} does not reach {goal} with this many samples at any prevalence up to {pi:g}"
+        return Answer("prevalence", learner, IMPOSSIBLE, None, words)
+    words = f"{name} reaches {goal} from a prevalence of {pi:.3g} on"
+    return Answer("prevalence", learner, status, pi, words)
+
+
 def attention_over_pooling(outlook: Outlook, task: Task, d: int, first: float) -> Answer:
     """n from which tuned attention beats tuned pooling by `ADVANTAGE` of pooling's loss.
 
@@ -143,7 +200,7 @@ def attention_over_pooling(outlook: Outlook, task: Task, d: int, first: float) -
     elif status == ALWAYS:
         words = f"attention is more than {share} better than pooling from fewer than {n:,} samples on"
     else:
-        words = f"attention is more than {share} better than pooling from about {_rounded(n):,} samples on"
+        words = f"attention is more than {share} better than pooling from about {rounded(n):,} samples on"
     return Answer("crossing", "attention", status, n, words)
 
 
@@ -165,7 +222,7 @@ def _goal(outlook: Outlook, target: float) -> str:
     return f"{outlook.criterion.label} {outlook.criterion.shown(target):.3g}"
 
 
-def _rounded(n: float) -> int:
+def rounded(n: float) -> int:
     """To the two or three digits that the search's precision supports."""
     digits = max(0, math.floor(math.log10(max(n, 1))) - 2)
     return round(math.ceil(n / 10**digits) * 10**digits)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from .advice import Plan
+from .extrapolation import FARTHEST, Interval
 from .finite_size import Confirmation
 from .learners import NAMES
+from .questions import rounded as _rounded
 
 if TYPE_CHECKING:
-    from .from_bags import BagsPlan
+    from .from_bags import BagsPlan, Reasons
 
 
 def _number(value: float, error: float) -> str:
@@ -22,6 +25,8 @@ def _confirmed(plan: Plan, found: Confirmation) -> str:
     words = f"simulated {_number(found.value, found.standard_error)} ({found.trials} data sets"
     if found.d != plan.d:
         words += f" of {found.n:,} bags in dimension {found.d:,}; forecast there {found.forecast:.4f}"
+    if found.trials > 1:
+        words += f", spread {found.spread:.2g}"
     return words + (")" if found.agrees else "; the forecast differs)")
 
 
@@ -51,14 +56,89 @@ def as_text(plan: Plan) -> str:
     lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in plan.slopes]
     if plan.answers:
         lines += ["", f"Questions (target {plan.criterion.label} {plan.target:.3g})"]
-        lines += [f"  - {answer.words}" for answer in plan.answers]
+        for answer in plan.answers:
+            lines += _wrapped(answer.words, "    ", "  - ")
     if plan.notes:
-        lines += ["", "Notes", *(f"  - {note}" for note in plan.notes)]
+        lines += ["", "Notes"]
+        for note in plan.notes:
+            lines += _wrapped(note, "    ", "  - ")
     return "\n".join(lines)
 
 
+def _wrapped(text: str, indent: str = "  ", first: str | None = None) -> list[str]:
+    """Lines of at most 80 columns."""
+    return textwrap.wrap(text, 80, initial_indent=indent if first is None else first, subsequent_indent=indent)
+
+
+def _between(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}"
+
+
+def bags_in_words(found: BagsPlan) -> list[str]:
+    """Error now and bags needed, as sentences."""
+    criterion, needed, here = found.curve.curve.criterion, found.needed, found.curve.curve.n
+    level = f"{found.now.level:.0%}".replace("%", " %")
+    article = "an" if criterion.label[0] in "Aa" else "a"
+    now = (
+        f"With {found.n:,} bags, {found.learner} (what `fit` uses) has {article} {criterion.label} of about "
+        f"{found.now.value:.3f} ({level} interval {_between(found.now)})."
+    )
+    far, goal = f"{round(FARTHEST):,} times as many bags", f"{needed.target:.3g}"
+    given = "" if found.target_given else " (half of the loss now; --target sets another)"
+    rounded = lambda n: f"more than {far}" if n is None else f"{_rounded(n):,}"  # noqa: E731
+    if needed.status == "met":
+        need = f"The target of {goal}{given} is met with the {here:,} bags at hand (probability {needed.met_now:.0%})."
+        if needed.high is not None and needed.high > here:
+            need += f" To be sure of it, {_rounded(needed.high):,} bags may be needed."
+    elif needed.status == "found":
+        high = f"{_rounded(needed.high):,}" if needed.high is not None else f"more than {far}"
+        need = (
+            f"A target of {goal}{given} needs about {rounded(needed.value)} bags "
+            f"({level} interval: {rounded(needed.low)} to {high})."
+        )
+        if needed.probability < 0.95:
+            need += f" With a probability of {1 - needed.probability:.0%} no number of bags is enough."
+    else:
+        floor = found.curve.floor()
+        sure = "cannot be reached" if needed.status == "impossible" else "is more likely than not out of reach"
+        need = (
+            f"A target of {goal}{given} {sure} by this learner with more bags like these: its curve levels off at about "
+            f"{floor.value:.3f} ({level} interval {_between(floor)}); the chance that {far} are enough is "
+            f"{needed.probability:.0%}."
+        )
+    return [now, need.replace("%", " %").replace("  %", " %")]
+
+
+def _own_curve(found: BagsPlan) -> list[str]:
+    """The measured points and the forecasts, a line each."""
+    curve = found.curve.curve
+    lines = [f"  {'training bags':>15}   {curve.criterion.label}"]
+    for n, loss, error in zip(curve.sizes, curve.losses, curve.standard_errors):
+        lines.append(f"  {n:>15,}   {curve.criterion.shown(loss):.3f} ± {error:.3f}, measured")
+    for n in sorted({found.n, *(k * curve.n for k in (1, 2, 4, 8))}):
+        ahead = found.curve.at(n)
+        lines.append(f"  {n:>15,}   {ahead.value:.3f}, from {_between(ahead)}")
+    floor = found.curve.floor()
+    lines.append(f"  {'any number':>15}   {floor.value:.3f}, from {_between(floor)}")
+    return lines
+
+
 def bags_as_text(found: BagsPlan) -> str:
-    """The estimate, the plan, and how the forecasts compare with measurement."""
+    """Error now and bags needed in words, the measured curve, and the theory's reasons."""
+    lines = []
+    for sentence in bags_in_words(found):
+        lines += _wrapped(sentence, "")
+    curve = found.curve.curve
+    lines += ["", f"{found.learner} on parts of these {curve.n:,} bags ({curve.fits} fits), and carried on"]
+    lines += _own_curve(found)
+    if found.remark:
+        lines += ["", *_wrapped(f"No reasons: {found.remark}", "")]
+    if found.reasons is not None:
+        lines += ["", "REASONS: the theory on bags like these", "", *_reasons(found.reasons)]
+    return "\n".join(lines)
+
+
+def _reasons(found: Reasons) -> list[str]:
     e, t = found.estimate, found.estimate.task
     shortest, longest = e.lengths
     lines = [
@@ -68,20 +148,24 @@ def bags_as_text(found: BagsPlan) -> str:
         f"  strength θ           {_number(t.strength, e.strength_error)}",
         f"  prevalence π         {_number(t.prevalence, e.prevalence_error)}",
         f"  effective dimension  {_number(e.dimension, e.dimension_error)} (of {e.d:,} features)",
-        *(f"  - {remark}" for remark in e.remarks),
+    ]
+    for remark in e.remarks:
+        lines += _wrapped(remark, "    ", "  - ")
+    lines += [
         "",
         f"Forecast against measurement on parts of the bags ({found.checked_by.label})",
-        f"  {'learner':<16} {'bags':>6} {'forecast':>9} {'calibrated':>11} {'measured':>17}",
+        f"  {'learner':<16} {'bags':>6} {'forecast':>9} {'calibrated':>11} {'measured':>15}",
     ]
     for check in found.checks:
         measured = f"{check.measured:.3f} ± {check.standard_error:.3f}"
-        calibrated = "-" if check.calibrated is None else f"{check.calibrated:.3f}"
-        mark = "   (calibrated here)" if check.fitted else "" if check.agrees(check.forecast) else "   forecast differs"
-        row = f"{check.n:>6,} {check.forecast:>9.3f} {calibrated:>11} {measured:>17}{mark}"
+        calibrated = "-" if check.calibrated is None else f"{check.calibrated:.3f}" + ("*" if check.fitted else " ")
+        mark = "" if check.agrees(check.forecast) else "  forecast off"
+        row = f"{check.n:>6,} {check.forecast:>9.3f} {calibrated:>11} {measured:>15}{mark}"
         lines.append(f"  {NAMES[check.learner]:<16} {row}")
-    lines += ["", f"Rely on: {found.trust} ({found.words})"]
+    lines += ["  * the calibration is made from this measurement", ""]
+    lines += _wrapped(f"Rely on: {found.trust} ({found.words})", "")
     if found.more and found.trust != "measurement":
         lines += ["", f"With more bags, calibrated ({found.checked_by.label})"]
         lines += [f"  {NAMES[row['learner']]:<16} {row['n']:>7,} bags  {row['value']:.3f}" for row in found.more]
     lines += ["", "The plan for a task as estimated", "", as_text(found.plan)]
-    return "\n".join(lines)
+    return lines

@@ -1,0 +1,283 @@
+"""A learner's own learning curve on the bags at hand: measured on parts of them.
+
+Every bag is predicted by learners that have not seen it. The bags are dealt into folds; for each fold, one random order of
+the other bags is drawn and the learner is trained on its first bags, as many as each size says, so that the training sets
+of one fold are nested and all sizes are tested on the same bags: what differs between them is the number of bags alone.
+`extrapolation` carries the curve on to more bags.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .criterion import Criterion
+
+FOLDS = 10
+FEWER_FOLDS = 5  # where ten would take longer than allowed
+FEWEST_FOLDS = 3  # folds after which a measurement may end early
+PARTS = (0.21, 0.36, 0.6, 1.0)  # training sizes, as parts of the largest: even on a logarithmic scale
+LEAST_TRAINING = 8  # bags; learners on fewer say nothing about the curve
+LEAST_OF_CLASS = 3  # bags of either class in the smallest training set
+BUDGET = 60.0  # CPU seconds that a measurement may take
+_RESAMPLES = 400  # of the bags, for the covariance between sizes
+Report = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    """A learner's loss at several numbers of training bags, each bag predicted by learners that have not seen it.
+
+    Attributes
+    ----------
+    criterion : Criterion
+        What was measured, as a loss (`Criterion.shown` turns it into the criterion's own value).
+    sizes : tuple of int
+        Training bags, rising.
+    losses : tuple of float
+        Of the criterion, at each size.
+    correlation : tuple of tuple of float
+        Of the losses' sampling errors between sizes.
+    tested : float
+        Number of independent bags that a loss rests on: those predicted, or those of the class that the criterion counts.
+    chance : float
+        Loss of a learner that knows nothing.
+    n : int
+        Bags there are.
+    fits : int
+        Learners trained.
+    seconds : float
+        CPU time of all fits.
+    """
+
+    criterion: Criterion
+    sizes: tuple[int, ...]
+    losses: tuple[float, ...]
+    correlation: tuple[tuple[float, ...], ...]
+    tested: float
+    chance: float
+    n: int
+    fits: int
+    seconds: float
+
+    @property
+    def standard_errors(self) -> tuple[float, ...]:
+        """Of the losses, from the number of bags tested; a loss of none or all wrong counts as one bag otherwise."""
+        m = self.tested
+        shares = [(loss * m + 1.0) / (m + 2.0) for loss in self.losses]
+        return tuple(float(np.sqrt(p * (1 - p) / m)) for p in shares)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, losses as values of the criterion."""
+        rows = zip(self.sizes, self.losses, self.standard_errors)
+        return {
+            "criterion": str(self.criterion),
+            "points": [{"n": n, "value": self.criterion.shown(v), "standard_error": e} for n, v, e in rows],
+            "bags": self.n,
+            "fits": self.fits,
+            "cpu_seconds": self.seconds,
+        }
+
+
+def held_out_loss(scores: np.ndarray, positive: np.ndarray, criterion: Criterion) -> float:
+    """The criterion's loss of held-out log odds.
+
+    Log odds of a calibrated learner have known best thresholds: 0 for the error, that of the class shares for the balanced
+    error. Only sensitivity has a threshold taken from the scores themselves.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (bags,)
+        Log odds.
+    positive : ndarray of bool
+        The truth.
+    criterion : Criterion
+        What is measured.
+
+    Returns
+    -------
+    float
+        The loss.
+    """
+    from ..estimators.calibration import area_under_curve
+
+    if criterion.kind == "auc":
+        return 1.0 - float(area_under_curve(scores, positive))
+    if criterion.kind == "sensitivity":
+        assert criterion.specificity is not None
+        return float(np.mean(scores[positive] <= np.quantile(scores[~positive], criterion.specificity)))
+    if criterion.kind == "balanced_error":
+        share = float(positive.mean())
+        above = scores > np.log(share / (1 - share))
+        return float(np.mean(~above[positive]) + np.mean(above[~positive])) / 2
+    return float(np.mean((scores > 0) != positive))
+
+
+def measure_curve(
+    bags: Any,
+    positive: np.ndarray,
+    make: Callable[[], Any],
+    criterion: Criterion | str = "error",
+    *,
+    budget: float = BUDGET,
+    seed: int = 0,
+    report: Report | None = None,
+) -> MeasuredCurve:
+    """Measure a learner's learning curve on labelled bags.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    positive : ndarray of bool
+        One truth per bag.
+    make : callable
+        Gives a fresh learner with `fit` and `decision_function`.
+    criterion : Criterion or str
+        What is measured.
+    budget : float
+        CPU seconds that the fits should take at most. Where they would take longer there are fewer folds, then smaller
+        training sets, and at least three folds in any case.
+    seed : int
+        Of folds and orders.
+    report : callable, optional
+        Called after every fit with the fits done, their number in all, and the CPU seconds that the rest should take.
+
+    Returns
+    -------
+    MeasuredCurve
+        The losses at up to four sizes.
+
+    Raises
+    ------
+    ValueError
+        If there are too few bags of either class to learn from some and test on others.
+    """
+    judged = Criterion.of(criterion)
+    scores, sizes, seconds, fits = held_out_scores(bags, positive, make, budget=budget, seed=seed, report=report)
+    known = np.isfinite(scores[0])
+    truth, table = positive[known], scores[:, known]
+    losses = [held_out_loss(row, truth, judged) for row in table]
+    counts = {"auc": 2, "balanced_error": 2, "sensitivity": 1}
+    tested = float(min(truth.sum(), (~truth).sum()) if judged.kind in counts else len(truth))
+    if judged.kind == "sensitivity":
+        tested = float(truth.sum())
+    elif judged.kind in counts:  # both classes count alike, so the smaller one decides
+        tested *= 2
+    share = float(truth.mean())
+    chance = {"error": min(share, 1 - share), "threshold_error": min(share, 1 - share)}.get(judged.kind)
+    if chance is None:
+        chance = 0.5 if judged.specificity is None else judged.specificity
+    correlation = _correlation(table, truth, judged, seed)
+    return MeasuredCurve(
+        judged, tuple(sizes), tuple(losses), correlation, min(tested, float(len(truth))), chance, len(positive), fits, seconds
+    )  # fmt: skip
+
+
+def held_out_scores(
+    bags: Any,
+    positive: np.ndarray,
+    make: Callable[[], Any],
+    *,
+    budget: float = BUDGET,
+    seed: int = 0,
+    report: Report | None = None,
+) -> tuple[np.ndarray, list[int], float, int]:
+    """Held-out log odds of every bag at every training size.
+
+    Parameters
+    ----------
+    bags, positive, make, budget, seed, report
+        As for `measure_curve`.
+
+    Returns
+    -------
+    tuple
+        Log odds of shape (sizes, bags), NaN where a bag was not reached; sizes; CPU seconds; fits.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    positive = np.asarray(positive, dtype=bool)
+    n, rare = len(positive), int(min(positive.sum(), (~positive).sum()))
+    if rare < LEAST_OF_CLASS + 1 or n < LEAST_TRAINING + FEWEST_FOLDS:
+        raise ValueError(
+            f"a learning curve needs at least {LEAST_OF_CLASS + 1} bags of each class and "
+            f"{LEAST_TRAINING + FEWEST_FOLDS} in all, got {rare} and {n}"
+        )
+    rng = np.random.default_rng([seed, n])
+    folds = min(FOLDS, rare)
+    probe = max(LEAST_TRAINING, round(PARTS[0] * n * (1 - 1 / folds)))
+    begun = time.process_time()
+    _fitted(make, bags, positive, _nested_order(positive, np.arange(n), rng)[:probe])
+    first = time.process_time() - begun
+    # Fits take about as long as they have bags; the first one also loads what the learner needs, so this is an upper bound.
+    expected = lambda k, largest: k * first * largest * sum(PARTS) / probe  # noqa: E731
+    if expected(folds, n * (1 - 1 / folds)) > budget:
+        folds = min(folds, FEWER_FOLDS)
+    largest = int(np.floor(n * (1 - 1 / folds)))
+    if expected(folds, largest) > budget:
+        largest = max(min(largest, 10 * LEAST_TRAINING), round(largest * budget / expected(folds, largest)))
+    least = max(LEAST_TRAINING, int(np.ceil(LEAST_OF_CLASS * n / rare)))
+    sizes = sorted({size for size in (round(part * largest) for part in PARTS) if size >= least} | {largest})
+    split = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(np.zeros(n), positive)
+    scores = np.full((len(sizes), n), np.nan)
+    spent = [0.0] * len(sizes)
+    done, total = 0, folds * len(sizes)
+    for k, (rest, held) in enumerate(split):
+        order = _nested_order(positive, rest, rng)
+        for j, size in enumerate(sizes):
+            begun = time.process_time()
+            # The largest training set is all of the other bags where they are meant to be all used.
+            scores[j, held] = _fitted(make, bags, positive, order[:size]).decision_function(bags[held])
+            spent[j] += time.process_time() - begun
+            done += 1
+            if report is not None:
+                per_size = [spent[i] / (k + (i <= j)) if k + (i <= j) else None for i in range(len(sizes))]
+                known = [s / size_ for s, size_ in zip(per_size, sizes) if s is not None]
+                guess = [s if s is not None else known[-1] * size_ for s, size_ in zip(per_size, sizes)]
+                left = sum(g * (folds - k - (i <= j)) for i, g in enumerate(guess))
+                report(done, total, left)
+        if k + 1 >= FEWEST_FOLDS and k + 1 < folds and sum(spent) * (k + 2) / (k + 1) > 1.5 * budget:
+            break
+    return scores, sizes, sum(spent), done
+
+
+def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.ndarray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # learners on small parts warn of weak fits: that is what is measured
+        return make().fit(bags[rows], positive[rows])
+
+
+def _nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows in a random order of which every beginning has the classes in about their own shares."""
+    keys = np.empty(len(rows))
+    for side in (True, False):
+        where = np.flatnonzero(positive[rows] == side)
+        keys[rng.permutation(where)] = (np.arange(len(where)) + rng.uniform(size=len(where))) / max(len(where), 1)
+    return rows[np.argsort(keys, kind="stable")]
+
+
+def _correlation(
+    table: np.ndarray, positive: np.ndarray, criterion: Criterion, seed: int
+) -> tuple[tuple[float, ...], ...]:
+    """Correlation between sizes of the losses' sampling errors, from resampled bags, drawn in towards independence."""
+    if len(table) == 1:
+        return ((1.0,),)
+    rng = np.random.default_rng([seed, 1])
+    drawn = []
+    for _ in range(_RESAMPLES):
+        rows = rng.integers(len(positive), size=len(positive))
+        if positive[rows].any() and not positive[rows].all():
+            drawn.append([held_out_loss(row[rows], positive[rows], criterion) for row in table])
+    spread = np.cov(np.array(drawn).T)
+    scale = np.sqrt(np.maximum(np.diag(spread), 1e-12))
+    found = spread / np.outer(scale, scale)
+    # A size without a single error has no correlation of its own.
+    shrunk = 0.9 * np.where(np.isfinite(found), found, 0.0)
+    np.fill_diagonal(shrunk, 1.0)
+    return tuple(tuple(float(v) for v in row) for row in shrunk)

@@ -1,0 +1,176 @@
+"""How many bags to test on: for an error known to a wanted width, or to tell two classifiers apart. Exact binomial laws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from .._core.validation import real_number
+
+LARGEST = 10**9  # test bags searched
+_TAIL = 1e-9  # probability of the numbers of disagreements that are left out on each side
+_MOST_TERMS = 4000  # numbers of disagreements that a power is summed over; beyond, evenly spaced ones stand for all
+
+
+def error_interval(wrong: float, tested: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The exact (Clopper-Pearson) interval of an error rate from `wrong` of `tested` bags.
+
+    Parameters
+    ----------
+    wrong : float
+        Bags predicted wrongly, between 0 and `tested`; need not be whole (an expected number will do).
+    tested : int
+        Bags tested.
+    confidence : float
+        Probability that the interval holds the true rate, at least.
+
+    Returns
+    -------
+    tuple of float
+        Low and high end.
+    """
+    tail = (1 - confidence) / 2
+    low = 0.0 if wrong <= 0 else float(beta.ppf(tail, wrong, tested - wrong + 1))
+    high = 1.0 if wrong >= tested else float(beta.ppf(1 - tail, wrong + 1, tested - wrong))
+    return low, high
+
+
+def test_set_size(error: float, width: float, confidence: float = 0.95) -> int:
+    """The least number of test bags that measures an error rate with an interval no wider than wanted.
+
+    The interval is exact (Clopper-Pearson), taken at the expected number of wrong bags.
+
+    Parameters
+    ----------
+    error : float
+        The error rate expected, from 0 to 1.
+    width : float
+        Whole width of the interval, high end minus low end, between 0 and 1.
+    confidence : float
+        Probability that the interval holds the true rate, between 0 and 1.
+
+    Returns
+    -------
+    int
+        Test bags.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or more than a billion bags would be needed.
+    """
+    error = real_number("error", error, 0.0, 1.0)
+    width = real_number("width", width, 0.0, 1.0, open_low=True, open_high=True)
+    confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
+
+    def narrow(m: int) -> bool:
+        low, high = error_interval(error * m, m, confidence)
+        return high - low <= width
+
+    return _least(narrow, f"an interval of width {width:g}")
+
+
+def comparison_power(
+    error: float, other: float, tested: int, disagreement: float | None = None, confidence: float = 0.95
+) -> float:
+    """Probability that the exact McNemar test on one test set finds two classifiers different.
+
+    Parameters
+    ----------
+    error, other : float
+        Their error rates.
+    tested : int
+        Bags that both are tested on.
+    disagreement : float, optional
+        Share of bags on which exactly one of the two is wrong; by default as if their errors were independent.
+    confidence : float
+        One minus the level of the two-sided test.
+
+    Returns
+    -------
+    float
+        The power.
+    """
+    error, other = real_number("error", error, 0.0, 1.0), real_number("other", other, 0.0, 1.0)
+    gap = abs(error - other)
+    most = min(error + other, 2 - error - other)
+    if disagreement is None:
+        share = error * (1 - other) + other * (1 - error)
+    else:
+        share = real_number("disagreement", disagreement, 0.0, 1.0)
+        if not gap - 1e-12 <= share <= most + 1e-12:
+            raise ValueError(f"disagreement must lie between {gap:g} and {most:g} for these errors, got {share:g}")
+    if share == 0:
+        return 0.0
+    first = (share + gap) / (2 * share)  # of the disagreements, how many the worse one is wrong at
+    low, high = binom.ppf([_TAIL, 1 - _TAIL], tested, share)
+    counts = np.arange(int(low), int(high) + 1)
+    weight = binom.pmf(counts, tested, share)
+    if len(counts) > _MOST_TERMS:
+        counts = counts[:: math.ceil(len(counts) / _MOST_TERMS)]
+        weight = binom.pmf(counts, tested, share)
+        weight = weight / weight.sum()
+    tail = (1 - confidence) / 2
+    # Significant where P(X <= k) <= tail or P(X >= k) <= tail under a fair coin.
+    k = binom.ppf(tail, counts, 0.5)
+    k = np.where(binom.cdf(k, counts, 0.5) <= tail, k, k - 1)
+    found = binom.cdf(k, counts, first) + binom.sf(counts - k - 1, counts, first)
+    return float(np.sum(weight * np.where(k >= 0, found, 0.0)))
+
+
+def comparison_set_size(
+    error: float,
+    other: float,
+    power: float = 0.8,
+    confidence: float = 0.95,
+    disagreement: float | None = None,
+) -> int:
+    """The number of test bags with which two classifiers of given error rates are told apart.
+
+    Both are tested on the same bags and compared by the exact McNemar test.
+
+    Parameters
+    ----------
+    error, other : float
+        Their error rates; not equal.
+    power : float
+        Probability that the test finds them different.
+    confidence : float
+        One minus the level of the two-sided test.
+    disagreement : float, optional
+        Share of bags on which exactly one of the two is wrong; by default as if their errors were independent. Classifiers
+        that err on the same bags disagree less, and need fewer.
+
+    Returns
+    -------
+    int
+        Test bags.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or more than a billion bags would be needed.
+    """
+    power = real_number("power", power, 0.0, 1.0, open_low=True, open_high=True)
+    confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
+    if error == other:
+        raise ValueError(f"error and other must differ, both are {error:g}: equal classifiers cannot be told apart")
+    enough = lambda m: comparison_power(error, other, m, disagreement, confidence) >= power  # noqa: E731
+    return _least(enough, f"power {power:g}")
+
+
+def _least(holds: Callable[[int], bool], what: str) -> int:
+    """The least whole number from which a condition holds (to within the steps of a discrete law), by bisection."""
+    high = 1
+    while not holds(high):
+        if high >= LARGEST:
+            raise ValueError(f"{what} would need more than {LARGEST:,} test bags")
+        high = min(2 * high, LARGEST)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
