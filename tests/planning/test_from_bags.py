@@ -9,7 +9,7 @@ import pytest
 
 from sparsetoken import Task
 from sparsetoken.planning import Criterion, Outlook, estimate, plan_for_bags
-from sparsetoken.planning.estimate import effective_dimension, strength_behind
+from sparsetoken.planning.estimate import effective_dimension, law_of_lengths, strength_behind
 from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
 from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
@@ -51,6 +51,43 @@ def test_several_signal_tokens_and_scaled_features_are_recognised():
     found = estimate(3.0 * scale + scale * tokens, np.where(labels > 0, "yes", "no"))
     assert found.task.sparsity == 2
     assert abs(found.task.strength - 4.0) < 4 * found.strength_error
+
+
+def _mixed(parts: list[tuple[int, int, int, float]], d: int = 60) -> tuple[list[np.ndarray], np.ndarray]:
+    """Bags of several kinds (bags, L, R, theta) with one signal direction."""
+    rng = np.random.default_rng(0)
+    signal = rng.standard_normal(d)
+    signal /= np.linalg.norm(signal)
+    bags, labels = [], []
+    for count, length, sparsity, strength in parts:
+        for i in range(count):
+            tokens = rng.standard_normal((length, d))
+            if i % 2:
+                tokens[rng.choice(length, sparsity, replace=False)] += strength * signal
+            bags.append(tokens)
+            labels.append(i % 2)
+    return bags, np.array(labels)
+
+
+def test_bags_that_differ_are_seen_to_differ_and_others_not(drawn):
+    alike = estimate(*drawn)
+    assert alike.length_law == ((10, 1.0),) and alike.sparsity_law == ((1, 1.0),)
+    assert alike.strength_law == ((alike.task.strength, 1.0),)
+    lengths = estimate(*_mixed([(150, 5, 1, 5.0), (150, 20, 1, 5.0)]))
+    assert lengths.length_law == ((5, 0.5), (20, 0.5)) and len(lengths.strength_law) == 1
+    strengths = dict(estimate(*_mixed([(150, 10, 1, 3.0), (150, 10, 1, 6.0)])).strength_law)
+    assert sum(strengths.values()) == pytest.approx(1.0)
+    mean = sum(v * p for v, p in strengths.items())
+    deviation = sum((v - mean) ** 2 * p for v, p in strengths.items()) ** 0.5
+    assert mean == pytest.approx(4.5, rel=0.1) and deviation == pytest.approx(1.5, rel=0.3)
+    counts = dict(estimate(*_mixed([(150, 12, 1, 4.5), (150, 12, 5, 4.5)])).sparsity_law)
+    assert counts[1] == pytest.approx(0.5, abs=0.1) and sum(p for c, p in counts.items() if c >= 4) > 0.35
+
+
+def test_many_lengths_become_few():
+    law = law_of_lengths(np.arange(1, 1001))
+    assert len(law) == 12 and sum(p for _, p in law) == pytest.approx(1.0)
+    assert sum(v * p for v, p in law) == pytest.approx(500.5, rel=0.01)
 
 
 def test_noise_is_not_taken_for_signal():

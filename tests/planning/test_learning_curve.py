@@ -85,7 +85,7 @@ def test_held_out_losses_are_what_they_say():
     assert held_out_loss(scores, y, Criterion.of("error")) == pytest.approx(2 / 6)
     assert held_out_loss(scores, y, Criterion.of("balanced_error")) == pytest.approx(1 / 3)
     assert held_out_loss(scores, y, Criterion.of("auc")) == pytest.approx(2 / 9)
-    assert held_out_loss(scores, y, Criterion.of("sensitivity@0.6")) == pytest.approx(1 / 3)
+    assert held_out_loss(scores, y, Criterion.of("sensitivity@0.9")) == pytest.approx(1 / 3)
     rare = np.concatenate([y, np.zeros(6, bool)])
     many = np.concatenate([scores, np.full(6, -0.5)])
     # At a quarter of positives the balanced threshold is log(1/3) = -1.1: all three positives and 7 of 9 negatives above.

@@ -22,6 +22,7 @@ from ..task import Task
 from ..theory import ErmResult
 from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_error
 
+_NUMBERS_AT_ONCE = 1_000_000  # of scores computed together
 _PAIRINGS = 4  # of positive with negative draws, for the AUC
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {
@@ -143,13 +144,19 @@ class Criterion:
         ndarray of shape (readouts, replicates)
             The losses.
         """
+        classes = population.positive, population.negative
+        if self.kind == "error":  # as trained: many readouts at once
+            pi, at_once = population.prevalence, max(1, _NUMBERS_AT_ONCE // np.size(population.positive.T))
+            parts = []
+            for begin in range(0, len(x), at_once):
+                several = x[begin : begin + at_once, None, :]
+                positive, negative = (_share_above((*score_law(several, c), c.weight), 0.0) for c in classes)
+                parts.append(pi * (1.0 - positive) + (1 - pi) * negative)
+            return np.concatenate(parts)
         rows = []
         for one in x:
-            scores = [(*score_law(one, c), c.weight) for c in (population.positive, population.negative)]
-            if self.kind == "error":  # as trained
-                pi = population.prevalence
-                rows.append(pi * (1.0 - _share_above(scores[0], 0.0)) + (1 - pi) * _share_above(scores[1], 0.0))
-            elif self.kind == "auc":
+            scores = [(*score_law(one, c), c.weight) for c in classes]
+            if self.kind == "auc":
                 rows.append(_pairs(scores[0], scores[1]))
             else:
                 rows.append(self._of_mixtures(scores[0], scores[1], population.prevalence))
@@ -207,7 +214,7 @@ class Criterion:
 def _share_above(scores, threshold: float) -> np.ndarray:
     """P(score > threshold) for each replicate of a Gaussian mixture (means, deviations, weights)."""
     mean, deviation, weight = scores
-    return (weight * ndtr((mean - threshold) / deviation)).sum(1)
+    return (weight * ndtr((mean - threshold) / deviation)).sum(-1)
 
 
 def _pairs(positive, negative) -> np.ndarray:

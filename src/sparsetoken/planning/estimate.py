@@ -23,6 +23,19 @@ STRONGEST = 15.0  # effective strengths at this value are at the end of message 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens per bag that are tried
 HEAVY = 1.0  # excess kurtosis from which tails are drawn in
 _LEAST = 12  # bags of each class
+MOST_VALUES = 12  # lengths in a law of lengths
+_FACTORS = np.geomspace(0.2, 3.2, 25)  # strengths of single bags, as multiples of the common one
+_MEANS = (
+    0.85,
+    0.92,
+    1.0,
+    1.08,
+    1.16,
+)  # of the factors: the common strength is the likeliest for bags that are all alike
+_VARIATIONS = (0.15, 0.25, 0.4, 0.6, 0.9)  # of the factors, deviation over mean
+_STRENGTHS = 5  # equally likely strengths that stand for a law of them
+_ROUNDS = 200  # of expectation maximisation
+_RARE = 0.03  # shares of counts below this are noise
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,9 @@ class Estimate:
         Whether held-out fields separate the classes beyond chance.
     remarks : tuple of str
         What makes these bags differ from the theory's.
+    length_law, sparsity_law, strength_law : tuple of (value, probability)
+        How bags differ: tokens per bag, signal tokens per positive bag, and strength in a positive bag. One value with
+        probability 1 where the bags do not show that they differ (by the Bayesian information criterion).
     """
 
     task: Task
@@ -60,11 +76,16 @@ class Estimate:
     lengths: tuple[int, int]
     signal_found: bool
     remarks: tuple[str, ...] = ()
+    length_law: tuple[tuple[int, float], ...] = ()
+    sparsity_law: tuple[tuple[int, float], ...] = ()
+    strength_law: tuple[tuple[float, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
-        plain = asdict(self)
-        return plain | {"task": self.task.to_dict(), "lengths": list(self.lengths), "remarks": list(self.remarks)}
+        plain = asdict(self) | {"task": self.task.to_dict(), "lengths": list(self.lengths)}
+        plain |= {"remarks": list(self.remarks)}
+        laws = ("length_law", "sparsity_law", "strength_law")
+        return plain | {name: [list(pair) for pair in getattr(self, name)] for name in laws}
 
 
 def effective_dimension(tokens: np.ndarray) -> float:
@@ -99,6 +120,7 @@ class _Seen:
     effective   mu = theta sqrt(m): the scale of the fields themselves, which errors of both factors leave alone
     evidence    mean log likelihood ratio of the positive bags, each without its own contribution
     auc         of positive against negative bags' likelihood ratios
+    fields      of the positive bags' tokens, each bag's own contribution removed, and starts, where each bag begins
     """
 
     count: int
@@ -106,6 +128,8 @@ class _Seen:
     evidence: float
     auc: float
     converged: bool
+    fields: np.ndarray
+    starts: np.ndarray
 
 
 def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
@@ -126,7 +150,8 @@ def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
     ratios = training_ratios(signal.starts, other.tokens, other.starts, Fit(theta, prior, passed, float("nan")))
     auc = float(roc_auc_score(np.repeat([1, 0], [len(ratios[0]), len(ratios[1])]), np.concatenate(ratios)))
     effective = min(theta * passed.overlap**0.5, STRONGEST)
-    return _Seen(count, float(effective), float(ratios[0].mean()), auc, passed.converged)
+    fields = np.asarray(passed.fields)
+    return _Seen(count, float(effective), float(ratios[0].mean()), auc, passed.converged, fields, signal.starts)
 
 
 def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
@@ -134,6 +159,75 @@ def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
     most = float(np.median(scaled.lengths[positive])) / 2
     seen = (_look(scaled, positive, count) for count in COUNTS if count == 1 or count <= most)
     return first_valley(seen, lambda found: -found.evidence)[0]
+
+
+def law_of_lengths(lengths: np.ndarray) -> tuple[tuple[int, float], ...]:
+    """Tokens per bag with their shares; neighbouring lengths are put together so that no more than `MOST_VALUES` are left."""
+    values, counts = np.unique(lengths, return_counts=True)
+    if len(values) > MOST_VALUES:
+        parts = np.array_split(np.sort(lengths), MOST_VALUES)  # as many bags in each
+        values = np.array([max(1, round(float(part.mean()))) for part in parts])
+        values, places = np.unique(values, return_inverse=True)
+        counts = np.bincount(places, weights=[len(part) for part in parts])
+    return tuple((int(v), float(c / len(lengths))) for v, c in zip(values, counts))
+
+
+def _spread(seen: _Seen, strength: float) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[float, float], ...]]:
+    """Laws of the number of signal tokens and of the strength over the positive bags.
+
+    A signal token's field is N(s mu, 1) where the bag's strength is s times the common one. The shares of the counts are
+    those with the largest likelihood (expectation maximisation at s = 1), then s is log-normal with the likeliest mean and
+    variation. A law replaces a single value where its likelihood pays for its parameters (half a log n1 each).
+    """
+    from ..estimators.message_passing.witness_prior import ExactCount
+
+    lengths = np.diff(np.append(seen.starts, len(seen.fields)))
+    n1, most = len(lengths), float(np.median(lengths)) / 2
+    price = 0.5 * math.log(n1)
+
+    def ratios(count: int, factor: float) -> np.ndarray:
+        mu = factor * seen.effective
+        return np.asarray(ExactCount(count).posterior(mu * seen.fields - 0.5 * mu**2, seen.starts)[0], dtype=float)
+
+    counts = [count for count in COUNTS if count in (1, seen.count) or count <= most]
+    shares = _mixture(np.stack([ratios(count, 1.0) for count in counts], axis=1), counts.index(seen.count), price)
+    sparsity = tuple((counts[k], float(shares[k])) for k in np.flatnonzero(shares))
+    logs = np.stack(
+        [[ratios(count, f) + math.log(p) for f in _FACTORS] for count, p in sparsity]
+    )  # (counts, factors, bags)
+    by_factor = np.logaddexp.reduce(logs, axis=0)
+    alike = float(
+        np.logaddexp.reduce(np.stack([ratios(count, 1.0) + math.log(p) for count, p in sparsity]), axis=0).sum()
+    )
+    best, weights = alike + 2 * price, None
+    for mean in _MEANS:
+        for variation in _VARIATIONS:
+            width = math.sqrt(math.log1p(variation**2))
+            density = np.exp(-0.5 * ((np.log(_FACTORS / mean) + 0.5 * width**2) / width) ** 2)
+            density = density / density.sum()  # the factors are even on a logarithmic scale
+            total = float(np.logaddexp.reduce(by_factor + np.log(density + 1e-300)[:, None], axis=0).sum())
+            if total > best:
+                best, weights = total, density
+    if weights is None:
+        return sparsity, ((strength, 1.0),)
+    ends = np.searchsorted(np.cumsum(weights), (np.arange(_STRENGTHS) + 0.5) / _STRENGTHS)
+    values, times = np.unique(ends.clip(max=len(_FACTORS) - 1), return_counts=True)
+    return sparsity, tuple((float(strength * _FACTORS[v]), float(t / _STRENGTHS)) for v, t in zip(values, times))
+
+
+def _mixture(log_ratios: np.ndarray, single: int, price: float) -> np.ndarray:
+    """Shares of the columns, (bags, columns) of log likelihood ratios; all in column `single` where more do not pay."""
+    shares = np.full(log_ratios.shape[1], 1.0 / log_ratios.shape[1])
+    for _ in range(_ROUNDS):
+        joint = log_ratios + np.log(shares + 1e-300)
+        shares = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None]).mean(0)
+    shares = np.where(shares < _RARE, 0.0, shares)
+    shares = shares / shares.sum()
+    mixed = float(np.logaddexp.reduce(log_ratios + np.log(shares + 1e-300), axis=1).sum())
+    alone = np.zeros_like(shares)
+    alone[single] = 1.0
+    gain = mixed - float(log_ratios[:, single].sum())
+    return shares if gain > price * (np.count_nonzero(shares) - 1) and gain > 0 else alone
 
 
 def estimate(X: Any, y: Any) -> Estimate:
@@ -193,10 +287,12 @@ def estimate(X: Any, y: Any) -> Estimate:
     found = seen.auc > 0.5 + 3 * ((n1 + n0 + 1) / (12 * n1 * n0)) ** 0.5
     remarks = _remarks(lengths, seen, found, heavy, dimension, bags.n_features)
     spread = _jackknife(effective) * theta / seen.effective if seen.effective < STRONGEST else math.nan
+    sparsities, strengths = _spread(seen, theta) if found else (((task.sparsity, 1.0),), ((theta, 1.0),))
     return Estimate(
         task.but(strength=theta), len(bags), bags.n_features, dimension, _jackknife(dimensions), seen.effective,
         spread, (pi * (1 - pi) / len(bags)) ** 0.5,
         (int(lengths.min()), int(lengths.max())), found, tuple(remarks),
+        law_of_lengths(lengths), sparsities, strengths,
     )  # fmt: skip
 
 

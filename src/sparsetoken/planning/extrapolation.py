@@ -121,7 +121,9 @@ class Extrapolation:
         losses = self._law(E[:, None], P[:, None], C[:, None], sizes)
         m = curve.tested
         seen = (np.array(curve.losses) * m + 0.5) / (m + 1.0)  # none wrong of m is not a loss of zero
-        deviation = INFLATION * np.sqrt(losses * (1 - losses) / m)
+        # The variance of a share near zero is that of half a bag more: a normal law there would be far too sure.
+        share = (losses * m + 0.5) / (m + 1.0)
+        deviation = INFLATION * np.sqrt(share * (1 - share) / m)
         covariance = deviation[:, :, None] * np.array(curve.correlation) * deviation[:, None, :]
         every = np.arange(len(sizes))
         covariance[:, every, every] += (MISFIT * away * losses) ** 2 + 1e-12

@@ -32,6 +32,7 @@ from ..simulation import simulate, two_steps
 from ..simulation.repeats import mean_and_error, trial_seeds
 from ..task import Task
 from ..theory import ErmResult, WarmStart, alignment, erm
+from ..theory.erm import fixed_point
 from ..training import Training
 from .criterion import Criterion, Measured
 
@@ -129,6 +130,7 @@ def averaged_readout(
     *,
     anchors: int = ANCHORS,
     near: np.ndarray | None = None,
+    errors: bool = True,
 ) -> AveragedReadout:
     """A ridge-regularised readout on n bags: trained at the realised share of positives, tested at pi, averaged.
 
@@ -152,6 +154,8 @@ def averaged_readout(
         Shares at which the fixed point is solved.
     near : ndarray, optional
         The fixed point of a neighbouring problem.
+    errors : bool
+        Whether the standard error counts the fixed point's own; a search does without it.
 
     Returns
     -------
@@ -168,16 +172,20 @@ def averaged_readout(
     middle: ErmResult | None = None
     for i in order:
         start = near if not fixed else fixed[min(fixed, key=lambda j: abs(j - i))]
-        result, fixed[i] = solved(at_share(law, 1 / (1 + math.exp(-nodes[i]))), alpha, ridge, loss, start)
-        middle = middle or result
-    assert middle is not None
+        here = at_share(law, 1 / (1 + math.exp(-nodes[i])))
+        if errors and middle is None:
+            middle, fixed[i] = solved(here, alpha, ridge, loss, start)
+        else:
+            fixed[i] = fixed_point(here, alpha, ridge, loss, start)
     rule = BarycentricInterpolator(nodes, np.stack([fixed[i] for i in range(count)]))
     x = rule(logit(shares))
     population, _ = law.at(law.first_points)
     each = criterion.losses_at(x, population)  # (shares, replicates)
     mean = weights @ each
     scatter = standard_error(mean, alone=0.0)
-    own = middle.errors["balanced_error"] if criterion.kind != "auc" else middle.errors["auc"]
+    own = 0.0
+    if middle is not None:
+        own = middle.errors["balanced_error"] if criterion.kind != "auc" else middle.errors["auc"]
     return AveragedReadout(Measured(float(mean.mean()), max(scatter, own)), fixed[order[0]])
 
 
@@ -284,6 +292,7 @@ def forecast_at(
     groups: int = STEP_GROUPS,
     points: int = POINTS,
     seed: int = 0,
+    near: np.ndarray | None = None,
 ) -> ForecastAt:
     """Forecast of `simulate(task, training, d, ...)`, averaged over data sets, at this d and not in the limit.
 
@@ -309,6 +318,8 @@ def forecast_at(
         Draws per replicate and class of the law.
     seed : int
         Of the drawn steps.
+    near : ndarray, optional
+        The readout's fixed point in a neighbouring problem, a start.
 
     Returns
     -------
@@ -327,7 +338,6 @@ def forecast_at(
     if n1 < 2 or (query and n0 < 2):
         raise ValueError(f"alpha0 and alpha1 must give at least 2 bags each at d = {d}, got {n0} and {n1}")
     alpha, ridge, loss = n1 / d, training.ridge, training.loss
-    near: np.ndarray | None = None
 
     def averaged(law: Law) -> Measured:
         nonlocal near

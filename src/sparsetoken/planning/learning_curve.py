@@ -213,7 +213,7 @@ def held_out_scores(
     folds = min(FOLDS, rare)
     probe = max(LEAST_TRAINING, round(PARTS[0] * n * (1 - 1 / folds)))
     begun = time.process_time()
-    _fitted(make, bags, positive, _nested_order(positive, np.arange(n), rng)[:probe])
+    _fitted(make, bags, positive, nested_order(positive, np.arange(n), rng)[:probe])
     first = time.process_time() - begun
     # Fits take about as long as they have bags; the first one also loads what the learner needs, so this is an upper bound.
     expected = lambda k, largest: k * first * largest * sum(PARTS) / probe  # noqa: E731
@@ -229,7 +229,7 @@ def held_out_scores(
     spent = [0.0] * len(sizes)
     done, total = 0, folds * len(sizes)
     for k, (rest, held) in enumerate(split):
-        order = _nested_order(positive, rest, rng)
+        order = nested_order(positive, rest, rng)
         for j, size in enumerate(sizes):
             begun = time.process_time()
             # The largest training set is all of the other bags where they are meant to be all used.
@@ -253,7 +253,7 @@ def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.n
         return make().fit(bags[rows], positive[rows])
 
 
-def _nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The rows in a random order of which every beginning has the classes in about their own shares."""
     keys = np.empty(len(rows))
     for side in (True, False):

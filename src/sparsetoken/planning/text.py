@@ -23,19 +23,20 @@ def _number(value: float, error: float) -> str:
 def _confirmed(plan: Plan, found: Confirmation) -> str:
     """Simulations beside the forecast, and at which size where it is not the plan's."""
     words = f"simulated {_number(found.value, found.standard_error)} ({found.trials} data sets"
-    if found.d != plan.d:
-        words += f" of {found.n:,} bags in dimension {found.d:,}; forecast there {found.forecast:.4f}"
     if found.trials > 1:
         words += f", spread {found.spread:.2g}"
-    return words + (")" if found.agrees else "; the forecast differs)")
+    words += ")" if found.agrees else "; the forecast differs)"
+    if found.d != plan.d:
+        words += f"\n{'':<19}at {found.n:,} bags in dimension {found.d:,}; forecast there {found.forecast:.4f}"
+    return words
 
 
 def as_text(plan: Plan) -> str:
     """Settings, expectations, sensitivities and answers, a section each."""
     t, s, training = plan.task, plan.settings, plan.settings.training
     lines = [
-        f"{plan.n:,} bags of {t.length} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}): "
-        f"R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}",
+        f"{plan.n:,} bags of {t.length} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}):",
+        f"R = {t.sparsity}, θ = {t.strength:.4g}, π = {t.prevalence:.4g}",
         "",
         "Best settings of staged attention",
         f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
@@ -109,6 +110,13 @@ def bags_in_words(found: BagsPlan) -> list[str]:
     return [now, need.replace("%", " %").replace("  %", " %")]
 
 
+def _law(law: tuple[tuple[float, float], ...], form: str) -> str:
+    """How bags differ, or nothing where they do not."""
+    if len(law) < 2:
+        return ""
+    return " (" + ", ".join(f"{value:{form}} in {share:.0%}" for value, share in law) + ")"
+
+
 def _own_curve(found: BagsPlan) -> list[str]:
     """The measured points and the forecasts, a line each."""
     curve = found.curve.curve
@@ -144,8 +152,8 @@ def _reasons(found: Reasons) -> list[str]:
     lines = [
         f"These {e.n:,} bags look to the theory like",
         f"  length L             {t.length} (from {shortest} to {longest})",
-        f"  sparsity R           {t.sparsity}",
-        f"  strength θ           {_number(t.strength, e.strength_error)}",
+        f"  sparsity R           {t.sparsity}{_law(e.sparsity_law, 'd')}",
+        f"  strength θ           {_number(t.strength, e.strength_error)}{_law(e.strength_law, '.2g')}",
         f"  prevalence π         {_number(t.prevalence, e.prevalence_error)}",
         f"  effective dimension  {_number(e.dimension, e.dimension_error)} (of {e.d:,} features)",
     ]

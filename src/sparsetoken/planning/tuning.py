@@ -169,8 +169,9 @@ class _Search:
             else:
                 n1 = max(2, round(training.alpha1 * self.d))
                 averaged = averaged_readout(
-                    law, n1, training.alpha1, training.ridge, self.loss, self.criterion, anchors=2, near=self.start
-                )
+                    law, n1, training.alpha1, training.ridge, self.loss, self.criterion, anchors=2, near=self.start,
+                    errors=False,
+                )  # fmt: skip
                 found, self.start = averaged.measured.loss, averaged.near
         except (ConvergenceError, AccuracyError):
             self.failures += 1
@@ -213,8 +214,9 @@ class _Search:
         self.evaluations += 1
         try:
             found = forecast_at(
-                self.task, training, self.d, criterion=self.criterion, groups=groups, points=points, seed=seed
-            )
+                self.task, training, self.d, criterion=self.criterion, groups=groups, points=points, seed=seed,
+                near=self.start,
+            )  # fmt: skip
         except (ConvergenceError, AccuracyError):
             self.failures += 1
             return None
@@ -374,17 +376,19 @@ def tune_linear(
     law = law_of_model(task, model)
     memory: dict[str, Any] = {"start": None, "count": 0}
 
-    def measured(log_ridge: float) -> Measured:
+    def measured(log_ridge: float, errors: bool = True) -> Measured:
         memory["count"] += 1
         if d is None:
             result, memory["start"] = solved(law, alpha, math.exp(log_ridge), loss, memory["start"])
             return criterion.of_readout(result)
         n = max(2, round(alpha * d))
-        found = averaged_readout(law, n, alpha, math.exp(log_ridge), loss, criterion, near=memory["start"])
+        found = averaged_readout(
+            law, n, alpha, math.exp(log_ridge), loss, criterion, near=memory["start"], errors=errors
+        )
         memory["start"] = found.near
         return found.measured
 
-    value = lambda log_ridge: measured(log_ridge).loss  # noqa: E731
+    value = lambda log_ridge: measured(log_ridge, errors=False).loss  # noqa: E731
     grid = np.log(np.geomspace(*RIDGES, 8))
     losses = [value(r) for r in grid[::-1]][::-1]
     at = int(np.argmin(losses))

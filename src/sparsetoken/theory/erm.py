@@ -329,6 +329,34 @@ def erm(
     )
 
 
+def fixed_point(law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None) -> np.ndarray:
+    """The fixed point of `erm` on the first draws of a law, without measures and their errors: the inner step of searches.
+
+    Parameters
+    ----------
+    law : Law
+        The law of (T, S, kappa).
+    alpha, ridge, loss
+        As for `erm`.
+    near : ndarray, optional
+        The fixed point of a neighbouring problem.
+
+    Returns
+    -------
+    ndarray of shape (5,)
+        (m_q, m_u, log nu, b, log V).
+
+    Raises
+    ------
+    ConvergenceError
+        Where no fixed point is found.
+    """
+    given = get_loss(loss)
+    solver: _Solver = _ClosedForm(law, alpha, ridge) if is_square(given) else _General(law, alpha, ridge, given)
+    points = solver.begin(None if near is None else WarmStart(near))
+    return np.asarray(solver.at(points).x)
+
+
 class _Solver:
     """A way to the fixed point at one level of refinement after the other."""
 
