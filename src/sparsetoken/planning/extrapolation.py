@@ -113,7 +113,7 @@ class Extrapolation:
             np.linspace(0.0, math.sqrt(self._worst), _GRID[0] + 1)[1:] ** 2
         )  # even in the root: Jeffreys' prior of a share
         rho = (np.arange(_GRID[1]) + 0.5) / _GRID[1]
-        c = np.exp(np.linspace(*np.log(EXPONENTS), _GRID[2]))
+        c = np.geomspace(EXPONENTS[0], EXPONENTS[1], _GRID[2])
         E, P, C = (grid.ravel() for grid in np.meshgrid(e, rho, c, indexing="ij"))
         prior = (FLOOR_POWER - 1) * np.log1p(-P) - 0.5 * (np.log(C / MEAN_EXPONENT) / EXPONENT_SPREAD) ** 2
         sizes = np.array(curve.sizes, dtype=float)

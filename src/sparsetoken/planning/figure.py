@@ -110,7 +110,7 @@ def own_curve(found: BagsPlan) -> Any:
                 axes.plot(x, y, label=f"{NAMES[learner]}, theory", **style)
     sizes = np.geomspace(curve.sizes[0], last, 60)
     ahead = [found.curve.at(n) for n in sizes]
-    main = {"color": "black"}
+    main: dict[str, Any] = {"color": "black"}
     axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, **main)
     level = f"{found.now.level:.0%}".replace("%", " %")
     axes.plot(sizes, [a.value for a in ahead], label=f"{found.learner}, forecast and {level} interval", **main)

@@ -40,7 +40,8 @@ def as_text(plan: Plan) -> str:
         "",
         "Best settings of staged attention",
         f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
-        f"  rates          η_w {training.eta_w:.3g}, η_b {training.eta_b:.3g}, η_q {training.eta_q:.4g}, β {training.beta:g}",
+        f"  rates          η_w {training.eta_w:.3g}, η_b {training.eta_b:.3g}, η_q {training.eta_q:.4g}, "
+        f"β {training.beta:g}",
         f"  sharpness k    {s.sharpness:.3g}; cosine of the query with the signal {s.cosine:.3f}",
         f"  ridge λ        {training.ridge:.3g}",
         "",
