@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparsetoken import Task
-from sparsetoken.planning import Criterion, Outlook, estimate, plan_for_bags
+from sparsetoken.planning import Criterion, Expected, Outlook, estimate, plan_for_bags
 from sparsetoken.planning.estimate import effective_dimension, law_of_lengths, strength_behind
 from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
 from sparsetoken.simulation.samplers.tensor import sample_bags
@@ -127,7 +128,7 @@ def test_forecasts_hold_on_drawn_bags(checked):
         if check.fitted:
             assert check.calibrated == pytest.approx(check.measured, abs=0.01)
     text, plain = str(checked), json.loads(json.dumps(checked.to_dict()))
-    assert "look to the theory like" in text and "Rely on: forecast" in text
+    assert "look to the theory like" in text and "rely on: forecast" in text
     assert plain["reasons"]["estimate"]["task"]["length"] == 10 and len(plain["reasons"]["checks"]) == 6
 
 
@@ -145,6 +146,10 @@ def test_the_default_learner_comes_first(drawn, checked):
     lines = str(checked).splitlines()
     assert lines[0].startswith("With 240 bags, BagClassifier (what `fit` uses) has a test error of about 0.0")
     assert max(map(len, lines)) <= 80
+    assert not checked.beyond_theory  # on the theory's own bags nobody is
+    plain = replace(checked.reasons.plan, expected=(Expected("optimal", 0.2, 0.0),), confirmations=())
+    better = replace(checked, reasons=replace(checked.reasons, plan=plain))
+    assert better.beyond_theory and "better already than the theory's limit for such bags (0.200)" in str(better)
     assert list(checked.to_dict())[:4] == ["learner", "n", "now", "needed"]
     assert checked.figure().axes[0].get_ylabel() == "test error"
 
@@ -214,7 +219,7 @@ def test_plan_command_reads_a_file(drawn, checked, tmp_path, command, monkeypatc
     assert code == 0, err
     assert np.allclose(given["bags"].tokens, tokens.reshape(-1, 60)) and np.array_equal(given["labels"], labels)
     assert given["target"] == 0.1 and given["questions"] == ()
-    assert "Rely on" in out
+    assert "rely on" in out
     assert json.loads(target.read_text())["reasons"]["estimate"]["n"] == 240
     apart = tmp_path / "labels.csv"
     table.groupby("group")["outcome"].first().reset_index().to_csv(apart, index=False)

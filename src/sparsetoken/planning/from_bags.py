@@ -156,10 +156,20 @@ class BagsPlan:
     reasons: Reasons | None = None
     remark: str = ""
 
+    @property
+    def beyond_theory(self) -> bool:
+        """Whether the learner is better already than what the theory takes for the best possible: the bags are not its bags."""
+        if self.reasons is None:
+            return False
+        shown = self.curve.curve.criterion.shown
+        worst = max(shown(self.now.low), shown(self.now.high))
+        return worst < shown(self.reasons.plan.value("optimal"))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         own = {"learner": self.learner, "n": self.n, "now": self.now.to_dict(), "needed": self.needed.to_dict()}
         own |= {"target_given": self.target_given, "curve": self.curve.to_dict()}
+        own["beyond_theory"] = self.beyond_theory
         return own | {"reasons": None if self.reasons is None else self.reasons.to_dict(), "remark": self.remark}
 
     def figure(self) -> Any:

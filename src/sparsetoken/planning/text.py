@@ -143,7 +143,16 @@ def bags_as_text(found: BagsPlan) -> str:
     if found.remark:
         lines += ["", *_wrapped(f"No reasons: {found.remark}", "")]
     if found.reasons is not None:
-        lines += ["", "REASONS: the theory on bags like these", "", *_reasons(found.reasons)]
+        lines += ["", "REASONS: the theory's own learners (linear, one direction) on bags like these", ""]
+        if found.beyond_theory:
+            best = found.reasons.plan.value("optimal")
+            lines += _wrapped(
+                f"{found.learner} is better already than the theory's limit for such bags ({best:.3f}): their signal is not "
+                "one direction. What is called impossible below is so for learners that look for one.",
+                "",
+            )
+            lines.append("")
+        lines += _reasons(found.reasons)
     return "\n".join(lines)
 
 
@@ -172,7 +181,7 @@ def _reasons(found: Reasons) -> list[str]:
         row = f"{check.n:>6,} {check.forecast:>9.3f} {calibrated:>11} {measured:>15}{mark}"
         lines.append(f"  {NAMES[check.learner]:<16} {row}")
     lines += ["  * the calibration is made from this measurement", ""]
-    lines += _wrapped(f"Rely on: {found.trust} ({found.words})", "")
+    lines += _wrapped(f"Of these forecasts, rely on: {found.trust} ({found.words})", "")
     if found.more and found.trust != "measurement":
         lines += ["", f"With more bags, calibrated ({found.checked_by.label})"]
         lines += [f"  {NAMES[row['learner']]:<16} {row['n']:>7,} bags  {row['value']:.3f}" for row in found.more]
