@@ -72,6 +72,14 @@ def test_a_small_budget_means_fewer_and_smaller_fits(recorded, monkeypatch):
     assert fits == 3 * len(sizes) and sizes[-1] == 80
 
 
+def test_large_sets_are_tested_in_part(recorded):
+    bags, y = _bags(5000, 1000)
+    scores, _, _, _ = held_out_scores(bags, y, recorded)
+    tested = np.isfinite(scores[0])
+    assert tested.sum() == 2000 and y[tested].sum() == pytest.approx(400, abs=10)
+    assert measure_curve(bags, y, recorded).tested == 2000
+
+
 def test_too_few_bags_are_refused(recorded):
     for n, positive in ((10, 5), (40, 3)):
         bags, y = _bags(n, positive)
