@@ -60,3 +60,20 @@ def test_medians_and_ratios():
     row = measure.Row("work", measure.Timing(1.0, 2.0), "peer", measure.Timing(4.0, 10.0))
     assert row.ratio == 5.0 and measure.table_cells(row)[6] == "5"
     assert measure.Row("work", measure.Timing(1.0, 2.0)).ratio is None
+
+
+def test_the_backtest_of_forecast_curves_runs(monkeypatch):
+    """On a learner that is quick: one row for each share, the truth inside or outside as it says, and a table of them."""
+    from benchmarks import forecast_backtest as backtest
+
+    from sparsetoken import PooledClassifier
+
+    monkeypatch.setattr(backtest, "BagClassifier", lambda: PooledClassifier(ridge=0.1))
+    monkeypatch.setattr(backtest, "FRACTIONS", (0.5, 0.8))
+    bags, positive = backtest.drawn_bags(Task(length=4, strength=4.0), 10)(80, 0)
+    truth = backtest.cross_validated(bags, positive, repeats=1)
+    rows = backtest.judged("drawn: L 4", bags, positive, truth, 72, 0)
+    assert [row["bags"] for row in rows] == [40, 64] and list(rows[0]) == list(backtest.FIELDS)
+    assert all(row["holds"] == (row["low"] <= truth <= row["high"]) for row in rows)
+    assert backtest.summary(rows).splitlines()[2].startswith("| drawn: L 4 | confirmation | 2 | ")
+    assert set(backtest.CHOSEN_ON) - {"newsgroups_rec_sport_hockey"} <= set(backtest.made_sets())

@@ -158,7 +158,7 @@ def solve(
             Task(length, sparsity, strength, prevalence), learner=learner, criterion=criterion, loss=loss,
             trials=trials, **given,
         )  # fmt: skip
-    deliver(lambda: typer.echo(str(found)), [(json_file, lambda path: write_json(path, found.to_dict()))])
+    deliver(lambda: _echo(str(found)), [(json_file, lambda path: write_json(path, found.to_dict()))])
     return 0 if found.solved else 1
 
 
@@ -184,15 +184,23 @@ def test_size(
     if width is not None:
         m = test_set_size(error, width, confidence)
         low, high = error_interval(error * m, m, confidence)
-        typer.echo(
-            f"{m:,} test bags: an error of {error:g} is then known to between {low:.4g} and {high:.4g} ({level} interval)."
+        _echo(
+            f"{m:,} test bags: an error of {error:g} is then known to lie between {low:.4g} and {high:.4g} ({level} interval)."
         )
         return
     m = comparison_set_size(error, versus, power, confidence, disagreement)
-    typer.echo(
+    _echo(
         f"{m:,} test bags, the same for both: the exact McNemar test at {level} confidence then tells errors of "
         f"{error:g} and {versus:g} apart with probability {power:g}."
     )
+
+
+def _echo(text: str) -> None:
+    """Print sentences in lines of at most 80 columns."""
+    import textwrap
+
+    for line in text.splitlines():
+        typer.echo(textwrap.fill(line, 80, break_on_hyphens=False))
 
 
 @contextmanager
