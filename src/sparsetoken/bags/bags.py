@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._core.devices import device_for
+from .folders import gather, list_files
 from .scratch import BLOCK_BYTES, rows_taken
 from .segments import lengths_of, rows_of, starts_of
+from .tables import values_by_id
 
 FORMS = (
     "a list of (tokens, features) arrays, a (bags, tokens, features) array with or without a mask, "
@@ -81,6 +83,61 @@ class Bags:
             raise ValueError(f"the tokens have 0 feature(s) (shape={tokens.shape}) while a minimum of 1 is required.")
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
         self._check_finite()
+
+    @classmethod
+    def from_files(
+        cls,
+        files: Any,
+        labels: Any = None,
+        *,
+        key: str | None = None,
+        bag: str = "bag_id",
+        label: str = "label",
+        skip_unmatched: bool = False,
+    ) -> Any:
+        """Bags from a folder, one file per bag, as tools that extract features write them.
+
+        The files are read one after the other, some megabytes at a time. Tokens that take more than some megabytes in all lie
+        in a temporary file from then on (TMPDIR says where), and the estimators stream them from there: memory stays bounded
+        however large the folder is.
+
+        Parameters
+        ----------
+        files : str, Path or sequence of these
+            A pattern ("features/*.h5", also "**/*.pt"), a folder, or the files themselves: .npy, .npz, .h5, .pt or .parquet,
+            each with a (tokens, features) array. A file's name without its ending is the bag's id. Parquet files that have
+            the column `bag` may hold several bags each.
+        labels : str, Path, DataFrame, Series or mapping, optional
+            A table (file or frame) with the columns `bag` and `label`, or labels keyed by bag id.
+        key : str, optional
+            The name of the array, where files hold several; by default one of the usual names, such as "features".
+        bag, label : str
+            Columns of the table.
+        skip_unmatched : bool
+            Whether files without a label, and labels without a file, are left out instead of being an error.
+
+        Returns
+        -------
+        Bags or tuple of Bags and ndarray
+            The bags; with `labels`, the bags and their labels.
+
+        Raises
+        ------
+        ValueError
+            If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
+        """
+        found = list_files(files)
+        known = None if labels is None else values_by_id(labels, bag, label)
+        if skip_unmatched:
+            if known is None:
+                raise ValueError("skip_unmatched goes with labels")
+            found = found.only(known)
+            known = found.known(known)
+        held = gather(found, key, bag, label)
+        bags = cls.trusted(held.tokens, held.starts, held.ids, held.names)
+        if known is None:
+            return bags
+        return bags, bags.labels({found.id_of(name): value for name, value in known.items()})
 
     @classmethod
     def trusted(cls, tokens: np.ndarray, starts: np.ndarray, ids: np.ndarray, names: np.ndarray | None) -> Bags:

@@ -1,4 +1,7 @@
-"""Bags from files: CSV (also .gz), Parquet and NPZ. Nothing in a data file is ever executed."""
+"""Bags from files: one table of tokens (CSV, also .gz, Parquet, NPZ), or a folder with one file per bag.
+
+Nothing in a data file is ever executed.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .bags import Bags, distinct_ids, shown
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-FORMATS = ".csv, .csv.gz, .parquet or .npz"
+from .folders import gather, list_files, means_files
+from .tables import is_numeric, listed, plain_labels, read_table, text_ids, values_by_id
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,14 @@ class BagFile:
         One label per bag, None where the file has none.
     token_labels : ndarray or None
         One label per token, in the order of `bags.tokens`, None where the file has none or not all.
+    groups : ndarray or None
+        One group per bag (such as its patient), None where none were asked for.
     """
 
     bags: Bags
     labels: np.ndarray | None
     token_labels: np.ndarray | None
+    groups: np.ndarray | None = None
 
 
 def read_bags(
@@ -49,8 +51,11 @@ def read_bags(
     need_labels: bool = True,
     features: Sequence[str] | None = None,
     literal_ids: bool = False,
+    groups: str | None = None,
+    key: str | None = None,
+    skip_unmatched: bool = False,
 ) -> BagFile:
-    """Read bags, one row per token, and their labels.
+    """Read bags and their labels: one row per token in one file, or one file per bag in a folder.
 
     An .npz file holds `tokens` (N, d), `bag` (N) and `label` (one per bag, in order of first appearance, or one per
     token), or `X` (n, L, d) with an optional `mask` (n, L) and `y` (n); an optional `features` names the d columns.
@@ -58,7 +63,9 @@ def read_bags(
     Parameters
     ----------
     path : str or Path
-        A .csv, .csv.gz, .parquet or .npz file.
+        A .csv, .csv.gz, .parquet or .npz file with a row per token; or a folder or pattern ("features/*.h5") with one .npy,
+        .npz, .h5, .pt or .parquet file per bag, whose name without its ending is the bag's id, and whose labels are in
+        `labels_file` (`Bags.from_files`).
     bag : str
         Column with the bag ids; the rows of a bag need not be neighbours. Ids are text: 1, 01 and 1.0 are three bags.
     label : str
@@ -76,6 +83,12 @@ def read_bags(
     literal_ids : bool
         Whether ids such as NA, null or nan are ids like any other; otherwise they count as missing, as everywhere else
         in a table. An empty cell is always missing.
+    groups : str, optional
+        Column with the groups of the bags (such as patients), in the file or in `labels_file`: never a feature.
+    key : str, optional
+        The array of features, where the files of a folder hold several.
+    skip_unmatched : bool
+        Whether files of a folder without a label, and labels without a file, are left out instead of being an error.
 
     Returns
     -------
@@ -88,27 +101,49 @@ def read_bags(
         If the file cannot be read or is not what it should be; the message names the column, row or bag.
     """
     path = Path(path)
+    if means_files(path):
+        return _read_folder(
+            path,
+            bag,
+            label,
+            token_label,
+            ignore,
+            labels_file,
+            need_labels,
+            features,
+            literal_ids,
+            groups,
+            key,
+            skip_unmatched,
+        )
+    if key is not None or skip_unmatched:
+        raise ValueError(f"key and skip_unmatched go with a folder of files, not with the one file {path}")
     if path.name.endswith(".npz"):
+        if groups is not None:
+            raise ValueError(f"groups are a column of a table; {path} has no columns")
         return _read_npz(path, need_labels)
-    table = _read_table(path, bag, literal_ids)
+    table = read_table(path, bag, literal_ids)
     if bag not in table.columns:
-        raise ValueError(f"{path} has no column {bag!r} for the bag ids; its columns are {_listed(table.columns)}")
+        raise ValueError(f"{path} has no column {bag!r} for the bag ids; its columns are {listed(table.columns)}")
     own_labels = label in table.columns
     if need_labels and not own_labels and labels_file is None:
-        raise ValueError(f"{path} has no column {label!r} for the labels; its columns are {_listed(table.columns)}")
+        raise ValueError(f"{path} has no column {label!r} for the labels; its columns are {listed(table.columns)}")
     for name in ignore:
         if name not in table.columns:
             raise ValueError(f"{path} has no column {name!r} to ignore")
-    aside = {bag, label, token_label, *ignore}
+    own_groups = groups is not None and groups in table.columns
+    if groups is not None and not own_groups and labels_file is None:
+        raise ValueError(f"{path} has no column {groups!r} for the groups; its columns are {listed(table.columns)}")
+    aside = {bag, label, token_label, *ignore} | ({groups} if groups is not None else set())
     columns = [c for c in table.columns if c not in aside] if features is None else list(features)
     for name in columns:
         if name not in table.columns:
             raise ValueError(f"{path} has no column {name!r}, which the model needs")
-        if not _numeric(table[name]):
+        if not is_numeric(table[name]):
             raise ValueError(f"column {name!r} of {path} is not numeric; leave it out with --ignore {name}")
     if not columns:
-        raise ValueError(f"{path} has no feature columns beside {_listed(sorted(aside & set(table.columns)))}")
-    ids = _text_ids(table[bag], path)
+        raise ValueError(f"{path} has no feature columns beside {listed(sorted(aside & set(table.columns)))}")
+    ids = text_ids(table[bag], path)
     bags = Bags(table[columns], ids=ids)
     order = np.argsort(distinct_ids(ids, len(ids))[0], kind="stable")
     token_labels = None
@@ -116,68 +151,57 @@ def read_bags(
         token_labels = table[token_label].to_numpy()[order]
     labels = None
     if labels_file is not None:
-        labels = _labels_apart(bags, Path(labels_file), bag, label, literal_ids)
+        labels = bags.labels(values_by_id(labels_file, bag, label, literal_ids))
     elif own_labels and (need_labels or not table[label].isna().any()):
         labels = _one_per_bag(bags, table[label].to_numpy()[order], label)
-    return BagFile(bags, labels, token_labels)
+    grouped = None
+    if own_groups:
+        grouped = _one_per_bag(bags, table[groups].to_numpy()[order], str(groups))
+    elif groups is not None:
+        grouped = bags.labels(values_by_id(labels_file, bag, groups, literal_ids))
+    return BagFile(bags, labels, token_labels, grouped)
 
 
-def _listed(names: Any) -> str:
-    shown = [repr(str(n)) for n in list(names)[:8]]
-    return ", ".join(shown) + (", ..." if len(list(names)) > 8 else "")
-
-
-def _numeric(column: pd.Series) -> bool:
-    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
-
-    return (is_numeric_dtype(column) or is_bool_dtype(column)) and not is_complex_dtype(column)
-
-
-def _read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
-    """The table in a file, with the column of bag ids as text where the file is text."""
-    import pandas as pd
-
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    try:
-        if path.name.endswith((".csv", ".csv.gz")):
-            table = pd.read_csv(path, dtype={bag: str})
-            if literal_ids and bag in table.columns:
-                table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
-        elif path.name.endswith((".parquet", ".pq")):
-            table = pd.read_parquet(path)
-        else:
-            raise ValueError(f"{path} must be a {FORMATS} file")
-    except (
-        pd.errors.EmptyDataError,
-        pd.errors.ParserError,
-        UnicodeDecodeError,
-        EOFError,
-        OSError,
-        zlib.error,
-    ) as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from None
-    table.columns = [str(c) for c in table.columns]
-    twice = table.columns[table.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"{path} has two columns {twice[0]!r}")
-    if len(table) == 0:
-        raise ValueError(f"{path} has no rows")
-    return table
-
-
-def _text_ids(column: pd.Series, path: Path) -> np.ndarray:
-    """The bag ids as text."""
-    missing = column.isna()
-    if missing.any():
-        raise ValueError(f"row {int(np.argmax(missing)) + 1} of {path} has no bag id")
-    if not isinstance(column.dtype, np.dtype) or column.dtype == object:
-        for row, name in enumerate(column):
-            if not isinstance(name, str | int | float | np.generic) and not hasattr(name, "isoformat"):
-                raise ValueError(
-                    f"row {row + 1} of {path} has a {type(name).__name__} as its bag id; ids must be text or numbers"
-                )
-    return column.astype(str).to_numpy(dtype=object)
+def _read_folder(
+    path: Path,
+    bag: str,
+    label: str,
+    token_label: str,
+    ignore: Sequence[str],
+    labels_file: str | Path | None,
+    need_labels: bool,
+    features: Sequence[str] | None,
+    literal_ids: bool,
+    groups: str | None,
+    key: str | None,
+    skip_unmatched: bool,
+) -> BagFile:
+    """As `read_bags`, from one file per bag."""
+    files = list_files(path)
+    known = None if labels_file is None else values_by_id(labels_file, bag, label, literal_ids)
+    if skip_unmatched:
+        if known is None:
+            raise ValueError("skip_unmatched goes with a table of labels")
+        files = files.only(known)
+        known = files.known(known)
+    if need_labels and known is None and not files.are_tables:
+        raise ValueError(f"{path} is a folder of bags: give the table with their labels (--labels)")
+    held = gather(files, key, bag, label, (token_label, *ignore, *([] if groups is None else [groups])), features)
+    bags = Bags.trusted(held.tokens, held.starts, held.ids, held.names)
+    labels = held.labels
+    if known is not None:
+        labels = bags.labels({files.id_of(name): value for name, value in known.items()})
+    if need_labels and labels is None:
+        raise ValueError(f"{path} has no column {label!r} for the labels: give the table with them (--labels)")
+    grouped = None
+    if groups is not None:
+        if labels_file is None:
+            raise ValueError("the groups of a folder's bags are a column of the table of labels (--labels)")
+        by_id = values_by_id(labels_file, bag, groups, literal_ids)
+        if skip_unmatched:
+            by_id = files.known(by_id)
+        grouped = bags.labels({files.id_of(name): value for name, value in by_id.items()})
+    return BagFile(bags, labels, None, grouped)
 
 
 def _one_per_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
@@ -187,7 +211,7 @@ def _one_per_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
     missing = pd.isna(values)
     if missing.any():
         raise ValueError(f"bag {_name(bags, int(np.argmax(missing)))} has no label in column {label!r}")
-    labels = _plain(values, f"column {label!r}")
+    labels = plain_labels(values, f"column {label!r}")
     starts = np.repeat(bags.starts, bags.lengths)
     differs = labels != labels[starts]
     if np.any(differs):
@@ -201,37 +225,6 @@ def _one_per_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
 
 def _name(bags: Bags, row: int) -> str:
     return shown(bags.ids[int(np.searchsorted(bags.starts, row, side="right")) - 1])
-
-
-def _plain(labels: np.ndarray, where: str) -> np.ndarray:
-    """Strings as a string array, whole numbers as integers (a missing value elsewhere makes pandas read floats)."""
-    if labels.dtype == object:
-        for value in labels:
-            if not isinstance(value, str | int | float | np.generic):
-                raise ValueError(f"{where} holds a {type(value).__name__} as a label; labels must be text or numbers")
-        for kind in (bool, int):  # pandas' own types with room for missing values come as objects
-            if all(type(value) is kind for value in labels):
-                return labels.astype(kind)
-        return np.array([str(v) for v in labels])
-    if labels.dtype.kind == "f" and np.all(labels == np.round(labels)):
-        return labels.astype(int)
-    return labels
-
-
-def _labels_apart(bags: Bags, path: Path, bag: str, label: str, literal_ids: bool) -> np.ndarray:
-    table = _read_table(path, bag, literal_ids)
-    for name in (bag, label):
-        if name not in table.columns:
-            raise ValueError(f"{path} has no column {name!r}; its columns are {_listed(table.columns)}")
-    ids = _text_ids(table[bag], path)
-    _, counts = np.unique(ids, return_counts=True)
-    if counts.max() > 1:
-        raise ValueError(f"{path} names bag {shown(np.unique(ids)[int(np.argmax(counts > 1))])} twice")
-    missing = table[label].isna().to_numpy()
-    if missing.any():
-        raise ValueError(f"bag {shown(ids[int(np.argmax(missing))])} has no label in {path}")
-    labels = _plain(table[label].to_numpy(), f"column {label!r} of {path}")
-    return bags.labels(dict(zip(ids.tolist(), labels.tolist())))
 
 
 def _read_npz(path: Path, need_labels: bool) -> BagFile:
@@ -265,7 +258,7 @@ def _read_npz(path: Path, need_labels: bool) -> BagFile:
         bags = Bags(arrays["X"], mask=arrays.get("mask"))
         labels = _npz_labels(arrays, path, ("y", "label"))
     else:
-        raise ValueError(f"{path} must hold 'tokens' and 'bag', or 'X'; it holds {_listed(arrays)}")
+        raise ValueError(f"{path} must hold 'tokens' and 'bag', or 'X'; it holds {listed(arrays)}")
     if need_labels and labels is None:
         raise ValueError(f"{path} has no array 'label' (or 'y') with the labels")
     if labels is not None and len(labels) != len(bags):

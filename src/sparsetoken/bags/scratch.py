@@ -5,6 +5,7 @@ A file made here has no name and vanishes with the array on it. It lies where `t
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,8 +31,21 @@ def is_mapped(array: np.ndarray) -> bool:
 def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> np.ndarray:
     """An empty array (of the source's precision), in memory if the source is or if it is small, else in a temporary file."""
     dtype = np.dtype(source.dtype if dtype is None else dtype)
-    if not is_mapped(source) or dtype.itemsize * int(np.prod(shape)) <= BLOCK_BYTES:
+    return room(shape, dtype) if is_mapped(source) else np.empty(shape, dtype=dtype)
+
+
+def room(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An empty array, in memory if it is small, else in a temporary file."""
+    dtype = np.dtype(dtype)
+    size = dtype.itemsize * int(np.prod(shape))
+    if size <= BLOCK_BYTES:
         return np.empty(shape, dtype=dtype)
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if size > free:
+        raise ValueError(
+            f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left, these tokens need {size / 1e9:.1f} GB of temporary room; "
+            "set TMPDIR to a larger disk"
+        )
     with tempfile.TemporaryFile(prefix="sparsetoken-") as file:
         return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
 

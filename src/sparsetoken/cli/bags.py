@@ -10,7 +10,14 @@ import typer
 from ..estimators.learners import DEFAULT, LEARNERS
 from . import app
 
-_FILE = typer.Argument(..., help="Bags, one row per token: .csv, .csv.gz, .parquet or .npz.", show_default=False)
+_FILE = typer.Argument(
+    ...,
+    help="Bags, one row per token: .csv, .csv.gz, .parquet or .npz; or a folder (or 'features/*.h5') with one .npy, .npz, "
+    ".h5, .pt or .parquet file per bag.",
+    show_default=False,
+)
+_KEY = typer.Option(None, "--key", help="Array of features, where the files of a folder hold several.")
+_SKIP = typer.Option(False, "--skip-unmatched", help="Leave out files without a label and labels without a file.")
 _MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
 _BAG = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
 _LABEL = typer.Option("label", "--label", help="Column with the labels.")
@@ -37,6 +44,8 @@ def fit(
     ignore: list[str] = _IGNORE,
     token_label: str = _TOKEN_LABEL,
     literal_ids: bool = _LITERAL,
+    key: str = _KEY,
+    skip_unmatched: bool = _SKIP,
     model: str = typer.Option(DEFAULT, "--model", "-m", help=f"{', '.join(_TO_FIT[:-1])} or {_TO_FIT[-1]}."),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
@@ -49,7 +58,15 @@ def fit(
 
     check_writable(out)
     read = read_bags(
-        file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels, literal_ids=literal_ids
+        file,
+        bag,
+        label,
+        token_label=token_label,
+        ignore=ignore,
+        labels_file=labels,
+        literal_ids=literal_ids,
+        key=key,
+        skip_unmatched=skip_unmatched,
     )
     estimator = _learner(model, class_weight, seed)
     with _waiting(f"fitting {model} to {len(read.bags)} bags"):
@@ -79,6 +96,7 @@ def predict(
     file: Path = _FILE,
     bag: str = _BAG,
     literal_ids: bool = _LITERAL,
+    key: str = _KEY,
     out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
 ) -> None:
     """Predict the label and the probability of the second class for every bag of a file."""
@@ -90,7 +108,7 @@ def predict(
 
     check_writable(out)
     estimator = load_model(model)
-    read = _read_for(estimator, file, bag, literal_ids)
+    read = _read_for(estimator, file, bag, literal_ids, key)
     with _waiting(f"predicting {len(read.bags)} bags"):
         probability = estimator.predict_proba(read.bags)[:, 1]
     second = estimator.classes_[1]
@@ -121,6 +139,8 @@ def evaluate(
     ignore: list[str] = _IGNORE,
     token_label: str = _TOKEN_LABEL,
     literal_ids: bool = _LITERAL,
+    key: str = _KEY,
+    skip_unmatched: bool = _SKIP,
     model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
@@ -140,7 +160,15 @@ def evaluate(
     check_writable(plot, endings=_PICTURES)
     check_writable(csv)
     read = read_bags(
-        file, bag, label, token_label=token_label, ignore=ignore, labels_file=labels, literal_ids=literal_ids
+        file,
+        bag,
+        label,
+        token_label=token_label,
+        ignore=ignore,
+        labels_file=labels,
+        literal_ids=literal_ids,
+        key=key,
+        skip_unmatched=skip_unmatched,
     )
     assert read.labels is not None
     makers = chosen_learners(model, read.bags)
@@ -180,6 +208,7 @@ def explain(
     bag: str = _BAG,
     token_label: str = _TOKEN_LABEL,
     literal_ids: bool = _LITERAL,
+    key: str = _KEY,
     top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
     bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the second class first."),
     out: Path = typer.Option(None, "--out", "-o", help="CSV file for the weights and scores of all tokens."),
@@ -199,7 +228,7 @@ def explain(
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    read = _read_for(estimator, file, bag, literal_ids, token_label)
+    read = _read_for(estimator, file, bag, literal_ids, key, token_label)
     probability = estimator.predict_proba(read.bags)[:, 1]
     weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
     lengths = read.bags.lengths
@@ -254,7 +283,14 @@ def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
             typer.echo(f"warning: {warning.message}", err=True)
 
 
-def _read_for(estimator: Any, file: Path, bag: str, literal_ids: bool, token_label: str = "instance_label") -> Any:
+def _read_for(
+    estimator: Any,
+    file: Path,
+    bag: str,
+    literal_ids: bool,
+    key: str | None,
+    token_label: str = "instance_label",
+) -> Any:
     from ..bags.files import read_bags
 
     names = getattr(estimator, "feature_names_in_", None)
@@ -265,6 +301,7 @@ def _read_for(estimator: Any, file: Path, bag: str, literal_ids: bool, token_lab
         need_labels=False,
         features=None if names is None else list(names),
         literal_ids=literal_ids,
+        key=key,
     )
 
 

@@ -1,0 +1,298 @@
+"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet), read some rows at a time.
+
+Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that knows tensors only
+(`torch_files`).
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import scratch
+from .tables import is_number_column, listed
+from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
+
+ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
+# What tools call the array of features, in the order in which they are looked for.
+KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
+
+
+class UnreadableBag(ValueError):
+    """A file that holds no bag; the message names it."""
+
+
+@dataclass(frozen=True)
+class BagSource:
+    """A bag in an open file.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (tokens, features).
+    dtype : numpy.dtype
+        As stored.
+    blocks : callable
+        blocks(rows) iterates over the tokens, at most that many at a time.
+    names : list of str or None
+        The features' names, if the file has them.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    blocks: Callable[[int], Iterator[np.ndarray]]
+    names: list[str] | None = None
+
+    @property
+    def working_dtype(self) -> np.dtype:
+        """Single precision for single and half, double for everything else."""
+        return np.dtype(np.float32 if self.dtype in (np.float32, np.float16) else np.float64)
+
+    def tokens(self) -> Iterator[np.ndarray]:
+        """Blocks of tokens in the working precision, some megabytes each."""
+        step = max(1, scratch.BLOCK_BYTES // max(1, self.working_dtype.itemsize * self.shape[1]))
+        for block in self.blocks(step):
+            yield block.astype(self.working_dtype, copy=False)
+
+
+def ending_of(path: Path) -> str | None:
+    """The ending by which a file of a bag is known, None for any other file."""
+    return next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
+
+
+@contextmanager
+def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) -> Iterator[BagSource]:
+    """The bag in a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    key : str, optional
+        The name of the array where a file holds several; by default one of `KEYS`, or the only one.
+    aside : iterable of str
+        Columns of a table that are not features.
+
+    Yields
+    ------
+    BagSource
+        Open while the context lasts.
+
+    Raises
+    ------
+    UnreadableBag
+        If the file holds no bag, in one sentence that names it.
+    """
+    ending = ending_of(path)
+    if not path.is_file():
+        raise UnreadableBag(f"there is no file {path}")
+    if ending is None:
+        raise UnreadableBag(f"{path} must be one of {', '.join(ENDINGS)}")
+    openers = {".npy": _npy, ".npz": _npz, ".h5": _hdf5, ".hdf5": _hdf5, ".pt": _pt, ".pth": _pt}
+    try:
+        context = _parquet(path, aside) if ending not in openers else contextmanager(openers[ending])(path, key)
+        with context as source:
+            if source.dtype.kind not in "biuf":
+                raise UnreadableBag(f"{path} must hold numbers, got {source.dtype}")
+            for size, what in zip(source.shape, ("tokens", "features")):
+                if size == 0:
+                    raise UnreadableBag(f"{path} has no {what}")
+            yield source
+    except UnreadableBag:
+        raise
+    except NotPlainTensors as error:
+        raise UnreadableBag(f"{path} is not read: {error}") from None
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error, ValueError, KeyError, SyntaxError) as error:
+        said = str(error).split("\n")[0]
+        raise UnreadableBag(f"{path} cannot be read as a bag: {said or type(error).__name__}") from None
+
+
+def _chosen(found: Mapping[str, Any], key: str | None, path: Path) -> Any:
+    """The array of features among several."""
+    if key is not None:
+        if key not in found:
+            raise UnreadableBag(f"{path} has no array {key!r}; it has {listed(found)}")
+        return found[key]
+    for name in KEYS:
+        if name in found:
+            return found[name]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise UnreadableBag(f"{path} holds no array")
+    raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: say which one is the features (key)")
+
+
+def _two(shape: tuple[int, ...], path: Path) -> tuple[int, int]:
+    """(tokens, features); a leading axis of one bag is dropped."""
+    flat = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    if len(flat) != 2:
+        raise UnreadableBag(f"{path} must hold a (tokens, features) array, got shape {tuple(shape)}")
+    return int(flat[0]), int(flat[1])
+
+
+def _sliced(array: Any, shape: tuple[int, int], leading: bool) -> Callable[[int], Iterator[np.ndarray]]:
+    """Blocks of an array that can be sliced where it lies."""
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        for first in range(0, shape[0], rows):
+            part = slice(first, first + rows)
+            yield np.array(array[0, part] if leading else array[part])
+
+    return blocks
+
+
+def _npy(path: Path, key: str | None) -> Iterator[BagSource]:
+    if path.stat().st_size == 0:
+        raise UnreadableBag(f"{path} is empty")
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    shape = _two(array.shape, path)
+    yield BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
+
+
+def _npz(path: Path, key: str | None) -> Iterator[BagSource]:
+    with zipfile.ZipFile(path) as archive:
+        members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+        member = _chosen(members, key, path)
+        with archive.open(member) as stream:
+            stored, fortran, dtype = _npy_header(stream)
+            shape, begin = _two(stored, path), stream.tell()
+        if dtype.hasobject:
+            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
+
+        def blocks(rows: int) -> Iterator[np.ndarray]:
+            with archive.open(member) as stream:
+                read_fully(stream, begin)
+                if fortran:  # column after column: no way to have some rows without all
+                    whole = np.frombuffer(read_fully(stream, shape[0] * shape[1] * dtype.itemsize), dtype)
+                    turned = whole.reshape(shape[::-1]).T
+                    for first in range(0, shape[0], rows):
+                        yield turned[first : first + rows]
+                    return
+                for first in range(0, shape[0], rows):
+                    some = min(rows, shape[0] - first)
+                    yield np.frombuffer(read_fully(stream, some * shape[1] * dtype.itemsize), dtype).reshape(some, -1)
+
+        yield BagSource(shape, dtype, blocks)
+
+
+def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
+
+
+def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
+    try:
+        import h5py
+    except ImportError:
+        raise UnreadableBag(f"reading {path} needs the package h5py (sparsetoken's extra 'hdf5')") from None
+
+    with h5py.File(path, "r") as file:
+        found: dict[str, Any] = {}
+        file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        data = _chosen(found, key, path)
+        shape = _two(data.shape, path)
+        yield BagSource(shape, data.dtype, _sliced(data, shape, data.ndim == 3))
+
+
+def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
+    if not zipfile.is_zipfile(path):
+        yield _old_pt(path, key)
+        return
+    with zipfile.ZipFile(path) as archive:
+        tensor = _tensor_of(described_tensors(archive), key, path, Tensor)
+        shape = _two(tensor.shape, path)
+        flat = Tensor(tensor.storage, tensor.member, tensor.offset, shape, tensor.strides[-2:])
+        yield BagSource(shape, tensor.dtype, lambda rows: flat.blocks(archive, rows))
+
+
+def _tensor_of(described: Any, key: str | None, path: Path, kind: type) -> Any:
+    if isinstance(described, list | tuple) and len(described) == 1 and key is None:
+        described = described[0]
+    if isinstance(described, dict):
+        tensors = {str(name): value for name, value in described.items() if isinstance(value, kind)}
+        described = _chosen(tensors, key, path)
+    if not isinstance(described, kind):
+        raise UnreadableBag(f"{path} must hold a tensor or a dict of tensors, it holds a {type(described).__name__}")
+    return described
+
+
+def _old_pt(path: Path, key: str | None) -> BagSource:
+    """PyTorch's format before 1.6, which only PyTorch itself reads, told to load tensors only."""
+    try:
+        import torch
+    except ImportError:
+        raise UnreadableBag(
+            f"{path} is no file of PyTorch 1.6 or later; an older one can be read where torch is installed"
+        ) from None
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever torch raises for what it refuses or cannot read
+        raise UnreadableBag(f"{path} is not read: {str(error).splitlines()[0]}") from None
+    array = _tensor_of(loaded, key, path, torch.Tensor).detach().float().numpy()
+    shape = _two(array.shape, path)
+    return BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
+
+
+@contextmanager
+def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            columns = parquet_features(file, path, aside)
+            dtypes = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in columns]
+            single = all(np.dtype(t) in (np.float32, np.float16) for t in dtypes)
+            dtype = np.dtype(np.float32 if single else np.float64)
+
+            def blocks(rows: int) -> Iterator[np.ndarray]:
+                for batch in file.iter_batches(batch_size=rows, columns=columns):
+                    yield as_numbers(batch, columns, dtype)
+
+            yield BagSource((file.metadata.num_rows, len(columns)), dtype, blocks, columns)
+    except pyarrow.ArrowException as error:
+        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+
+
+def as_numbers(batch: Any, columns: list[str], dtype: np.dtype) -> np.ndarray:
+    """The named columns of an Arrow batch side by side; missing values become NaN."""
+    out = np.empty((batch.num_rows, len(columns)), dtype=dtype)
+    for j, name in enumerate(columns):
+        out[:, j] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return out
+
+
+def parquet_features(file: Any, path: Path, aside: Iterable[str]) -> list[str]:
+    """The columns of features of an open Parquet file.
+
+    Parameters
+    ----------
+    file : pyarrow.parquet.ParquetFile
+        The file.
+    path : Path
+        Its name, for messages.
+    aside : iterable of str
+        Columns that are not features.
+
+    Returns
+    -------
+    list of str
+        All others; they must be numeric.
+    """
+    left_out = set(aside)
+    columns = [name for name in file.schema_arrow.names if name not in left_out]
+    for name in columns:
+        if not is_number_column(file.schema_arrow.field(name).type):
+            raise UnreadableBag(f"column {name!r} of {path} is not numeric; leave it out with --ignore {name}")
+    if not columns:
+        raise UnreadableBag(f"{path} has no feature columns")
+    return columns

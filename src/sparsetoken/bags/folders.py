@@ -1,0 +1,325 @@
+"""Folders with one file per bag: which files there are, and their tokens gathered in one place, a block at a time."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import scratch
+from .array_files import ENDINGS, BagSource, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
+from .segments import starts_of
+from .tables import plain_labels
+
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class BagFiles:
+    """The files of a folder, in the order of their names.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        One file per bag.
+    ids : tuple of str
+        The files' names without their endings.
+    """
+
+    paths: tuple[Path, ...]
+    ids: tuple[str, ...]
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether all of them are Parquet files, which may hold several bags each, and labels."""
+        return all(ending_of(path) in PARQUET for path in self.paths)
+
+    def id_of(self, name: str) -> str:
+        """The bag that a table of labels means: tables often name the file, ending and all."""
+        if name in set(self.ids):
+            return name
+        ending = ending_of(Path(name))
+        return name if ending is None else name[: -len(ending)]
+
+    def only(self, names: Collection[str]) -> BagFiles:
+        """The files whose bags are among the names."""
+        wanted = {self.id_of(str(name)) for name in names}
+        kept = [i for i, name in enumerate(self.ids) if name in wanted]
+        if not kept:
+            raise ValueError(f"none of the {len(self.ids)} files has a label; the first is {self.paths[0]}")
+        return BagFiles(tuple(self.paths[i] for i in kept), tuple(self.ids[i] for i in kept))
+
+    def known(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The values of bags that are among the files."""
+        own = set(self.ids)
+        return {name: value for name, value in values.items() if self.id_of(name) in own}
+
+
+def means_files(path: Path) -> bool:
+    """Whether a path stands for files of single bags: a folder or a pattern."""
+    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+
+
+def list_files(files: Any) -> BagFiles:
+    """The files that a pattern, a folder or a list of files stands for.
+
+    Parameters
+    ----------
+    files : str, Path or sequence of these
+        What to look for.
+
+    Returns
+    -------
+    BagFiles
+        In the order of their names, whatever order the disk has them in; a list keeps its own.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or two have the same name.
+    """
+    if isinstance(files, str | Path):
+        place = Path(files)
+        if place.is_dir():
+            paths = sorted(p for p in place.iterdir() if p.is_file() and ending_of(p) and p.name[0] not in "._")
+            if not paths:
+                raise ValueError(f"the folder {place} has no files of bags ({', '.join(ENDINGS)})")
+        elif place.exists():
+            paths = [place]
+        else:
+            paths = sorted(Path(found) for found in glob.glob(str(files), recursive=True) if Path(found).is_file())
+            if not paths:
+                raise ValueError(f"there is no file {files}")
+    else:
+        paths = [Path(file) for file in files]
+        if not paths:
+            raise ValueError("there are no files")
+    ids = []
+    first: dict[str, Path] = {}
+    for path in paths:
+        ending = ending_of(path)
+        if ending is None:
+            raise ValueError(f"{path} must be one of {', '.join(ENDINGS)}")
+        name = path.name[: -len(ending)]
+        if name in first:
+            raise ValueError(f"bag {name!r} is in two files, {first[name]} and {path}")
+        first[name] = path
+        ids.append(name)
+    return BagFiles(tuple(paths), tuple(ids))
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The parts of bags that came from files.
+
+    Attributes
+    ----------
+    tokens, starts, ids : ndarray
+        As in `Bags`.
+    names : ndarray or None
+        The features' names.
+    labels : ndarray or None
+        One label per bag, where tables hold them.
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    ids: np.ndarray
+    names: np.ndarray | None
+    labels: np.ndarray | None = None
+
+
+def gather(
+    files: BagFiles,
+    key: str | None = None,
+    bag: str = "bag_id",
+    label: str = "label",
+    aside: Iterable[str] = ("instance_label",),
+    features: Sequence[str] | None = None,
+) -> Gathered:
+    """All tokens of the files in one array: in memory if it is small, else in a temporary file.
+
+    Two passes: sizes first (only the headers are read), then the tokens, some megabytes at a time.
+
+    Parameters
+    ----------
+    files : BagFiles
+        One file per bag; Parquet files with a column `bag` may hold several.
+    key : str, optional
+        The array, where files hold several.
+    bag, label : str
+        Columns of tables that are not features.
+    aside : iterable of str
+        Further ones.
+    features : sequence of str, optional
+        The columns of tables to use, in this order; all that are left otherwise.
+
+    Returns
+    -------
+    Gathered
+        The parts of `Bags`.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, has other features than the first, or holds a number that is missing or infinite.
+    """
+    left_out = (bag, label, *aside)
+    if files.are_tables and (
+        bag in _columns(files.paths[0]) or features is not None or label in _columns(files.paths[0])
+    ):
+        return _gather_tables(files, bag, label, left_out, features)
+    lengths = np.empty(len(files.paths), dtype=np.intp)
+    width, names, dtype = 0, None, np.dtype(np.float32)
+    for i, path in enumerate(files.paths):
+        with opened_bag(path, key, left_out) as source:
+            if i == 0:
+                width, names = source.shape[1], source.names
+            _check_like_first(source, path, width, names, files.paths[0])
+            lengths[i] = source.shape[0]
+            dtype = np.result_type(dtype, source.working_dtype)
+    tokens = scratch.room((int(lengths.sum()), width), dtype)
+    row = 0
+    for path, length in zip(files.paths, lengths):
+        end = row + int(length)
+        with opened_bag(path, key, left_out) as source:
+            for block in source.tokens():
+                _check_finite(block, path, row - end + int(length), names)
+                if row + len(block) > end:
+                    raise UnreadableBag(f"{path} changed while it was read")
+                tokens[row : row + len(block)] = block
+                row += len(block)
+        if row != end:
+            raise UnreadableBag(f"{path} changed while it was read")
+    return Gathered(tokens, starts_of(lengths), _object_array(files.ids), _name_array(names))
+
+
+def _object_array(values: Iterable[Any]) -> np.ndarray:
+    listed = list(values)
+    out = np.empty(len(listed), dtype=object)
+    out[:] = listed
+    return out
+
+
+def _name_array(names: Sequence[str] | None) -> np.ndarray | None:
+    return None if names is None else np.asarray(names, dtype=object)
+
+
+def _check_like_first(source: BagSource, path: Path, width: int, names: list[str] | None, first: Path) -> None:
+    if source.shape[1] != width:
+        raise UnreadableBag(f"{path} has {source.shape[1]} features, {first} has {width}")
+    if source.names != names:
+        raise UnreadableBag(f"{path} names its features otherwise than {first}")
+
+
+def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[str] | None) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(block.sum()):
+            return
+    bad = ~np.isfinite(block)
+    if not bad.any():
+        return
+    row, column = (int(v) for v in np.argwhere(bad)[0])
+    value = "NaN" if np.isnan(block[row, column]) else "inf"
+    feature = column if names is None else repr(names[column])
+    raise UnreadableBag(f"{path} contains {value}: token {before + row}, feature {feature}")
+
+
+def _columns(path: Path) -> list[str]:
+    import pyarrow
+    import pyarrow.parquet
+
+    if not path.is_file():
+        raise UnreadableBag(f"there is no file {path}")
+    try:
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+
+
+def _gather_tables(
+    files: BagFiles, bag: str, label: str, aside: Iterable[str], features: Sequence[str] | None
+) -> Gathered:
+    """Tables with ids, or labels, of their own: ids and labels are read first, then every row goes to its bag's place."""
+    import pandas as pd
+    import pyarrow
+    import pyarrow.parquet
+
+    codes_of_file: list[np.ndarray] = []
+    labels_of_file: list[np.ndarray | None] = []
+    known: dict[str, int] = {}
+    columns: list[str] = []
+    with_ids, with_labels = bag in _columns(files.paths[0]), label in _columns(files.paths[0])
+    wanted = [name for name, there in ((bag, with_ids), (label, with_labels)) if there]
+    for path, own_id in zip(files.paths, files.ids):
+        there = _columns(path)
+        for name in wanted if features is None else [*([bag] if with_ids else []), *features]:
+            if name not in there:
+                raise UnreadableBag(f"{path} has no column {name!r}")
+        with pyarrow.parquet.ParquetFile(path) as file:
+            own = list(features) if features is not None else parquet_features(file, path, aside)
+            if not codes_of_file:
+                columns = own
+            elif own != columns:
+                raise UnreadableBag(f"{path} names its features otherwise than {files.paths[0]}")
+            rows = file.metadata.num_rows
+            head = file.read([name for name in wanted if name in there]).to_pandas()
+        if rows == 0:
+            raise UnreadableBag(f"{path} has no tokens")
+        if with_ids:
+            if head[bag].isna().any():
+                raise UnreadableBag(f"row {int(np.argmax(head[bag].isna())) + 1} of {path} has no bag id")
+            inside, uniques = pd.factorize(head[bag].astype(str))
+        else:
+            inside, uniques = np.zeros(rows, dtype=int), np.array([own_id], dtype=object)
+        places = np.array([known.setdefault(str(name), len(known)) for name in uniques])
+        codes_of_file.append(places[inside])
+        labels_of_file.append(head[label].to_numpy() if with_labels and label in head else None)
+    lengths = np.bincount(np.concatenate(codes_of_file), minlength=len(known))
+    starts = starts_of(lengths)
+    tokens = scratch.room((int(lengths.sum()), len(columns)), np.float64)
+    filled = starts.copy()
+    for path, codes in zip(files.paths, codes_of_file):
+        for first, block in _table_blocks(path, columns):
+            own_codes = codes[first : first + len(block)]
+            _check_finite(block, path, first, columns)
+            order = np.argsort(own_codes, kind="stable")
+            uniques, begin, counts = np.unique(own_codes[order], return_index=True, return_counts=True)
+            for code, at, count in zip(uniques, begin, counts):
+                tokens[filled[code] : filled[code] + count] = block[order[at : at + count]]
+                filled[code] += count
+    ids = _object_array(known)
+    labels = None
+    if with_labels and all(part is not None and not pd.isna(part).any() for part in labels_of_file):
+        labels = _agreed(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
+    return Gathered(tokens, starts, ids, _name_array(columns), labels)
+
+
+def _table_blocks(path: Path, columns: list[str]) -> Iterator[tuple[int, np.ndarray]]:
+    """The first row of each block, and the block."""
+    import pyarrow
+    import pyarrow.parquet
+
+    step = max(1, scratch.BLOCK_BYTES // (8 * len(columns)))
+    first = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=step, columns=columns):
+                yield first, as_numbers(batch, columns, np.dtype(np.float64))
+                first += batch.num_rows
+    except pyarrow.ArrowException as error:
+        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+
+
+def _agreed(values: np.ndarray, codes: np.ndarray, ids: np.ndarray, label: str) -> np.ndarray:
+    """The label of each bag from labels of all its tokens, which must agree."""
+    labels = plain_labels(values, f"column {label!r}")
+    _, first = np.unique(codes, return_index=True)
+    differs = labels != labels[first][codes]
+    if np.any(differs):
+        raise ValueError(f"bag {ids[codes[int(np.argmax(differs))]]!r} has more than one label in column {label!r}")
+    return labels[first]

@@ -1,0 +1,144 @@
+"""Tables that go with bags: read them, take ids as text, labels as plain values."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ".csv, .csv.gz, .parquet or .npz"
+
+
+def listed(names: Any) -> str:
+    """The first few names, as messages give them."""
+    shown = [repr(str(n)) for n in list(names)[:8]]
+    return ", ".join(shown) + (", ..." if len(list(names)) > 8 else "")
+
+
+def is_numeric(column: pd.Series) -> bool:
+    """Whether a column holds plain numbers."""
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
+    return (is_numeric_dtype(column) or is_bool_dtype(column)) and not is_complex_dtype(column)
+
+
+def is_number_column(kind: Any) -> bool:
+    """Whether an Arrow type is one of plain numbers."""
+    from pyarrow import types
+
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+
+def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
+    """The table in a file, with the column of bag ids as text where the file is text."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        if path.name.endswith((".csv", ".csv.gz")):
+            table = pd.read_csv(path, dtype={bag: str})
+            if literal_ids and bag in table.columns:
+                table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
+        elif path.name.endswith((".parquet", ".pq")):
+            table = pd.read_parquet(path)
+        else:
+            raise ValueError(f"{path} must be a {FORMATS} file")
+    except (
+        pd.errors.EmptyDataError,
+        pd.errors.ParserError,
+        UnicodeDecodeError,
+        EOFError,
+        OSError,
+        zlib.error,
+    ) as error:
+        raise ValueError(f"{path} cannot be read as a table: {error}") from None
+    table.columns = [str(c) for c in table.columns]
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{path} has two columns {twice[0]!r}")
+    if len(table) == 0:
+        raise ValueError(f"{path} has no rows")
+    return table
+
+
+def text_ids(column: pd.Series, path: Path) -> np.ndarray:
+    """The bag ids as text."""
+    missing = column.isna()
+    if missing.any():
+        raise ValueError(f"row {int(np.argmax(missing)) + 1} of {path} has no bag id")
+    if not isinstance(column.dtype, np.dtype) or column.dtype == object:
+        for row, name in enumerate(column):
+            if not isinstance(name, str | int | float | np.generic) and not hasattr(name, "isoformat"):
+                raise ValueError(
+                    f"row {row + 1} of {path} has a {type(name).__name__} as its bag id; ids must be text or numbers"
+                )
+    return column.astype(str).to_numpy(dtype=object)
+
+
+def plain_labels(labels: np.ndarray, where: str) -> np.ndarray:
+    """Strings as a string array, whole numbers as integers (a missing value elsewhere makes pandas read floats)."""
+    if labels.dtype == object:
+        for value in labels:
+            if not isinstance(value, str | int | float | np.generic):
+                raise ValueError(f"{where} holds a {type(value).__name__} as a label; labels must be text or numbers")
+        for kind in (bool, int):  # pandas' own types with room for missing values come as objects
+            if all(type(value) is kind for value in labels):
+                return labels.astype(kind)
+        return np.array([str(v) for v in labels])
+    if labels.dtype.kind == "f" and np.all(labels == np.round(labels)):
+        return labels.astype(int)
+    return labels
+
+
+def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) -> dict[str, Any]:
+    """One value per bag, from a table that is kept apart from the bags.
+
+    Parameters
+    ----------
+    source : str, Path, DataFrame, Series or mapping
+        A .csv, .csv.gz or .parquet file or a frame with one row per bag; or the values keyed by bag id.
+    bag, column : str
+        The columns with the ids and the values.
+    literal_ids : bool
+        Whether ids such as NA are ids like any other.
+
+    Returns
+    -------
+    dict
+        Bag id (text) -> value.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a bag is named twice or a value is missing.
+    """
+    import pandas as pd
+
+    if isinstance(source, Mapping | pd.Series):
+        values = pd.Series(dict(source.items()), dtype=object) if isinstance(source, Mapping) else source
+        where, names, column_values = "the labels", pd.Series(values.index), values.infer_objects()
+    else:
+        table = source if isinstance(source, pd.DataFrame) else read_table(Path(source), bag, literal_ids)
+        where = "the table of labels" if isinstance(source, pd.DataFrame) else str(source)
+        for name in (bag, column):
+            if name not in table.columns:
+                raise ValueError(f"{where} has no column {name!r}; its columns are {listed(table.columns)}")
+        names, column_values = table[bag], table[column]
+    ids = text_ids(names, Path(where))
+    if len(ids) == 0:
+        raise ValueError(f"{where} has no rows")
+    distinct, counts = np.unique(ids.astype(str), return_counts=True)
+    if counts.max() > 1:
+        raise ValueError(f"{where} names bag {str(distinct[int(np.argmax(counts > 1))])!r} twice")
+    missing = column_values.isna().to_numpy()
+    if missing.any():
+        raise ValueError(f"bag {ids[int(np.argmax(missing))]!r} has no value in column {column!r} of {where}")
+    plain = plain_labels(column_values.to_numpy(), f"column {column!r} of {where}")
+    return dict(zip(ids.tolist(), plain.tolist()))

@@ -1,0 +1,288 @@
+"""Folders with one file per bag: all formats give the same bags, bad files end in one sentence, memory stays bounded."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import shutil
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken import Bags, PooledClassifier
+from sparsetoken.bags import scratch
+from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.scratch import is_mapped
+
+TORCH = Path(__file__).parents[1] / "data" / "torch"
+SAVED = ((np.arange(12, dtype=np.float32) - 5) / 4).reshape(4, 3)  # what all those files hold
+
+
+def drawn(count: int = 6, width: int = 3) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {f"slide{i}": rng.standard_normal((i + 1, width)).astype(np.float32) for i in range(count)}
+
+
+def write(folder: Path, ending: str, bags: dict[str, np.ndarray]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, tokens in bags.items():
+        path = folder / (name + ending)
+        if ending == ".npy":
+            np.save(path, tokens)
+        elif ending == ".npz":
+            np.savez_compressed(path, features=tokens, coords=np.zeros((len(tokens), 2)))
+        elif ending == ".parquet":
+            pd.DataFrame(tokens, columns=[f"f{j}" for j in range(tokens.shape[1])]).to_parquet(path)
+        elif ending == ".h5":
+            h5py = pytest.importorskip("h5py")
+            with h5py.File(path, "w") as file:
+                file["features"], file["coords"] = tokens[None], np.zeros((len(tokens), 2))
+    return folder
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".parquet", ".h5"])
+def test_all_formats_give_the_bags_that_were_written(tmp_path, ending):
+    wanted = drawn()
+    folder = write(tmp_path / "features", ending, wanted)
+    (folder / "notes.txt").write_text("not a bag")
+    labels = pd.DataFrame({"slide": [f"{n}{ending}" for n in reversed(wanted)], "grade": list("abcabc")})
+    bags, y = Bags.from_files(f"{folder}/*{ending}", labels, bag="slide", label="grade")
+    assert list(bags.ids) == list(wanted) and list(y) == list("cbacba")
+    assert bags.dtype == np.float32
+    for bag, tokens in zip(bags, wanted.values()):
+        np.testing.assert_array_equal(bag, tokens)
+    again = Bags.from_files(folder)
+    np.testing.assert_array_equal(again.tokens, bags.tokens)
+    assert (bags.feature_names is not None) == (ending == ".parquet")
+
+
+@pytest.mark.parametrize(
+    "name", ["float32", "half", "bfloat16", "dictionary", "parameter", "transposed", "slice", "one_bag"]
+)
+def test_tensors_are_read_without_torch(name):
+    bags = Bags.from_files(TORCH / f"{name}.pt")
+    np.testing.assert_array_equal(bags[0], SAVED)
+    assert bags.dtype == (np.float64 if name == "dictionary" else np.float32)
+
+
+def test_one_of_several_tensors_is_named():
+    np.testing.assert_array_equal(Bags.from_files(TORCH / "dictionary.pt", key="coords")[0], np.arange(8).reshape(4, 2))
+    with pytest.raises(ValueError, match=r"dictionary.pt has no array 'logits'; it has 'coords', 'features'"):
+        Bags.from_files(TORCH / "dictionary.pt", key="logits")
+
+
+class Evil:
+    """Would write a file if it were unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def archive(path: Path, description: bytes, numbers: bytes = b"") -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", description)
+        file.writestr("archive/data/0", numbers)
+    return path
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    trace = tmp_path / "trace"
+    with pytest.raises(ValueError, match=r"evil.pt is not read: it asks for .*only tensors of numbers are read"):
+        Bags.from_files(archive(tmp_path / "evil.pt", pickle.dumps(Evil(trace), protocol=2)))
+    (tmp_path / "old.pt").write_bytes(pickle.dumps(Evil(trace), protocol=2))
+    with pytest.raises(ValueError, match=r"old.pt is no"):
+        Bags.from_files(tmp_path / "old.pt")
+    np.save(tmp_path / "evil.npy", np.array([Evil(trace)], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"evil.npy cannot be read"):
+        Bags.from_files(tmp_path / "evil.npy")
+    np.savez(tmp_path / "evil.npz", features=np.array([[Evil(trace)]], dtype=object))
+    with pytest.raises(ValueError, match=r"evil.npz must hold numbers"):
+        Bags.from_files(tmp_path / "evil.npz")
+    assert not trace.exists()
+    for name, reason in (
+        ("module", "asks for torch.nn"),
+        ("script", "TorchScript program"),
+        ("old_format", "no file of"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name}.pt .*{reason}"):
+            Bags.from_files(TORCH / f"{name}.pt")
+
+
+def tensor_pickle(offset: int, size: tuple, stride: tuple) -> bytes:
+    """The description of a tensor of single precision as torch.save writes it."""
+
+    class Describe(pickle._Pickler):
+        def persistent_id(self, item):
+            return ("storage", item[0], "0", "cpu", 6) if isinstance(item, tuple) and item[:1] == (Global,) else None
+
+        def save_global(self, item, name=None):
+            self.write(b"ctorch\nFloatStorage\n" if item is Global else b"ctorch._utils\n_rebuild_tensor_v2\n")
+
+    class Global:
+        pass
+
+    class Rebuild:
+        def __reduce__(self):
+            return rebuild, ((Global,), offset, size, stride, False, None)
+
+    def rebuild():
+        """Stands for torch's own."""
+
+    Describe.dispatch = {**pickle._Pickler.dispatch, type(rebuild): Describe.save_global, type: Describe.save_global}
+    out = io.BytesIO()
+    Describe(out, protocol=2).dump(Rebuild())
+    return out.getvalue()
+
+
+def test_tensors_that_reach_beyond_their_file_are_refused(tmp_path):
+    numbers = np.arange(6, dtype=np.float32)
+    good = archive(tmp_path / "good.pt", tensor_pickle(0, (2, 3), (3, 1)), numbers.tobytes())
+    np.testing.assert_array_equal(Bags.from_files(good)[0], numbers.reshape(2, 3))
+    for offset, size, stride in ((1, (2, 3), (3, 1)), (0, (2, 3), (900, 1)), (0, (2, 3), (1, 9)), (7, (1, 1), (1, 1))):
+        bad = archive(tmp_path / "bad.pt", tensor_pickle(offset, size, stride), numbers.tobytes())
+        with pytest.raises(ValueError, match=r"bad.pt is not read: its tensor reaches beyond"):
+            Bags.from_files(bad)
+
+
+def test_hdf5_without_its_package_says_which(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    (tmp_path / "a.h5").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"a.h5 needs the package h5py"):
+        Bags.from_files(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.ones(3), r"slide2.npy must hold a \(tokens, features\) array, got shape \(3,\)"),
+        (np.ones((0, 3)), r"slide2.npy has no tokens"),
+        (np.ones((2, 4)), r"slide2.npy has 4 features, .*slide0.npy has 3"),
+        (np.array([[1.0, np.nan, 0.0]]), r"slide2.npy contains NaN: token 0, feature 1"),
+        (np.array([["a", "b", "c"]]), r"slide2.npy must hold numbers"),
+        (b"", r"slide2.npy is empty"),
+        (b"\x93NUMPY\x01\x00", r"slide2.npy cannot be read as a bag"),
+        (b"hello world, this is no array", r"slide2.npy cannot be read as a bag"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, array, message):
+    folder = write(tmp_path / "features", ".npy", drawn())
+    if isinstance(array, bytes):
+        (folder / "slide2.npy").write_bytes(array)
+    else:
+        np.save(folder / "slide2.npy", array)
+    with pytest.raises(ValueError, match=message) as caught:
+        Bags.from_files(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_archives_are_named(tmp_path):
+    folder = write(tmp_path / "features", ".npz", drawn())
+    data = (folder / "slide5.npz").read_bytes()
+    (folder / "slide5.npz").write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match=r"slide5.npz cannot be read"):
+        Bags.from_files(folder)
+    (folder / "slide5.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    with pytest.raises(ValueError, match=r"slide5.parquet cannot be read"):
+        Bags.from_files(folder / "slide5.parquet")
+    shutil.copy(TORCH / "float32.pt", folder / "slide5.pt")
+    with pytest.raises(ValueError, match=r"bag 'slide5' is in two files, .*slide5.npz and .*slide5.pa?r?q?u?e?t?"):
+        Bags.from_files(folder)
+
+
+def test_labels_must_fit_the_files(tmp_path):
+    folder = write(tmp_path / "features", ".npy", drawn())
+    with pytest.raises(ValueError, match="'slide5' has no label"):
+        Bags.from_files(folder, {f"slide{i}": i for i in range(5)})
+    bags, y = Bags.from_files(folder, {f"slide{i}": i for i in (3, 1, 9)}, skip_unmatched=True)
+    assert list(bags.ids) == ["slide1", "slide3"] and list(y) == [1, 3]
+    with pytest.raises(ValueError, match="'slide6', which is not among the bags"):
+        Bags.from_files(folder, {f"slide{i}": i for i in range(8)})
+    with pytest.raises(ValueError, match="none of the 6 files has a label"):
+        Bags.from_files(folder, {"other": 1}, skip_unmatched=True)
+    with pytest.raises(ValueError, match=r"no files of bags"):
+        Bags.from_files(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no file .*\*.npz"):
+        Bags.from_files(f"{folder}/*.npz")
+
+
+def test_parquet_files_may_hold_parts_of_many_bags(tmp_path):
+    table = pd.DataFrame(
+        {"bag_id": [3, 1, 3, 2, 1, 1], "label": [1, 0, 1, 0, 0, 0], "f": np.arange(6.0), "g": np.arange(6) % 2}
+    )
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    table[:3].to_parquet(folder / "part0.parquet")
+    table[3:].to_parquet(folder / "part1.parquet")
+    read = read_bags(folder)
+    assert list(read.bags.ids) == ["3", "1", "2"] and list(read.labels) == [1, 0, 0]
+    assert list(read.bags.feature_names) == ["f", "g"]
+    np.testing.assert_array_equal(read.bags[1][:, 0], [1.0, 4.0, 5.0])
+    table.assign(label=[1, 0, 0, 0, 0, 0])[:3].to_parquet(folder / "part0.parquet")
+    with pytest.raises(ValueError, match="bag '3' has more than one label"):
+        read_bags(folder)
+
+
+def test_a_folder_is_streamed(tmp_path, monkeypatch):
+    """32 MB of files, with at most 1 MB of them at a time: memory holds a few blocks, and the tokens lie in a file."""
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2**20)
+    rng = np.random.default_rng(1)
+    folder = tmp_path / "features"
+    folder.mkdir()
+    for i in range(32):
+        tokens = rng.standard_normal((1024, 256), dtype=np.float32)
+        if i % 2:
+            np.save(folder / f"{i:02d}.npy", tokens)
+        else:
+            np.savez(folder / f"{i:02d}.npz", tokens)
+    tracemalloc.start()
+    bags = Bags.from_files(folder)
+    model = PooledClassifier(ridge=1.0).fit(bags, np.arange(32) % 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert bags.tokens.nbytes == 2**25 and is_mapped(bags.tokens)
+    assert peak < 8 * 2**20
+    np.testing.assert_array_equal(bags[31], tokens)
+    assert model.predict(bags[:2]).shape == (2,)
+
+
+def test_too_little_room_is_said_before_anything_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 90, 10))
+    with pytest.raises(ValueError, match="set TMPDIR to a larger disk"):
+        Bags.from_files(write(tmp_path / "features", ".npy", drawn()))
+
+
+def test_commands_take_a_folder(tmp_path, command):
+    rng = np.random.default_rng(2)
+    folder = tmp_path / "features"
+    folder.mkdir()
+    labels = np.arange(40) % 2
+    for i, label in enumerate(labels):
+        tokens = rng.standard_normal((6, 4))
+        tokens[0, 0] += 5.0 * label
+        np.save(folder / f"slide_{i:02d}.npy", tokens)
+    ids = [f"slide_{i:02d}" for i in range(40)]
+    pd.DataFrame({"bag_id": ids, "label": np.where(labels, "sick", "well")}).to_csv(
+        tmp_path / "labels.csv", index=False
+    )
+    model = tmp_path / "model.skops"
+    code, out, err = command("fit", folder, "-m", "attention", "--out", model)
+    assert code != 0 and "give the table with their labels (--labels)" in err
+    code, out, err = command("fit", folder, "-m", "attention", "--labels", tmp_path / "labels.csv", "--out", model)
+    assert code == 0, err
+    assert "40 bags, 6 tokens each" in out and "classes sick, well" in out
+    code, out, err = command("predict", model, f"{folder}/*.npy")
+    assert code == 0 and out.splitlines()[1].startswith("slide_00,")
+    code, out, err = command("explain", model, folder, "--bags", 1)
+    assert code == 0 and "slide_" in out
+    code, out, err = command(
+        "evaluate", folder, "--labels", tmp_path / "labels.csv", "-m", "pooled", "--folds", 2, "--repeats", 1
+    )
+    assert code == 0 and "pooled" in out, err
