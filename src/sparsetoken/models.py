@@ -45,6 +45,19 @@ SIMULATED = tuple(name for name, model in MODELS.items() if model.trainable)
 FORECAST = tuple(MODELS)
 
 
+def heads_of(name: object) -> int | None:
+    """H of the model "heads:H", several attention heads; None for every other model.
+
+    A ValueError where H is no whole number from 1 on.
+    """
+    if not isinstance(name, str) or not name.startswith("heads:"):
+        return None
+    count = name.removeprefix("heads:")
+    if not count.isascii() or not count.isdigit() or int(count) < 1:
+        raise ValueError(f"model 'heads:H' needs a whole number of heads >= 1, got {name!r}")
+    return int(count)
+
+
 def check_model(name: str, allowed: Iterable[str] = FORECAST) -> Model:
     """The model of that name.
 

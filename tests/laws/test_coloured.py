@@ -76,3 +76,39 @@ def test_weights_that_no_vector_has_are_refused():
     spectrum = Spectrum.of([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="query must have weights of a vector"):
         coloured_law(Task(), spectrum, Query(np.ones(3), np.ones(3)))
+
+
+def test_a_spectrum_estimated_from_bags():
+    rng = np.random.default_rng(0)
+    values = np.linspace(0.2, 3.0, 20)
+    bags = 5.0 + rng.standard_normal((400, 10, 20)) * np.sqrt(values)
+    plain, shrunk = Spectrum.from_bags(bags, shrinkage=0.0), Spectrum.from_bags(bags)
+    np.testing.assert_allclose(plain.eigenvalues, values, rtol=0.12)
+    np.testing.assert_allclose(plain.eigenvalues, np.linalg.eigvalsh(np.cov(bags.reshape(-1, 20).T, bias=True)))
+    assert shrunk.eigenvalues.sum() == pytest.approx(plain.eigenvalues.sum())
+    assert np.ptp(shrunk.eigenvalues) < np.ptp(plain.eigenvalues)
+    flat = Spectrum.from_bags(list(bags), shrinkage=1.0)
+    np.testing.assert_allclose(flat.eigenvalues, plain.eigenvalues.mean())
+
+
+def test_shrinkage_is_ledoit_and_wolfs():
+    from sklearn.covariance import ledoit_wolf
+
+    x = np.random.default_rng(1).standard_normal((60, 30)) * np.linspace(0.5, 2.0, 30)
+    expected, _ = ledoit_wolf(x)
+    np.testing.assert_allclose(Spectrum.from_bags(x).eigenvalues, np.linalg.eigvalsh(expected), rtol=1e-9)
+
+
+def test_white_noise_of_few_tokens_is_estimated_as_nearly_white():
+    x = np.random.default_rng(2).standard_normal((300, 100))
+    assert np.ptp(Spectrum.from_bags(x, shrinkage=0.0).eigenvalues) > 1.5
+    assert np.ptp(Spectrum.from_bags(x).eigenvalues) < 0.3
+
+
+def test_bags_that_say_nothing_are_refused():
+    with pytest.raises(ValueError, match="bags must hold at least three tokens"):
+        Spectrum.from_bags(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="shrinkage must be"):
+        Spectrum.from_bags(np.random.default_rng(0).standard_normal((10, 4)), shrinkage=2.0)
+    with pytest.raises(ValueError, match="at least two positive"):
+        Spectrum.from_bags(np.ones((9, 4)))

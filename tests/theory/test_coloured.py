@@ -148,3 +148,19 @@ def test_results_are_plain_and_warm_starts_help():
         theory.erm(law, 2.0, 0.0)
     with pytest.raises(TypeError, match="capacity"):
         theory.capacity(law)
+
+
+def test_a_readout_on_its_own_law_is_itself():
+    spectrum = theory.Spectrum.of(np.arange(1, 101) ** -0.5)
+    query = spectrum.query(np.ones(100) * 0.3)
+    law = theory.coloured_law(Task(strength=3.0), spectrum, query)
+    found = theory.erm(law, 2.0, 0.02, accuracy=1e-3)
+    same = found.on(Task(strength=3.0), accuracy=1e-3)
+    for name in ("test_error", "auc", "sensitivity", "specificity"):
+        assert getattr(same, name) == pytest.approx(getattr(found, name), abs=1e-3), name
+    longer = found.on(Task(length=50, strength=3.0), accuracy=1e-3)
+    assert longer.test_error > found.test_error and longer.tested["length"] == 50
+    sharper = found.on(theory.coloured_law(Task(length=50, strength=3.0), spectrum, query, beta=2.0), accuracy=1e-3)
+    assert sharper.test_error != longer.test_error
+    with pytest.raises(ValueError, match="the training's spectrum and query"):
+        found.on(theory.coloured_law(Task(), theory.Spectrum.of(np.ones(100)), query))

@@ -145,5 +145,18 @@ def test_bad_input_is_named():
         theory.erm(law, 2.0, 0.0)
     with pytest.raises(ValueError, match="alpha"):
         theory.erm(law, -1.0, 0.1)
-    with pytest.raises(TypeError, match="capacity"):
-        theory.capacity(law)
+
+
+def test_a_readout_on_its_own_law_is_itself():
+    law = theory.heads_law(Task(strength=4.0), [0.8, 0.3], [1.5, 2.5])
+    found = theory.erm(law, 2.0, 0.02, accuracy=2e-3)
+    same = found.on(law.task, accuracy=2e-3)
+    for name in ("test_error", "auc", "sensitivity", "specificity"):
+        assert getattr(same, name) == pytest.approx(getattr(found, name), abs=2e-3), name
+    assert found.on(law.task, 1e3, accuracy=2e-3).sensitivity == 1.0
+    turned = theory.heads_law(law.task, queries=law.queries[:, [0, 2, 1]], signals=law.signals)
+    assert found.on(turned, accuracy=2e-3).tested["length"] == 10  # the same space, seen the other way round
+    with pytest.raises(ValueError, match="law must be that of 2 heads"):
+        found.on(theory.heads_law(law.task, [0.8], [1.5]))
+    with pytest.raises(ValueError, match="in the space of the training's"):
+        found.on(theory.heads_law(law.task, queries=np.eye(2, 4), signals=np.eye(1, 4)))

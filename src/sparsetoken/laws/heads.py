@@ -23,14 +23,16 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from .._core.validation import real_number
+from .._core.validation import real_number, rejection
 from ..activations import softmax
 from ..task import Task
 from .draws import REPLICATES, SOBOL_DIMENSIONS
 from .law import finer_level
+from .measures import ScoreLaw
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
+CARRIED = ("one", "independent", "all")
 _RATE = 0.6  # standard errors fall like points^-0.6 or faster (measured)
 _KEPT_POINTS = 2048  # levels up to this one are kept beside each other
 _RANK = 1e-12  # relative size below which a direction is taken for rounding
@@ -76,7 +78,9 @@ class HeadsLaw:
     signals : ndarray (J, dimension)
         Unit vectors xi_j in that basis.
     shares : ndarray (J,)
-        Probability that a positive bag carries signal j (one signal per bag).
+        How often signal j is carried.
+    carried : str
+        Which signals a positive bag carries, see `heads_law`.
     name : str
         What the law is called.
     """
@@ -85,6 +89,7 @@ class HeadsLaw:
     queries: np.ndarray
     signals: np.ndarray
     shares: np.ndarray
+    carried: str = "one"
     name: str = "heads"
 
     @property
@@ -153,6 +158,14 @@ class HeadsLaw:
         _, size, axes = np.linalg.svd(rest, full_matrices=False)
         return axes[size > _RANK].T
 
+    def carriers(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Which signal each of the R signal tokens carries (bags, R); `uniform` (bags,) chooses where there is one per bag."""
+        shape = (len(uniform), self.task.sparsity)
+        if self.carried == "all":
+            return np.broadcast_to(np.arange(shape[1]) % len(self.signals), shape)
+        draws = np.broadcast_to(uniform[:, None], shape) if self.carried == "one" else rng.random(shape)
+        return np.searchsorted(np.cumsum(self.shares)[:-1], draws, side="right")
+
     def _bags(self, rng: np.random.Generator, points: int, positive: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T, S and K of `points` bags of one class."""
         queries, signals = self.queries @ self.query_space, self.signals @ self.query_space
@@ -161,7 +174,7 @@ class HeadsLaw:
         # Quasi-random: which signal a bag carries, the signal tokens, and the first of the others.
         leading = min(1 + L * D, SOBOL_DIMENSIONS)
         sobol = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
-        which = np.searchsorted(np.cumsum(self.shares)[:-1], sobol[:, 0], side="right")
+        which = self.carriers(sobol[:, 0], rng) if positive else np.zeros((points, R), int)
         T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
         chunk = max(1, _CHUNK_NUMBERS // (L * max(D, H)))
         for first in range(0, points, chunk):
@@ -174,13 +187,12 @@ class HeadsLaw:
             uniform[:, R:, 0] = np.cumprod(uniform[:, R:, 0] ** (1.0 / count), axis=1)
             t = ndtri(np.clip(uniform, _TINY, 1 - _TINY))
             if positive:
-                t[:, :R] += self.task.strength * signals[which[rows]][:, None]
+                t[:, :R] += self.task.strength * signals[which[rows]]
             p = softmax(np.einsum("nld,hd->nhl", t, queries))
             T[rows] = p @ t
             K[rows] = p @ p.transpose(0, 2, 1)
             if positive:
-                mass = self.task.strength * p[:, :, :R].sum(-1)
-                S[rows] = mass[:, :, None] * rest[which[rows]][:, None]
+                S[rows] = self.task.strength * p[:, :, :R] @ rest[which[rows]]
         return T, S, K
 
 
@@ -192,6 +204,7 @@ def heads_law(
     queries: Any = None,
     signals: Any = None,
     shares: Any = None,
+    carried: str = "one",
 ) -> HeadsLaw:
     """The law of H attention heads side by side.
 
@@ -212,8 +225,11 @@ def heads_law(
     signals : array (J, dimension), optional
         The signals xi_j, unit vectors; the first basis vector when not given. Only together with `queries`.
     shares : array (J,), optional
-        Probability that a positive bag carries signal j; equal when not given. A bag carries one signal, in all its R
-        signal tokens.
+        How often signal j is carried, probabilities; equal when not given.
+    carried : {"one", "independent", "all"}
+        Which signals a positive bag carries. "one": a single one, drawn by the shares, in all its R signal tokens.
+        "independent": every signal token draws its own. "all": all of them, the R signal tokens in turn (R at least J; the
+        shares do not count).
 
     Returns
     -------
@@ -246,7 +262,41 @@ def heads_law(
     shares = np.full(len(signals), 1.0 / len(signals)) if shares is None else np.array(shares, dtype=float)
     if shares.shape != (len(signals),) or (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
         raise ValueError(f"shares must be {len(signals)} probabilities that sum to 1, got {shares}")
-    return HeadsLaw(task, queries, signals, shares)
+    if carried not in CARRIED:
+        raise rejection("carried", carried, f"one of {', '.join(CARRIED)}")
+    if carried == "all" and task.sparsity < len(signals):
+        raise ValueError(f"carried 'all' needs a sparsity of at least the number of signals ({len(signals)})")
+    return HeadsLaw(task, queries, signals, shares, carried)
+
+
+def head_scores(
+    nodes: HeadNodes, m_T: np.ndarray, m_S: np.ndarray, bias: np.ndarray, spread: np.ndarray
+) -> list[ScoreLaw]:
+    """The law of the score of readouts on fresh bags, of the positive class and of the negative one.
+
+    Parameters
+    ----------
+    nodes : HeadNodes
+        The law's draws, in B replicates.
+    m_T, m_S : ndarray (B, H, D) and (B, H, E)
+        The readouts' coordinates in the two spaces of the law.
+    bias : ndarray (B,)
+        b.
+    spread : ndarray (B, H, H)
+        Overlaps <w_g, w_h> of what is orthogonal to the space of the queries.
+
+    Returns
+    -------
+    list of ScoreLaw
+    """
+    mean = np.einsum("bnij,bij->bn", nodes.T, m_T) + np.einsum("bnij,bij->bn", nodes.S, m_S) + bias[:, None]
+    variance = np.einsum("bnij,bij->bn", nodes.K, spread)
+    deviation = np.sqrt(np.maximum(variance, 0.0))  # a replicate's own Q, to first order, need not be positive
+    classes = []
+    for part in np.split(np.arange(nodes.y.shape[1]), 2):
+        weight = nodes.weight[:, part]
+        classes.append(ScoreLaw(mean[:, part], deviation[:, part], weight / weight.sum(1, keepdims=True)))
+    return classes
 
 
 def _matrix(name: str, value: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from .._core.lazy import lazy_exports
 _HOME = {
     "RealNoise": "noise",
     "SimulationResult": "trial",
+    "head_readout": "heads",
     "joint_trajectory": "trajectory",
     "mean_and_error": "repeats",
     "mean_trajectory": "trajectory",

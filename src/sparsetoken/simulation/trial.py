@@ -16,10 +16,11 @@ from .._core.devices import wanted_device
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
-from ..models import SIMULATED, check_model, has_query
+from ..models import SIMULATED, check_model, has_query, heads_of
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
 from ..training import Training
+from .heads import simulate_heads
 from .measures import Measures, coloured_measures, counted_measures
 from .mechanism import Mechanism
 from .noise import Demand, Tokens
@@ -136,7 +137,8 @@ def simulate(
         All randomness of the trial comes from it.
     model : str
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
-        "vectorized" learn from D1 alone.
+        "vectorized" learn from D1 alone. "heads:H" is H attention heads side by side under one readout, each with a query from
+        two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
     sampler : str, optional
         "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
         "tensor", the only one, in any other.
@@ -186,6 +188,17 @@ def simulate(
     NotConvergedWarning
         If the readout's solver did not reach a minimum (`converged` is then False).
     """
+    if (heads := heads_of(model)) is not None:
+        options = (equal_samples, test_samples, noise, covariance, signal, device != "numpy", chunk)
+        if any(option is not None and option is not False and option != 0 for option in options):
+            raise ValueError(
+                f"model {model!r} takes none of equal_samples, test_samples, noise, covariance, signal, chunk, device"
+            )
+        sampler = sampler or "reduced"
+        d, seed = check_size(d, seed, sampler)  # type: ignore[arg-type]
+        there = deployment_of("attention", task, test_task, test_sharpness, test_bias_shift)
+        fields = simulate_heads(task, training, d, seed, heads, sampler, there)
+        return _warned(SimulationResult(model=model, sampler=sampler, d=d, seed=seed, **fields))
     with_query = check_model(model, SIMULATED).has_query
     sigma = get_activation(activation) if model == "elementwise" else None
     world = world_of(noise, covariance, signal, d)
@@ -201,13 +214,17 @@ def simulate(
         raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _trial_class(device, model, sampler, schedule, world)
-    result = trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment)
+    return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment))
+
+
+def _warned(result: SimulationResult) -> SimulationResult:
+    """The result; with a warning that points at the caller of `simulate` where its readout did not converge."""
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
             "its numbers are those of where it stopped",
             NotConvergedWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return result
 

@@ -16,9 +16,11 @@ from scipy.special import ndtr
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
+from ..laws.heads import HeadsLaw
 from ..laws.law import SECOND_LEVEL, Law
 from ..laws.nodes import Population
 from .errors import ConvergenceError
+from .heads_capacity import heads_threshold
 
 NEVER = 1e-13  # values of 1/alpha* below are rounding: the classes are apart at any sample size one can have
 _STEPS = 200  # Newton steps allowed; 5 to 15 are taken, some dozens where kappa nearly vanishes in some bags
@@ -150,13 +152,28 @@ def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.nda
     return p, value, residual
 
 
-def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
+def _heads_capacity(law: HeadsLaw, accuracy: float) -> Capacity:
+    """Several heads: the threshold alone, since their minimiser is not three numbers."""
+    points, x = law.first_points, None
+    while True:
+        x, value, residual = heads_threshold(law, points, x)
+        relative = standard_error(value) / value.mean()
+        finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
+        if finer is None:
+            break
+        points = finer
+    nan = float("nan")
+    alpha = float(1.0 / value.mean())
+    return Capacity(alpha, float(relative * alpha), nan, nan, nan, residual)
+
+
+def capacity(law: Law | HeadsLaw, *, accuracy: float = 1e-3) -> Capacity:
     """The separability threshold alpha* = n/d of a law (see the module's text).
 
     Parameters
     ----------
-    law : Law
-        The law of (T, S, kappa).
+    law : Law or HeadsLaw
+        The law of (T, S, kappa), or that of several heads, of which the minimiser (m_q, m_u, bias) is NaN.
     accuracy : float
         Relative standard error wanted; the law is refined until it is met or cannot be refined further.
 
@@ -172,8 +189,10 @@ def capacity(law: Law, *, accuracy: float = 1e-3) -> Capacity:
         Where the minimum is not found.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    if not isinstance(law, Law):  # several heads, coloured noise
-        raise TypeError(f"capacity is known for laws of (T, S, kappa) in white noise, not for {type(law).__name__}")
+    if isinstance(law, HeadsLaw):
+        return _heads_capacity(law, accuracy)
+    if not isinstance(law, Law):
+        raise TypeError(f"capacity is known for laws in white noise, not for {type(law).__name__}")
     points, p = law.first_points, np.zeros(3)
     while True:
         population, _ = law.at(points)

@@ -27,7 +27,7 @@ and the differences of the logarithms of V and nu^2 from those of their right si
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,10 +36,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._core.precision import in_double_precision
+from .._core.validation import real_number
 from ..jax_losses import traceable
-from ..laws.coloured import ColouredLaw, Query, Spectrum
+from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.law import MAXIMUM_POINTS
-from ..laws.measures import ScoreLaw, trained_measures
+from ..laws.measures import ScoreLaw, fresh_measures, trained_measures
 from ..laws.nodes import Nodes, Population
 from ..losses import Loss
 from ..results import NOT_PLAIN, ClassifierResult, TwoSteps, two_steps_from
@@ -47,8 +48,9 @@ from ..task import Task
 from ..training import Training
 from .alignment import field_moments
 from .continuation import WarmStart, at_rest
+from .elsewhere import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
-from .refinement import Answer, answer_of, refine, summarise
+from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
 
 _FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
 _DEGENERATE = 1e-13  # chi over its largest possible value below which xi lies along a
@@ -144,6 +146,10 @@ class ColouredResult(ClassifierResult):
         The rest of the problem.
     fixed_point : ndarray (5,)
         The unknowns as the solver holds them.
+    own_fixed_points : ndarray (replicates, 5)
+        What each replicate of the law's sampling would have had by itself.
+    test_law : ColouredLaw or None
+        The law of the fresh bags, where it is another one than the training's (see `on`).
     """
 
     m_a: float
@@ -158,6 +164,68 @@ class ColouredResult(ClassifierResult):
     law: ColouredLaw = field(compare=False, metadata=NOT_PLAIN)
     loss: Loss = field(metadata=NOT_PLAIN)
     fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    own_fixed_points: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    test_law: ColouredLaw | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+
+    def on(
+        self, law: ColouredLaw | Task, bias_shift: float = 0.0, *, accuracy: float = DEFAULT_ACCURACY
+    ) -> ColouredResult:
+        """The same trained readout tested on another law.
+
+        Parameters
+        ----------
+        law : ColouredLaw or Task
+            The law of the test bags, in the training's noise and with its query, whatever beta; a task stands for this
+            classifier on its bags.
+        bias_shift : float
+            Added to the trained bias.
+        accuracy : float
+            Absolute error allowed on the test error.
+
+        Returns
+        -------
+        ColouredResult
+            With the measures on fresh bags of `law`; everything else stays that of the training.
+
+        Raises
+        ------
+        ValueError
+            If noise, signal or query are others there.
+        AccuracyError
+            Where the accuracy is not met at the finest sampling of the law.
+        """
+        shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
+        known = self.law
+        if isinstance(law, Task):
+            there = coloured_law(law, known.spectrum, known.query, known.beta, known.activation)
+        else:
+            there = law
+            same = isinstance(law, ColouredLaw) and law.spectrum is known.spectrum and law.query is known.query
+            if not same:
+                raise ValueError("law must have the training's spectrum and query (the same objects), or be a task")
+
+        def measured(points: int, x: np.ndarray) -> dict[str, np.ndarray]:
+            population = there.at(points)[0]
+            m_a, m_x, log_nu, b, _ = np.broadcast_to(x, (population.replicates, 5)).T[..., None]
+            laws = [
+                ScoreLaw(m_a * c.T + m_x * c.S + b + shift, np.exp(log_nu) * c.kappa, c.weight)
+                for _, _, c in population.classes()
+            ]
+            return fresh_measures(laws[0], laws[1], there.prevalence)
+
+        def solve(start: WarmStart) -> Any:
+            return coloured_erm(self.law, self.alpha, self.ridge, self.loss, accuracy, start)
+
+        readout, values, errors = tested_elsewhere(self, there, measured, solve, accuracy)
+        return replace(
+            readout,
+            **values,
+            standard_error=errors.pop("test_error"),
+            errors={**readout.errors, **errors},
+            test_law=there,
+            trained=_record(known, 0.0),
+            tested=_record(there, shift),
+        )
 
     def _setting(self) -> str:
         return f"{self.model} noise, alpha={self.alpha:g}, ridge={self.ridge:g}"
@@ -166,6 +234,11 @@ class ColouredResult(ClassifierResult):
     def warm_start(self) -> WarmStart:
         """What a neighbouring problem may start from."""
         return WarmStart(self.fixed_point, self.points)
+
+
+def _record(law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
+    task = {} if law.task is None else law.task.to_dict()
+    return {**task, "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
 
 
 class _Readout(NamedTuple):
@@ -284,7 +357,7 @@ def coloured_erm(
     ColouredResult
     """
     if ridge == 0:
-        raise ValueError("ridge must be positive in coloured noise")
+        raise ValueError("ridge must be positive in coloured noise: a small one, such as 1e-6, gives the limit")
     spectrum, query = law.spectrum, law.query
     samples = alpha * spectrum.dimension
     weights = (spectrum.eigenvalues, spectrum.signal, query.cross, query.square)
@@ -323,6 +396,7 @@ def coloured_erm(
         law=law,
         loss=loss,
         fixed_point=found.answer.x,
+        own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
 
 

@@ -6,13 +6,18 @@ is m_q T + m_u S + b + kappa sqrt(m_u^2 + nu^2) G, with that law's (T, S, kappa)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.validation import real_number
 from ..laws.law import Law
 from ..laws.measures import fresh_measures, mean_and_scatter, score_laws
 from ..laws.nodes import Population
+from .continuation import WarmStart
+from .errors import AccuracyError
+from .refinement import SAFETY
 
 _SAME_QUERY = 1e-9  # difference of two cosines that rounding explains
 
@@ -99,3 +104,53 @@ def measures_at(x: np.ndarray, own_x: np.ndarray, population: Population) -> Tes
 def _fresh(x: np.ndarray, population: Population) -> dict[str, np.ndarray]:
     """Measures of each replicate, at its own x (rows) or at a common one."""
     return fresh_measures(*score_laws(x, population), population.prevalence)
+
+
+def tested_elsewhere(
+    result: Any, law: Any, measured: Callable[..., dict], solve: Callable[[WarmStart], Any], accuracy: float
+) -> tuple[Any, dict, dict]:
+    """Measures on fresh bags of another law, both samplings refined until the accuracy is met.
+
+    Parameters
+    ----------
+    result : HeadsResult or ColouredResult
+        The trained readout.
+    law : HeadsLaw or ColouredLaw
+        That of the test bags.
+    measured : callable
+        (points, fixed points) -> the measures of each replicate of the test law at that level.
+    solve : callable
+        WarmStart -> the same training solved on as many draws as it says.
+    accuracy : float
+        Absolute error allowed on the test error.
+
+    Returns
+    -------
+    tuple
+        The readout, solved again where its draws were too few, and its measures with standard errors from both samplings.
+
+    Raises
+    ------
+    AccuracyError
+        Where the accuracy is not met at the finest samplings.
+    """
+    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+    points = max(result.points, law.first_points)
+    while True:
+        common = {name: mean_and_scatter(v) for name, v in measured(points, result.fixed_point).items()}
+        own = {name: mean_and_scatter(v) for name, v in measured(points, result.own_fixed_points).items()}
+        error, of_the_law = own["test_error"][1], common["test_error"][1]
+        shortfall = SAFETY * error / accuracy
+        if shortfall <= 1:
+            break
+        finer, finer_training = law.finer(points, shortfall), result.law.finer(result.points, shortfall)
+        if finer is not None and (of_the_law**2 >= 0.5 * error**2 or finer_training is None):
+            points = finer
+        elif finer_training is not None:
+            result = solve(WarmStart(result.fixed_point, finer_training))
+        else:
+            raise AccuracyError(
+                f"accuracy {accuracy:g} on the test error is not reached: standard error {error:.1e} at the finest sampling; "
+                f"ask for at least {SAFETY * error:.1e}"
+            )
+    return result, {name: mean for name, (mean, _) in common.items()}, {name: error for name, (_, error) in own.items()}

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from ..deployment import check_query_to_sharpen, deployment_of
+from ..deployment import Deployment, check_query_to_sharpen, deployment_of
+from ..laws.heads import heads_law
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, same_mechanism, vectorized_law
-from ..models import SIMULATED, check_model, has_query
+from ..models import SIMULATED, check_model, has_query, heads_of
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
@@ -18,6 +19,7 @@ from .bayes import bayes_limit
 from .capacity import capacity
 from .continuation import WarmStart
 from .erm import ErmResult, erm
+from .heads import HeadsResult
 from .refinement import DEFAULT_ACCURACY
 
 
@@ -44,7 +46,7 @@ class Forecast(ClassifierResult):
         Bayes limit only: the test error that message passing reaches, and whether it is larger than the optimum.
     residual : float
         Largest entry of the fixed point's undamped scaled residual.
-    result : ErmResult or None
+    result : ErmResult, HeadsResult or None
         The fixed point behind the numbers, a start for neighbouring forecasts.
     """
 
@@ -53,7 +55,7 @@ class Forecast(ClassifierResult):
     reachable_test_error: float = float("nan")
     hard: bool = False
     residual: float = 0.0
-    result: ErmResult | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+    result: ErmResult | HeadsResult | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
 
 _FROM_THE_FIXED_POINT = (
@@ -131,7 +133,8 @@ def forecast(
     training : Training
         How it is learned; the schedule must be "staged".
     model : str
-        "attention", "pooled", "vectorized", "elementwise", or "bayes" for the information-theoretic limit at alpha0 + alpha1.
+        "attention", "pooled", "vectorized", "elementwise", "bayes" for the information-theoretic limit at alpha0 + alpha1, or
+        "heads:H" for H attention heads under one readout, each with a query from its own share of D0.
     activation : str or callable
         Of the elementwise model.
     equal_samples : bool
@@ -162,6 +165,10 @@ def forecast(
     ValueError
         If the model is unknown, the schedule is not "staged", or the classifier cannot be tested as asked.
     """
+    if (heads := heads_of(model)) is not None:
+        check_schedule(training)
+        wanted = deployment_of("attention", task, test_task, test_sharpness, test_bias_shift)
+        return _heads_forecast(task, training, heads, accuracy, with_capacity, warm_start, wanted)
     check_model(model)
     check_schedule(training)
     deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
@@ -191,6 +198,45 @@ def forecast(
         alpha=alpha,
         capacity=float("nan") if threshold is None else threshold.alpha,
         errors=errors,
+        result=result,
+        **record,
+    )
+
+
+def _heads_forecast(
+    task: Task,
+    training: Training,
+    heads: int,
+    accuracy: float,
+    with_capacity: bool,
+    warm_start: WarmStart | None,
+    deployment: Deployment | None,
+) -> Forecast:
+    """Several heads: each has its query from its own share of D0, and they are orthogonal off the signal."""
+    steps = alignment(task, training.but(alpha0=training.alpha0 / heads))
+    law = heads_law(task, [steps.query_cosine] * heads, [steps.sharpness] * heads)
+    result = erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
+    record: dict[str, Any] = {}
+    if deployment is not None:
+        check_query_to_sharpen(deployment, steps.norm["q"])
+        k = steps.sharpness if deployment.sharpness is None else deployment.sharpness
+        there = heads_law(deployment.task, [steps.query_cosine] * heads, [k] * heads)
+        result = result.on(there, deployment.bias_shift, accuracy=accuracy)
+        record = deployment.record(task, steps.sharpness)
+    threshold = capacity(law) if with_capacity else None
+    extra = {} if threshold is None else {"capacity": threshold.standard_error}
+    names = [name for name in _FROM_THE_FIXED_POINT if name not in ("m_q", "m_u", "nu")]
+    queries = {f"q{h + 1}" for h in range(heads)}
+    return Forecast(
+        model=f"heads:{heads}",
+        **{name: getattr(result, name) for name in names},
+        overlap=dict(result.overlap) | dict.fromkeys(sorted(queries), steps.overlap["q"]),
+        cosine=dict(result.cosine) | dict.fromkeys(sorted(queries), steps.cosine["q"]),
+        sharpness=steps.sharpness,
+        steps=steps,
+        alpha=training.alpha1,
+        capacity=float("nan") if threshold is None else threshold.alpha,
+        errors={**result.errors, **extra},
         result=result,
         **record,
     )

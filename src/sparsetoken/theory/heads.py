@@ -17,7 +17,7 @@ the logarithms of its diagonal and its correlations. For H = 1 these are the equ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,14 +26,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._core.precision import in_double_precision
+from .._core.validation import real_number
 from ..jax_losses import traceable
-from ..laws.heads import MAXIMUM_POINTS, HeadNodes, HeadsLaw
-from ..laws.measures import ScoreLaw, trained_measures
+from ..laws.heads import MAXIMUM_POINTS, HeadNodes, HeadsLaw, head_scores
+from ..laws.measures import fresh_measures, trained_measures
 from ..losses import Loss
 from ..results import NOT_PLAIN, ClassifierResult, entries
+from ..task import Task
 from .continuation import WarmStart, at_rest
+from .elsewhere import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
-from .refinement import Answer, answer_of, refine, summarise
+from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
+
+_ELSEWHERE = 1e-9  # part of a direction outside a space that rounding explains
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,6 +74,10 @@ class HeadsResult(ClassifierResult):
         The rest of the problem.
     fixed_point : ndarray
         The unknowns as the solver holds them.
+    own_fixed_points : ndarray (replicates, unknowns)
+        What each replicate of the law's sampling would have had by itself.
+    test_law : HeadsLaw or None
+        The law of the fresh bags, where it is another one than the training's (see `on`).
     """
 
     m_T: np.ndarray = field(compare=False)
@@ -84,6 +93,66 @@ class HeadsResult(ClassifierResult):
     law: HeadsLaw = field(compare=False, metadata=NOT_PLAIN)
     loss: Loss = field(metadata=NOT_PLAIN)
     fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    own_fixed_points: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    test_law: HeadsLaw | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+
+    def on(self, law: HeadsLaw | Task, bias_shift: float = 0.0, *, accuracy: float = DEFAULT_ACCURACY) -> HeadsResult:
+        """The same trained readout tested on another law.
+
+        Parameters
+        ----------
+        law : HeadsLaw or Task
+            The law of the test bags, with the training's queries (up to their lengths, the sharpness) and signals; a task
+            stands for these heads on its bags.
+        bias_shift : float
+            Added to the trained bias.
+        accuracy : float
+            Absolute error allowed on the test error.
+
+        Returns
+        -------
+        HeadsResult
+            With the measures on fresh bags of `law`; everything else stays that of the training.
+
+        Raises
+        ------
+        ValueError
+            If the heads look in other directions there.
+        AccuracyError
+            Where the accuracy is not met at the finest sampling of the law.
+        """
+        shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
+        there = replace(self.law, task=law) if isinstance(law, Task) else law
+        if not isinstance(there, HeadsLaw) or there.heads != self.law.heads:
+            raise ValueError(f"law must be that of {self.law.heads} heads, or a task")
+        equations = _equations(self.law)
+        basis = np.hstack([self.law.query_space, self.law.signal_space])
+        lost = max(_outside(there.queries, basis), _outside(there.signals, basis))
+        if len(there.queries.T) != len(basis) or lost > _ELSEWHERE:
+            raise ValueError("law must have queries and signals in the space of the training's")
+
+        def measured(points: int, x: np.ndarray) -> dict[str, np.ndarray]:
+            nodes = there.at(points)
+            m_T, m_S, b, Q = _readouts(equations, np.broadcast_to(x, (len(nodes.y), x.shape[-1])))
+            W = m_T @ self.law.query_space.T + m_S @ self.law.signal_space.T
+            seen = W @ there.query_space
+            spread = Q + W @ W.transpose(0, 2, 1) - seen @ seen.transpose(0, 2, 1)
+            laws = head_scores(nodes, seen, W @ there.signal_space, b + shift, spread)
+            return fresh_measures(laws[0], laws[1], there.prevalence)
+
+        def solve(start: WarmStart) -> Any:
+            return heads_erm(self.law, self.alpha, self.ridge, self.loss, accuracy, start)
+
+        readout, values, errors = tested_elsewhere(self, there, measured, solve, accuracy)
+        return replace(
+            readout,
+            **values,
+            standard_error=errors.pop("test_error"),
+            errors={**readout.errors, **errors},
+            test_law=there,
+            trained=_record(self.law, 0.0),
+            tested=_record(there, shift),
+        )
 
     def _setting(self) -> str:
         return f"{self.law.heads} heads, alpha={self.alpha:g}, ridge={self.ridge:g}"
@@ -92,6 +161,18 @@ class HeadsResult(ClassifierResult):
     def warm_start(self) -> WarmStart:
         """What a neighbouring problem may start from."""
         return WarmStart(self.fixed_point, self.points)
+
+
+def _record(law: HeadsLaw, bias_shift: float) -> dict[str, Any]:
+    return {**law.task.to_dict(), "sharpness": float(np.linalg.norm(law.queries[0])), "bias_shift": bias_shift}
+
+
+def _outside(vectors: np.ndarray, basis: np.ndarray) -> float:
+    """The largest part of a vector outside a space, over the largest vector."""
+    if vectors.shape[1] != len(basis):
+        return np.inf
+    rest = vectors - vectors @ basis @ basis.T
+    return float(np.abs(rest).max() / max(np.abs(vectors).max(), 1e-300))
 
 
 class _Unknowns(NamedTuple):
@@ -224,8 +305,8 @@ def heads_erm(
     HeadsResult
     """
     if ridge == 0:
-        raise ValueError("ridge must be positive for several heads")
-    equations = _HeadsEquations(law.heads, law.query_space.shape[1], law.signal_space.shape[1])
+        raise ValueError("ridge must be positive for several heads: a small one, such as 1e-6, gives the limit")
+    equations = _equations(law)
     state: dict[str, np.ndarray | None] = {"x": warm_start.x if warm_start is not None and warm_start.usable else None}
     points = max(law.first_points, min(warm_start.points or 0, MAXIMUM_POINTS)) if warm_start else law.first_points
     setting = f"alpha={alpha:g}, loss {loss.name}, {law.heads} heads"
@@ -268,7 +349,19 @@ def heads_erm(
         law=law,
         loss=loss,
         fixed_point=found.answer.x,
+        own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
+
+
+def _equations(law: HeadsLaw) -> _HeadsEquations:
+    return _HeadsEquations(law.heads, law.query_space.shape[1], law.signal_space.shape[1])
+
+
+@in_double_precision
+def _readouts(equations: _HeadsEquations, rows: np.ndarray) -> list[np.ndarray]:
+    """m_T, m_S, b and Q of every row of unknowns."""
+    u = [equations.unpack(row) for row in rows]
+    return [np.stack([np.asarray(getattr(one, name)) for one in u]) for name in ("m_T", "m_S", "b", "Q")]
 
 
 def _guess(equations: _HeadsEquations, loss: Loss, alpha: float, nodes: HeadNodes, ridge: float) -> np.ndarray:
@@ -289,14 +382,9 @@ def _fields(
         np.stack([np.asarray(getattr(one, name)) for one in u]) for name in ("m_T", "m_S", "b", "V", "Q")
     )
     spread = Q + m_S @ m_S.transpose(0, 2, 1)
-    mean = np.einsum("bnij,bij->bn", nodes.T, m_T) + np.einsum("bnij,bij->bn", nodes.S, m_S) + b[:, None]
-    variance, step = (np.einsum("bnij,bij->bn", nodes.K, matrix) for matrix in (spread, V))
-    deviation = np.sqrt(np.maximum(variance, 0.0))  # a replicate's own Q, to first order, need not be positive
-    classes = []
-    for part in np.split(np.arange(nodes.y.shape[1]), 2):
-        weight = nodes.weight[:, part]
-        weight = weight / weight.sum(1, keepdims=True)
-        classes.append((ScoreLaw(mean[:, part], deviation[:, part], weight), step[:, part]))
+    step = np.einsum("bnij,bij->bn", nodes.K, V)
+    laws = head_scores(nodes, m_T, m_S, b, spread)
+    classes = list(zip(laws, np.split(step, 2, axis=1)))
     values = trained_measures(loss, classes[0], classes[1], law.prevalence)
     values |= {"m_T": m_T, "m_S": m_S, "V": V, "Q": Q, "bias": b, "train_loss": train_loss}
     values["norm_w"] = np.sqrt((m_T**2).sum((1, 2)) + (m_S**2).sum((1, 2)) + np.trace(Q, axis1=1, axis2=2))

@@ -143,7 +143,8 @@ def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], 
         found = forecast(t, tr, model, warm_start=start, **options)
     except (ValueError, ArithmeticError) as error:
         return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    return {**point, **found.to_row(), "failure": ""}, found.result
+    result = found.result if isinstance(found.result, ErmResult) else None  # several heads start afresh
+    return {**point, **found.to_row(), "failure": ""}, result
 
 
 def sweep(
