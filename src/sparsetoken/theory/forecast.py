@@ -223,7 +223,8 @@ def _heads_forecast(
         there = heads_law(deployment.task, [steps.query_cosine] * heads, [k] * heads)
         result = result.on(there, deployment.bias_shift, accuracy=accuracy)
         record = deployment.record(task, steps.sharpness)
-    threshold = capacity(law) if with_capacity else None
+    # Five times coarser than for one head: the draws of several cost more, and the error is told.
+    threshold = capacity(law, accuracy=5e-3) if with_capacity else None
     extra = {} if threshold is None else {"capacity": threshold.standard_error}
     names = [name for name in _FROM_THE_FIXED_POINT if name not in ("m_q", "m_u", "nu")]
     queries = {f"q{h + 1}" for h in range(heads)}
