@@ -11,6 +11,7 @@ from sparsetoken.paper.catalogue import (
     capacity,
     get_studies,
     hyperparameters,
+    lengths,
     limits,
     rates,
     scaling,
@@ -21,7 +22,7 @@ STUDIES = {study.name: study for study in get_studies()}
 
 
 def test_all_studies_are_there_and_named_once():
-    assert list(STUDIES) == list(NAMES) and len(NAMES) == 12
+    assert list(STUDIES) == list(NAMES) and len(NAMES) == 13
     ids = [claim.id for study in STUDIES.values() for claim in study.claims]
     assert len(ids) == len(set(ids)) >= 20
     with pytest.raises(ValueError, match="there is no study 'fig2'"):
@@ -329,3 +330,33 @@ def test_universality_of_entries(shift, noise, verdict):
     found = draws([{"d": 192, "model": "pooled", "test_error": 0.3 + shift}], noise)
     coloured = {"coloured": found, "coloured_predicted": predicted.assign(d=192)}
     assert universality.coloured_exact(coloured).verdict == verdict
+
+
+def length_tables(error=0.22, threshold=0.11, query=0.1, auc=0.95, standard_error=1e-3, noise=0.01):
+    last = {"test_error": error, "threshold_error": threshold, "query_error": query, "auc": auc}
+    rows = [
+        {"test_length": 10, **last, "test_error": 0.03, "standard_error": standard_error},
+        {"test_length": 1000, **last, "standard_error": standard_error},
+    ]
+    simulated = [{"d": d, "test_length": 1000, "test_error": 0.22 + 1 / d} for d in (150, 500)]
+    retrained = pd.DataFrame({"length": [10], "test_error": [0.031]})
+    return {"predicted": pd.DataFrame(rows), "simulated": draws(simulated, noise), "retrained": retrained}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (lengths.exact, {}, "confirmed"),
+        (lengths.exact, {"error": 0.3}, "refuted"),
+        (lengths.exact, {"noise": 1.0}, "undecided"),
+        (lengths.threshold_first, {}, "confirmed"),
+        (lengths.threshold_first, {"threshold": 0.21}, "refuted"),
+        (lengths.threshold_first, {"threshold": 0.16}, "undecided"),
+        (lengths.ranking_survives, {}, "confirmed"),
+        (lengths.ranking_survives, {"auc": 0.8}, "refuted"),
+        (lengths.ranking_survives, {"standard_error": 0.1}, "undecided"),
+        (lengths.training_length, {}, "confirmed"),
+    ],
+)
+def test_lengths(criterion, arguments, verdict):
+    assert criterion(length_tables(**arguments)).verdict == verdict

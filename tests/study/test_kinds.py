@@ -169,3 +169,14 @@ def test_coloured_forecasts_follow_the_theory():
     assert row["test_error"] == pytest.approx(theory.erm(law, 2.0, 0.01).test_error, abs=1e-3)
     with pytest.raises(ValueError, match="model must be one of attention, pooled, elementwise"):
         call("coloured_forecast", d=40, covariance="power:0.5", model="vectorized")
+
+
+def test_what_long_bags_cost():
+    """Every fit can only help, and at the training's own length nothing was lost."""
+    rows = call("length_theory", length=5, strength=4.0, ridge=0.01, test_lengths=[5, 40])
+    for row in rows:
+        assert row["query_error"] < row["test_error"] + 0.01
+        assert row["sharpness_error"] <= row["threshold_error"] <= row["test_error"] + 1e-3
+    here = call("forecast", length=5, strength=4.0, ridge=0.01)
+    assert rows[0]["test_error"] == pytest.approx(here["test_error"], abs=2e-3)
+    assert rows[1]["test_error"] - rows[1]["threshold_error"] > 0.01

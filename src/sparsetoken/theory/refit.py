@@ -88,6 +88,14 @@ def refit(
     return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
 
 
+def threshold_error(result: ErmResult, law: Law) -> float:
+    """Test error of a trained readout on a law with its threshold fitted to it, on the law's first sampling (no error bar)."""
+    check_same_geometry(result.law, law)
+    population = law.at(law.first_points)[0]
+    x = result.fixed_point
+    return error_at(shifted(x, _best_shift(x, population)), population)
+
+
 def _sharpness_bounds(trained: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
     if bounds is None:
         if trained == 0:

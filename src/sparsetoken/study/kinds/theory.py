@@ -146,6 +146,55 @@ def forecast_curve_trial(
     return sweep([{over: value} for value in values], solve, ACCURACY)
 
 
+# Factors on the trained sharpness among which the best at test time is sought, with its threshold: longer bags want sharper
+# attention, and between neighbours the error changes by a few per cent.
+_SHARPER = tuple(2.0 ** (i / 2) for i in range(5))
+
+
+@trial_kind("length_theory", version=1)
+def length_theory_trial(task: Task, training: Training, test_lengths: list[int]) -> list[dict[str, float]]:
+    """Attention trained at one length and tested at others: a row for each, with what is lost to what.
+
+    `test_error` is that of the classifier as it is, `threshold_error` with its threshold fitted to the test bags,
+    `sharpness_error` with sharpness and threshold fitted, `query_error` the same after a training with the query xi itself.
+    """
+    from ...theory import ErmResult, attention_law, erm, refit
+    from ...theory.forecast import law_of
+    from ...theory.refit import threshold_error
+
+    law, steps = law_of(task, training, "attention")
+    assert steps is not None
+    solved = erm(law, training.alpha1, training.ridge, training.loss, accuracy=ACCURACY)
+    perfect = erm(
+        attention_law(task, 1.0, steps.sharpness), training.alpha1, training.ridge, training.loss, accuracy=ACCURACY
+    )
+
+    def fitted(result: Any, cosine: float, bags: Task) -> tuple[float, float]:
+        """(error, k) with the best sharpness and threshold."""
+        laws = [(attention_law(bags, cosine, factor * steps.sharpness), factor) for factor in _SHARPER]
+        tried = [(threshold_error(result, law), factor * steps.sharpness) for law, factor in laws]
+        return min(tried)
+
+    rows = []
+    for length in test_lengths:
+        bags = task.but(length=length)
+        here, threshold = (f(solved, bags, accuracy=2e-3) for f in (ErmResult.on, refit))
+        best, k = fitted(solved, steps.query_cosine, bags)
+        rows.append(
+            {
+                "test_length": length,
+                **{name: getattr(here, name) for name in ERM_FIELDS[:1] + ERM_FIELDS[5:]},
+                "threshold_error": threshold.test_error,
+                "bias_shift": threshold.tested["bias_shift"],
+                "sharpness_error": min(best, threshold.test_error),
+                "k": steps.sharpness,
+                "best_k": k,
+                "query_error": fitted(perfect, 1.0, bags)[0],
+            }
+        )
+    return rows
+
+
 def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
     """The law of (T, S, kappa) of a classifier whose query has a given cosine with the signal."""
     from ... import theory
