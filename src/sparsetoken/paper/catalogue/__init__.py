@@ -22,7 +22,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "positions": (59, 198),
     "limits": (29, 97),
     "universality": (48, 480),
-    "lengths": (30, 150),
+    "lengths": (22, 150),
 }
 NAMES = tuple(COSTS)
 
