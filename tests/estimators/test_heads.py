@@ -1,4 +1,4 @@
-"""Attention heads: gradients of their objectives."""
+"""Attention heads: gradients of their objectives, and folds fitted at once against folds fitted alone."""
 
 from __future__ import annotations
 
@@ -6,22 +6,69 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags
-from sparsetoken.estimators.heads import _objective
+from sparsetoken.estimators.heads import _shared_objective, fit_heads, fit_pooled, start_head
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 
+LOGISTIC = get_loss("logistic")
 
-@pytest.mark.parametrize("kind", ["tied", "free"])
-def test_head_gradients_agree_with_differences(kind):
+
+def problem(n=10, d=3):
+    bags, labels, _ = planted_bags(14, n=n, d=d, ragged=True)
+    return Bags(bags), np.where(labels == 1, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("kind", ["tied", "pooled", "free"])
+@pytest.mark.parametrize("sharpness", [1.0, 2.5])
+def test_head_gradients_agree_with_differences(kind, sharpness):
     rng = np.random.default_rng(3)
-    bags, labels, _ = planted_bags(14, n=10, d=3, ragged=True)
-    data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
-    objective, size = _objective(kind, get_loss("logistic")), 4 if kind == "tied" else 7
-    x, p = rng.standard_normal(size), np.full(10, 0.1)
-    arguments = (data.tokens, data.starts, signs, p, 0.3)
-    _, gradient = objective(x, *arguments)
+    bags, signs = problem()
+    size = 7 if kind == "free" else 4
+    p = rng.dirichlet(np.ones(10), size=2)
+    p[1, :3] = 0.0  # bags that the second head must not see
+    objective = _shared_objective(kind, LOGISTIC, sharpness, bags, signs, p, 0.3)
+    x, which = rng.standard_normal((2, size)), np.array([0, 1])
+    _, gradient = objective(x, which)
     for k in range(size):
-        step = np.zeros(size)
-        step[k] = 1e-6
-        slope = (objective(x + step, *arguments)[0] - objective(x - step, *arguments)[0]) / 2e-6
-        np.testing.assert_allclose(gradient[k], slope, rtol=1e-6, atol=1e-8)
+        step = np.zeros((2, size))
+        step[:, k] = 1e-6
+        slope = (objective(x + step, which)[0] - objective(x - step, which)[0]) / 2e-6
+        np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-6, atol=1e-8)
+    alone = objective(x[1:], which[1:])
+    np.testing.assert_allclose(alone[1][0], gradient[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["tied", "pooled", "free"])
+def test_folds_fitted_together_are_those_fitted_alone(kind):
+    bags, signs = problem(60, 4)
+    weights = np.ones((3, 60))
+    weights[0, :20], weights[1, 20:40] = 0.0, 0.0
+    starts = [start_head(kind, bags, signs, row, LOGISTIC) for row in weights]
+    together = fit_heads(bags, signs, weights, LOGISTIC, 0.05, starts, 1e-12)
+    for row, start, head in zip(weights, starts, together):
+        seen = np.flatnonzero(row)
+        alone = fit_heads(bags[seen], signs[seen], np.ones((1, len(seen))), LOGISTIC, 0.05, [start], 1e-12)[0]
+        np.testing.assert_allclose(head.readout, alone.readout, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(head.bias, alone.bias, rtol=1e-3, atol=1e-4)
+
+
+def test_the_pooled_head_is_the_convex_minimum():
+    bags, signs = problem(60, 4)
+    start = start_head("pooled", bags, signs, np.ones(60), LOGISTIC)
+    means = np.array([bag.mean(axis=0) for bag in bags])
+    newton = fit_pooled(means, signs, np.ones(60), LOGISTIC, 0.05, start)
+    descent = fit_heads(bags, signs, np.ones((1, 60)), LOGISTIC, 0.05, [start], 1e-13)[0]
+    np.testing.assert_allclose(descent.readout, newton.readout, rtol=1e-3, atol=1e-5)
+
+
+def test_a_tied_head_lies_between_mean_and_maximum():
+    bags, signs = problem()
+    head = start_head("tied", bags, signs, np.ones(10), LOGISTIC, sharpness=4.0)
+    w = np.array([1.0, -0.5, 0.2])
+    from dataclasses import replace
+
+    sharp = replace(head, query=4.0 * w, readout=w)
+    z = sharp.decide(bags.tokens, bags.starts)
+    for value, bag in zip(z, bags):
+        assert np.mean(bag @ w) <= value <= np.max(bag @ w)
+        np.testing.assert_allclose(value, np.log(np.mean(np.exp(4.0 * bag @ w))) / 4.0, rtol=1e-12)

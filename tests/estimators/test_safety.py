@@ -95,12 +95,14 @@ def test_token_scores_are_evidence_for_the_positive_class():
     X[:, 0, 1] += np.where(y == 1, 4.0, -4.0)
     from sparsetoken.estimators.calibration import area_under_curve
 
-    for model in (BagClassifier(lift=0), AttentionClassifier()):
+    for model in (BagClassifier(), BagClassifier(lift=0, candidates=["free"]), AttentionClassifier()):
         model.fit(X[:200], y[:200])
         scores = np.array(model.token_scores(X[200:]))
         loud = scores[:, 0]
         assert area_under_curve(loud, y[200:] == 1) > 0.95
-        assert loud[y[200:] == 0].mean() < np.median(scores[:, 1:]) < loud[y[200:] == 1].mean()
+        assert np.median(scores[:, 1:]) < loud[y[200:] == 1].mean()
+        if model.get_params().get("candidates") != "auto":  # a tied head cannot say no: it looks for tokens that say yes
+            assert loud[y[200:] == 0].mean() < np.median(scores[:, 1:])
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])

@@ -51,20 +51,25 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
     clip : bool
         Whether tokens are clipped to the range of the training tokens plus one standard deviation on either side
         (no margin for constant features), so that a value which training never saw cannot dominate a prediction.
+    common : bool
+        Whether all features are divided by one number, the root mean square of their standard deviations, rather than
+        each by its own: for features whose sizes mean something, such as the pixels of an image.
 
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (features,)
-        Mean and standard deviation of each feature (1 for a constant feature).
+        Mean of each feature and what it is divided by: its standard deviation (1 for a constant feature), or with
+        `common` one number for all.
     lowest_, highest_ : ndarray of shape (features,)
         Bounds of the scaled tokens, if `clip` is set.
     heavy_ : ndarray of bool, shape (features,)
         The features that are compressed, if `compress` is set.
     """
 
-    def __init__(self, compress: bool = False, clip: bool = True):
+    def __init__(self, compress: bool = False, clip: bool = True, common: bool = False):
         self.compress = compress
         self.clip = clip
+        self.common = common
 
     def fit(self, X: Any, y: Any = None) -> BagScaler:
         """Learn means, scales and bounds.
@@ -83,16 +88,22 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         """
         true_or_false("compress", self.compress)
         true_or_false("clip", self.clip)
+        if true_or_false("common", self.common) and self.compress:
+            raise ValueError("common must be False where compress is True: tails are judged feature by feature")
         bags = checked_bags(self, X, reset=True)
         tokens = bags.tokens
-        self.mean_, self.scale_, varies = _moments(tokens)
+        self.mean_, deviation, varies = _moments(tokens)
+        self.scale_ = deviation
+        if self.common and varies.any():
+            largest = deviation[varies].max()  # in its units no square overflows
+            self.scale_ = np.full(len(deviation), largest * np.sqrt(np.mean((deviation[varies] / largest) ** 2)))
         if self.compress:
             self.heavy_ = heavy_features(bags, y)
             self.compressed_mean_, self.compressed_scale_, _ = _moments(tokens, self._compressed)
         if self.clip:
             extremes = np.stack(_range(tokens)).astype(tokens.dtype)  # scaling is monotone: it keeps the extremes
             low, high = np.asarray(self._unclipped(extremes), dtype=np.float64)
-            margin = np.where(varies, MARGIN, 0.0)
+            margin = np.where(varies, MARGIN * deviation / self.scale_, 0.0)
             self.lowest_, self.highest_ = np.where(varies, low, 0.0) - margin, np.where(varies, high, 0.0) + margin
         return self
 

@@ -38,7 +38,7 @@ def rows_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def over_tokens(values: Any, starts: Any, total: int) -> Any:
     """Each bag's value, once for each of its tokens."""
     if not isinstance(starts, Layout) and namespace(values) is np:
-        return np.repeat(values, lengths_of(starts, total))
+        return np.repeat(values, lengths_of(starts, total), axis=0)
     return _kernels().take(values, layout_of(starts, total).bag_of_token)
 
 
@@ -58,14 +58,16 @@ def bag_mean(values: Any, starts: Any) -> Any:
 
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
-    """softmax(scores) within each bag, and log mean exp(scores) of each bag."""
+    """softmax(scores) within each bag, and log mean exp(scores) of each bag; several columns of scores are treated each by itself."""
     if namespace(scores) is not np:
         return _kernels().softmax(scores, layout_of(starts, len(scores)))
     lengths = lengths_of(starts, len(scores))
-    top = np.maximum.reduceat(scores, starts)
-    weights = np.exp(scores - np.repeat(top, lengths))
+    top = np.maximum.reduceat(scores, starts, axis=0)
+    weights = scores - np.repeat(top, lengths, axis=0)
+    np.exp(weights, out=weights)
     total = bag_sum(weights, starts)
-    return weights / np.repeat(total, lengths), top + np.log(total / lengths.astype(scores.dtype))
+    weights /= np.repeat(total, lengths, axis=0)
+    return weights, top + np.log((total.T / lengths.astype(scores.dtype)).T)
 
 
 def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:
@@ -97,10 +99,11 @@ class Layout(NamedTuple):
     bag_of_token: Any
 
     def by_bag(self, values: Any, filler: float) -> Any:
-        """(bags, longest bag) values, the filler where a bag has no more."""
+        """(bags, longest bag, ...) values, the filler where a bag has no more."""
         import jax.numpy as jnp
 
-        return jnp.append(values, filler)[self.rows]
+        beyond = jnp.full((1, *values.shape[1:]), filler, dtype=values.dtype)
+        return jnp.concatenate([values, beyond])[self.rows]
 
 
 def layout_of(starts: Any, total: int) -> Layout:
@@ -133,7 +136,7 @@ def _kernels() -> SimpleNamespace:
         top = layout.by_bag(scores, -np.inf).max(axis=1)
         weights = jnp.exp(scores - top[layout.bag_of_token])
         total = layout.by_bag(weights, 0.0).sum(axis=1)
-        mean = total / lengths_of(layout, len(scores)).astype(scores.dtype)
+        mean = (total.T / lengths_of(layout, len(scores)).astype(scores.dtype)).T
         return weights / total[layout.bag_of_token], top + jnp.log(mean)
 
     def weighted_sums(weights, tokens, rows):

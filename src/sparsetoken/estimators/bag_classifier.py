@@ -1,7 +1,9 @@
-"""The default classifier for real bags: attention heads on lifted tokens, trained jointly, that vote."""
+"""The default classifier for real bags: heads on tokens, classifiers on bag statistics and trees, that vote."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,20 +12,23 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from .._core.validation import true_or_false, whole_number
 from ..bags.bags import Bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
-from ..bags.segments import bag_softmax, weighted_bag_sum
+from ..bags.segments import weighted_bag_sum
 from ..losses import Loss, get_loss
 from .base import BaseBagClassifier, per_bag
-from .lift import LANDMARKS, TokenLift
+from .calibration import stratified_folds
+from .candidates import DEFAULT, KNOWN, NAMES, Candidate, Heads, Problem
+from .lift import LANDMARKS
 from .readout import checked_ridge, held_out_diagnostics
-from .refined import fit_refined
+from .views import TOKEN_VIEWS, BagViews, Views
+from .vote import Member, take_vote
 
 
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
     """The strong default for real bags.
 
-    Tokens are scaled and lifted by kernels (`lift`); free attention heads, started at the two-step query and refined
-    jointly with their readouts, heads whose query is tied to the readout, and pooled heads compete at several ridges, and
-    held-out bags decide their shares in the vote and calibrate the result. Every head minimises
+    Several candidates learn from the same bags: attention heads on scaled and lifted tokens (`heads`: free, tied and pooled
+    ones), linear and kernel classifiers on a bag's statistics, and trees on them. Held-out bags decide their shares in the vote
+    and calibrate the result (`vote`). Every head, and the classifiers on statistics, minimise
 
         sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2),    p_i: normalised weights, the bias is free
 
@@ -35,6 +40,11 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         The ridge of all heads; "auto" tries several.
     lift : int
         Number of training tokens the kernels are seen from; 0: linear in the (scaled) tokens.
+    candidates : "auto" or sequence of str
+        What may vote, by name: "linear" (tied head on the scaled tokens), "pooled", "tied" and "free" (heads on the lifted
+        tokens), "even" (tied head on tokens lifted with one scale for all features), "statistics", "likeness" (linear and
+        kernel classifier on a bag's statistics) and "trees". At least one of the first five, which see tokens. "auto": all
+        but "free".
     loss : str or Loss
         "logistic", "square", "smoothed_hinge" or a `Loss`.
     scale : bool
@@ -48,20 +58,21 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
 
     Attributes
     ----------
-    heads_ : tuple of Member
-        The heads that vote: `head` (kind, query, readout, bias), `ridge`, `share` and `calibration` of each.
+    members_ : tuple of Member
+        What votes: `name`, `view`, `model`, `share` in the vote, `token_share` and `calibration` of each.
     calibration_ : Calibration
         What turns the vote into log odds.
-    lift_ : TokenLift
-        What makes features of tokens.
+    views_ : BagViews
+        What makes the members' views of bags.
     diagnostics_ : dict
-        What the training found out about itself.
+        What the training found out about itself, the held-out loss of every setting included.
     """
 
     def __init__(
         self,
         ridge: float | str = "auto",
         lift: int = LANDMARKS,
+        candidates: str | Sequence[str] = "auto",
         loss: str | Loss = "logistic",
         scale: bool = True,
         class_weight: Any = None,
@@ -70,6 +81,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     ):
         self.ridge = ridge
         self.lift = lift
+        self.candidates = candidates
         self.loss = loss
         self.scale = scale
         self.class_weight = class_weight
@@ -77,61 +89,98 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         self.device = device
 
     def _room_beside(self, bags: Bags) -> int:
-        # Two kernels in single precision for all tokens, and some double-precision copies of them for a block of tokens.
+        # Four kernels in single precision for all tokens, some double-precision copies of them for a block of tokens, and
+        # the heads' scores of all folds.
         a_block = DEVICE_BLOCK_BYTES // (bags.n_features * bags.tokens.itemsize)
-        return whole_number("lift", self.lift, 0) * (8 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
+        kernels = whole_number("lift", self.lift, 0) * (16 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
+        return kernels + 500 * bags.n_tokens
+
+    def _chosen(self) -> list[Candidate]:
+        """The candidates, at the given ridge if there is one."""
+        ridge = checked_ridge(self.ridge)
+        names = DEFAULT if isinstance(self.candidates, str) and self.candidates == "auto" else self.candidates
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"candidates must be 'auto' or a list of names, got {self.candidates!r}")
+        for name in names:
+            if name not in NAMES:
+                raise ValueError(f"candidates must be among {', '.join(NAMES)}, got {name!r}")
+        chosen = [candidate for candidate in KNOWN if candidate.name in names]
+        if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
+            seeing = ", ".join(candidate.name for candidate in KNOWN if candidate.view in TOKEN_VIEWS)
+            raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
+        if isinstance(ridge, str):
+            return chosen
+        return [replace(c, ridges=(ridge,)) if isinstance(c, Heads) else c for c in chosen]
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         rng = np.random.default_rng(self.random_state)
-        loss, ridge = get_loss(self.loss), checked_ridge(self.ridge)
-        landmarks = whole_number("lift", self.lift, 0)
-        self.lift_ = TokenLift(landmarks, true_or_false("scale", self.scale)).fit(bags, signs, rng)
+        loss, candidates = get_loss(self.loss), self._chosen()
+        seed = int(rng.integers(2**31))
+        names = tuple(candidate.view for candidate in candidates)
+        landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
+        self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
         # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
-        lifted = bags.with_tokens(self.lift_.features(bags.tokens, np.float32))
-        refined = fit_refined(lifted, signs, weights, loss, ridge, rng)
-        self.heads_, self.calibration_ = refined.members, refined.calibration
-        wrong = float(np.mean(signs * self._vote(lifted) <= 0))
+        views = self.views_.of(bags, np.float32)
+        vote = take_vote(candidates, Problem(views, signs, weights, stratified_folds(signs, rng), loss, seed))
+        self.members_, self.calibration_ = vote.members, vote.calibration
+        wrong = float(np.mean(signs * self._vote(views) <= 0))
         self.diagnostics_ |= {
             "bags": len(signs),
-            "dimensions": lifted.n_features,
-            "heads": [f"{m.head.kind} ridge {m.ridge:g} share {m.share:.2f}" for m in self.heads_],
+            "dimensions": views[self._explainers()[0].view].n_features,
+            "heads": [f"{m.name} share {m.share:.2f}" for m in self.members_ if m.share > 0],
+            "held_out_losses": vote.losses,
             "training_error": wrong,
             "separable": wrong == 0.0,
         }
-        if refined.held_out is not None:
-            self.diagnostics_ |= held_out_diagnostics(refined.held_out, signs)
-        self._n_features_out = len(self.heads_) * lifted.n_features
+        if vote.held_out is not None:
+            self.diagnostics_ |= held_out_diagnostics(vote.held_out, signs)
+        self._n_features_out = sum(views[m.view].n_features for m in self._explainers())
 
-    def _lifted(self, bags: Bags) -> Bags:
-        return bags.with_tokens(self.lift_.features(bags.tokens))
+    def _explainers(self) -> list[Member]:
+        """The members that see tokens."""
+        return [m for m in self.members_ if m.token_share > 0]
 
-    def _vote(self, lifted: Bags) -> np.ndarray:
-        votes = [m.share * m.calibration(m.head.decide(lifted.tokens, lifted.starts)) for m in self.heads_]
+    def _vote(self, views: Views) -> np.ndarray:
+        votes = []
+        for m in self.members_:
+            if m.share > 0:
+                bags = views[m.view]
+                votes.append(m.share * m.calibration(m.model.decide(bags.tokens, bags.starts)))
         return self.calibration_(np.sum(votes, axis=0))
 
     def _decide(self, bags: Bags) -> np.ndarray:
-        return self._vote(self._lifted(bags))
+        return self._vote(self.views_.of(bags))
 
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), averaged over the heads by their shares, one array per bag."""
-        lifted = self._lifted(self._checked(X))
-        weights = sum(m.share * bag_softmax(m.head.scores(lifted.tokens), lifted.starts)[0] for m in self.heads_)
-        return per_bag(np.asarray(weights, dtype=lifted.tokens.dtype), lifted)
+        bags = self._checked(X)
+        views = self.views_.of(bags)
+        weights = sum(m.token_share * _head(m).attention(views[m.view].tokens, bags.starts) for m in self._explainers())
+        return per_bag(np.asarray(weights, dtype=bags.tokens.dtype), bags)
 
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """The evidence of each token for `classes_[1]`, comparable across bags, one array per bag.
 
-        The sum over the heads of <w, x_l>, each times its share and the slope of its calibration.
+        The sum over the heads of <w, x_l>, each times its share among the heads and the slope of its calibration.
         """
-        lifted = self._lifted(self._checked(X))
-        scores = sum(m.share * m.calibration.slope * m.head.evidence(lifted.tokens) for m in self.heads_)
-        return per_bag(np.asarray(scores, dtype=lifted.tokens.dtype), lifted)
+        bags = self._checked(X)
+        views = self.views_.of(bags)
+        scores = sum(
+            m.token_share * m.calibration.slope * _head(m).evidence(views[m.view].tokens) for m in self._explainers()
+        )
+        return per_bag(np.asarray(scores, dtype=bags.tokens.dtype), bags)
 
     def transform(self, X: Any) -> np.ndarray:
         """The attention features f_q of each bag, (bags, features), those of the heads side by side."""
-        lifted = self._lifted(self._checked(X))
+        bags = self._checked(X)
+        views = self.views_.of(bags)
         parts = []
-        for member in self.heads_:
-            attention, _ = bag_softmax(member.head.scores(lifted.tokens), lifted.starts)
-            parts.append(weighted_bag_sum(attention, lifted.tokens, lifted.starts))
+        for member in self._explainers():
+            tokens = views[member.view].tokens
+            parts.append(weighted_bag_sum(_head(member).attention(tokens, bags.starts), tokens, bags.starts))
         return np.hstack(parts)
+
+
+def _head(member: Member) -> Any:
+    """The model of a member that sees tokens: a head."""
+    return member.model

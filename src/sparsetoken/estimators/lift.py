@@ -1,4 +1,4 @@
-"""Token features for the refined training: scaled tokens, and beside them a nonlinear lift.
+"""Token features for the heads: scaled tokens, and beside them a nonlinear lift.
 
 A linear score cannot single out tokens that lie *between* others (an eight among digits, one bird among many), nor tokens
 that are merely large. The lift adds Gaussian kernels k(x, x') = exp(-gamma |x - x'|^2) seen from some of the training
@@ -20,7 +20,8 @@ from sklearn.base import BaseEstimator
 from .._core.arrays import namespace
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, heavy_features
-from ..bags.scratch import row_blocks, rowwise
+from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, row_blocks, rowwise
+from ..bags.segments import bag_sum
 
 # Training tokens the kernels are seen from. Other numbers gave the same accuracy on musk1 within its standard error
 # (docs/learners.md, "What was tried"), and the time of a fit grows with their number.
@@ -35,6 +36,47 @@ WIDTHS = (0.1, 2.0)
 PART = 0.7
 
 
+# Where the training tokens are fewer than this share of the features, the linear part is given in a basis of their span:
+# a head's weights lie in it, so that nothing changes but the time a fit takes. Finding the basis costs as much as some tens
+# of passes over the tokens, so it does not pay for a few directions less.
+SPAN_SHARE = 0.5
+
+
+# A feature counts if its value is unusual (other than the median) in at least this many bags: what fewer bags show says
+# nothing about the next one. Of few bags, a fifth suffices.
+LEAST_BAGS = 5
+
+
+def seen_often(bags: Bags) -> np.ndarray | None:
+    """The features whose value is other than their median in several bags; None where all are.
+
+    Word counts and other sparse features have many that occur in a bag or two: a fit would remember these bags by them.
+
+    Parameters
+    ----------
+    bags : Bags
+        The training bags.
+
+    Returns
+    -------
+    ndarray of int or None
+        Places of the features to keep.
+    """
+    count = bags.n_tokens
+    sample = np.asarray(bags.tokens[:: max(1, count // 1001)])
+    usual = np.median(sample, axis=0).astype(bags.dtype)
+    # An even number of tokens may have its median between two values: then both are unusual, as they should be.
+    carriers = np.zeros(bags.n_features)
+    for part in bags.batches(DEVICE_BLOCK_BYTES if namespace(bags.tokens) is not np else BLOCK_BYTES):
+        other = part.tokens != usual
+        if namespace(other) is np:
+            carriers += np.logical_or.reduceat(other, part.starts, axis=0).sum(axis=0)
+        else:
+            carriers += np.asarray((bag_sum(other.astype(np.float32), part.starts) > 0).sum(axis=0))
+    kept = np.flatnonzero(carriers >= min(LEAST_BAGS, len(bags) / 5))
+    return kept if 0 < len(kept) < bags.n_features else None
+
+
 class TokenLift(BaseEstimator):
     """x -> 0.7 [x, rare(x), phi_wide(x), phi_near(x)] of scaled tokens, each phi centred and of x's total variance.
 
@@ -43,12 +85,15 @@ class TokenLift(BaseEstimator):
     landmarks : int
         Number of training tokens the kernels are seen from (0: no lift, the scaled tokens alone).
     scale : bool
-        Whether the tokens are standardised first, heavy tails compressed and values clipped to the training range.
+        Whether the tokens are scaled first and clipped to the training range.
+    common : bool
+        Whether one scale serves all features; otherwise each is standardised by itself, heavy tails compressed.
     """
 
-    def __init__(self, landmarks: int = LANDMARKS, scale: bool = True):
+    def __init__(self, landmarks: int = LANDMARKS, scale: bool = True, common: bool = False):
         self.landmarks = landmarks
         self.scale = scale
+        self.common = common
 
     def fit(self, bags: Bags, signs: np.ndarray, rng: np.random.Generator) -> TokenLift:
         """Learn scales, landmarks and kernels.
@@ -67,23 +112,27 @@ class TokenLift(BaseEstimator):
         TokenLift
             The lift itself.
         """
-        self.scaler_ = BagScaler(compress=True).fit(bags) if self.scale else None
+        self.kept_ = seen_often(bags) if self.scale else None
+        if self.kept_ is not None:
+            bags = bags.with_tokens(rowwise(self._chosen, bags.tokens, len(self.kept_), bags.dtype))
+        self.scaler_ = BagScaler(compress=not self.common, common=self.common).fit(bags) if self.scale else None
         self.rare_ = np.empty(0, dtype=np.intp)
         self.rare_scaler_ = None
-        if self.scaler_ is not None:
+        if self.scaler_ is not None and not self.common:
             self.rare_ = np.flatnonzero(self.scaler_.heavy_ & ~heavy_features(bags, signs))
             if len(self.rare_):
-                rare = rowwise(self._rare, bags.tokens, len(self.rare_), bags.dtype)
+                rare = rowwise(lambda tokens: tokens[:, self.rare_], bags.tokens, len(self.rare_), bags.dtype)
                 self.rare_scaler_ = BagScaler().fit(bags.with_tokens(rare))
         self.points_, self.gammas_, self.projections_ = np.empty((0, bags.n_features)), [], []
         self.lift_means_, self.lift_scales_ = [], []
+        self.basis_ = self._span(bags.tokens) if bags.n_tokens < SPAN_SHARE * bags.n_features else None
         if self.landmarks == 0:
             return self
         tokens = bags.tokens
         count = min(self.landmarks, len(tokens))
         chosen = np.sort(rng.choice(len(tokens), count, replace=False))
-        self.points_ = np.unique(np.asarray(self._scaled(tokens[chosen])), axis=0).astype(np.float64)
-        squared = _squared_distances(self.points_, self.points_)
+        self.points_ = np.unique(np.asarray(self._of_chosen(tokens[chosen])), axis=0).astype(np.float64)
+        squared = squared_distances(self.points_, self.points_)
         apart = squared[squared > 0]
         if apart.size == 0:  # all tokens alike: there is nothing to lift
             return self
@@ -99,6 +148,15 @@ class TokenLift(BaseEstimator):
             self.lift_scales_.append(float(np.sqrt(tokens.shape[1] / total)) if total > 0 else 1.0)
         return self
 
+    def _span(self, tokens: Any) -> np.ndarray:
+        """Orthonormal basis (features, rank) of the span of the scaled training tokens, from their Gram matrix."""
+        scaled = np.asarray(self._of_chosen(tokens), dtype=np.float64)
+        values, vectors = eigh(scaled @ scaled.T)
+        keep = values > 1e-10 * max(values[-1], np.finfo(float).tiny)
+        if not keep.any():  # all tokens are zero
+            return np.eye(tokens.shape[1], 1)
+        return scaled.T @ (vectors[:, keep] / np.sqrt(values[keep]))
+
     def _moments(self, tokens: Any, gamma: float, projection: np.ndarray) -> tuple[np.ndarray, float]:
         """Mean of phi(x) over the tokens, and its total variance, one pass over blocks of tokens.
 
@@ -108,45 +166,57 @@ class TokenLift(BaseEstimator):
         count = projection.shape[1]
         total, squares = np.zeros(count), np.zeros(count)
         for block in row_blocks(tokens):
-            phi = self._kernel(self._scaled(tokens[block]), gamma) @ projection
+            phi = self._kernel(self._of_chosen(tokens[block]), gamma) @ projection
             total += np.asarray(phi.sum(axis=0))
             squares += np.asarray((phi**2).sum(axis=0))
         mean = total / len(tokens)
         return mean, float(np.sum(np.maximum(squares / len(tokens) - mean**2, 0.0)))
 
     @property
+    def linear_width(self) -> int:
+        """How many of the features, the first ones, are the scaled tokens themselves (or their coordinates in a basis)."""
+        return self.points_.shape[1] if self.basis_ is None else self.basis_.shape[1]
+
+    @property
     def width(self) -> int:
         """Number of features per token after lifting."""
-        return self.points_.shape[1] + len(self.rare_) + sum(projection.shape[1] for projection in self.projections_)
+        return self.linear_width + len(self.rare_) + sum(projection.shape[1] for projection in self.projections_)
 
     def features(self, tokens: Any, dtype: Any = None) -> Any:
         """(tokens, features) of the given tokens (NumPy's or JAX's), in their precision or the given one."""
         return rowwise(self._lifted, tokens, self.width, tokens.dtype if dtype is None else dtype)
 
     def _lifted(self, tokens: Any) -> Any:
-        scaled = self._scaled(tokens)
-        parts = [scaled]
+        tokens = self._chosen(tokens)
+        scaled = self._of_chosen(tokens)
+        parts = [scaled if self.basis_ is None else scaled @ self.basis_.astype(scaled.dtype)]
         if self.rare_scaler_ is not None:
-            parts.append(self.rare_scaler_.scaled_block(self._rare(tokens)))
-        if not self.gammas_:
-            return namespace(scaled).hstack(parts)
+            parts.append(self.rare_scaler_.scaled_block(tokens[:, self.rare_]))
         for gamma, projection, mean, scale in zip(self.gammas_, self.projections_, self.lift_means_, self.lift_scales_):
             parts.append((self._kernel(scaled, gamma) @ projection - mean) * scale)
         return PART * namespace(scaled).hstack(parts)
 
-    def _rare(self, tokens: Any) -> Any:
-        return tokens[:, self.rare_]
+    def scaled(self, tokens: Any) -> Any:
+        """The scaled tokens alone, of the features that are kept."""
+        return self._of_chosen(self._chosen(tokens))
 
-    def _scaled(self, tokens: Any) -> Any:
+    def _chosen(self, tokens: Any) -> Any:
+        return tokens if self.kept_ is None else tokens[:, self.kept_]
+
+    def _of_chosen(self, tokens: Any) -> Any:
         return tokens if self.scaler_ is None else self.scaler_.scaled_block(tokens)
 
     def _kernel(self, scaled: Any, gamma: float) -> Any:
-        # Single precision would lose small distances among large norms.
-        squared = _squared_distances(scaled.astype(np.float64), self.points_)
-        return namespace(squared).exp(-gamma * squared)
+        return gaussian_kernel(scaled, self.points_, gamma)
 
 
-def _squared_distances(x: Any, points: np.ndarray) -> Any:
+def gaussian_kernel(x: Any, points: np.ndarray, gamma: float) -> Any:
+    """exp(-gamma |x_i - p_j|^2), in double precision: single would lose small distances among large norms."""
+    squared = squared_distances(x.astype(np.float64), points)
+    return namespace(squared).exp(-gamma * squared)
+
+
+def squared_distances(x: Any, points: np.ndarray) -> Any:
     """|x_i - p_j|^2; exactly zero between a set and itself."""
     xp = namespace(x)
     squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * (x @ points.T)

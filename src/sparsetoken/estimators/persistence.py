@@ -12,12 +12,13 @@ from typing import Any
 from .._core.files import write_bytes
 from .base import BaseBagClassifier
 
-FORMAT = 3
+FORMAT = 4
 _OWN_TYPES = (
     "sparsetoken.bags.scaler.BagScaler",
     "sparsetoken.estimators.attention.AttentionClassifier",
     "sparsetoken.estimators.bag_classifier.BagClassifier",
     "sparsetoken.estimators.calibration.Calibration",
+    "sparsetoken.estimators.candidates.Forest",
     "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
     "sparsetoken.estimators.heads.Head",
     "sparsetoken.estimators.lift.TokenLift",
@@ -27,7 +28,9 @@ _OWN_TYPES = (
     "sparsetoken.estimators.message_passing.noise.Noise",
     "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
-    "sparsetoken.estimators.refined.Member",
+    "sparsetoken.estimators.statistics.BagStatistics",
+    "sparsetoken.estimators.views.BagViews",
+    "sparsetoken.estimators.vote.Member",
     "sparsetoken.losses.Logistic",
     "sparsetoken.losses.SmoothedHinge",
     "sparsetoken.losses.Square",

@@ -1,0 +1,273 @@
+"""The candidates of the default learner: what may vote, each with its own settings and its view of the bags.
+
+A candidate has one method, `validated`: it yields, setting after setting, the scores of bags that the fit behind them has not
+seen, and a way to finish the fit on all bags. What it yields says nothing about how it was made, so heads on tokens, linear
+and kernel classifiers on a bag's statistics and trees compete on equal terms (`vote`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import eigh
+
+from .._core.devices import to_host
+from ..bags.bags import Bags
+from ..bags.segments import bag_mean
+from ..losses import Loss
+from .calibration import fit_calibration
+from .heads import Head, fit_heads, fit_pooled, start_head
+from .views import TOKEN_VIEWS, Views
+
+SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
+FINAL_TOLERANCE = 1e-8
+# A path of falling ridges ends where the held-out loss (sum over bags) has risen by this much: with shares of exp(-loss),
+# what lies beyond would have a share below one in twenty.
+RISEN = 3.0
+TREES = 100
+# Share of the features that a tree tries at every split, at least; the usual square root leaves thousands of sparse features
+# to chance.
+LEAST_FEATURES = 0.05
+LEAST_LOG_ODDS_COUNT = 1.0  # added to the votes of the trees for and against, so that unanimity is not certainty
+
+
+class Model(Protocol):
+    """A fitted candidate: `decide(bags of its view)` gives one score per bag."""
+
+    def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
+        """One score per bag."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What every candidate is given.
+
+    Attributes
+    ----------
+    views : Views
+        The training bags as the candidates see them.
+    signs, weights : ndarray
+        Labels and weights of the bags.
+    folds : list of ndarray
+        The bags to hold out in turn.
+    loss : Loss
+        l of the heads' objectives.
+    seed : int
+        Of whatever a candidate draws.
+    """
+
+    views: Views
+    signs: np.ndarray
+    weights: np.ndarray
+    folds: list[np.ndarray]
+    loss: Loss
+    seed: int
+
+    def fold_weights(self) -> np.ndarray:
+        """(folds + 1, bags): the weights without each fold, and all of them last."""
+        rows = np.tile(self.weights, (len(self.folds) + 1, 1))
+        for row, held in zip(rows, self.folds):
+            row[held] = 0.0
+        return rows
+
+
+@dataclass(frozen=True)
+class Validated:
+    """One setting of a candidate.
+
+    Attributes
+    ----------
+    name : str
+        The candidate and its setting.
+    view : str
+        The view of the bags it looks at.
+    scores : ndarray or None
+        Scores of the training bags by fits that have not seen them; None where nothing could be held out.
+    finish : callable
+        Gives the model, fitted to all bags.
+    """
+
+    name: str
+    view: str
+    scores: np.ndarray | None
+    finish: Callable[[], Model]
+
+    @property
+    def sees_tokens(self) -> bool:
+        """Whether it scores tokens one by one."""
+        return self.view in TOKEN_VIEWS
+
+
+class Candidate(Protocol):
+    """Something that may vote."""
+
+    name: str
+    view: str
+
+    def validated(self, problem: Problem) -> Iterator[Validated]:
+        """Its settings in turn, each with held-out scores."""
+        ...
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Heads of one kind on one view, at falling ridges: each fit starts the next, all folds and the whole at once.
+
+    Attributes
+    ----------
+    name : str
+        Of the candidate.
+    view, kind : str
+        What the heads see, and what they are (`heads`).
+    ridges : tuple of float
+        Largest first.
+    sharpness : float
+        s of tied heads.
+    """
+
+    name: str
+    view: str
+    kind: str
+    ridges: tuple[float, ...]
+    sharpness: float = 1.0
+
+    def validated(self, problem: Problem) -> Iterator[Validated]:
+        """One setting per ridge; the path ends where the held-out loss has clearly risen."""
+        bags, weights = problem.views[self.view], problem.fold_weights()
+        signs, loss = problem.signs, problem.loss
+        basis = None
+        if self.kind == "pooled":
+            bags, basis = _pooled(bags)
+        heads = [start_head(self.kind, bags, signs, row, loss, self.sharpness) for row in weights]
+        least = np.inf
+        for ridge in self.ridges:
+            heads = fit_heads(bags, signs, weights, loss, ridge, heads, SEARCH_TOLERANCE)
+            scores = _held_out(heads, bags, problem.folds)
+            yield Validated(f"{self.name} ridge {ridge:g}", self.view, scores, _finisher(bags, problem, ridge, heads[-1], basis))
+            if scores is not None:
+                calibrated = len(signs) * fit_calibration(scores, signs, problem.weights).loss
+                if calibrated > least + RISEN:
+                    return
+                least = min(least, calibrated)
+
+
+def _pooled(bags: Bags) -> tuple[Bags, np.ndarray | None]:
+    """Bags of one token each, the mean of their tokens; where they are fewer than features, in a basis of their span.
+
+    The weights of a pooled head lie in that span, so nothing changes but the time that a fit takes.
+    """
+    means = to_host(bag_mean(bags.tokens, bags.starts)) if bags.n_tokens > len(bags) else to_host(bags.tokens)
+    basis, places = None, np.arange(len(bags), dtype=np.intp)
+    if len(bags) < bags.n_features:
+        means = means.astype(np.float64)
+        values, vectors = eigh(means @ means.T)
+        keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+        if keep.any():
+            basis = means.T @ (vectors[:, keep] / np.sqrt(values[keep]))
+            means = vectors[:, keep] * np.sqrt(values[keep])
+    return Bags.trusted(np.ascontiguousarray(means), places, bags.ids, None), basis
+
+
+def _held_out(heads: list[Head], bags: Bags, folds: list[np.ndarray]) -> np.ndarray | None:
+    if not folds:
+        return None
+    scores = np.empty(len(bags))
+    for head, held in zip(heads, folds):
+        part = bags if not isinstance(bags.tokens, np.ndarray) else bags[held]
+        z = head.decide(part.tokens, part.starts)
+        scores[held] = z if part is not bags else z[held]
+    return scores
+
+
+def _finisher(
+    bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.ndarray | None
+) -> Callable[[], Head]:
+    """The head as fitted to all bags by the search, taken to the final tolerance and out of the basis."""
+
+    def finish() -> Head:
+        if head.kind == "pooled":
+            fitted = fit_pooled(bags.tokens, problem.signs, problem.weights, problem.loss, ridge, head)
+            readout = fitted.readout if basis is None else basis @ fitted.readout
+            return replace(fitted, query=np.zeros(len(readout)), readout=readout)
+        weights = problem.weights[None, :]
+        return fit_heads(bags, problem.signs, weights, problem.loss, ridge, [head], FINAL_TOLERANCE)[0]
+
+    return finish
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Extremely randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
+
+    Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed.
+    """
+
+    name: str = "trees"
+    view: str = "statistics"
+
+    def validated(self, problem: Problem) -> Iterator[Validated]:
+        """One setting; held-out scores are the votes of the trees that have not seen the bag."""
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        bags = problem.views[self.view]
+        forest = ExtraTreesClassifier(
+            TREES,
+            max_features=max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features)),
+            bootstrap=True,
+            oob_score=True,
+            random_state=problem.seed,
+            n_jobs=1,
+        )
+        with warnings.catch_warnings():  # a bag that every tree has seen gets the class frequencies, below
+            warnings.simplefilter("ignore")
+            forest.fit(bags.tokens, problem.signs, problem.weights / problem.weights.mean())
+        share = forest.oob_decision_function_[:, 1]
+        unseen = np.isfinite(share)
+        prior = float(np.average(problem.signs > 0, weights=problem.weights))
+        scores = _log_odds(np.where(unseen, share, prior)) if problem.folds else None
+        yield Validated(self.name, self.view, scores, lambda: Forest(forest))
+
+
+def _log_odds(share: np.ndarray) -> np.ndarray:
+    added = LEAST_LOG_ODDS_COUNT
+    return np.log((TREES * share + added) / (TREES * (1.0 - share) + added))
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Fitted trees, behind the interface of a head.
+
+    Attributes
+    ----------
+    trees : ExtraTreesClassifier
+        As fitted.
+    """
+
+    trees: Any
+
+    def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
+        """Log odds of the trees' votes, one per bag."""
+        return _log_odds(self.trees.predict_proba(tokens)[:, 1])
+
+
+# The ridges fall and each fit starts the next. The objective's terms are of order one and the features of unit size. How low the
+# ridges go and which candidates there are was settled on the sets that docs/learners.md names; the linear head's ridge and
+# sharpness are those at which the trajectory theory has it next to the Bayes limit.
+KNOWN: tuple[Candidate, ...] = (
+    Heads("linear", "tokens", "tied", (0.5, 0.15, 0.05), sharpness=2.0),
+    Heads("pooled", "lifted", "pooled", (0.1, 0.01, 1e-3, 1e-4)),
+    Heads("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),
+    Heads("free", "lifted", "free", (0.1, 0.03, 3e-3)),
+    Heads("even", "even", "tied", (0.1, 0.01, 1e-3)),
+    Heads("statistics", "statistics", "pooled", (0.1, 0.01, 1e-3)),
+    Heads("likeness", "likeness", "pooled", (0.1, 0.01, 1e-4)),
+    Trees(),
+)
+NAMES = tuple(candidate.name for candidate in KNOWN)
+# All but the free heads: they double the time of a fit, and on none of the sets did the vote gain by them.
+DEFAULT = tuple(name for name in NAMES if name != "free")

@@ -1,0 +1,152 @@
+"""One inner validation and one vote for all candidates of the default learner.
+
+1. Every candidate scores every bag by fits that have not seen it (`candidates`), and its scores are calibrated.
+2. With l_ci the loss that candidate c then has on bag i, its share in the vote is the mean over random weights g of the bags
+   (the Bayesian bootstrap: flat Dirichlet weights, n in sum) of  exp(-sum_i g_i l_ci) / sum over candidates:  pseudo Bayesian
+   model averaging that knows how much the losses owe to the choice of the bags. Small shares are dropped.
+3. The candidates kept are fitted on all bags. The log odds are the weighted sum of their calibrated scores, calibrated once
+   more as a whole, weighed against the class frequencies and bounded (`calibration.final_calibration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .calibration import Calibration, final_calibration, fit_calibration, supported_range
+from .candidates import Candidate, Model, Problem, Validated
+from .views import TOKEN_VIEWS
+
+# Settings below this share of the vote are dropped: each costs a fit on all bags and a pass over the tokens at every
+# prediction.
+LEAST_SHARE = 0.05
+DRAWS = 200  # of the bags' weights: shares are then known to a few hundredths
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model of the vote.
+
+    Attributes
+    ----------
+    name : str
+        The candidate and its setting.
+    view : str
+        What it looks at.
+    model : Head or Forest
+        As fitted to all bags.
+    share : float
+        Its share in the vote (zero for one that only explains).
+    token_share : float
+        Its share in what is said about tokens: that of the vote among members that see them.
+    calibration : Calibration
+        Of its scores.
+    """
+
+    name: str
+    view: str
+    model: Model
+    share: float
+    token_share: float
+    calibration: Calibration
+
+    @property
+    def sees_tokens(self) -> bool:
+        """Whether it scores tokens one by one."""
+        return self.view in TOKEN_VIEWS
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The outcome of the inner validation.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        The models that vote or explain.
+    calibration : Calibration
+        Of the vote.
+    held_out : ndarray or None
+        The vote on bags that its models had not seen; None where none could be held out.
+    losses : dict
+        Held-out mean log loss of every setting that was tried.
+    """
+
+    members: tuple[Member, ...]
+    calibration: Calibration
+    held_out: np.ndarray | None
+    losses: dict[str, float]
+
+
+def take_vote(candidates: Sequence[Candidate], problem: Problem) -> Vote:
+    """Validate the candidates, share out the vote, fit what is kept.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        What may vote; at least one sees tokens.
+    problem : Problem
+        The training bags.
+
+    Returns
+    -------
+    Vote
+        The models and their vote.
+    """
+    signs, weights = problem.signs, problem.weights
+    tried = [setting for candidate in candidates for setting in candidate.validated(problem)]
+    sees = np.array([setting.sees_tokens for setting in tried])
+    if not problem.folds:  # a class of one bag: nothing can be held out, all vote alike
+        low, high = supported_range(signs, weights)
+        even = np.full(len(tried), 1.0 / len(tried))
+        members = _members(tried, even, np.where(sees, 1.0 / sees.sum(), 0.0), [Calibration()] * len(tried))
+        return Vote(members, Calibration(low=low, high=high), None, {})
+    calibrations = [fit_calibration(s.scores, signs, weights) for s in tried]  # type: ignore[arg-type]
+    odds = np.array([c(s.scores) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
+    losses = np.logaddexp(0.0, -signs * odds)
+    shares = vote_shares(losses, weights, problem.seed)
+    token_shares = np.zeros(len(tried))
+    token_shares[sees] = vote_shares(losses[sees], weights, problem.seed)
+    held_out = shares @ odds
+    calibration = final_calibration(fit_calibration(held_out, signs, weights), signs, weights, len(tried))
+    members = _members(tried, shares, token_shares, calibrations)
+    return Vote(members, calibration, held_out, {s.name: c.loss for s, c in zip(tried, calibrations)})
+
+
+def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarray:
+    """Shares of the candidates in the vote, as the module's head says, the small ones dropped.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (candidates, bags)
+        Held-out loss of every candidate on every bag.
+    weights : ndarray of shape (bags,)
+        Weights of the bags.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    ndarray of shape (candidates,)
+        They sum to one.
+    """
+    n = losses.shape[1]
+    draws = np.random.default_rng(seed).standard_exponential((DRAWS, n)) * weights
+    draws *= n / draws.sum(axis=1, keepdims=True)
+    total = draws @ losses.T
+    shares = np.exp(total.min(axis=1, keepdims=True) - total)
+    shares = np.mean(shares / shares.sum(axis=1, keepdims=True), axis=0)
+    shares[shares < min(LEAST_SHARE, shares.max())] = 0.0
+    return shares / shares.sum()
+
+
+def _members(
+    tried: list[Validated], shares: np.ndarray, token_shares: np.ndarray, calibrations: list[Calibration]
+) -> tuple[Member, ...]:
+    return tuple(
+        Member(setting.name, setting.view, setting.finish(), float(share), float(token_share), calibration)
+        for setting, share, token_share, calibration in zip(tried, shares, token_shares, calibrations)
+        if share > 0 or token_share > 0
+    )
