@@ -20,6 +20,9 @@ import numpy as np
 from ._core.validation import real_number, whole_number
 
 FRESH = "fresh"
+# A schedule to set out from where none is known: learning rates of directions and bias, and weight decay, for tokens of white
+# unit noise. `theory.design` improves on it, the estimators' joint and tied training start from it.
+FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
 
 
 def _over_steps(name: str, value: Any, steps: int, low: float, high: float = np.inf) -> float | tuple[float, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags
-from sparsetoken.estimators.heads import _shared_objective, fit_heads, fit_pooled, start_head
+from sparsetoken.estimators.heads import fit_heads, fit_pooled, shared_objective, start_head
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 
@@ -26,7 +26,7 @@ def test_head_gradients_agree_with_differences(kind, sharpness):
     size = 7 if kind == "free" else 4
     p = rng.dirichlet(np.ones(10), size=2)
     p[1, :3] = 0.0  # bags that the second head must not see
-    objective = _shared_objective(kind, LOGISTIC, sharpness, bags, signs, p, 0.3)
+    objective = shared_objective(kind, LOGISTIC, sharpness, bags, signs, p, 0.3)
     x, which = rng.standard_normal((2, size)), np.array([0, 1])
     _, gradient = objective(x, which)
     for k in range(size):

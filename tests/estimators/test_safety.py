@@ -101,7 +101,9 @@ def test_token_scores_are_evidence_for_the_positive_class():
         loud = scores[:, 0]
         assert area_under_curve(loud, y[200:] == 1) > 0.95
         assert np.median(scores[:, 1:]) < loud[y[200:] == 1].mean()
-        if model.get_params().get("candidates") != "auto":  # a tied head cannot say no: it looks for tokens that say yes
+        if (
+            model.get_params().get("candidates") != "auto"
+        ):  # a tied head cannot say no: it looks for tokens that say yes
             assert loud[y[200:] == 0].mean() < np.median(scores[:, 1:])
 
 

@@ -65,7 +65,7 @@ def test_the_number_of_tokens_is_evidence():
 def test_candidates_are_checked_by_name():
     bags, labels, _ = planted_bags(3, n=30)
     assert set(DEFAULT) < set(NAMES) and len(KNOWN) == len(NAMES)
-    with pytest.raises(ValueError, match="candidates must be among linear, .*, got 'forest'"):
+    with pytest.raises(ValueError, match=r"candidates must be among linear, .*, got 'forest'"):
         BagClassifier(candidates=["forest"]).fit(bags, labels)
     with pytest.raises(ValueError, match="at least one that sees tokens: linear, pooled, tied, free, even"):
         BagClassifier(candidates=["trees"]).fit(bags, labels)

@@ -58,7 +58,7 @@ def bag_mean(values: Any, starts: Any) -> Any:
 
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
-    """softmax(scores) within each bag, and log mean exp(scores) of each bag; several columns of scores are treated each by itself."""
+    """softmax(scores) within each bag, and log mean exp(scores) of each bag; columns of scores each by itself."""
     if namespace(scores) is not np:
         return _kernels().softmax(scores, layout_of(starts, len(scores)))
     lengths = lengths_of(starts, len(scores))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,17 @@ from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_softmax
 from ..losses import Loss, get_loss
+from ..schedules import Stage
 from .base import per_bag
-from .readout import ReadoutClassifier, checked_ridge
+from .descent import fit_descent
+from .heads import Head
+from .readout import ReadoutClassifier, checked_ridge, held_out_diagnostics
 from .staged import checked_rate, checked_sharpness, checked_split, fit_staged, softmax_feature
 
-TRAININGS = ("staged",)
+TRAININGS = ("staged", "joint", "tied")
+# What only one way of training uses, with the value that says it was left alone.
+STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "eta_b": "auto"}
+DESCENT_ONLY: dict[str, Any] = {"stages": "auto"}
 
 
 class AttentionClassifier(ReadoutClassifier):
@@ -26,24 +33,32 @@ class AttentionClassifier(ReadoutClassifier):
 
         min over w, b of  sum_i p_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,    p_i: normalised weights.
 
-    With `scale=False` and numbers for `split`, `sharpness`, `ridge` and `eta_b` it is exactly the training of the theory.
-    For real bags `BagClassifier` is the stronger learner.
+    The joint training descends the mean loss in q, w and b together from zero, on all bags at every step; the tied one
+    has query and readout in one, z = log(mean exp(s <w, x_l>))/s + b (`descent` says how they step). With `scale=False` and
+    numbers for what the training uses, all three are exactly those of the theory: `sparsetoken.forecast` forecasts the
+    staged training, `theory.trajectory(task, model.bag_model_, model.stages_)` the others. For real bags `BagClassifier` is the
+    stronger learner.
 
     Parameters
     ----------
-    training : str
-        "staged".
+    training : {"staged", "joint", "tied"}
+        How it learns. Parameters that a training does not use are refused.
     ridge : float or "auto"
-        lambda of the objective; "auto" chooses it by held-out bags.
+        lambda of the staged readout's objective; "auto" chooses it by held-out bags.
     split : float, "auto" or "reuse"
-        Share of the bags for the two steps; "reuse" takes all bags for both stages.
+        Staged: share of the bags for the two steps; "reuse" takes all bags for both stages.
     sharpness : float or "auto"
-        Spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory).
+        Staged: spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory). Joint and tied: s of the
+        bag model. "auto" chooses it by held-out bags.
     eta_w : float
-        Learning rate of the readout in the first step.
+        Staged: learning rate of the readout in the first step.
     eta_b : float or "auto"
-        Learning rate of the bias in the first step. "auto" takes the bias that balances the classes' slopes, with which
-        a rare class cannot turn the query round.
+        Staged: learning rate of the bias in the first step. "auto" takes the bias that balances the classes' slopes, with
+        which a rare class cannot turn the query round.
+    stages : Stage, sequence of Stage or "auto"
+        Joint and tied: the schedule, on all bags at every step (its alpha is not used). "auto" starts from the defaults of
+        `theory.design`, takes smaller steps where the tokens' largest variance asks for it, and stops where held-out bags do
+        best.
     loss : str or Loss
         "logistic", "square", "smoothed_hinge" or a `Loss`.
     scale : bool
@@ -65,8 +80,12 @@ class AttentionClassifier(ReadoutClassifier):
         The share of the bags that the two steps had; "reuse" also where a class was too small to be in both parts.
     sharpness_, ridge_ : float
         The values that were used.
+    stages_ : tuple of Stage
+        Joint and tied: the schedule that was run, with the bags' own alpha.
+    bag_model_ : BagModel
+        Joint and tied: the model of the theory.
     calibration_ : Calibration
-        What turns <w, f> + b into log odds.
+        What turns <w, f> + b (tied: the log mean) into log odds.
     diagnostics_ : dict
         What the training found out about itself.
     """
@@ -79,6 +98,7 @@ class AttentionClassifier(ReadoutClassifier):
         sharpness: float | str = "auto",
         eta_w: float = 1.0,
         eta_b: float | str = "auto",
+        stages: Stage | Sequence[Stage] | str = "auto",
         loss: str | Loss = "logistic",
         scale: bool = True,
         class_weight: Any = None,
@@ -91,6 +111,7 @@ class AttentionClassifier(ReadoutClassifier):
         self.sharpness = sharpness
         self.eta_w = eta_w
         self.eta_b = eta_b
+        self.stages = stages
         self.loss = loss
         self.scale = scale
         self.class_weight = class_weight
@@ -100,8 +121,19 @@ class AttentionClassifier(ReadoutClassifier):
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
         if self.training not in TRAININGS:
             raise ValueError(f"training must be one of {', '.join(TRAININGS)}, got {self.training!r}")
+        for name, untouched in (DESCENT_ONLY if self.training == "staged" else STAGED_ONLY).items():
+            given = getattr(self, name)
+            if isinstance(given, str) != isinstance(untouched, str) or not np.array_equal(given, untouched):
+                raise ValueError(f"{name} must be left at {untouched!r}: training={self.training!r} does not use it")
+        rng = np.random.default_rng(self.random_state)
+        if self.training == "staged":
+            self._fit_staged(self._prepare(bags), signs, weights, rng)
+        else:
+            self._fit_descent(self._prepare(bags), signs, weights, rng)
+
+    def _fit_staged(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
         staged, features, labels = fit_staged(
-            self._prepare(bags),
+            bags,
             signs,
             weights,
             get_loss(self.loss),
@@ -110,11 +142,51 @@ class AttentionClassifier(ReadoutClassifier):
             checked_sharpness(self.sharpness),
             real_number("eta_w", self.eta_w, 0.0),
             checked_rate("eta_b", self.eta_b),
-            np.random.default_rng(self.random_state),
+            rng,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.diagnostics_["query_statistic"] = staged.query_statistic
-        self._finish(staged.readout, features, labels)
+        self._finish(staged.readout, features, labels, signs)
+
+    def _fit_descent(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
+        sharpness = checked_sharpness(self.sharpness)
+        if sharpness == 0.0:
+            raise ValueError(f"sharpness must be above 0 where training={self.training!r}, got {self.sharpness!r}")
+        if isinstance(self.stages, str) and self.stages != "auto":
+            raise ValueError(f"stages must be 'auto', a Stage or a list of stages, got {self.stages!r}")
+        found = fit_descent(self.training, bags, signs, weights, get_loss(self.loss), self.stages, sharpness, rng)
+        head = found.head
+        self.query_, self.coef_, self.intercept_ = head.query, head.readout[None, :], np.array([head.bias])
+        self.stages_, self.bag_model_, self.sharpness_ = found.stages, found.model, float(found.model.sharpness or 1.0)
+        self.calibration_, self._n_features_out = found.calibration, bags.n_features
+        z = self._head().decide(bags.tokens, bags.starts)
+        wrong = float(np.mean(signs * z <= 0))
+        self.diagnostics_ |= {
+            "bags": len(signs),
+            "dimensions": bags.n_features,
+            "steps": sum(stage.steps for stage in found.stages),
+            "training_error": wrong,
+            "separable": wrong == 0.0,
+        }
+        if found.held_out is not None:
+            self.diagnostics_ |= held_out_diagnostics(found.held_out, signs)
+
+    def _head(self) -> Head:
+        """The trained model as a head."""
+        tied = self.training == "tied"
+        return Head(
+            "tied" if tied else "free",
+            self.query_,
+            self.coef_[0],
+            float(self.intercept_[0]),
+            self.sharpness_ if tied else 1.0,
+        )
+
+    def _decide(self, bags: Bags) -> np.ndarray:
+        if self.training != "tied":
+            return super()._decide(bags)
+        scaled = scaled_bags(self.scaler_, bags)
+        return self.calibration_(self._head().decide(scaled.tokens, scaled.starts))
 
     def _features(self, bags: Bags) -> Any:
         return softmax_feature(bags, self.query_)

@@ -195,7 +195,8 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
             f"dimensions cannot be separated (training error {found['training_error']:.3f})"
         )
     if not found.get("converged", True):
-        remarks.append("the readout did not converge; a larger ridge helps")
+        ended = f": {found['ended']}" if "ended" in found else ""
+        remarks.append(f"the readout did not converge{ended}")
     return remarks
 
 

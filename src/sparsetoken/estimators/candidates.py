@@ -106,8 +106,15 @@ class Validated:
 class Candidate(Protocol):
     """Something that may vote."""
 
-    name: str
-    view: str
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def view(self) -> str:
+        """What it looks at."""
+        ...
 
     def validated(self, problem: Problem) -> Iterator[Validated]:
         """Its settings in turn, each with held-out scores."""
@@ -148,7 +155,9 @@ class Heads:
         for ridge in self.ridges:
             heads = fit_heads(bags, signs, weights, loss, ridge, heads, SEARCH_TOLERANCE)
             scores = _held_out(heads, bags, problem.folds)
-            yield Validated(f"{self.name} ridge {ridge:g}", self.view, scores, _finisher(bags, problem, ridge, heads[-1], basis))
+            yield Validated(
+                f"{self.name} ridge {ridge:g}", self.view, scores, _finisher(bags, problem, ridge, heads[-1], basis)
+            )
             if scores is not None:
                 calibrated = len(signs) * fit_calibration(scores, signs, problem.weights).loss
                 if calibrated > least + RISEN:
@@ -184,9 +193,7 @@ def _held_out(heads: list[Head], bags: Bags, folds: list[np.ndarray]) -> np.ndar
     return scores
 
 
-def _finisher(
-    bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.ndarray | None
-) -> Callable[[], Head]:
+def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.ndarray | None) -> Callable[[], Head]:
     """The head as fitted to all bags by the search, taken to the final tolerance and out of the basis."""
 
     def finish() -> Head:
@@ -255,7 +262,7 @@ class Forest:
         return _log_odds(self.trees.predict_proba(tokens)[:, 1])
 
 
-# The ridges fall and each fit starts the next. The objective's terms are of order one and the features of unit size. How low the
+# Each fit starts the next. The objective's terms are of order one and the features of unit size. How low the
 # ridges go and which candidates there are was settled on the sets that docs/learners.md names; the linear head's ridge and
 # sharpness are those at which the trajectory theory has it next to the Bayes limit.
 KNOWN: tuple[Candidate, ...] = (

@@ -105,7 +105,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.diagnostics_["query_statistic"] = staged.query_statistic
-        self._finish(staged.readout, features, labels)
+        self._finish(staged.readout, features, labels, signs)
 
     def _weights(self, bags: Bags, query: np.ndarray) -> np.ndarray:
         scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)

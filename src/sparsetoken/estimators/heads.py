@@ -158,7 +158,7 @@ def fit_heads(
     p = weights / weights.sum(axis=1, keepdims=True)
     free = kind == "free"
     first = np.array([np.concatenate([*([h.query] if free else []), h.readout, [h.bias]]) for h in starts])
-    objective = _shared_objective(kind, loss, starts[0].sharpness, bags, signs, p, ridge)
+    objective = shared_objective(kind, loss, starts[0].sharpness, bags, signs, p, ridge)
     found, _ = minimize_together(objective, first, tolerance, ITERATIONS)
     if free:
         return [replace(h, query=x[:d], readout=x[d:-1], bias=float(x[-1])) for h, x in zip(starts, found)]
@@ -193,16 +193,50 @@ def fit_pooled(
     return replace(start, readout=found.coef, bias=found.bias)
 
 
-def _shared_objective(
-    kind: str, loss: Loss, sharpness: float, bags: Bags, signs: np.ndarray, p: np.ndarray, ridge: float
+def shared_objective(
+    kind: str,
+    loss: Loss,
+    sharpness: float,
+    bags: Bags,
+    signs: np.ndarray,
+    p: np.ndarray,
+    ridge: float,
+    scores: np.ndarray | None = None,
 ) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """(parameters (k, m), numbers of the heads (k,)) -> values (k,) and gradients (k, m), by one pass over the tokens."""
+    """The objectives of heads of one kind as one function, by one pass over the tokens.
+
+    Parameters
+    ----------
+    kind : str
+        "free", "pooled" or "tied".
+    loss : Loss
+        l.
+    sharpness : float
+        s of tied heads.
+    bags : Bags
+        All bags, their tokens NumPy's or JAX's.
+    signs : ndarray of shape (bags,)
+        Their labels.
+    p : ndarray of shape (heads, bags)
+        The bags' normalised weights in each head's objective.
+    ridge : float
+        The ridge.
+    scores : ndarray of shape (heads, bags), optional
+        Where every evaluation leaves z of all bags.
+
+    Returns
+    -------
+    callable
+        (parameters (k, m), numbers of the heads (k,)) -> values (k,) and gradients (k, m). The parameters are query (of free
+        heads), readout and bias, one after the other.
+    """
     on_device = is_jax_array(bags.tokens)
     part = _compiled(kind, loss) if on_device else partial(_PARTS[kind], loss)
+    blocks: list[tuple[Any, Any, slice]] = []
     if on_device:
-        blocks = [(bags.tokens, layout_of(bags.starts, bags.n_tokens), slice(None))]
+        blocks.append((bags.tokens, layout_of(bags.starts, bags.n_tokens), slice(None)))
     else:
-        blocks, first = [], 0
+        first = 0
         for some in bags.batches(PASS_BYTES):
             blocks.append((some.tokens, some.starts, slice(first, first + len(some))))
             first += len(some)
@@ -215,9 +249,11 @@ def _shared_objective(
     def evaluate(x: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, gradient = 0.5 * np.sum(penalty * x * x, axis=1), penalty * x
         for tokens, starts, own in blocks:
-            some, slopes = part(x, tokens, starts, signs[own], columns[own][:, which], sharpness)
+            z, some, slopes = part(x, tokens, starts, signs[own], columns[own][:, which], sharpness)
             value += np.asarray(some)
             gradient += np.asarray(slopes)
+            if scores is not None:
+                scores[which, own] = np.asarray(z).T
         return value, gradient
 
     return evaluate
@@ -240,7 +276,7 @@ def _tied_part(loss, x, tokens, starts, signs, p, sharpness):
     z = smooth_maximum / sharpness + b
     value, slope = _losses(loss, z, signs, p)
     pull = over_tokens(slope, starts, len(tokens)) * attention
-    return value, namespace(tokens).concatenate([_back(pull, tokens), slope.sum(axis=0)[:, None]], axis=1)
+    return z, value, namespace(tokens).concatenate([_back(pull, tokens), slope.sum(axis=0)[:, None]], axis=1)
 
 
 def _pooled_part(loss, x, tokens, starts, signs, p, sharpness):
@@ -248,7 +284,7 @@ def _pooled_part(loss, x, tokens, starts, signs, p, sharpness):
     means = bag_mean(tokens, starts) if len(tokens) > len(signs) else tokens
     z = (means @ w.T.astype(tokens.dtype)).astype(np.float64) + b
     value, slope = _losses(loss, z, signs, p)
-    return value, namespace(tokens).concatenate([_back(slope, means), slope.sum(axis=0)[:, None]], axis=1)
+    return z, value, namespace(tokens).concatenate([_back(slope, means), slope.sum(axis=0)[:, None]], axis=1)
 
 
 def _free_part(loss, x, tokens, starts, signs, p, sharpness):
@@ -258,11 +294,12 @@ def _free_part(loss, x, tokens, starts, signs, p, sharpness):
     attention, _ = bag_softmax(both[:, :count], starts)
     values = both[:, count:]
     mean_value = bag_sum(attention * values, starts)
-    value, slope = _losses(loss, mean_value + b, signs, p)
+    z = mean_value + b
+    value, slope = _losses(loss, z, signs, p)
     pull = over_tokens(slope, starts, total) * attention
     pulls = xp.concatenate([pull * (values - over_tokens(mean_value, starts, total)), pull], axis=1)
     back = _back(pulls, tokens)
-    return value, xp.concatenate([back[:count], back[count:], slope.sum(axis=0)[:, None]], axis=1)
+    return z, value, xp.concatenate([back[:count], back[count:], slope.sum(axis=0)[:, None]], axis=1)
 
 
 def _losses(loss, z, signs, p):

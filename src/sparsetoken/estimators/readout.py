@@ -51,6 +51,8 @@ class Readout:
         Scores of bags left out of the fit, None when nothing was held out.
     converged : bool
         Whether the solver reached its tolerance.
+    reason : str
+        Why it ended, in words.
     """
 
     coef: np.ndarray
@@ -59,6 +61,7 @@ class Readout:
     calibration: Calibration
     held_out: np.ndarray | None
     converged: bool
+    reason: str
 
 
 def checked_ridge(ridge: Any) -> float | str:
@@ -77,8 +80,6 @@ def fit_readout(
     ridge: float | str,
     loss: Loss,
     rng: np.random.Generator,
-    hold_out: bool = False,
-    candidates: int = 1,
 ) -> Readout:
     """The readout at the given ridge, or ("auto") at the one whose held-out scores, calibrated, have the least loss.
 
@@ -94,33 +95,28 @@ def fit_readout(
         l of the objective.
     rng : numpy.random.Generator
         Deals out the folds.
-    hold_out : bool
-        Hold bags out, and calibrate by them, also where the ridge is given.
-    candidates : int
-        Among how many settings besides the ridges the caller chooses by the calibrated loss.
 
     Returns
     -------
     Readout
-        Fitted to all bags. A given ridge without `hold_out` is exactly that fit: its scores are not calibrated.
+        Fitted to all bags. A given ridge is exactly that fit: its scores are not calibrated.
     """
     features = to_host(features)
     given = isinstance(ridge, Real)
-    ridges = (float(ridge),) if given else RIDGES
     used, calibration, held_out = float(ridge) if given else FALLBACK_RIDGE, Calibration(), None
-    if hold_out or not given:
+    if not given:
         folds = stratified_folds(signs, rng)
         if folds:
-            scores = held_out_scores(features, signs, weights, loss, ridges, folds)
+            scores = held_out_scores(features, signs, weights, loss, RIDGES, folds)
             fits = [fit_calibration(s, signs, weights) for s in scores]
             chosen = int(np.argmin([c.loss for c in fits]))
-            used, held_out = ridges[chosen], scores[chosen]
-            calibration = final_calibration(fits[chosen], signs, weights, candidates * len(ridges))
+            used, held_out = RIDGES[chosen], scores[chosen]
+            calibration = final_calibration(fits[chosen], signs, weights, len(RIDGES))
         else:
             low, high = supported_range(signs, weights)
             calibration = Calibration(low=low, high=high)
     found = fit_erm(features, signs, used, loss, weights)
-    return Readout(found.coef, found.bias, used, calibration, held_out, found.converged)
+    return Readout(found.coef, found.bias, used, calibration, held_out, found.converged, found.reason)
 
 
 def held_out_scores(
@@ -183,11 +179,14 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
         features = self._features(self._prepare(bags))
         self._finish(fit_readout(features, signs, weights, ridge, loss, rng), features, signs)
 
-    def _finish(self, readout: Readout, features: Any, signs: np.ndarray) -> None:
+    def _finish(self, readout: Readout, features: Any, signs: np.ndarray, all_signs: np.ndarray | None = None) -> None:
+        """Keep the readout; `signs` are the labels of the features' bags, `all_signs` those of the held-out scores' bags."""
         self.coef_, self.intercept_, self.ridge_ = readout.coef[None, :], np.array([readout.bias]), readout.ridge
         self.calibration_ = readout.calibration
         self._n_features_out = features.shape[1]
         self.diagnostics_ |= readout_diagnostics(readout, features, signs)
+        if readout.held_out is not None:
+            self.diagnostics_ |= held_out_diagnostics(readout.held_out, signs if all_signs is None else all_signs)
 
     def _decide(self, bags: Bags) -> np.ndarray:
         features = self._features(scaled_bags(self.scaler_, bags))
@@ -214,7 +213,7 @@ def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> d
     Returns
     -------
     dict
-        Bags per dimension, separability, what the held-out scores say.
+        Bags per dimension, separability, how the fit ended.
     """
     n, d = features.shape
     raw = np.asarray(features @ readout.coef.astype(features.dtype)) + readout.bias
@@ -228,9 +227,8 @@ def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> d
         # Cover's count: n random labels in general position can be fitted as long as n < 2 (d + 1).
         "bags_per_capacity": n / (2.0 * (d + 1)),
         "converged": readout.converged,
+        "ended": readout.reason,
     }
-    if readout.held_out is not None:
-        out |= held_out_diagnostics(readout.held_out, signs)
     return out
 
 

@@ -32,7 +32,7 @@ def one_token_each(rows: np.ndarray) -> Bags:
 
 
 class BagStatistics(BaseEstimator):
-    """Mean, maximum, minimum and standard deviation of every feature over a bag's scaled tokens, and the logarithm of its length.
+    """Mean, maximum, minimum and spread of every feature over a bag's scaled tokens, and the logarithm of its length.
 
     Parameters
     ----------

@@ -63,7 +63,8 @@ class BagViews(BaseEstimator):
         """
         draw = np.random.default_rng
         self.lift_ = TokenLift(self.landmarks, self.scale).fit(bags, signs, draw(seed))
-        self.even_ = self.statistics_ = None
+        self.even_: Any = None
+        self.statistics_: Any = None
         if "even" in self.names:
             self.even_ = TokenLift(self.landmarks, self.scale, common=True).fit(bags, signs, draw(seed))
         if any(name in self.names for name in BAG_VIEWS):
@@ -92,7 +93,7 @@ class Views:
         self.fitted, self.bags, self.dtype = fitted, bags, dtype
         self._made: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Bags:
+    def __getitem__(self, name: str) -> Any:
         """The view of that name: bags of tokens, or bags of one token each."""
         if name not in self._made:
             self._made[name] = self._make(name)
@@ -103,9 +104,9 @@ class Views:
         if name == "raw statistics":
             return fitted.statistics_.raw(bags)
         if name == "statistics":
-            return one_token_each(fitted.statistics_.linear(self["raw statistics"]))  # type: ignore[arg-type]
+            return one_token_each(fitted.statistics_.linear(self["raw statistics"]))
         if name == "likeness":
-            return one_token_each(fitted.statistics_.kernel(self["raw statistics"]))  # type: ignore[arg-type]
+            return one_token_each(fitted.statistics_.kernel(self["raw statistics"]))
         if name == "tokens":
             lifted = self["lifted"]
             linear = lifted.tokens[:, : fitted.lift_.linear_width]

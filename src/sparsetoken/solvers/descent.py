@@ -92,7 +92,12 @@ def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarra
 
 
 def _remember(
-    steps: np.ndarray, changes: np.ndarray, curvature: np.ndarray, rows: np.ndarray, moved: np.ndarray, changed: np.ndarray
+    steps: np.ndarray,
+    changes: np.ndarray,
+    curvature: np.ndarray,
+    rows: np.ndarray,
+    moved: np.ndarray,
+    changed: np.ndarray,
 ) -> None:
     """Append the pairs of positive curvature to their problems' histories, the newest last."""
     product = _products(moved, changed)

@@ -23,7 +23,7 @@ from .._core.precision import in_double_precision
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss
-from ..schedules import Stage
+from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes import bayes_limit
@@ -33,7 +33,6 @@ from .trajectory_gradient import BAGS, PROBES, replicate_gradient
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
-FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
 # Where training diverges the objective is this many units of log error, so that a line search turns back.
 DIVERGED = 5.0
 
