@@ -3,8 +3,9 @@
     python -m benchmarks.learners                   # all sets and learners, 5 x 10-fold: about half an hour on one core
     SPARSETOKEN_BENCH_REPEATS=1 SPARSETOKEN_BENCH_LEARNERS=bag-classifier python -m benchmarks.learners musk1 "digits 10"
 
-Digit bags come with scikit-learn. The multiple-instance sets (musk1, hockey newsgroups, winter wren) are looked for in
-the folder named by SPARSETOKEN_DATA, or in ../shared/data; sets that are not there are left out, saying so.
+Digit bags come with scikit-learn. The multiple-instance sets are looked for in the folder named by SPARSETOKEN_DATA, or in
+tests/data; sets that are not there are left out, saying so. Those whose file ends in .npz were taken from the package `mil` of
+the Python package index (arrays `tokens`, `bag`, `label`; its copy of brown creeper is mislabelled and not used).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from sparsetoken import Bags
 from sparsetoken.bags.files import read_bags
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
@@ -28,18 +31,46 @@ from sparsetoken.estimators.learners import DEFAULT, LEARNERS, chosen_learners
 from .measure import Row, case, timed
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT.parent / "shared" / "data"))
+DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT / "tests" / "data"))
+FOLDS = int(os.environ.get("SPARSETOKEN_BENCH_FOLDS", "10"))
 REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "5"))
 SETS = {
     "musk1": ("musk1.csv.gz", "folds_musk1.csv"),
     "hockey": ("newsgroups_rec_sport_hockey.csv.gz", None),
     "winter wren": ("birds_winter_wren.csv.gz", "folds_birds_winter_wren.csv"),
+    "elephant": ("elephant.npz", None),
+    "UCSB": ("ucsb.npz", None),
+    "corel dogs": ("corel.npz", None),
+    "web": ("web.npz", None),
+    "musk2": ("musk2.npz", None),
+    "protein": ("protein.npz", None),
 }
 # The elementwise learner is the paper's for comparison with theory, and the vectorized one needs bags of equal length.
 ALL = tuple(name for name in LEARNERS if name not in ("elementwise", "vectorized"))
 CHOSEN = (
     tuple(os.environ["SPARSETOKEN_BENCH_LEARNERS"].split(",")) if "SPARSETOKEN_BENCH_LEARNERS" in os.environ else ALL
 )
+
+
+def read_set(name: str) -> Any:
+    """The bags of a set, None (saying so) where its file is not there."""
+    file = DATA / SETS[name][0]
+    if not file.is_file():
+        print(f"{name}: no file {file}, left out")
+        return None
+    return read_bags(file)
+
+
+def digit_set(length: int, seed: int = 0):
+    """All bags of a draw of digits, their labels, and its one split into training and test bags."""
+    digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
+    (bags, labels, _), (test, test_labels, _) = digit_bags(length, seed=seed)
+    together = Bags([*bags, *test])
+    return (
+        together,
+        np.concatenate([labels, test_labels]),
+        [(np.arange(len(labels)), np.arange(len(labels), len(together)))],
+    )
 
 
 def digit_rows(length: int) -> list[dict]:
@@ -108,17 +139,15 @@ def row(data, learner, accuracy, accuracy_error, auc, auc_error, tokens, seconds
 
 
 def set_rows(name: str) -> list[dict]:
-    """Every learner on REPEATS x 10 folds of a set; the error is the standard error over bags."""
-    file, folds = SETS[name]
-    if not (DATA / file).is_file():
-        print(f"{name}: no file {DATA / file}, left out")
+    """Every learner on REPEATS x FOLDS folds of a set; the error is the standard error over bags."""
+    read, folds = read_set(name), SETS[name][1]
+    if read is None:
         return []
-    read = read_bags(DATA / file)
-    if folds is not None:
+    if folds is not None and (DATA / folds).is_file():
         table = pd.read_csv(DATA / folds)
         splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
     else:
-        splits = stratified_splits(read.labels, 10, REPEATS, seed=0)
+        splits = stratified_splits(read.labels, FOLDS, REPEATS, seed=0)
     makers = _with_peers(chosen_learners(CHOSEN, read.bags))
     found = [e for e in evaluate(read.bags, read.labels, makers, splits, read.token_labels) if e is not None]
     return [

@@ -193,14 +193,14 @@ def _largest_variance(tokens: Any) -> float:
     """Largest eigenvalue of the tokens' second moments, by power iteration on a sample of them."""
     sample = np.asarray(tokens[:: max(1, len(tokens) // 5000)], dtype=np.float64)
     v: np.ndarray = np.random.default_rng(0).standard_normal(sample.shape[1])
-    size = 0.0
+    v /= np.sqrt(v @ v)
     for _ in range(POWER_STEPS):
-        v = sample.T @ (sample @ v) / len(sample)
-        size = float(np.linalg.norm(v))
-        if not size > 0.0:
+        pulled = sample.T @ (sample @ v) / len(sample)
+        length = np.sqrt(pulled @ pulled)
+        if not length > 0.0:
             return 0.0
-        v /= size
-    return size
+        v = pulled / length
+    return float(length)
 
 
 def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tuple[Stage, ...]:

@@ -28,6 +28,7 @@ TOLERANCE = 1e-4  # of the relative change of xhat
 SMALLEST = 1e-100  # an estimate this short has vanished
 LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
 STRENGTH_TOLERANCE = 3e-3  # relative; a tenth of the strength's own standard error on a thousand bags
+POWER_STEPS = 15  # of the power iteration for the largest variance: it needs one digit
 STRENGTHS = (0.05, 30.0)  # from invisible to beyond doubt
 
 
@@ -263,9 +264,10 @@ def fit_strength(
         if not fixed:
             here = prior
             mu = minimize_scalar(
-                lambda m: -float(weights @ here.posterior(m * passed.fields - 0.5 * m * m, starts)[0]),  # noqa: B023
+                lambda m: -float(weights @ here.log_ratio(m * passed.fields - 0.5 * m * m, starts)),  # noqa: B023
                 bounds=(0.05, 15.0),
                 method="bounded",
+                options={"xatol": STRENGTH_TOLERANCE},
             ).x
             theta = float(np.clip(mu / max(np.sqrt(passed.overlap), 1e-3), *STRENGTHS))
         if learn_rate:
@@ -275,6 +277,39 @@ def fit_strength(
             break
         passed = pass_messages(tokens, starts, weights, theta, prior, passed.share, effort.iterations)
     return theta, prior, passed
+
+
+def excess_variance(tokens: Any, share: Any) -> float:
+    """Largest variance of the signal tokens about their mean, over that of as much white noise: 1 where one direction suffices.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, d)
+        Tokens of the positive bags, their noise white.
+    share : array
+        Their posterior signal probabilities.
+
+    Returns
+    -------
+    float
+        Largest eigenvalue of the covariance of the tokens weighted by their shares, over (1 + sqrt(d / n))^2 with n the
+        effective number of tokens, (sum share)^2 / sum share^2.
+    """
+    p = np.asarray(share, dtype=np.float64)
+    n = float(p.sum() ** 2 / max(float(p @ p), np.finfo(float).tiny))
+    p /= max(p.sum(), np.finfo(float).tiny)
+    mean = np.asarray(p.astype(tokens.dtype) @ tokens, dtype=np.float64)
+    d = tokens.shape[1]
+    v = np.random.default_rng(0).standard_normal(d)
+    size = 0.0
+    for _ in range(POWER_STEPS):
+        along = np.asarray(tokens @ v.astype(tokens.dtype), dtype=np.float64) - float(mean @ v)
+        v = np.asarray((p * along).astype(tokens.dtype) @ tokens, dtype=np.float64) - float(p @ along) * mean
+        size = float(np.sqrt(v @ v))
+        if not 0.0 < size < np.inf:
+            return 1.0
+        v /= size
+    return size / (1.0 + np.sqrt(d / n)) ** 2
 
 
 def first_strength(tokens: Any, noise_tokens: Any, share: float) -> float:
