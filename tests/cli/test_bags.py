@@ -26,7 +26,7 @@ from sparsetoken import (
 from sparsetoken._core.files import write_bytes
 from sparsetoken.bags.files import read_bags
 from sparsetoken.estimators.learners import LEARNERS
-from sparsetoken.estimators.persistence import load_model, save_model
+from sparsetoken.estimators.persistence import FORMAT, load_model, save_model
 from tests.helpers import planted_bags
 
 
@@ -246,10 +246,10 @@ def test_loading_runs_no_code(folder):
     ("content", "words"),
     [
         (5, "is not a model file"),
-        ({"format": 3, "model": 5}, "is no classifier of this program: int"),
-        ({"format": 3, "model": LogisticRegression()}, "is no classifier of this program: LogisticRegression"),
-        ({"format": 3, "model": PooledClassifier()}, "has not been fitted"),
-        ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 3"),
+        ({"format": FORMAT, "model": 5}, "is no classifier of this program: int"),
+        ({"format": FORMAT, "model": LogisticRegression()}, "is no classifier of this program: LogisticRegression"),
+        ({"format": FORMAT, "model": PooledClassifier()}, "has not been fitted"),
+        ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 4"),
     ],
     ids=["number", "no model", "another model", "unfitted", "old"],
 )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._core.validation import real_number
+from ..bag_models import BagModel, get_bag_model
 from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_softmax
 from ..losses import Loss, get_loss
 from ..schedules import Stage
 from .base import per_bag
-from .descent import fit_descent
+from .descent import MODEL, fit_descent
 from .heads import Head
 from .readout import ReadoutClassifier, checked_ridge, held_out_diagnostics
 from .staged import checked_rate, checked_sharpness, checked_split, fit_staged, softmax_feature
@@ -157,7 +159,7 @@ class AttentionClassifier(ReadoutClassifier):
         found = fit_descent(self.training, bags, signs, weights, get_loss(self.loss), self.stages, sharpness, rng)
         head = found.head
         self.query_, self.coef_, self.intercept_ = head.query, head.readout[None, :], np.array([head.bias])
-        self.stages_, self.bag_model_, self.sharpness_ = found.stages, found.model, float(found.model.sharpness or 1.0)
+        self.stages_, self.sharpness_ = found.stages, found.sharpness
         self.calibration_, self._n_features_out = found.calibration, bags.n_features
         z = self._head().decide(bags.tokens, bags.starts)
         wrong = float(np.mean(signs * z <= 0))
@@ -170,6 +172,13 @@ class AttentionClassifier(ReadoutClassifier):
         }
         if found.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(found.held_out, signs)
+
+    @property
+    def bag_model_(self) -> BagModel:
+        """The theory's model at the sharpness that was used."""
+        if self.training == "staged":
+            raise AttributeError("bag_model_ goes with training='joint' or 'tied'")
+        return replace(get_bag_model(MODEL[self.training]), sharpness=self.sharpness_)
 
     def _head(self) -> Head:
         """The trained model as a head."""

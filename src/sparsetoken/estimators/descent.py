@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bag_models import BagModel, get_bag_model
+from ..bag_models import get_bag_model
 from ..bags.bags import Bags
 from ..losses import Loss
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
@@ -47,8 +47,8 @@ class Descended:
         Query (sharpness included), readout and bias.
     stages : tuple of Stage
         The schedule up to the step that was chosen, with the bags' own alpha.
-    model : BagModel
-        At the sharpness that was chosen.
+    sharpness : float
+        s that was chosen.
     calibration : Calibration
         What turns z into log odds.
     held_out : ndarray or None
@@ -57,7 +57,7 @@ class Descended:
 
     head: Head
     stages: tuple[Stage, ...]
-    model: BagModel
+    sharpness: float
     calibration: Calibration
     held_out: np.ndarray | None
 
@@ -132,8 +132,7 @@ def fit_descent(
     d = bags.n_features
     query = s * point[:d]  # of a tied model, its readout
     head = Head(KIND[training], query, point[-1 - d : -1], float(point[-1]), s if training == "tied" else 1.0)
-    model = replace(get_bag_model(MODEL[training]), sharpness=s)
-    return Descended(head, _until(schedule, stop), model, calibration, held_out)
+    return Descended(head, _until(schedule, stop), float(s), calibration, held_out)
 
 
 @dataclass(frozen=True)
@@ -192,15 +191,15 @@ def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> St
 def _largest_variance(tokens: Any) -> float:
     """Largest eigenvalue of the tokens' second moments, by power iteration on a sample of them."""
     sample = np.asarray(tokens[:: max(1, len(tokens) // 5000)], dtype=np.float64)
-    v: np.ndarray = np.random.default_rng(0).standard_normal(sample.shape[1])
-    v /= np.sqrt(v @ v)
+    v = np.random.default_rng(0).standard_normal((1, sample.shape[1]))
+    length = 0.0
     for _ in range(POWER_STEPS):
-        pulled = sample.T @ (sample @ v) / len(sample)
-        length = np.sqrt(pulled @ pulled)
+        v /= np.linalg.norm(v)
+        v = (sample @ v.T).T @ sample / len(sample)
+        length = float(np.linalg.norm(v))
         if not length > 0.0:
             return 0.0
-        v = pulled / length
-    return float(length)
+    return length
 
 
 def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tuple[Stage, ...]:

@@ -34,6 +34,7 @@ _OWN_TYPES = (
     "sparsetoken.losses.Logistic",
     "sparsetoken.losses.SmoothedHinge",
     "sparsetoken.losses.Square",
+    "sparsetoken.schedules.Stage",
 )
 
 

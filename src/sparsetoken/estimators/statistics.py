@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
+from .heads import PASS_BYTES
 from .lift import TokenLift, gaussian_kernel, seen_often, squared_distances
 
 # Training bags the kernel on statistics is seen from, at most. Its cost grows with their cube.
@@ -89,7 +90,7 @@ class BagStatistics(BaseEstimator):
     def raw(self, bags: Bags) -> np.ndarray:
         """(bags, statistics) in double precision, in NumPy's memory."""
         parts = []
-        for some in bags.batches():
+        for some in bags.batches(PASS_BYTES):
             # On the host: bags that differ in length are no work for a device.
             tokens = np.asarray(self.lift.scaled(some.tokens)).astype(np.float64, copy=False)
             mean = bag_mean(tokens, some.starts)
