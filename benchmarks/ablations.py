@@ -66,8 +66,8 @@ def voted(found, signs, keep):
     return final(sum(s * c(outer) for s, c, (_, outer) in zip(shares, calibrations, chosen)))
 
 
-def measure(name: str) -> dict[str, tuple[float, float]] | None:
-    """(log loss, AUC) of every vote on a set."""
+def measure(name: str) -> dict[str, tuple[float, float, float]] | None:
+    """(log loss, AUC, accuracy) of every vote on a set."""
     if name.startswith("digits"):
         bags, labels, splits = digit_set(int(name.split()[1]))
     else:
@@ -88,7 +88,7 @@ def measure(name: str) -> dict[str, tuple[float, float]] | None:
         tested = np.isfinite(u)
         positive = labels[tested] == 1
         loss = float(np.mean(np.logaddexp(0.0, np.where(positive, -u[tested], u[tested]))))
-        out[what] = loss, area_under_curve(u[tested], positive)
+        out[what] = loss, area_under_curve(u[tested], positive), float(np.mean((u[tested] > 0) == positive))
     return out
 
 
@@ -100,7 +100,9 @@ def main() -> None:
         found = measure(name)
         if found is not None:
             columns[name] = found
-            print(name, {what: f"{loss:.3f} ({auc:.3f})" for what, (loss, auc) in found.items()}, flush=True)
+            loss, auc, accuracy = found[VOTES[0][0]]
+            print(f"{name}: default's log loss {loss:.3f}, AUC {auc:.3f}, accuracy {accuracy:.3f}", flush=True)
+            print({what: f"{v[0]:.3f} ({v[1]:.3f})" for what, v in found.items()}, flush=True)
     print("| vote | " + " | ".join(columns) + " |\n|---|" + "---|" * len(columns))
     for what, _ in VOTES:
         print(f"| {what} | " + " | ".join(f"{c[what][0]:.3f} ({c[what][1]:.3f})" for c in columns.values()) + " |")
