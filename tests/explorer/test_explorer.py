@@ -143,6 +143,20 @@ def test_capacity_view_is_the_library_s():
     assert line["y"][line["x"].index(5.0)] == pytest.approx(expected, rel=1e-6)
 
 
+def test_longer_bags_view_is_the_library_s():
+    state = state_of(view="lengths", length=5)
+    figure = views.figure_of(state, "models")
+    found = {name: trace(figure, name) for name in ("test_error", "threshold_error", "auc", "sensitivity")}
+    assert found["test_error"]["x"][0] == 5 and found["test_error"]["x"][-1] == 500
+    expected = forecast(
+        state.task, state.training, "attention", test_task={"length": 500}, accuracy=5e-3, with_capacity=False
+    )
+    for name in ("test_error", "auc", "sensitivity"):
+        assert found[name]["y"][-1] == pytest.approx(getattr(expected, name), abs=0.01), name
+    assert all(a <= b for a, b in zip(found["threshold_error"]["y"], found["test_error"]["y"]))
+    assert "test_task" in views.code_of(state)
+
+
 def test_phase_view_leaves_gaps_where_there_is_no_task():
     state = state_of(view="phase", x="sparsity", y="length", length=4, sparsity=1, colour="gain")
     heat = trace(views.figure_of(state, "quick"), "phase")

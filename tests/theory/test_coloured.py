@@ -164,3 +164,30 @@ def test_a_readout_on_its_own_law_is_itself():
     assert sharper.test_error != longer.test_error
     with pytest.raises(ValueError, match="the training's spectrum and query"):
         found.on(theory.coloured_law(Task(), theory.Spectrum.of(np.ones(100)), query))
+
+
+def test_ridge_regression_of_scikit_learn_in_coloured_noise():
+    """An independent public implementation: Ridge on pooled bags of full tokens, at d = 300, 12 draws."""
+    from sklearn.linear_model import Ridge
+
+    d, n, length, ridge = 300, 900, 4, 0.05
+    values = np.arange(1, d + 1) ** -0.6
+    values /= values.mean()
+    xi = np.full(d, d**-0.5)
+    spectrum = theory.Spectrum.of(values, xi)
+    task = Task(length=length, sparsity=2, strength=2.0, prevalence=0.4)
+    limit = theory.erm(
+        theory.coloured_law(task, spectrum, spectrum.query(xi), 0.0), n / d, ridge, "square", accuracy=1e-3
+    )
+    errors, overlaps = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
+        x = (np.sqrt(values) * rng.standard_normal((n, length, d))).mean(1) + np.outer(y > 0, xi) * 2.0 * 2 / length
+        fit = Ridge(alpha=n * ridge).fit(x, y)  # ||y - xw - b||^2 + n ridge ||w||^2
+        deviation = np.sqrt(values @ fit.coef_**2 / length)
+        shift = 2.0 * 2 / length * fit.coef_ @ xi
+        errors.append(0.4 * ndtr(-(shift + fit.intercept_) / deviation) + 0.6 * ndtr(fit.intercept_ / deviation))
+        overlaps.append(fit.coef_ @ xi)
+    for found, expected in ((errors, limit.test_error), (overlaps, limit.overlap["w"])):
+        assert abs(np.mean(found) - expected) < 4 * np.std(found, ddof=1) / np.sqrt(12) + 0.002

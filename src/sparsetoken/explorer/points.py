@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
 from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
 from ..theory.forecast import law_of, readout_alpha
+from ..theory.refit import threshold_error
 from ..theory.trajectory import PROBES
 from ..training import Training
 from .state import Descent
@@ -81,6 +83,7 @@ class _Memory:
 
 
 _memory = _Memory(_KEPT)
+_QUICK_TEST, _EXACT_TEST = 2e-2, 5e-3  # accuracy of test errors on longer bags, in the two stages
 _curves = _Memory(_CURVES_KEPT)
 _one_at_a_time = threading.Lock()
 
@@ -119,6 +122,34 @@ def _solve(task, training, model, equal_samples, quick, start) -> Point:
     alpha = readout_alpha(training, model, equal_samples)
     result = erm(law, alpha, training.ridge, training.loss, accuracy=1.0, warm_start=start)
     return Point(result.test_error, result.standard_error, start=WarmStart(result.fixed_point))
+
+
+def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[str, float]:
+    """Attention trained on the task and tested on bags of another length: its measures, remembered.
+
+    `threshold_error` is the test error with the threshold fitted to those bags.
+    """
+    key = ("tested", task, training, length, quick)
+    known = _memory.get(key)
+    if known is None:
+        accuracy = _QUICK_TEST if quick else _EXACT_TEST
+        trained = ("trained", task, training, quick)
+        solved = _memory.get(trained)
+        if solved is None:
+            solved = erm(
+                law_of(task, training, "attention")[0],
+                training.alpha1,
+                training.ridge,
+                training.loss,
+                accuracy=accuracy,
+            )
+            _memory.put(trained, solved)
+        bags = task.but(length=length)
+        there = solved.on(bags, accuracy=accuracy)
+        known = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity", "specificity")}
+        known["threshold_error"] = min(there.test_error, threshold_error(solved, same_mechanism(solved.law, bags)))
+        _memory.put(key, known)
+    return known
 
 
 def threshold(task: Task, training: Training, model: str, quick: bool) -> Capacity:

@@ -26,6 +26,7 @@ VIEWS = {
     "phase": "Phase diagram",
     "bag": "One bag",
     "training": "Training",
+    "lengths": "Longer bags",
 }
 BAG_MODELS = {
     "attention": "attention",

@@ -15,7 +15,7 @@ from ..plotting.style import NOISE_TOKEN, OTHER_COLOURS, REFERENCE, SIGNAL_TOKEN
 from ..simulation.steps import two_steps
 from ..theory import alignment
 from ..training import Training
-from .points import REPLICATES, Alive, Curve, Point, always, bags_for, descent_curve, point, threshold
+from .points import REPLICATES, Alive, Curve, Point, always, bags_for, descent_curve, point, tested_at, threshold
 from .state import BAG_MODELS, COLOURS, LEAST, LONGEST, NUMBERS, State, descent_fields, tidy
 
 MODELS = ("attention", "pooled", "vectorized")
@@ -23,6 +23,7 @@ STAGES = ("quick", "models", "exact")
 BAG_DIMENSION = 400
 SHOWN_COORDINATES = 24
 STAGED = "attention, staged"
+FARTHEST = 100  # test bags are at most that many times longer than those of the training
 _GRID = "rgba(128,128,128,0.25)"
 
 
@@ -82,6 +83,7 @@ def figure_of(state: State, stage: str, alive: Alive = always) -> dict[str, Any]
         "phase": phase,
         "bag": bag,
         "training": training_view,
+        "lengths": lengths_view,
     }
     return makers[state.view](state, stage, alive)
 
@@ -208,6 +210,41 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         f"Capacity: D₁ is separable below the line, not above<br>{_small(describe(state))}",
         _axis("strength θ"),
         _axis("capacity α* = n₁/d", type="log"),
+    )
+    return {"data": traces, "layout": layout, "failures": failures[:1]}
+
+
+def lengths_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """Attention trained at this length and tested on longer bags: error, AUC and sensitivity against their length."""
+    quick, here = stage == "quick", state.task.length
+    furthest = min(FARTHEST * here, LONGEST)
+    spaced = np.geomspace(here, furthest, 4 if quick else 7) if furthest > here else [here]
+    lengths = sorted({round(float(length)) for length in spaced})
+    rows: list[dict[str, float] | None] = []
+    failures: list[str] = []
+    for length in lengths:
+        alive()
+        try:
+            rows.append(tested_at(state.task, state.training, length, quick))
+        except (ValueError, ArithmeticError, MemoryError) as error:
+            failures.append(str(error) or "it takes more memory than there is")
+            rows.append(None)
+    shown = (
+        ("test_error", "test error", colour("attention"), "solid"),
+        ("threshold_error", "test error, threshold fitted", colour("attention"), "dash"),
+        ("auc", "AUC", OTHER_COLOURS[0], "solid"),
+        ("sensitivity", "sensitivity", OTHER_COLOURS[1], "solid"),
+    )
+    traces = [
+        {"type": "scatter", "mode": "lines+markers", "name": words, "x": lengths,
+         "y": [None if row is None else _finite(row[name]) for row in rows],
+         "line": {"color": ink, "dash": dash}, "marker": {"size": 5}, "meta": name}
+        for name, words, ink, dash in shown
+    ]  # fmt: skip
+    layout = _layout(
+        f"Attention trained at L = {here}, tested on longer bags<br>{_small(describe(state))}",
+        _axis("tokens per bag at test time", type="log"),
+        _axis("share", range=[0.0, 1.02]),
     )
     return {"data": traces, "layout": layout, "failures": failures[:1]}
 
@@ -498,6 +535,12 @@ def code_of(state: State) -> str:
     elif state.view == "training":
         lines[0] = "from sparsetoken import Stage, Task, Training, forecast, get_bag_model, theory"
         lines += _code_of_training(state)
+    elif state.view == "lengths":
+        lines += [
+            f"for length in ({t.length}, {10 * t.length}, {100 * t.length}):",
+            "    found = forecast(task, training, 'attention', test_task={'length': length}, accuracy=5e-3)",
+            "    print(length, found.test_error, found.auc, found.sensitivity)",
+        ]
     elif state.view == "alignment":
         lines += ["print(theory.alignment(task, training))"]
     else:
