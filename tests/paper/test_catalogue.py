@@ -22,7 +22,7 @@ STUDIES = {study.name: study for study in get_studies()}
 
 
 def test_all_studies_are_there_and_named_once():
-    assert list(STUDIES) == list(NAMES) and len(NAMES) == 13
+    assert list(STUDIES) == list(NAMES) and len(NAMES) == 17
     ids = [claim.id for study in STUDIES.values() for claim in study.claims]
     assert len(ids) == len(set(ids)) >= 20
     with pytest.raises(ValueError, match="there is no study 'fig2'"):
@@ -44,9 +44,8 @@ def test_a_study_is_complete(name):
 
 
 def test_the_quick_form_is_quick():
-    assert (
-        sum(study.cost["quick"] for study in STUDIES.values()) < 500
-    )  # CPU seconds; two cores have 600 in five minutes
+    # CPU seconds: two cores have 720 in six minutes.
+    assert sum(study.cost["quick"] for study in STUDIES.values()) < 700
 
 
 def draws(rows, noise, repeats=30, column="test_error", seed=0):

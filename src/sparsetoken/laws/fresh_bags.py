@@ -299,13 +299,15 @@ class FreshBags:
         The classifiers' form.
     rng : numpy.random.Generator
         Randomises the points.
+    replicates : int
+        Independent randomisations, at least two.
     """
 
-    def __init__(self, task: Task, model: BagModel, rng: np.random.Generator):
+    def __init__(self, task: Task, model: BagModel, rng: np.random.Generator, replicates: int = REPLICATES):
         self.task, self.model = task, model
         split = split_of(model, task.length)
         exact = len(split.columns) == model.rank
-        self.replicates = [fresh_draws(rng, task, model.rank, split) for _ in range(1 if exact else REPLICATES)]
+        self.replicates = [fresh_draws(rng, task, model.rank, split) for _ in range(1 if exact else replicates)]
 
     def measures(self, overlap: Any, gram: Any, bias: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The `MEASURES` of n classifiers and their standard errors (0 where the value is a closed form).

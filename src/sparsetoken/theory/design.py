@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -27,7 +28,8 @@ from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes import bayes_limit
-from .trajectory import DEFAULT_ACCURACY, problem_of, replicate_draws, trajectory
+from .errors import AccuracyError
+from .trajectory import DEFAULT_ACCURACY, REPLICATES, problem_of, replicate_draws, trajectory
 from .trajectory_gradient import BAGS, PROBES, replicate_gradient
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
@@ -35,6 +37,11 @@ SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
 # Where training diverges the objective is this many units of log error, so that a line search turns back.
 DIVERGED = 5.0
+# L-BFGS often gives up beside the cliff where training diverges. It is started again from the best point as long as that gains
+# this much of log error.
+WORTH_A_RESTART = 2e-3
+# Replicates of the confirmation where the accuracy asked for is out of reach.
+MOST_CONFIRMING = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +153,10 @@ def design(
     budget_of_steps: int,
     loss: str | Loss = "logistic",
     *,
-    stages: int = 2,
+    stages: int = 3,
     start: Mapping[str, float] | None = None,
     accuracy: float = DEFAULT_ACCURACY,
-    most_evaluations: int = 60,
+    most_evaluations: int = 100,
     bags: int = BAGS,
     progress: Callable[[int, float], None] | None = None,
 ) -> Design:
@@ -172,7 +179,8 @@ def design(
     start : mapping, optional
         Norms of the directions at the start, as in `trajectory`.
     accuracy : float
-        Absolute error allowed on the confirmed test error at the stopping step.
+        Absolute error aimed at on the confirmed test error at the stopping step. Where a schedule scatters too much for it,
+        64 replicates are taken; `standard_error` says what that gave.
     most_evaluations : int
         Where the search ends at the latest: so many values with their gradients.
     bags : int
@@ -194,10 +202,10 @@ def design(
     drawn = (replicate_draws(problem, i, bags, PROBES, differentiable=True) for i in numbers)
     draws = [jax.tree_util.tree_map(jnp.asarray, d) for d in drawn]
     last_steps = (steps - 1, steps) if steps > 1 else (steps,)
-    evaluations = 0
+    evaluations, best_value, best_x = 0, np.inf, layout.first()
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal evaluations
+        nonlocal evaluations, best_value, best_x
         evaluations += 1
         controls, back = jax.vjp(layout.controls, jnp.asarray(x))
         found = [replicate_gradient(problem, last_steps, d, controls) for d in draws]
@@ -207,17 +215,26 @@ def design(
             progress(evaluations, error)
         if not (np.isfinite(error) and np.isfinite(slope).all()):
             return DIVERGED, np.zeros_like(x)
-        return float(np.log(max(error, 1e-12))), slope / max(error, 1e-12)
+        value = float(np.log(max(error, 1e-12)))
+        if value < best_value:
+            best_value, best_x = value, np.array(x)
+        return value, slope / max(error, 1e-12)
 
-    options = {"maxfun": whole_number("most_evaluations", most_evaluations, 1), "ftol": 1e-5, "maxcor": 20}
-    found = minimize(objective, layout.first(), jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
-    best = layout.model_at(found.x)
-    confirmed = trajectory(task, best, layout.stages(found.x), loss, start=start, accuracy=accuracy, at="best step")
+    most, reached = whole_number("most_evaluations", most_evaluations, 1), np.inf
+    while evaluations < most and (evaluations == 0 or best_value < reached - WORTH_A_RESTART):
+        reached, options = best_value, {"maxfun": most - evaluations, "ftol": 1e-5, "maxcor": 20}
+        minimize(objective, best_x, jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
+    best = layout.model_at(best_x)
+    confirm = partial(trajectory, task, best, layout.stages(best_x), loss, start=start, at="best step")
+    try:
+        confirmed = confirm(accuracy=accuracy, most_replicates=max(MOST_CONFIRMING, REPLICATES))
+    except AccuracyError:
+        confirmed = confirm(accuracy=1.0, replicates=MOST_CONFIRMING)
     stop = confirmed.best_step
     limit = bayes_limit(task, alpha)
     error = float(confirmed.test_error[stop])
     return Design(
-        stages=tuple(layout.stages(found.x, max(stop, 1))),
+        stages=tuple(layout.stages(best_x, max(stop, 1))),
         model=best,
         test_error=error,
         standard_error=float(confirmed.standard_error[stop]),
@@ -225,6 +242,6 @@ def design(
         bayes_error=limit.test_error,
         excess=error - limit.test_error,
         trajectory=confirmed,
-        search_error=float(np.exp(found.fun)),
+        search_error=float(np.exp(best_value)),
         evaluations=evaluations,
     )

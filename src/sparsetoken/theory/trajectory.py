@@ -59,7 +59,7 @@ MEMORY = 2**30
 # Innovations that are Sobol points: those of a data set's first steps, up to that many coordinates.
 SOBOL_STEPS, SOBOL_COORDINATES = 8, 1024
 # With one data set the buffers come in so many blocks, and a step skips those in its future: half of the reading for long runs.
-# Products with blocks of fewer slots than the least are slow ones.
+# Products with blocks of fewer slots than the least are slow ones. Accelerators read everything: they wait for every decision.
 BLOCKS, LEAST_BLOCK = 8, 10
 # Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
 # are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
@@ -202,7 +202,8 @@ def bag_draws(
         turns = [rows, *(rows * rng.choice([-1, 1], (half, 1)) for _ in range(rounds - 1))]
         codes.append(np.concatenate(turns, axis=1)[:, : problem.slots])
     places = np.concatenate([signal, signal, np.zeros((task.length, half))], axis=1)
-    count = min(BLOCKS, problem.slots // LEAST_BLOCK) if problem.shape.single and not differentiable else 1
+    in_blocks = problem.shape.single and not differentiable and jax.default_backend() == "cpu"
+    count = min(BLOCKS, problem.slots // LEAST_BLOCK) if in_blocks else 1
     blocks = np.array_split(normals.reshape(problem.slots, problem.model.rank, -1), max(count, 1))
     return BagDraws(tuple(blocks), signs, np.concatenate(codes).T.astype(float), places)
 

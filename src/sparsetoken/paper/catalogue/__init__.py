@@ -21,6 +21,10 @@ COSTS: dict[str, tuple[float, float]] = {
     "interpolation": (33, 211),
     "positions": (59, 198),
     "limits": (29, 97),
+    "joint": (60, 400),
+    "reuse": (30, 200),
+    "query-steps": (30, 200),
+    "designed": (45, 300),
     "universality": (48, 480),
     "lengths": (22, 150),
 }

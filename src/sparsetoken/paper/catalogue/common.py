@@ -6,6 +6,7 @@ from typing import Any
 
 PAPER = "Barnfield, Cui, Lu 2025 (arXiv 2509.25153)"
 HERE = "docs/theory.md"
+OPEN = "open question of the paper"
 FOLKLORE = "commonly stated"
 
 AXES = {
@@ -31,3 +32,6 @@ AXES = {
 # The task of most figures: one signal token in ten, balanced classes.
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
 MODELS = ("attention", "pooled", "vectorized")
+
+# Bags per replicate of the trajectory theory: enough for differences of a hundredth in the quick form, the default in the full.
+QUICK_BAGS, FULL_BAGS = 512, 1024

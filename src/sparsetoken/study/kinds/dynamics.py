@@ -6,6 +6,8 @@ set and constant rates, by `steps`, `alpha`, `rates`, `decay` and `momentum`.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from ...task import Task
 from ..registry import trial_kind
 
 ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
+REPLICATES = 8  # to begin with: studies read many points, each with its standard error
+TEST_REPLICATES = 4  # of the test measures of a run: runs scatter far more
 Numbers = float | Mapping[str, float]
 
 
@@ -53,12 +57,18 @@ def trajectory_trial(
     momentum: float = 0.0,
     start: dict | None = None,
     accuracy: float = ACCURACY,
+    replicates: int = REPLICATES,
+    bags: int | None = None,
 ) -> list[dict[str, float]]:
-    """The exact limit of training, one row per step."""
-    from ...theory import trajectory
+    """The exact limit of training, one row per step; `unstable` says where training amplifies small differences."""
+    from ...theory import UnstableTrainingWarning, trajectory
 
     schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
-    return rows_of(trajectory(task, model, schedule, loss, start, accuracy=accuracy))
+    with warnings.catch_warnings():  # a column says it
+        warnings.simplefilter("ignore", UnstableTrainingWarning)
+        found = trajectory(task, model, schedule, loss, start, accuracy=accuracy, replicates=replicates, bags=bags)
+    first = found.details.get("unstable_from", math.inf)
+    return [{**row, "unstable": row["step"] >= first} for row in rows_of(found)]
 
 
 @trial_kind("simulate_trajectory")
@@ -81,7 +91,7 @@ def simulate_trajectory_trial(
     from ...simulation.trajectory import simulate_trajectory
 
     schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
-    return rows_of(simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start))
+    return rows_of(simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start, TEST_REPLICATES))
 
 
 def rows_of(run: Any) -> list[dict[str, float]]:

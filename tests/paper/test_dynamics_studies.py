@@ -1,0 +1,184 @@
+"""Criteria of the studies about training step by step, on synthetic tables that make each verdict."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.paper.catalogue import designed, joint, query_steps, reuse
+from sparsetoken.schedules import as_stages, expand
+
+
+def noisy(rows, column, noise, repeats=12, seed=0):
+    """Trials around the rows' values at two dimensions."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {**row, "d": d, column: row[column] + noise * rng.standard_normal()}
+        for row in rows
+        for d in (200, 400)
+        for _ in range(repeats)
+    )
+
+
+def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4):
+    """Joint training that falls to 0.2, then to `ends[decay]`; staged training's error at two ridges."""
+    curve = lambda end: np.array([0.5, 0.2, min(0.2, end) if end > 0.1 else 0.15, end])  # noqa: E731
+    steps = (0, 10, 20, joint.STEPS)
+    rows = [
+        {"decay": decay, "alpha": alpha, "step": step, "test_error": float(value), "test_error_se": error}
+        for decay, end in ends.items()
+        for alpha in joint.SIMULATED
+        for step, value in zip(steps, curve(end))
+    ]
+    staged_rows = [
+        {"alpha0": a / 2, "alpha1": a / 2, "ridge": ridge, "test_error": staged + shift, "standard_error": error}
+        for a in joint.SIMULATED
+        for ridge, shift in ((0.1, 0.01), (0.3, 0.0))
+    ]
+    return {
+        "limit": pd.DataFrame(rows),
+        "staged": pd.DataFrame(staged_rows),
+        "simulated": noisy(rows, "test_error", noise),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (joint.exact, {}, "confirmed"),
+        (joint.exact, {"noise": 0.5}, "undecided"),
+        (joint.overfits, {}, "confirmed"),
+        (joint.overfits, {"ends": {0.0: 0.05, joint.DECAY: 0.02}}, "undecided"),
+        (joint.overfits, {"error": 0.1}, "undecided"),
+        (joint.against_staged(joint.DECAY, wins=True), {}, "confirmed"),
+        (joint.against_staged(joint.DECAY, wins=True), {"staged": 0.01}, "refuted"),
+        (joint.against_staged(joint.DECAY, wins=True), {"error": 0.02}, "undecided"),
+        (joint.against_staged(0.0, wins=False), {}, "confirmed"),
+        (joint.against_staged(0.0, wins=False), {"staged": 0.3}, "refuted"),
+        (joint.measured_gain, {}, "confirmed"),
+        (joint.measured_gain, {"staged": 0.01}, "refuted"),
+        (joint.measured_gain, {"noise": 0.1}, "undecided"),
+    ],
+)
+def test_joint(criterion, arguments, verdict):
+    given = {"ends": {0.0: 0.25, joint.DECAY: 0.02}} | arguments
+    assert criterion(joint_tables(**given)).verdict == verdict
+
+
+def test_joint_against_simulation_that_is_off():
+    tables = joint_tables({0.0: 0.25, joint.DECAY: 0.02})
+    tables["simulated"]["test_error"] += 0.02
+    assert joint.exact(tables).verdict == "refuted"
+
+
+def reuse_tables(value=0.03, split=0.05, independent=0.035, error=1e-4, noise=1e-4):
+    rows = [{"alpha": a, "step": reuse.STEPS, "test_error": value, "test_error_se": error} for a in reuse.ALPHAS]
+    runs = [{"alpha0": a, "test_error": value} for a in reuse.SIMULATED]
+    forecast = lambda factor, v: pd.DataFrame(  # noqa: E731
+        {"alpha0": factor * a, "test_error": v, "standard_error": error} for a in reuse.ALPHAS
+    )
+    return {
+        "exact": pd.DataFrame(rows),
+        "simulated": noisy(runs, "test_error", noise),
+        "split": forecast(0.5, split),
+        "independent": forecast(1.0, independent),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (reuse.exact, {}, "confirmed"),
+        (reuse.exact, {"noise": 0.3}, "undecided"),
+        (reuse.below("split", 2.0), {}, "confirmed"),
+        (reuse.below("split", 2.0), {"split": 0.02}, "refuted"),
+        (reuse.below("split", 2.0), {"error": 0.01}, "undecided"),
+        (reuse.pessimistic, {}, "confirmed"),
+        (reuse.pessimistic, {"independent": 0.02}, "refuted"),
+        (reuse.pessimistic, {"error": 0.01}, "undecided"),
+    ],
+)
+def test_reuse(criterion, arguments, verdict):
+    assert criterion(reuse_tables(**arguments)).verdict == verdict
+
+
+def rounds_tables(cosines=(0.8, 0.85, 0.7, 0.5), errors=(0.05, 0.03, 0.035, 0.06), noise=1e-3, error=1e-4):
+    rows = [
+        {"alpha": a, "step": 2 * k, "cosine[q]": c, "cosine[q]_se": error}
+        for a in query_steps.ALPHAS
+        for k, c in zip(query_steps.JUDGED, cosines)
+    ]
+    ends = [
+        {"alpha": a, "steps": k, "step": step, "test_error": e, "test_error_se": error}
+        for a in query_steps.ALPHAS
+        for k, e in zip(query_steps.JUDGED, errors)
+        for step in (46, 47)
+    ]
+    return {"rounds": pd.DataFrame(rows), "simulated": noisy(rows, "cosine[q]", noise), "finished": pd.DataFrame(ends)}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (query_steps.exact, {}, "confirmed"),
+        (query_steps.exact, {"noise": 1.0}, "undecided"),
+        (query_steps.falls, {}, "confirmed"),
+        (query_steps.falls, {"cosines": (0.8, 0.7, 0.8, 0.9)}, "refuted"),
+        (query_steps.falls, {"noise": 1.0}, "undecided"),
+        (query_steps.best_at_two, {}, "confirmed"),
+        (query_steps.best_at_two, {"errors": (0.05, 0.03, 0.02, 0.06)}, "refuted"),
+        (query_steps.best_at_two, {"error": 0.02}, "undecided"),
+    ],
+)
+def test_query_steps(criterion, arguments, verdict):
+    assert criterion(rounds_tables(**arguments)).verdict == verdict
+
+
+def test_rounds_alternate_and_have_one_length():
+    lengths = set()
+    for rounds in query_steps.ROUNDS:
+        schedule = expand(as_stages(query_steps.with_readout(rounds, 2.0)), ("q", "w"))
+        lengths.add(schedule.steps)
+        assert (schedule.rates[: 2 * rounds : 2, 1] == 1).all() and (
+            schedule.rates[1 : 2 * rounds : 2, 0] == query_steps.RATE
+        ).all()
+        assert (schedule.rates[: 2 * rounds : 2, 0] == 0).all() and len(schedule.alpha) == 2
+    assert len(lengths) == 1
+
+
+def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4):
+    tasks = [{name: design[name] for name in (*designed.TASK, "alpha")} for design in designed.DESIGNS]
+    limit = [{**task, "step": designed.STEPS, "test_error": value, "test_error_se": error} for task in tasks]
+    halves = [{**{k: v for k, v in task.items() if k != "alpha"}, "alpha0": task["alpha"] / 2} for task in tasks]
+    return {
+        "limit": pd.DataFrame(limit),
+        "simulated": noisy(limit, "test_error", noise),
+        "staged": pd.DataFrame(
+            {**h, "alpha1": h["alpha0"], "test_error": staged, "standard_error": error} for h in halves
+        ),
+        "bayes": pd.DataFrame({**task, "test_error": bayes, "reachable_test_error": bayes} for task in tasks),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (designed.exact, {}, "confirmed"),
+        (designed.exact, {"noise": 0.3}, "undecided"),
+        (designed.beats_staged, {}, "confirmed"),
+        (designed.beats_staged, {"staged": 0.021}, "refuted"),
+        (designed.beats_staged, {"error": 0.01}, "undecided"),
+        (designed.near_the_limit, {}, "confirmed"),
+        (designed.near_the_limit, {"value": 0.028}, "refuted"),
+        (designed.near_the_limit, {"error": 0.01}, "undecided"),
+    ],
+)
+def test_designed(criterion, arguments, verdict):
+    tables = designed_tables(**arguments)
+    assert criterion(tables).verdict == verdict
+    assert len(designed.comparison(tables)) == len(designed.DESIGNS) == 5
+
+
+def test_designed_schedules_have_one_length_and_one_data_set():
+    for design in designed.DESIGNS:
+        schedule = expand(as_stages(design["stages"]), ("q", "w"))
+        assert schedule.steps == designed.STEPS and schedule.alpha.tolist() == [design["alpha"]]
