@@ -145,13 +145,14 @@ def test_rounds_alternate_and_have_one_length():
     assert len(lengths) == 1
 
 
-def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4):
+def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4, small=0.05):
     tasks = [{name: design[name] for name in (*designed.TASK, "alpha")} for design in designed.DESIGNS]
     limit = [{**task, "step": designed.STEPS, "test_error": value, "test_error_se": error} for task in tasks]
     halves = [{**{k: v for k, v in task.items() if k != "alpha"}, "alpha0": task["alpha"] / 2} for task in tasks]
     return {
         "limit": pd.DataFrame(limit),
         "simulated": noisy(limit, "test_error", noise),
+        "small": noisy([{**limit[designed.RARE], "test_error": value + small}], "test_error", noise),
         "staged": pd.DataFrame(
             {**h, "alpha1": h["alpha0"], "test_error": staged, "standard_error": error} for h in halves
         ),
@@ -167,6 +168,9 @@ def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4
         (designed.beats_staged, {}, "confirmed"),
         (designed.beats_staged, {"staged": 0.021}, "refuted"),
         (designed.beats_staged, {"error": 0.01}, "undecided"),
+        (designed.needs_size, {}, "confirmed"),
+        (designed.needs_size, {"small": -0.01}, "refuted"),
+        (designed.needs_size, {"small": 0.0}, "undecided"),
         (designed.near_the_limit, {}, "confirmed"),
         (designed.near_the_limit, {"value": 0.028}, "refuted"),
         (designed.near_the_limit, {"error": 0.01}, "undecided"),

@@ -27,7 +27,7 @@ COLOURS = {0.5: "#56B4E9", 2.0: colour("attention")}
 
 
 def alternating(rounds: int, alpha: float, rate: float = RATE) -> list[dict[str, Any]]:
-    """`rounds` times a step of readout and bias and a step of the query, on one data set, as one stage."""
+    """So many rounds, each of one step of readout and bias and then one of the query, on one data set, as one stage."""
     turns = lambda first, second: [first, second] * rounds  # noqa: E731
     rates = {"w": turns(1.0, 0.0), "bias": turns(1.0, 0.0), "q": turns(0.0, rate)}
     return [{"steps": 2 * rounds, "alpha": alpha, "rates": rates, "data": "D0"}]
@@ -120,7 +120,10 @@ def draw(tables: Tables) -> list[Panel]:
             Line(line["rounds"], line["cosine[q]"], f"α = {alpha:g}: theory", shade),
             Points(seen["rounds"], seen["limit"], seen["error"], f"α = {alpha:g}: simulated, d → ∞", shade),
         ]
-        errors.append(Points(end["rounds"], end["test_error"], end["test_error_se"], f"α = {alpha:g}: theory", shade))
+        errors += [
+            Line(end["rounds"], end["test_error"], "", shade, "dot"),
+            Points(end["rounds"], end["test_error"], end["test_error_se"], f"α = {alpha:g}: theory", shade),
+        ]
     label = "query steps, each after a readout step"
     return [
         Panel(f"The query after more steps (η_q = {RATE:g})", label, "cos(q, ξ)", cosines),
@@ -156,7 +159,7 @@ study = Study(
     notes="The readout on D₁ is 27 steps of gradient descent with momentum. Runs scatter widely after many rounds, "
     "so that theory and "
     "simulation are compared after one and two.",
-    grids={"quick": grids([400, 800], 24, [1, 2, 5], QUICK_BAGS), "full": grids([1000, 2000], 40, ROUNDS, FULL_BAGS)},
+    grids={"quick": grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS), "full": grids([1000, 4000], 40, ROUNDS, FULL_BAGS)},
     draw=draw,
     findings=findings,
     claims=(
