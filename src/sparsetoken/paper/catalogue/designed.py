@@ -24,6 +24,7 @@ from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS
 STEPS = 30
 TASK = ("length", "sparsity", "strength", "prevalence")
 RARE = 2  # the place of the task with rare positives
+SMALL_REPEATS = 24
 LOOSE = 0.05  # only the last step is read, with its standard error
 # A designed schedule's excess over the Bayes limit, as a share of staged training's: at most this much.
 SHARE = 0.5
@@ -53,7 +54,7 @@ def grids(sizes: list[int], repeats: int, simulated: list[dict[str, Any]], small
     return [
         Grid("limit", "trajectory", {"accuracy": LOOSE, "bags": bags}, points=DESIGNS),
         Grid("simulated", "simulate_trajectory", {}, {"d": sizes}, points=simulated, repeats=repeats),
-        Grid("small", "simulate_trajectory", {}, {"d": small}, points=[DESIGNS[RARE]], repeats=repeats),
+        Grid("small", "simulate_trajectory", {}, {"d": small}, points=[DESIGNS[RARE]], repeats=SMALL_REPEATS),
         Grid("staged", "forecast", points=staged),
         Grid("bayes", "bayes_limit", {}, points=[{**task, "alpha": a} for task, a in zip(tasks, alphas)]),
     ]
@@ -114,18 +115,15 @@ def near_the_limit(tables: Tables) -> Judgement:
 
 
 def needs_size(tables: Tables) -> Judgement:
-    """At rare positives and small d the schedule is far from its limit."""
+    """At rare positives and moderate d the schedule is far from its limit: all runs together."""
     runs, limit = _last(tables, "small"), _last(tables, "limit").set_index("task")
-    means = summarise(runs, ["task", "d"], "test_error").sort_values("d")
-    first = means.iloc[0]
-    expected = limit.loc[first["task"]]
-    margin = float(quantile(1, first["count"] - 1)) * float(np.hypot(first["error"], expected["test_error_se"]))
+    together = summarise(runs, ["task"], "test_error").iloc[0]
+    expected = limit.loc[together["task"]]
+    margin = float(quantile(1, together["count"] - 1)) * float(np.hypot(together["error"], expected["test_error_se"]))
+    means = summarise(runs, ["d"], "test_error").sort_values("d")
     words = ", ".join(f"{format_value(row['mean'], row['error'])} at d = {row['d']:g}" for _, row in means.iterrows())
-    return Judgement(
-        greater_verdict(float(first["mean"] - expected["test_error"]), margin),
-        f"above {expected['test_error']:.4f}",
-        words,
-    )
+    excess = float(together["mean"] - expected["test_error"])
+    return Judgement(greater_verdict(excess, margin), f"above {expected['test_error']:.4f}", words)
 
 
 def draw(tables: Tables) -> list[Panel]:
@@ -175,8 +173,8 @@ study = Study(
     notes="The schedules, and staged training's split, rates and ridge, were found once by theory.design and the "
     "planner and are stored; here they are followed.",
     grids={
-        "quick": grids([300, 900], 12, DESIGNS[:2], [300, 900], QUICK_BAGS),
-        "full": grids([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [300, 1000, 3000], FULL_BAGS),
+        "quick": grids([300, 900], 12, DESIGNS[:2], [500, 1000], QUICK_BAGS),
+        "full": grids([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS),
     },
     draw=draw,
     findings=findings,
@@ -192,7 +190,7 @@ study = Study(
             "designs-need-size",
             "At rare positives a designed schedule needs far more dimensions than others to do what the theory says",
             OPEN,
-            "simulated error at the smallest d above the limit, beyond the margin",
+            "mean simulated error of all runs at the d listed above the limit, beyond the margin",
             needs_size,
         ),
         Claim(
