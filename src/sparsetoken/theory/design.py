@@ -34,8 +34,8 @@ from .trajectory_gradient import BAGS, PROBES, replicate_gradient
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
-# Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that live on such swings are
-# right in the limit and far from it at any d one has.
+# Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that live on such swings
+# are right in the limit and far from it at any d one has.
 BIAS_RATES = (1e-2, 8.0)
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
 # Where training diverges the objective is this many units of log error, so that a line search turns back.

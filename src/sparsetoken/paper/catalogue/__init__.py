@@ -8,7 +8,8 @@ from importlib import import_module
 
 from ...study.specification import SIZES, Study
 
-# Name -> CPU seconds of the quick and of the full form, measured on one machine.
+# Name -> CPU seconds of the quick and of the full form, measured on one machine (the full forms of "joint" to "designed" are
+# estimates from their quick ones).
 COSTS: dict[str, tuple[float, float]] = {
     "fig1": (54, 201),
     "alignment": (5, 45),
