@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsetoken._core.threads import single_blas_thread
 from sparsetoken.losses import get_loss
-from sparsetoken.simulation.samplers.labels import draw_labels
+from sparsetoken.simulation.samplers.kinds import draw_bags
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_pooled
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.task import Task
@@ -39,12 +39,12 @@ HINGE = [(10000, 50, 0.5), (20000, 300, 0.5), (20000, 300, 2.5), (5000, 200, 0.5
 def features(kind: str, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Features as the training sees them, turned by a random reflection: no axis is special."""
     task = Task()
-    y = draw_labels(task, n, 0, "1")
-    x = draw_pooled(task, y, d, 0) if kind == "pooled" else draw_attended(task, y, d, 0, 0.9, 1.5, None)
+    bags = draw_bags(task, n, 0, "1")
+    x = draw_pooled(bags, d, 0) if kind == "pooled" else draw_attended(bags, d, 0, 0.9, 1.5, None)
     full = np.zeros((n, d))
     full[:, : x.shape[1]] = x
     v = np.random.default_rng(0).standard_normal(d)
-    return full - np.outer(full @ v, 2.0 * v / (v @ v)), y
+    return full - np.outer(full @ v, 2.0 * v / (v @ v)), bags.labels
 
 
 def clouds(n: int, d: int, shift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:

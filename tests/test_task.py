@@ -17,7 +17,7 @@ from sparsetoken._core.validation import real_number, whole_number
     [
         ("length", 0),
         ("length", 2.5),
-        ("length", "10"),
+        ("length", "ten"),
         ("length", True),
         ("length", math.inf),
         ("sparsity", 11),

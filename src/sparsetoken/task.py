@@ -1,4 +1,4 @@
-"""What the data is: `Task`, and where its signal tokens sit: `Positions`.
+"""What the data is: `Task`, the `BagKind`s it is made of, and where signal tokens sit: `Positions`.
 
 A task is frozen, validated and hashable, and goes to and from a plain dictionary, so that one description drives theory,
 simulation, studies and the command line.
@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
 
 from ._core.description import Description
 from ._core.validation import real_number, rejection, whole_number
+from .distributions import Distribution, number_or_distribution
 
 POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
+MOST_KINDS = (
+    1000  # of bags: every one is drawn for itself, and a thousand take as many draws as half a million plain ones
+)
+_DISTURBANCES = ("label_noise", "contamination", "correlation")
+# Fields that change nothing at these values: a task that leaves them so is known by its other fields alone.
+NEUTRAL_FIELDS = dict.fromkeys(_DISTURBANCES, 0.0)
 
 
 @dataclass(frozen=True)
@@ -95,39 +104,186 @@ class Positions:
         return plain
 
 
-@dataclass(frozen=True)
+class BagKind(NamedTuple):
+    """One of the kinds of bags that a task is made of.
+
+    Attributes
+    ----------
+    length, sparsity : int
+        L, and R of a bag with signal.
+    strength : float
+        theta.
+    probability : float
+        Share of the bags that are of this kind, the same in both classes.
+    """
+
+    length: int
+    sparsity: int
+    strength: float
+    probability: float
+
+
+@dataclass(frozen=True, repr=False)
 class Task(Description):
     """Sparse-token classification: bags of L tokens in R^d, R of which carry the signal when y = +1.
 
     A negative bag is noise, all entries N(0, 1); a positive bag has theta xi added to R of its tokens, at random places.
+    Length, sparsity and strength may differ from bag to bag: each is a number, a mapping value -> probability, the text
+    "10:0.5,20:0.5", or an object that draws numbers (a frozen distribution of SciPy, or a function of a generator and a
+    size), which is replaced by five values with its first nine moments (`distributions.Distribution.from_sampler`). They are
+    drawn for every bag by itself, independently of each other, of the label and of all other bags; so a task is a
+    finite mixture of `kinds` of bags, and both classes have the same mixture.
 
     Parameters
     ----------
-    length : int
-        L, tokens per bag.
-    sparsity : int
-        R, signal tokens in a positive bag, at most `length`.
-    strength : float
-        theta, the signal's size along the unknown unit vector xi, against unit noise.
+    length : int or distribution
+        L, tokens per bag. Nothing else is scaled with it: theta is the size of the signal in a token, however many there are.
+    sparsity : int or distribution
+        R, signal tokens in a bag with signal, at most the shortest `length`.
+    strength : float or distribution
+        theta, the signal's size along the unknown unit vector xi, against unit noise; the same for all signal tokens of a
+        bag.
     prevalence : float
-        pi = P(y = +1), between 0 and 1.
+        pi = P(y = +1), between 0 and 1: the share of the true labels, before any is flipped.
     positions : Positions, str or dict
         Law of the signal tokens' places; see `Positions`.
+    label_noise : float
+        Probability in [0, 1/2] that the label seen in training is -y, whatever y: symmetric, for every bag by itself. Test
+        error, AUC and their relatives are about the true label; training loss and training error are about the label seen.
+    contamination : float
+        Probability in [0, 1) that a negative bag carries signal all the same, with R and theta as a positive bag has them.
+    correlation : float
+        rho in [0, 1), the correlation of two tokens of a bag in every coordinate: a token's noise is sqrt(rho) times a
+        vector N(0, I) that all tokens of the bag share plus sqrt(1 - rho) times one of its own, so that it stays N(0, I).
     """
 
-    length: int = 10
-    sparsity: int = 1
-    strength: float = 5.0
+    length: int | Distribution = 10
+    sparsity: int | Distribution = 1
+    strength: float | Distribution = 5.0
     prevalence: float = 0.5
     positions: Positions = field(default_factory=Positions)
+    label_noise: float = 0.0
+    contamination: float = 0.0
+    correlation: float = 0.0
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("length", whole_number("length", self.length, 1))
-        put("sparsity", whole_number("sparsity", self.sparsity, 1))
-        if self.sparsity > self.length:
-            raise rejection("sparsity", self.sparsity, f"at most length ({self.length})")
-        put("strength", real_number("strength", self.strength, 0.0))
+        count = lambda name, value: whole_number(name, value, 1)  # noqa: E731
+        size = lambda name, value: real_number(name, value, 0.0)  # noqa: E731
+        put("length", number_or_distribution("length", self.length, count, whole=True))
+        put("sparsity", number_or_distribution("sparsity", self.sparsity, count, whole=True))
+        put("strength", number_or_distribution("strength", self.strength, size, whole=False))
+        shortest, most = min(_values(self.length)), max(_values(self.sparsity))
+        if most > shortest:
+            raise rejection("sparsity", self.sparsity, f"at most length ({shortest})")
         put("prevalence", real_number("prevalence", self.prevalence, 0.0, 1.0, open_low=True, open_high=True))
         put("positions", Positions.of(self.positions))
-        self.positions.check_fits(self.length, self.sparsity)
+        put("label_noise", real_number("label_noise", self.label_noise, 0.0, 0.5))
+        put("contamination", real_number("contamination", self.contamination, 0.0, 1.0, open_high=True))
+        put("correlation", real_number("correlation", self.correlation, 0.0, 1.0, open_high=True))
+        if (kinds := len(self.kinds)) > MOST_KINDS:
+            raise ValueError(
+                f"length, sparsity and strength make {kinds:,} kinds of bags, at most {MOST_KINDS:,} are allowed"
+            )
+        for shape in {(kind.length, kind.sparsity) for kind in self.kinds}:
+            self.positions.check_fits(*shape)
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)!r}" for name in ("length", "sparsity", "strength", "prevalence")]
+        shown.append(f"positions={self.positions!r}")
+        shown += [f"{name}={getattr(self, name)!r}" for name in _DISTURBANCES if getattr(self, name)]
+        return f"Task({', '.join(shown)})"
+
+    @cached_property
+    def kinds(self) -> tuple[BagKind, ...]:
+        """The kinds of bags: all combinations of length, sparsity and strength with their probabilities."""
+        return tuple(
+            BagKind(L, R, theta, p * q * r)
+            for (L, p), (R, q), (theta, r) in product(*map(_atoms, (self.length, self.sparsity, self.strength)))
+        )
+
+    @property
+    def differing(self) -> str | None:
+        """The name of a field that makes bags differ from the plain model's; None for a plain task."""
+        for name in ("length", "sparsity", "strength"):
+            if isinstance(getattr(self, name), Distribution):
+                return name
+        return next((name for name in _DISTURBANCES if getattr(self, name)), None)
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of tokens per bag."""
+        return _mean(self.length)
+
+    @property
+    def mean_sparsity(self) -> float:
+        """Mean number of signal tokens of a bag with signal."""
+        return _mean(self.sparsity)
+
+    @property
+    def mean_strength(self) -> float:
+        """Mean of theta."""
+        return _mean(self.strength)
+
+    @property
+    def longest(self) -> int:
+        """The largest number of tokens that a bag can have."""
+        return int(max(_values(self.length)))
+
+    @property
+    def observed_prevalence(self) -> float:
+        """The share of bags seen as positive in training: pi (1 - 2 label_noise) + label_noise."""
+        if not self.label_noise:
+            return self.prevalence
+        return self.prevalence * (1.0 - self.label_noise) + (1.0 - self.prevalence) * self.label_noise
+
+    def at_strength(self, strength: float) -> Task:
+        """The task with all strengths moved in proportion to a mean of `strength` (a plain task: to that strength)."""
+        if not isinstance(self.strength, Distribution):
+            return self.but(strength=strength)
+        factor = strength / self.mean_strength
+        return self.but(strength=self.strength.mapped(lambda theta: theta * factor))
+
+    def at_length(self, length: float) -> Task:
+        """The task with all lengths moved in proportion to a mean of about `length`, whole and no less than the sparsity."""
+        if not isinstance(self.length, Distribution):
+            return self.but(length=round(length))
+        factor, least = length / self.mean_length, max(_values(self.sparsity))
+        return self.but(length=self.length.mapped(lambda L: max(int(least), round(L * factor))))
+
+    def single(self, kind: BagKind) -> Task:
+        """The plain task whose bags are all of one kind, with the same prevalence and positions."""
+        return Task(kind.length, kind.sparsity, kind.strength, self.prevalence, self.positions)
+
+    def only_kind(self, what: str) -> BagKind:
+        """The one kind of bags of a plain task; a ValueError for any other, which says what needs it (`require_plain`)."""
+        self.require_plain(what)
+        return self.kinds[0]
+
+    def require_plain(self, what: str, *fields: str) -> None:
+        """Raise ValueError if one of the fields (all that can make bags differ, by default) is not a plain task's.
+
+        Parameters
+        ----------
+        what : str
+            What needs it, as the message says it: "the vectorized theory".
+        *fields : str
+            Names among length, sparsity, strength, label_noise, contamination and correlation.
+        """
+        for name in fields or ("length", "sparsity", "strength", *_DISTURBANCES):
+            value = getattr(self, name)
+            if isinstance(value, Distribution) or (name in _DISTURBANCES and value):
+                allowed = "0" if name in _DISTURBANCES else "one number"
+                raise ValueError(f"{name} must be {allowed} for {what}, got {value}")
+
+
+def _atoms(value: Any) -> tuple[tuple[Any, float], ...]:
+    return value.atoms if isinstance(value, Distribution) else ((value, 1.0),)
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return tuple(v for v, _ in _atoms(value))
+
+
+def _mean(value: Any) -> float:
+    return value.mean if isinstance(value, Distribution) else value

@@ -187,6 +187,7 @@ def test_derivatives_of_the_test_error(name):
 def test_long_bags_take_bounded_memory():
     split = split_of(get_bag_model("attention"), 3000)
     draws = fresh_draws(np.random.default_rng(0), Task(3000), 2, split)
+    (draws,) = draws
     assert draws.normals.shape == (2, 1, 3000, 256)
     assert draws.places.sum(axis=0) == pytest.approx(np.ones(256))
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from sparsetoken import Task
+from sparsetoken.laws.nodes import gaussian_population
 from sparsetoken.planning import Criterion
 from sparsetoken.theory import erm, pooled_law
 
@@ -39,7 +40,7 @@ def test_targets_must_lie_between_chance_and_perfection():
 
 
 def test_criteria_of_two_normals_are_the_closed_forms():
-    gap, task = 1.3, Task(prevalence=0.2)
+    gap = 1.3
     cut = gap / 2 + math.log(0.8 / 0.2) / gap
     error = 0.2 * norm.cdf(cut - gap) + 0.8 * norm.cdf(-cut)
     expected = {
@@ -53,7 +54,7 @@ def test_criteria_of_two_normals_are_the_closed_forms():
     drawn = rng.normal(gap, size=(16, 20_000)), rng.normal(size=(16, 20_000))
     for name, value in expected.items():
         criterion = Criterion.of(name)
-        assert criterion.of_gap(gap, task) == pytest.approx(value, abs=1e-8)
+        assert criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0, 1.0)) == pytest.approx(value, abs=1e-8)
         measured = criterion.of_scores(*drawn, 0.2)
         # 5 standard errors: a false alarm once in a million; the threshold chosen on the draws lowers errors slightly
         assert abs(measured.loss - value) < 5 * measured.standard_error + 2e-4
@@ -68,5 +69,7 @@ def test_criteria_of_a_trained_readout_follow_its_score_law():
     gap = result.m_q * task.strength * task.sparsity / task.length / spread
     for name in ("threshold_error", "balanced_error", "auc", "sensitivity@0.8"):
         criterion = Criterion.of(name)
-        assert criterion.of_readout(result).loss == pytest.approx(criterion.of_gap(gap, task), abs=1e-6)
+        assert criterion.of_readout(result).loss == pytest.approx(
+            criterion.of_gaussians(gaussian_population(0.2, gap, 0.0, 1.0, 1.0)), abs=1e-6
+        )
     assert Criterion.of("threshold_error").of_readout(result).loss <= result.test_error

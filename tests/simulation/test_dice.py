@@ -200,36 +200,41 @@ def test_shapes_are_checked():
         ImplicitGaussian(0, 5, np.random.default_rng(0))
 
 
+SIZES = (2, 1, 3, 2)  # rows of the groups
+
+
 def test_grouped_sums_are_those_of_the_matrix_where_it_is_known():
     """After all rows of Z^T have been asked for nothing is left to chance; after half of them, half."""
-    weights = np.random.default_rng(7).random((4, 2))
+    weights = np.random.default_rng(7).random(8)
     expand = np.zeros((4, 8))
-    expand[np.arange(8) // 2, np.arange(8)] = weights.ravel()
+    expand[np.repeat(np.arange(4), SIZES), np.arange(8)] = weights.ravel()
     known = dice(11, 8, COLUMNS)
     matrix = known.left(np.eye(8)).T
-    assert known.grouped(weights) == pytest.approx(expand @ matrix, abs=1e-7)  # sqrt(1 - s^2) of s = 1 to rounding
+    assert known.grouped(weights.ravel(), SIZES) == pytest.approx(
+        expand @ matrix, abs=1e-7
+    )  # sqrt(1 - s^2) of s = 1 to rounding
     partly = dice(12, 8, COLUMNS)
     directions = np.random.default_rng(8).standard_normal((COLUMNS, 2))
     answer = partly.right(directions)
     vectors = expand[:2].T
     below = partly.left(vectors)
-    found = partly.grouped(weights)
+    found = partly.grouped(weights.ravel(), SIZES)
     assert found @ directions == pytest.approx(expand @ answer, abs=1e-12)
     assert found[:2] == pytest.approx(below.T, abs=1e-7)
 
 
 def least_p_value_of_groups(kind: type[ImplicitGaussian], draws: int) -> float:
     """Second moments of grouped sums together with the products before them, against a matrix that was drawn."""
-    weights = np.linspace(0.2, 1.0, 8).reshape(4, 2)
+    weights = np.linspace(0.2, 1.0, 8)
     expand = np.zeros((4, 8))
-    expand[np.arange(8) // 2, np.arange(8)] = weights.ravel()
+    expand[np.repeat(np.arange(4), SIZES), np.arange(8)] = weights.ravel()
     found, expected = [], []
     for k in range(draws):
         asked = kind(8, COLUMNS, np.random.Generator(np.random.SFC64(k)))
         explicit = Explicit(np.random.Generator(np.random.SFC64(draws + k)).standard_normal((8, COLUMNS)))
         for matrix, into in ((asked, found), (explicit, expected)):
             said = script(matrix)
-            grouped = matrix.grouped(weights) if matrix is asked else expand @ explicit.matrix
+            grouped = matrix.grouped(weights.ravel(), SIZES) if matrix is asked else expand @ explicit.matrix
             seen = np.concatenate([answer[:3].ravel() for _, _, answer in said])
             # every grouped number alone, and times what was seen before it
             into.append(np.concatenate([grouped.ravel(), np.outer(grouped[:, :2].ravel(), seen).ravel()]))
@@ -240,9 +245,9 @@ def least_p_value_of_groups(kind: type[ImplicitGaussian], draws: int) -> float:
 class Careless(ImplicitGaussian):
     """Wrong: the grouped sums forget what was asked before."""
 
-    def grouped(self, weights):
-        noise = self.rng.standard_normal((*weights.shape, self.columns))
-        return np.einsum("il,ild->id", weights, noise)
+    def grouped(self, weights, sizes):
+        noise = weights[:, None] * self.rng.standard_normal((len(weights), self.columns))
+        return np.add.reduceat(noise, np.cumsum(sizes) - sizes, axis=0)
 
 
 def test_grouped_sums_are_exact_in_law():
@@ -255,9 +260,11 @@ def test_careless_grouped_sums_are_caught():
 
 def test_grouped_is_the_last_question():
     asked = dice(13)
-    asked.grouped(np.ones((1, ROWS)))
-    for ask in (lambda: asked.right(np.ones((COLUMNS, 1))), lambda: asked.grouped(np.ones((1, ROWS)))):
+    asked.grouped(np.ones(ROWS), [ROWS])
+    for ask in (lambda: asked.right(np.ones((COLUMNS, 1))), lambda: asked.grouped(np.ones(ROWS), [ROWS])):
         with pytest.raises(RuntimeError, match="nothing may be asked"):
             ask()
     with pytest.raises(ValueError, match="weights must be"):
-        dice(14).grouped(np.ones((2, 5)))
+        dice(14).grouped(np.ones((2, 5)), [5, 5])
+    with pytest.raises(ValueError, match="sizes must be"):
+        dice(14).grouped(np.ones(ROWS), [ROWS, 0])

@@ -8,7 +8,7 @@ import pytest
 from sparsetoken import Task, Training, forecast, simulate, theory
 from sparsetoken.simulation import head_readout
 from sparsetoken.simulation.heads import draw_head_features
-from sparsetoken.simulation.samplers.labels import draw_labels
+from sparsetoken.simulation.samplers.kinds import draw_bags
 from sparsetoken.study.kinds.simulation import separable
 
 TASK = Task(length=8, sparsity=1, strength=4.0, prevalence=0.4)
@@ -60,7 +60,7 @@ def test_the_formula_agrees_with_counting():
     """The readout of one trial on fresh bags drawn by the law."""
     law = theory.heads_law(TASK, [0.8, 0.4], [1.5, 2.5])
     measured, readout = head_readout(law, 3.0, 0.01, 50, 0)
-    labels = draw_labels(TASK, 20_000, 9, "1")
+    labels = draw_bags(TASK, 20_000, 9, "1").labels
     x = draw_head_features(law, labels, 50, np.random.default_rng(3))
     wrong = (x.reshape(len(labels), -1) @ readout.w + readout.bias) * labels <= 0
     assert abs(measured.test_error - wrong.mean()) < 4 * wrong.std() / np.sqrt(20_000)
@@ -104,7 +104,7 @@ def test_capacity_of_two_heads():
         count = round(factor * threshold.alpha * d)
         draws = []
         for seed in range(6):
-            labels = draw_labels(law.task, count, seed, "1")
+            labels = draw_bags(law.task, count, seed, "1").labels
             x = draw_head_features(law, labels, d, np.random.default_rng([seed, count]))
             draws.append(separable(x.reshape(count, -1), labels))
         answers[factor] = sum(draws)

@@ -50,7 +50,7 @@ def test_features_agree_with_the_products_before_them():
     signal = np.eye(D)[0]
     bags = ImplicitBags(TASK, 30, signal, 3, "0")
     steps = implicit_steps(bags, TRAINING)
-    fields = bags.fields(np.stack([steps.readout, steps.query], axis=1))
+    (fields,) = bags.fields(np.stack([steps.readout, steps.query], axis=1))
     features = bags.attended(steps.query)
     p = softmax(fields[..., 1])
     assert features @ steps.readout == pytest.approx((p * fields[..., 0]).sum(axis=1), abs=1e-10)

@@ -16,7 +16,8 @@ from scipy import stats
 from sparsetoken import Positions, Task, Training, simulate
 from sparsetoken.laws.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
-from sparsetoken.simulation.samplers.labels import draw_labels, sample_count
+from sparsetoken.simulation.samplers.kinds import draw_bags
+from sparsetoken.simulation.samplers.labels import sample_count
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_flattened, draw_pooled
 from sparsetoken.simulation.samplers.streams import STREAMS, stream
 from sparsetoken.simulation.steps import two_steps
@@ -188,15 +189,15 @@ def test_features_have_the_same_law(kind, count):
     activation = np.tanh if kind == "elementwise" else None
 
     def reduced(seed: int) -> list[dict]:
-        y = draw_labels(task, count, seed, "_test")  # a test set may hold one class only
+        bags = draw_bags(task, count, seed, "_test")  # a test set may hold one class only
         if kind == "pooled":
-            x = draw_pooled(task, y, d, seed)
+            x = draw_pooled(bags, d, seed)
         elif kind == "vectorized":
-            x = draw_flattened(task, y, d, seed)
+            x = draw_flattened(bags, d, seed)
         else:
-            x = draw_attended(task, y, d, seed, cosine, sharpness, activation)
+            x = draw_attended(bags, d, seed, cosine, sharpness, activation)
         special = {"pooled": 1, "vectorized": task.length}.get(kind, 2)
-        return feature_statistics(x, x[:, :special], y)
+        return feature_statistics(x, x[:, :special], bags.labels)
 
     def tensor(seed: int) -> list[dict]:
         data = TensorData(task, count, d, seed, "_test")

@@ -9,12 +9,14 @@ from typing import Any
 import typer
 
 from . import app, elsewhere
+from .values import DISTURBANCES
 
 _NUMBERS = (
     "length",
     "sparsity",
     "strength",
     "prevalence",
+    *DISTURBANCES,
     "alpha0",
     "alpha1",
     "eta_w",
@@ -50,10 +52,13 @@ def _many(name: str, words: str) -> Any:
 
 @app.command()
 def forecast(
-    length: str = _many("length", "L, tokens per bag."),
-    sparsity: str = _many("sparsity", "R, signal tokens in a positive bag."),
-    strength: str = _many("strength", "θ, the signal's size."),
+    length: str = _many("length", "L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
+    sparsity: str = _many("sparsity", "R, signal tokens in a positive bag; may differ likewise."),
+    strength: str = _many("strength", "θ, the signal's size; may differ likewise."),
     prevalence: str = _many("prevalence", "π = P(y = +1)."),
+    label_noise: str = _many("label_noise", DISTURBANCES["label_noise"]),
+    contamination: str = _many("contamination", DISTURBANCES["contamination"]),
+    correlation: str = _many("correlation", DISTURBANCES["correlation"]),
     loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
     alpha0: str = _many("alpha0", "n0/d, samples of the two gradient steps."),
     alpha1: str = _many("alpha1", "n1/d, samples of the readout."),
@@ -93,7 +98,14 @@ def forecast(
     from .values import check_combinations, parse_values
 
     given = dict(
-        zip(_NUMBERS, (length, sparsity, strength, prevalence, alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge))
+        zip(
+            _NUMBERS,
+            (
+                *(length, sparsity, strength, prevalence, label_noise, contamination, correlation),
+                *(alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge),
+            ),
+            strict=True,
+        )
     )
     grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
     tests = elsewhere.Tests.parse(
@@ -124,7 +136,9 @@ def forecast(
 
     about = {**task.to_dict(), **training.to_dict()}
     fixed = ", ".join(
-        f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in about.items() if k not in swept
+        f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
+        for k, v in about.items()
+        if k not in swept and (k not in DISTURBANCES or v)
     )
     headings, cells = (_across if swept else _down)(rows, swept, with_error)
     failed = [row for row in rows if row["failure"]]

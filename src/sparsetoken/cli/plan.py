@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from . import app
+from .values import DISTURBANCES
 
 
 @app.command()
@@ -32,10 +33,13 @@ def plan(
     theory: bool = typer.Option(
         True, "--theory/--no-theory", help="With --from: add the theory's reasons, or give the measured answer only."
     ),
-    length: int = typer.Option(10, help="L, tokens per bag."),
-    sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
-    strength: float = typer.Option(5.0, help="θ, the signal's size."),
+    length: str = typer.Option("10", help="L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
+    sparsity: str = typer.Option("1", help="R, signal tokens in a positive bag; may differ likewise."),
+    strength: str = typer.Option("5", help="θ, the signal's size; may differ likewise."),
     prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
+    label_noise: float = typer.Option(0.0, help=DISTURBANCES["label_noise"]),
+    contamination: float = typer.Option(0.0, help=DISTURBANCES["contamination"]),
+    correlation: float = typer.Option(0.0, help=DISTURBANCES["correlation"]),
     n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand (with --from: those of the file)."),
     d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
     criterion: str = typer.Option(
@@ -89,7 +93,10 @@ def plan(
             raise ValueError("labels and ignore belong to a file of bags: give one with --from")
         if n is None or d is None:
             raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
-        task = Task(length, sparsity, strength, prevalence)
+        disturbed = {"label_noise": label_noise, "contamination": contamination, "correlation": correlation}
+        task = Task.from_dict(
+            {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence, **disturbed}
+        )
         with _stages() as say:
             made = make_plan(task, n, d, loss=loss, progress=say, **common)
     files: list[tuple[Path | None, Callable[[Path], None]]] = [

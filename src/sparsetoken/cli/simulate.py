@@ -10,8 +10,9 @@ import typer
 
 from . import app, elsewhere
 from . import noise as noise_options
+from .values import DISTURBANCES
 
-_TASK = ("length", "sparsity", "strength", "prevalence")
+_TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
 _TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
 # Column of the table: result field and heading.
 _COLUMNS = (
@@ -32,10 +33,13 @@ def _many(default: str, words: str) -> Any:
 
 @app.command()
 def simulate(
-    length: str = _many("10", "L, tokens per bag."),
-    sparsity: str = _many("1", "R, signal tokens in a positive bag."),
-    strength: str = _many("5", "θ, the signal's size."),
+    length: str = _many("10", "L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
+    sparsity: str = _many("1", "R, signal tokens in a positive bag; may differ likewise."),
+    strength: str = _many("5", "θ, the signal's size; may differ likewise."),
     prevalence: str = _many("0.5", "π = P(y = +1)."),
+    label_noise: str = _many("0", DISTURBANCES["label_noise"]),
+    contamination: str = _many("0", DISTURBANCES["contamination"]),
+    correlation: str = _many("0", DISTURBANCES["correlation"]),
     positions: str = typer.Option(
         "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
     ),
@@ -101,6 +105,9 @@ def simulate(
     sampler = sampler or world.sampler
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
     given |= {
+        "label_noise": label_noise,
+        "contamination": contamination,
+        "correlation": correlation,
         "alpha0": alpha0,
         "alpha1": alpha1,
         "eta_w": eta_w,
@@ -148,7 +155,10 @@ def simulate(
         lines += [about | {"trial": k} | one.to_row() for k, one in enumerate(found)]
     if not rows:
         raise failures[0][1]
-    told = {name: values for name, values in grid.items() if name != "steps" or schedule == "joint"}
+    silent = {name for name in DISTURBANCES if list(grid[name]) == [0.0]} | (
+        {"steps"} if schedule != "joint" else set()
+    )
+    told = {name: values for name, values in grid.items() if name not in silent}
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in told.items() if not more)
     title = f"{fixed}, {loss} loss, {schedule}, {sampler} sampler"
     title += "".join(f", {name} {value}" for name, value in origin.items() if value != "gaussian") + tests.title

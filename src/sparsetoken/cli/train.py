@@ -11,6 +11,7 @@ import typer
 
 from .._core.replicates import standard_error
 from . import app
+from .values import DISTURBANCES
 
 # Rows of the table at most: the first steps, then ever fewer.
 _ROWS = 16
@@ -18,10 +19,13 @@ _ROWS = 16
 
 @app.command()
 def train(
-    length: int = typer.Option(10, help="L, tokens per bag."),
-    sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
-    strength: float = typer.Option(5.0, help="θ, the signal's size."),
+    length: str = typer.Option("10", help="L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
+    sparsity: str = typer.Option("1", help="R, signal tokens in a positive bag; may differ likewise."),
+    strength: str = typer.Option("5", help="θ, the signal's size; may differ likewise."),
     prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
+    label_noise: float = typer.Option(0.0, help=DISTURBANCES["label_noise"]),
+    contamination: float = typer.Option(0.0, help=DISTURBANCES["contamination"]),
+    correlation: float = typer.Option(0.0, help=DISTURBANCES["correlation"]),
     model: str = typer.Option(
         "attention", "--model", "-m", help="attention, pooled, tied, tied:2, heads:2, gated, two_layer or thresholded."
     ),
@@ -58,7 +62,10 @@ def train(
     from .console import deliver, print_table, write_csv, write_json
     from .values import parse_named
 
-    task = Task(length, sparsity, strength, prevalence)
+    disturbed = {"label_noise": label_noise, "contamination": contamination, "correlation": correlation}
+    task = Task.from_dict(
+        {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence, **disturbed}
+    )
     chosen = get_bag_model(model)
     names = chosen.directions
     if stages is None:
@@ -78,7 +85,9 @@ def train(
     exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
     rows, columns = _table(exact, runs)
     title = (
-        f"{chosen.name}, L {length}, R {sparsity}, θ {strength:g}, π {prevalence:g}, {loss} loss, "
+        f"{chosen.name}, L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {prevalence:g}, "
+        + "".join(f"{name.replace('_', ' ')} {value:g}, " for name, value in disturbed.items() if value)
+        + f"{loss} loss, "
         + (f"α {alpha:g}" if stages is None else f"schedule of {stages.name}")
         + (f"; simulated: mean ± standard error of {trials} runs at d {d}, seed {seed}" if trials else "")
     )

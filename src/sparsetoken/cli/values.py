@@ -9,13 +9,27 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import real_number
+from ..distributions import number_or_distribution
 
+DISTRIBUTED = ("length", "sparsity", "strength")  # what may differ from bag to bag
 MOST_VALUES = 100_000  # in one range
 MOST_POINTS = 1_000_000  # combinations of one command: days of work for the quickest trials
 
+# Options of `forecast`, `simulate`, `plan` and `train` for bags that differ, and the words that --help has for them.
+DISTURBANCES = {
+    "label_noise": "Probability that a label seen in training is the other one; tests are about true labels.",
+    "contamination": "Probability that a negative bag carries signal too.",
+    "correlation": "ρ, correlation of two tokens of a bag in every coordinate.",
+}
 
-def parse_values(name: str, text: str) -> Sequence[float]:
-    """Numbers written as `2`, `1,2,4`, `0.5:8:6` (six evenly spaced) or `1e-5:1:6:log` (evenly in the logarithm)."""
+
+def parse_values(name: str, text: str) -> Sequence[Any]:
+    """Numbers written as `2`, `1,2,4`, `0.5:8:6` (six evenly spaced) or `1e-5:1:6:log` (evenly in the logarithm).
+
+    Length, sparsity and strength may also be one distribution over the bags, `10:0.5,20:0.5` (value:probability pairs).
+    """
+    if name.removeprefix("test_") in DISTRIBUTED and is_distribution(text):
+        return [number_or_distribution(name, text, _any_number, whole="strength" not in name)]
     allowed = f"{name} must be a number, a list a,b,c or a range low:high:count[:log], got {text!r}"
     try:
         if ":" not in text:
@@ -32,6 +46,17 @@ def parse_values(name: str, text: str) -> Sequence[float]:
         raise ValueError(f"{allowed}; a range has at least 2 points, and positive ends in the logarithm")
     spaced = np.geomspace(*ends, points) if scale else np.linspace(*ends, points)
     return [float(f"{x:.12g}") for x in spaced]
+
+
+def is_distribution(text: str) -> bool:
+    """Whether a text is made of value:probability pairs."""
+    return all(part.count(":") == 1 for part in text.split(","))
+
+
+def _any_number(name: str, value: Any) -> Any:
+    """A number as it is; the task has its own bounds."""
+    real_number(name, value, -math.inf)
+    return value
 
 
 def check_combinations(values: Iterable[Sequence[Any]], times: int = 1) -> int:

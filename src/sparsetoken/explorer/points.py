@@ -183,7 +183,7 @@ class Curve:
 
 def bags_for(task: Task, descent: Descent) -> int:
     """Bags per replicate that a page has time and memory for; 0 where even the least are too many."""
-    per_bag = (descent.steps + 1) * task.length * descent.bag_model.rank
+    per_bag = (descent.steps + 1) * task.longest * descent.bag_model.rank
     for bags in BAGS_TRIED:
         if (2 + PROBES) * per_bag * bags <= MOST_NUMBERS and (descent.steps + 1) * per_bag * bags <= MOST_PRODUCTS:
             return bags

@@ -91,7 +91,7 @@ def _cases(state: State) -> tuple[list[tuple[str, Training]], list[str]]:
 
 def _numbers(state: State, model: str, alpha: float) -> float:
     """How many numbers one trial holds at once: its design matrix, or a block of samples' tokens for attention."""
-    samples, length = alpha * state.d, state.task.length
+    samples, length = alpha * state.d, state.task.longest
     design = samples * state.d * (length if model == "vectorized" else 1)
     tokens = TOKEN_ARRAYS * min(samples, BLOCK_SAMPLES) * length if model == "attention" else 0.0
     return max(design, tokens)

@@ -179,7 +179,7 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
 
 def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     """The separability threshold alpha* against the strength, and the readout's alpha1."""
-    here, quick = state.task.strength, stage == "quick"
+    here, quick = state.task.mean_strength, stage == "quick"
     strengths = np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist()
     strengths = sorted({*strengths, here})
     traces, failures = [], []
@@ -339,16 +339,17 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags, d = 400.
     """
     task, training, d = state.task, state.training, BAG_DIMENSION
+    length, sparsity, strength, _ = task.only_kind("the view of one bag")
     rng = np.random.default_rng([state.seed, 1])
     steps = two_steps(task, training, d, state.seed)
-    tokens = rng.standard_normal((task.length, d))
-    places = np.sort(rng.choice(task.length, task.sparsity, replace=False))
-    tokens[places, 0] += task.strength
+    tokens = rng.standard_normal((length, d))
+    places = np.sort(rng.choice(length, sparsity, replace=False))
+    tokens[places, 0] += strength
     scores = training.beta * tokens @ steps.query
     after = np.exp(scores - scores.max())
     after /= after.sum()
-    before = np.full(task.length, 1.0 / task.length)
-    index = list(range(1, task.length + 1))
+    before = np.full(length, 1.0 / length)
+    index = list(range(1, length + 1))
     heat = {
         "type": "heatmap", "x": [f"{i}" for i in range(1, SHOWN_COORDINATES + 1)], "y": index,
         "z": np.round(tokens[:, :SHOWN_COORDINATES], 3).tolist(), "colorscale": "RdBu", "zmid": 0.0, "reversescale": True,
@@ -358,12 +359,12 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         {"type": "scatter", "mode": "lines", "name": "weight before (1/L)", "x": before.tolist(), "y": index,
          "line": {"color": REFERENCE, "dash": "dash"}, "xaxis": "x2", "meta": "before"},
         {"type": "bar", "orientation": "h", "name": "weight after", "x": after.tolist(), "y": index, "xaxis": "x2",
-         "marker": {"color": [SIGNAL_TOKEN if i in set(places.tolist()) else NOISE_TOKEN for i in range(task.length)]},
+         "marker": {"color": [SIGNAL_TOKEN if i in set(places.tolist()) else NOISE_TOKEN for i in range(length)]},
          "meta": "after"},
     ]  # fmt: skip
     share = float(after[places].sum())
     layout = _layout(
-        f"A positive bag, signal tokens highlighted: their weight goes from {task.sparsity / task.length:.2f} to {share:.2f} "
+        f"A positive bag, signal tokens highlighted: their weight goes from {sparsity / length:.2f} to {share:.2f} "
         f"(cos(q₂, ξ) = {steps.cosine['q']:.2f} at d = {d})<br>"
         f"{_small(describe(state))}",
         _axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),

@@ -313,9 +313,10 @@ def coloured_law(
     spread = float(np.sqrt(spectrum.eigenvalues @ query.square))  # sigma_q
     if not spread > 0:
         raise ValueError("query must have noise along it: q^T Sigma q must be positive")
-    shift = task.strength * query.overlap / spread  # the signal's size in units of the noise along the query
+    length, sparsity, strength, _ = task.only_kind("coloured noise")
+    shift = strength * query.overlap / spread  # the signal's size in units of the noise along the query
     sigma = None if activation is None else get_activation(activation)
-    given = (task.length, task.sparsity, task.strength, task.prevalence, shift, beta * spread, sigma)
+    given = (length, sparsity, strength, task.prevalence, shift, beta * spread, sigma)
     statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
     return ColouredLaw(statistics, spectrum, query, beta, task=task, activation=sigma)
 

@@ -79,11 +79,14 @@ class TokenDraws:
         The two groups of tokens; a negative bag has them both without any shift.
     offset : array (replicates, points)
         Uniform shift of the quadrature over the readout noise.
+    common : array (replicates, points) or None
+        Standard normal coordinate along the query of noise that all tokens of a bag share, where it was asked for.
     """
 
     signals: TokenGroup
     others: TokenGroup
     offset: Any
+    common: Any = None
 
     def first(self, count: int) -> TokenDraws:
         """The first `count` draws of every replicate (a low-discrepancy sequence stays balanced when cut short)."""
@@ -91,11 +94,12 @@ class TokenDraws:
 
     def leaves(self) -> tuple:
         """All arrays, in the order of the fields."""
-        return (*self.signals.leaves(), *self.others.leaves(), self.offset)
+        common = () if self.common is None else (self.common,)
+        return (*self.signals.leaves(), *self.others.leaves(), self.offset, *common)
 
     def with_leaves(self, leaves: Sequence[Any]) -> TokenDraws:
         """The same draws with other arrays in the place of its `leaves`."""
-        return TokenDraws(self.signals.with_leaves(leaves[:3]), self.others.with_leaves(leaves[3:6]), leaves[6])
+        return TokenDraws(self.signals.with_leaves(leaves[:3]), self.others.with_leaves(leaves[3:6]), *leaves[6:])
 
     @property
     def signal(self) -> Any:
@@ -187,12 +191,13 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 
 
 def _blocks(
-    signals: _Plan, others: _Plan, points: int, seed: np.random.SeedSequence, block: int
+    signals: _Plan, others: _Plan, points: int, seed: np.random.SeedSequence, block: int, common: bool = False
 ) -> Iterator[TokenDraws]:
     """One replicate's draws, `block` of its points at a time: scrambled Sobol points in the leading coordinates,
     independent ones in the others."""
     rng = np.random.Generator(np.random.SFC64(seed))
-    head = 1 + others.further + signals.further
+    own = 1 + common
+    head = own + others.further + signals.further
     dimension = head + signals.width + others.width
     leading = min(dimension, SOBOL_DIMENSIONS)
     sobol = qmc.Sobol(leading, scramble=True, rng=rng)
@@ -203,11 +208,12 @@ def _blocks(
         if leading < dimension:
             u = np.hstack([u, rng.random((count, dimension - leading))])
         u = np.clip(u, _NO_ZERO, _NO_ONE)
-        split = 1 + others.further
+        split = own + others.further
         yield TokenDraws(
             signals.group(u[:, split:head], u[:, signal_places]),
-            others.group(u[:, 1:split], u[:, other_places]),
+            others.group(u[:, own:split], u[:, other_places]),
             u[None, :, 0],
+            ndtri(u[None, :, 1]) if common else None,
         )
 
 
@@ -230,7 +236,7 @@ def _plans(length: int, sparsity: int, ordered: bool, every_token: bool) -> tupl
     return signals, _Plan(length - sparsity, few(length - sparsity), True)
 
 
-def draw_blocks(length: int, sparsity: int, points: int) -> Iterator[Iterator[TokenDraws]]:
+def draw_blocks(length: int, sparsity: int, points: int, common: bool = False) -> Iterator[Iterator[TokenDraws]]:
     """The draws of `token_draws` with both groups in falling order, a piece at a time: none is ever held as a whole.
 
     Parameters
@@ -239,6 +245,8 @@ def draw_blocks(length: int, sparsity: int, points: int) -> Iterator[Iterator[To
         L and R.
     points : int
         Draws per replicate, a power of two.
+    common : bool
+        Also draw noise that all tokens of a bag share.
 
     Yields
     ------
@@ -247,7 +255,7 @@ def draw_blocks(length: int, sparsity: int, points: int) -> Iterator[Iterator[To
     """
     plans = _plans(length, sparsity, True, False)
     for seed in _seeds(length, sparsity, points):
-        yield _blocks(*plans, points, seed, _BLOCK_POINTS)
+        yield _blocks(*plans, points, seed, _BLOCK_POINTS, common)
 
 
 def _seeds(length: int, sparsity: int, points: int) -> list[np.random.SeedSequence]:
@@ -261,7 +269,7 @@ def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
 
 
 def token_draws(
-    length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False
+    length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False, common: bool = False
 ) -> TokenDraws:
     """Draws for bags of `length` tokens; the same arguments always give the same numbers, as read-only arrays.
 
@@ -276,6 +284,8 @@ def token_draws(
     ordered : bool
         Signal tokens in falling order as well, only the largest of very many one by one. By default all of them are
         drawn, in no order, so that the first of them is any of them.
+    common : bool
+        Also draw noise that all tokens of a bag share.
 
     Returns
     -------
@@ -283,7 +293,7 @@ def token_draws(
         Arrays (REPLICATES, points, ...).
     """
     ordered = ordered or sparsity == 1  # a single token is in order as it is: one entry of the cache for both
-    key = (length, sparsity, points, every_token, ordered)
+    key = (length, sparsity, points, every_token, ordered, common)
     return _cache.get(key, lambda: _make_draws(*key))
 
 
@@ -292,9 +302,9 @@ def forget_draws() -> None:
     _cache.clear()
 
 
-def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool) -> TokenDraws:
+def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool, common: bool) -> TokenDraws:
     plans = _plans(length, sparsity, ordered, every_token)
-    pieces = [next(_blocks(*plans, points, seed, points)) for seed in _seeds(length, sparsity, points)]
+    pieces = [next(_blocks(*plans, points, seed, points, common)) for seed in _seeds(length, sparsity, points)]
     leaves = [np.concatenate(parts) for parts in zip(*(piece.leaves() for piece in pieces), strict=True)]
     for array in leaves:
         array.flags.writeable = False

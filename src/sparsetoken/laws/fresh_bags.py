@@ -4,7 +4,8 @@ A classifier with directions Theta meets a fresh bag through its fields H = X Th
 
     H = theta v m^T + U,   rows of U independent N(0, C),   m = Theta^T xi,   C = Theta^T Theta,
 
-v the indicator of the signal tokens (zero if y = -1): exact at every d, given (m, C, b), and in the limit. Where the score is
+v the indicator of the signal tokens (zero if y = -1): exact at every d, given (m, C, b), and in the limit. (Tokens that share
+a part rho of their noise have rows of U correlated by rho; bags of several kinds are averaged over.) Where the score is
 affine in some columns of H (a readout's), it is Gaussian given the others and its sign is averaged in closed form; where it
 is affine in a common shift of one column (the log-mean-exp of the tied model), that shift is averaged so. Both are found by
 trying, so a model of one's own profits as well. The rest is an average over scrambled Sobol points.
@@ -13,6 +14,7 @@ trying, so a model of one's own profits as well. The rest is an average over scr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -35,6 +37,8 @@ MEASURES = ("test_error", "auc", "sensitivity", "specificity")
 REPLICATES = 16
 # Points per class and replicate: counted signs need more of them than averaged ones.
 SMOOTHED_POINTS, COUNTED_POINTS, LEAST_POINTS = 2**10, 2**13, 2**8
+# Points per class and replicate that the rarest kind of bags gets.
+LEAST_OF_KIND = 2**5
 # Normals per class and replicate (4 MB): long bags and many directions get fewer points, though never fewer than the least.
 KEPT_NORMALS = 2**19
 # Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
@@ -99,27 +103,44 @@ def split_of(model: BagModel, length: int) -> Split:
     return Split((), None)
 
 
-class FreshDraws(NamedTuple):
-    """One replicate's points, for positive and negative bags.
+class KindDraws(NamedTuple):
+    """One replicate's points for one kind of bags, with and without signal.
 
     normals (2, r', L, points) of the fields drawn; residuals (2, scores, points), normals that complete the scores where these
-    are Gaussian given the fields; places (L, points) of the signal.
+    are Gaussian given the fields; places (L, points), the signal's strength over the task's mean strength at its places;
+    probability of the kind.
     """
 
     normals: Any
     residuals: Any
     places: Any
+    probability: Any
+
+
+FreshDraws = tuple[KindDraws, ...]
 
 
 def fresh_draws(rng: np.random.Generator, task: Task, rank: int, split: Split) -> FreshDraws:
-    """One replicate's points for a model of `rank` directions; each class has normals of its own, as the AUC needs."""
-    length, drawn = task.length, rank - len(split.columns)
+    """One replicate's points for a model of `rank` directions, kind by kind."""
+    mean = task.mean_strength or 1.0
+    return tuple(
+        _draws_of_kind(rng, task.single(kind), kind.probability, kind.strength / mean, rank, split)
+        for kind in task.kinds
+    )
+
+
+def _draws_of_kind(
+    rng: np.random.Generator, task: Task, probability: float, strength: float, rank: int, split: Split
+) -> KindDraws:
+    """Points for bags of one kind; each class has normals of its own, as the AUC needs."""
+    length, drawn = task.longest, rank - len(split.columns)
     coordinates = drawn * length
     if drawn == 0:  # the score is Gaussian as it is: one point says everything
         points = 1
     else:
         most = COUNTED_POINTS if split.counted else SMOOTHED_POINTS
         points = 2 ** int(math.log2(min(max(KEPT_NORMALS // coordinates, LEAST_POINTS), most)))
+        points = max(LEAST_OF_KIND, 2 ** math.ceil(math.log2(points * probability)))
     places = signal_indicators(rng, task, points)
     normals, residuals = np.empty((2, coordinates, points)), np.empty((2, SCORES_PER_POINT, points))
     leading = min(coordinates, SOBOL_COORDINATES)
@@ -131,7 +152,7 @@ def fresh_draws(rng: np.random.Generator, task: Task, rank: int, split: Split) -
         block[leading:] = rng.standard_normal((coordinates - leading, points))
     shaped: np.ndarray = normals.reshape(2, length, drawn, points).swapaxes(1, 2)
     shaped[0] = signal_first(shaped[0], places)
-    return FreshDraws(shaped, residuals, places)
+    return KindDraws(shaped, residuals, strength * places, probability)
 
 
 def _standard_normal(uniform: np.ndarray) -> np.ndarray:
@@ -140,8 +161,8 @@ def _standard_normal(uniform: np.ndarray) -> np.ndarray:
 
 
 def signal_indicators(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
-    """Indicators (L, count) of the signal tokens of positive bags."""
-    v = np.zeros((task.length, count))
+    """Indicators (L, count) of the signal tokens of positive bags, all of one kind."""
+    v = np.zeros((task.longest, count))
     np.put_along_axis(v, draw_places(rng, task, count).T, 1.0, axis=0)
     return v
 
@@ -172,17 +193,27 @@ def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
 
 
 class Classifier(NamedTuple):
-    """All that a fresh bag's score depends on: overlaps m (r,), Gram matrix (r, r), bias; theta and pi are the task's."""
+    """All that a fresh bag's score depends on: overlaps m (r,), Gram matrix (r, r), bias; the rest is the task's: mean
+    strength theta, pi, correlation rho and contamination."""
 
     overlap: Any
     gram: Any
     bias: Any
     theta: Any
     pi: Any
+    rho: Any = 0.0
+    contamination: Any = 0.0
 
 
-def gaussian_scores(score: Any, split: Split, at: Classifier, draws: FreshDraws) -> list[tuple[Any, Any]]:
-    """Mean and variance of the score at each point given the fields drawn, for positive and for negative bags."""
+def with_shared_part(values: Any, rho: Any) -> Any:
+    """A V for values (..., L, n): A^2 = (1 - rho) I + rho 11^T is the covariance of a bag's tokens."""
+    own, length = jnp.sqrt(1.0 - rho), values.shape[-2]
+    spread = own * values + (jnp.sqrt(1.0 - rho + rho * length) - own) * values.mean(-2, keepdims=True)
+    return spread.astype(values.dtype)
+
+
+def gaussian_scores(score: Any, split: Split, at: Classifier, draws: KindDraws) -> list[tuple[Any, Any]]:
+    """Mean and variance of the score at each point given the fields drawn, for bags of one kind with and without signal."""
     r, length = at.gram.shape[0], draws.places.shape[0]
     smooth = split.columns if split.shift is None else (split.shift,)
     order = np.array([c for c in range(r) if c not in smooth] + list(smooth), dtype=int)
@@ -198,12 +229,14 @@ def gaussian_scores(score: Any, split: Split, at: Classifier, draws: FreshDraws)
             normals = normals.at[-1].add(-normals[-1].mean(0))
         else:
             normals = jnp.concatenate([normals, jnp.zeros((len(split.columns), *normals.shape[1:]))])
+        normals = with_shared_part(normals, at.rho)
         H = jnp.einsum("ca,aln->cln", root[back], normals) + strength * at.overlap[:, None, None] * draws.places
         z, slope = values(H)
         slope = slope[order[first:]]
         if split.shift is not None:
-            return z, (F[0, 0] * slope[0].sum(0)) ** 2 / length
-        return z, (jnp.einsum("ca,cln->aln", F, slope) ** 2).sum((0, 1))
+            return z, (F[0, 0] * slope[0].sum(0)) ** 2 * (at.rho + (1.0 - at.rho) / length)
+        turned = jnp.einsum("ca,cln->aln", F, slope)
+        return z, (1.0 - at.rho) * (turned**2).sum((0, 1)) + at.rho * (turned.sum(1) ** 2).sum(0)
 
     return [of_class(at.theta, jnp.asarray(draws.normals[0])), of_class(0.0, jnp.asarray(draws.normals[1]))]
 
@@ -219,37 +252,63 @@ def _above(mean: Any, variance: Any, rounding: Any = 0.0) -> Any:
     return jnp.where(spread, ndtr(jnp.where(spread, mean, 0.0) / deviation), step)
 
 
-def _shares(split: Split, at: Classifier, positive: tuple[Any, Any], negative: tuple[Any, Any]) -> tuple[Any, Any, Any]:
-    """Test error, sensitivity and specificity."""
+def _shares(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Test error, sensitivity and specificity from the scores of every kind of bags, with and without signal."""
     width = lambda z: ROUNDING * jnp.std(z) if split.counted else 0.0  # noqa: E731
-    sensitivity = _above(*positive, width(positive[0])).mean()
-    specificity = _above(-negative[0], negative[1], width(negative[0])).mean()
+    above = lambda mean, variance: _above(mean, variance, width(mean)).mean()  # noqa: E731
+    sensitivity = specificity = 0.0
+    for kind, (signal, noise) in zip(draws, scores, strict=True):
+        found = above(*signal)
+        sensitivity = sensitivity + kind.probability * found
+        cleared = _above(-noise[0], noise[1], width(noise[0])).mean()
+        specificity = specificity + kind.probability * (
+            (1.0 - at.contamination) * cleared + at.contamination * (1.0 - found)
+        )
     return at.pi * (1 - sensitivity) + (1 - at.pi) * (1 - specificity), sensitivity, specificity
 
 
 def limiting_test_error(score: Any, split: Split, at: Classifier, draws: FreshDraws) -> Any:
     """The test error alone, differentiable in everything that `at` and the score hold."""
-    return _shares(split, at, *gaussian_scores(score, split, at, draws))[0]
+    return _shares(split, at, draws, [gaussian_scores(score, split, at, kind) for kind in draws])[0]
 
 
-def _auc(split: Split, positive: tuple[Any, Any], negative: tuple[Any, Any], residuals: Any) -> Any:
+def _auc(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[Any]) -> Any:
     """P(score of a positive bag > score of a negative one), ties counted half."""
-    (one, one_variance), (other, other_variance) = positive, negative
-    if one.shape[0] == 1:
-        return _above(one - other, one_variance + other_variance)[0]
-    if not split.counted:
-        one = (one + jnp.sqrt(one_variance) * residuals[0]).ravel()
-        other = (other + jnp.sqrt(other_variance) * residuals[1]).ravel()
-    ranked = jnp.sort(other)
-    below = jnp.searchsorted(ranked, one, side="left") + jnp.searchsorted(ranked, one, side="right")
-    return below.mean() / (2.0 * len(ranked))
+    signals, noises = ([pair[i] for pair in scores] for i in (0, 1))
+    share = jnp.stack([jnp.asarray(kind.probability, dtype=float) for kind in draws])
+    if all(z.shape[0] == 1 for z, _ in signals):  # Gaussian as they are: all pairs
+        means, variances = (
+            [jnp.concatenate([score[i] for score in side]) for side in (signals, noises)] for i in (0, 1)
+        )
+        beats = lambda i: _above(  # noqa: E731
+            means[0][:, None] - means[i][None], variances[0][:, None] + variances[i][None]
+        )
+        won = (1.0 - at.contamination) * beats(1) + at.contamination * beats(0)
+        return share @ won @ share
+
+    def drawn(side: int, scores_of_side: Sequence[Any]) -> tuple[Any, Any]:
+        values, weights = [], []
+        for kind, (mean, variance) in zip(draws, scores_of_side, strict=True):
+            z = mean if split.counted else (mean + jnp.sqrt(variance) * kind.residuals[side]).ravel()
+            values.append(z)
+            weights.append(jnp.full(z.shape, kind.probability / len(z)))
+        return jnp.concatenate(values), jnp.concatenate(weights)
+
+    one, weight = drawn(0, signals)
+    other, other_weight = drawn(1, noises)
+    other = jnp.concatenate([other, one])
+    other_weight = jnp.concatenate([(1.0 - at.contamination) * other_weight, at.contamination * weight])
+    order = jnp.argsort(other)
+    ranked, total = other[order], jnp.concatenate([jnp.zeros(1), jnp.cumsum(other_weight[order])])
+    left, right = (jnp.searchsorted(ranked, one, side=side) for side in ("left", "right"))
+    return (weight * (total[left] + total[right])).sum() / 2.0
 
 
 @partial(jax.jit, static_argnames=("score", "split"))
 def _measured(score, split, at: Classifier, sharpness, draws: FreshDraws):
-    positive, negative = gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, draws)
-    error, sensitivity, specificity = _shares(split, at, positive, negative)
-    return jnp.stack([error, _auc(split, positive, negative, draws.residuals), sensitivity, specificity])
+    scores = [gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, kind) for kind in draws]
+    error, sensitivity, specificity = _shares(split, at, draws, scores)
+    return jnp.stack([error, _auc(split, at, draws, scores), sensitivity, specificity])
 
 
 @in_double_precision
@@ -275,11 +334,12 @@ def measures_on(
     -------
     ndarray (n, 4)
     """
-    split = split_of(model, task.length) if split is None else split
+    split = split_of(model, task.longest) if split is None else split
     score, sharpness = score_with_sharpness(model), 1.0 if model.sharpness is None else model.sharpness
-    draws = FreshDraws(*map(jnp.asarray, draws))
+    draws = jax.tree_util.tree_map(jnp.asarray, draws)
+    rest = (task.mean_strength, task.prevalence, task.correlation, task.contamination)
     found = [
-        _measured(score, split, Classifier(m, C, b, task.strength, task.prevalence), sharpness, draws)
+        _measured(score, split, Classifier(m, C, b, *rest), sharpness, draws)
         for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True)
     ]
     return np.array(found)
@@ -305,7 +365,7 @@ class FreshBags:
 
     def __init__(self, task: Task, model: BagModel, rng: np.random.Generator, replicates: int = REPLICATES):
         self.task, self.model = task, model
-        split = split_of(model, task.length)
+        split = split_of(model, task.longest)
         exact = len(split.columns) == model.rank
         self.replicates = [fresh_draws(rng, task, model.rank, split) for _ in range(1 if exact else replicates)]
 

@@ -25,7 +25,7 @@ from scipy.stats import qmc
 
 from .._core.validation import real_number, rejection
 from ..activations import softmax
-from ..task import Task
+from ..task import BagKind, Task
 from .draws import REPLICATES, SOBOL_DIMENSIONS
 from .law import finer_level
 from .measures import ScoreLaw
@@ -103,6 +103,11 @@ class HeadsLaw:
         return self.task.prevalence
 
     @property
+    def kind(self) -> BagKind:
+        """L, R and theta of its bags, which are all alike."""
+        return self.task.only_kind("several heads")
+
+    @property
     def first_points(self) -> int:
         """Draws per replicate and class at the first level of refinement."""
         return FIRST_POINTS
@@ -130,7 +135,7 @@ class HeadsLaw:
 
     def _draw(self, points: int) -> HeadNodes:
         replicates = []
-        seeds = np.random.SeedSequence([_ROOT_SEED, self.task.length, self.heads, points]).spawn(REPLICATES)
+        seeds = np.random.SeedSequence([_ROOT_SEED, self.kind.length, self.heads, points]).spawn(REPLICATES)
         for seed in seeds:
             rng = np.random.Generator(np.random.SFC64(seed))
             positive, negative = (self._bags(rng, points, label) for label in (True, False))
@@ -160,7 +165,7 @@ class HeadsLaw:
 
     def carriers(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Which signal each of the R signal tokens carries (bags, R); `uniform` (bags,) chooses where there is one per bag."""
-        shape = (len(uniform), self.task.sparsity)
+        shape = (len(uniform), self.kind.sparsity)
         if self.carried == "all":
             return np.broadcast_to(np.arange(shape[1]) % len(self.signals), shape)
         draws = np.broadcast_to(uniform[:, None], shape) if self.carried == "one" else rng.random(shape)
@@ -170,7 +175,7 @@ class HeadsLaw:
         """T, S and K of `points` bags of one class."""
         queries, signals = self.queries @ self.query_space, self.signals @ self.query_space
         rest = self.signals @ self.signal_space
-        L, R, D, H = self.task.length, self.task.sparsity, queries.shape[1], self.heads
+        (L, R, strength, _), D, H = self.kind, queries.shape[1], self.heads
         # Quasi-random: which signal a bag carries, the signal tokens, and the first of the others.
         leading = min(1 + L * D, SOBOL_DIMENSIONS)
         sobol = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
@@ -187,12 +192,12 @@ class HeadsLaw:
             uniform[:, R:, 0] = np.cumprod(uniform[:, R:, 0] ** (1.0 / count), axis=1)
             t = ndtri(np.clip(uniform, _TINY, 1 - _TINY))
             if positive:
-                t[:, :R] += self.task.strength * signals[which[rows]]
+                t[:, :R] += strength * signals[which[rows]]
             p = softmax(np.einsum("nld,hd->nhl", t, queries))
             T[rows] = p @ t
             K[rows] = p @ p.transpose(0, 2, 1)
             if positive:
-                S[rows] = self.task.strength * p[:, :, :R] @ rest[which[rows]]
+                S[rows] = strength * p[:, :, :R] @ rest[which[rows]]
         return T, S, K
 
 
@@ -264,8 +269,9 @@ def heads_law(
         raise ValueError(f"shares must be {len(signals)} probabilities that sum to 1, got {shares}")
     if carried not in CARRIED:
         raise rejection("carried", carried, f"one of {', '.join(CARRIED)}")
-    if carried == "all" and task.sparsity < len(signals):
+    if carried == "all" and task.only_kind("several heads").sparsity < len(signals):
         raise ValueError(f"carried 'all' needs a sparsity of at least the number of signals ({len(signals)})")
+    task.require_plain("several heads")
     return HeadsLaw(task, queries, signals, shares, carried)
 
 

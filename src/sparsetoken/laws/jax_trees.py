@@ -17,5 +17,7 @@ register_pytree_node(
     lambda ceiling, leaves: TokenGroup(leaves[0], leaves[1], leaves[2], ceiling),
 )
 register_pytree_node(
-    TokenDraws, lambda draws: ((draws.signals, draws.others, draws.offset), None), lambda _, parts: TokenDraws(*parts)
+    TokenDraws,
+    lambda draws: ((draws.signals, draws.others, draws.offset, draws.common), None),
+    lambda _, parts: TokenDraws(*parts),
 )

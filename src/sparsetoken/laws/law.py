@@ -19,7 +19,7 @@ from ..activations import get_activation
 from ..task import Task
 from .draws import REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
-from .populations import attended_population, pooled_population, uniform_attention_population, vectorized_population
+from .populations import attended_mixture, pooled_mixture, uniform_attention_mixture, vectorized_mixture
 
 FIRST_POINTS = (
     256  # draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second
@@ -222,22 +222,21 @@ def law_from_nodes(
     return _fixed(Population(columns[0], columns[1], pi), name, dimension_factor)
 
 
-def _numbers(task: Task) -> tuple[int, int, float, float]:
-    return task.length, task.sparsity, task.strength, task.prevalence
-
-
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return _fixed(pooled_population(*_numbers(task)), "pooled", task=task, cosine=1.0)
+    return _fixed(pooled_mixture(task, task.prevalence), "pooled", task=task, cosine=1.0)
 
 
 def vectorized_law(task: Task) -> Law:
-    """All L d coordinates: kappa = 1, T = theta R/sqrt(L) 1{y=+1} + g, in dimension L d. Uniform positions only."""
+    """All L d coordinates: kappa = 1, T = theta R/sqrt(L) 1{y=+1} + g, in dimension L d. Uniform positions only, bags of one
+    length, and independent tokens."""
+    task.require_plain("the vectorized classifier, which has weights for every token", "length")
+    task.require_plain("the vectorized classifier, whose features would have two noise levels", "correlation")
     if task.positions.kind != "uniform":
         raise ValueError(
             f"the vectorized theory needs uniform positions (its symmetry), got {task.positions.kind!r}; simulate instead"
         )
-    return _fixed(vectorized_population(*_numbers(task)), "vectorized", task.length, task, cosine=1.0)
+    return _fixed(vectorized_mixture(task, task.prevalence), "vectorized", task.longest, task, cosine=1.0)
 
 
 def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
@@ -262,10 +261,10 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
         Exact (one entry per class) where the weights do not depend on the tokens: k = 0, or L = 1.
     """
     gamma, k = _check_query(cosine, sharpness)
-    if k == 0 or task.length == 1:
-        population = uniform_attention_population(*_numbers(task), gamma)
+    if k == 0 or task.longest == 1:
+        population = uniform_attention_mixture(task, task.prevalence, gamma)
         return _fixed(population, "attention", task=task, cosine=gamma, sharpness=k)
-    make = partial(_attended, (*_numbers(task), gamma, k))
+    make = partial(_attended, (task, task.prevalence, gamma, k))
     return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k}, task=task)
 
 
@@ -292,9 +291,9 @@ def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sig
     sigma = get_activation(activation)
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
     if k == 0 and (level := float(sigma(np.zeros(1))[0])) != 0:
-        population = uniform_attention_population(*_numbers(task), gamma, level)
+        population = uniform_attention_mixture(task, task.prevalence, gamma, level)
         return _fixed(population, "elementwise", task=task, **parameters)
-    make = partial(_attended, (*_numbers(task), gamma, k, sigma))
+    make = partial(_attended, (task, task.prevalence, gamma, k, sigma))
     return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters, task=task)
 
 
@@ -337,4 +336,4 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
 
 
 def _attended(given: tuple, points: int) -> Population:
-    return attended_population(*given, points=points)
+    return attended_mixture(*given, points=points)

@@ -186,12 +186,16 @@ def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
     x = np.asarray(x)
     steps = [np.exp(x[..., 4:5]) * columns.kappa**2 for _, _, columns in population.classes()]
     positive, negative = zip(score_laws(x, population), steps)
-    values = trained_measures(loss, positive, negative, population.prevalence)
+    values = trained_measures(loss, positive, negative, population.prevalence, population.label_noise)
     return np.stack([values[name] for name in MEASURES], axis=-1)
 
 
 def trained_measures(
-    loss: Loss, positive: tuple[ScoreLaw, np.ndarray], negative: tuple[ScoreLaw, np.ndarray], prevalence: float
+    loss: Loss,
+    positive: tuple[ScoreLaw, np.ndarray],
+    negative: tuple[ScoreLaw, np.ndarray],
+    prevalence: float,
+    label_noise: float = 0.0,
 ) -> dict[str, np.ndarray]:
     """The `MEASURES` of a trained readout from the law of its scores, one value per replicate.
 
@@ -204,15 +208,24 @@ def trained_measures(
         score r of a training bag.
     prevalence : float
         pi = P(y = +1).
+    label_noise : float
+        Probability that the label seen in training, which the training error is about, is the other one.
 
     Returns
     -------
     dict of str to ndarray
     """
     values = fresh_measures(positive[0], negative[0], prevalence)
-    wrong = []
-    for label, (law, step) in ((1.0, positive), (-1.0, negative)):
+
+    def wrong(label: float, law: ScoreLaw, step: np.ndarray) -> np.ndarray:
         # r has the wrong sign exactly when y h < step y l'(0; y)
         pull = label * float(loss.slope(0.0, label)) * step
-        wrong.append(law.average(above_zero(pull - label * law.mean, law.deviation)))
-    return values | {"train_error": prevalence * wrong[0] + (1 - prevalence) * wrong[1]}
+        return law.average(above_zero(pull - label * law.mean, law.deviation))
+
+    shares = []
+    for label, (law, step) in ((1.0, positive), (-1.0, negative)):
+        share = wrong(label, law, step)
+        if label_noise:
+            share = (1.0 - label_noise) * share + label_noise * wrong(-label, law, step)
+        shares.append(share)
+    return values | {"train_error": prevalence * shares[0] + (1 - prevalence) * shares[1]}

@@ -2,11 +2,14 @@
 
 T may still have a Gaussian spread tau inside an entry, which makes the pooled and vectorized laws exact with one entry per
 class. A `Population` keeps the classes apart, for averages; `Nodes` join them, for the fixed point.
+Bags of several kinds are entries of several kinds (`mixed_population`), and labels that were flipped are entries of the
+training under the other label.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .._core.arrays import namespace
@@ -58,11 +61,17 @@ class Population:
         The entries of each class.
     prevalence : float
         pi = P(y = +1).
+    label_noise : float
+        Probability that the label seen in training is the other one.
+    training_share : float or None
+        Share of positive labels in the training set, where it is not what prevalence and label noise say: a realised one.
     """
 
     positive: ClassColumns
     negative: ClassColumns
     prevalence: Any
+    label_noise: float = 0.0
+    training_share: Any = None
 
     @property
     def replicates(self) -> int:
@@ -70,8 +79,32 @@ class Population:
         return self.positive.replicates
 
     def classes(self) -> tuple[tuple[float, Any, ClassColumns], ...]:
-        """(label, probability, columns) of both classes."""
+        """(label, probability, columns) of both classes: what fresh bags are tested on."""
         return (1.0, self.prevalence, self.positive), (-1.0, 1.0 - self.prevalence, self.negative)
+
+    def training(self) -> tuple[tuple[float, Any, ClassColumns], ...]:
+        """(label seen, probability, columns) of the training set; bags of each class under both labels where some are
+        flipped."""
+        if not self.label_noise:
+            share = self.prevalence if self.training_share is None else self.training_share
+            return (1.0, share, self.positive), (-1.0, 1.0 - share, self.negative)
+        kept, flipped = 1.0 - self.label_noise, self.label_noise
+        as_positive = self.prevalence * kept, (1.0 - self.prevalence) * flipped
+        as_negative = self.prevalence * flipped, (1.0 - self.prevalence) * kept
+        up = down = 1.0
+        if self.training_share is not None:  # given the label seen, what a bag is does not depend on the share
+            up = self.training_share / sum(as_positive)
+            down = (1.0 - self.training_share) / sum(as_negative)
+        return (
+            (1.0, up * as_positive[0], self.positive),
+            (1.0, up * as_positive[1], self.negative),
+            (-1.0, down * as_negative[0], self.positive),
+            (-1.0, down * as_negative[1], self.negative),
+        )
+
+    def as_tested(self) -> Population:
+        """The same bags with their true labels at the true prevalence."""
+        return replace(self, label_noise=0.0, training_share=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +135,10 @@ class Nodes:
 
 
 def nodes_of(population: Population) -> Nodes:
-    """The population's entries as nodes of the fixed point, weights times class probabilities (NumPy or JAX arrays)."""
+    """The entries of the training set as nodes of the fixed point, weights times probabilities (NumPy or JAX arrays)."""
     xp = namespace(population.positive.T, population.prevalence)
     parts: list[list[Any]] = [[] for _ in Nodes.__dataclass_fields__]
-    for label, probability, columns in population.classes():
+    for label, probability, columns in population.training():
         T, S, kappa, tau, weight, offset = columns
         for part, values in zip(parts, (label, T, S, kappa, tau, probability * weight, offset)):
             part.append(xp.broadcast_to(xp.asarray(values), T.shape))
@@ -135,3 +168,71 @@ def gaussian_population(prevalence, mean_positive, S_positive, kappa: float, tau
         return ClassColumns(*(xp.full((1, 1), v) for v in (T, S, kappa, tau, 1.0, 0.5)))
 
     return Population(columns(mean_positive, S_positive), columns(0.0, 0.0), prevalence)
+
+
+def mixed_population(
+    parts: Sequence[tuple[float, Population]], contamination: float = 0.0, label_noise: float = 0.0
+) -> Population:
+    """Bags of several kinds.
+
+    Parameters
+    ----------
+    parts : sequence of (float, Population)
+        Each kind's probability and its population; prevalences are all the same, and so are the numbers of replicates.
+    contamination : float
+        Probability that a negative bag looks like a positive one.
+    label_noise : float
+        Probability that a label seen in training is the other one.
+
+    Returns
+    -------
+    Population
+        The entries of all kinds side by side, weights times probabilities; a single kind's own where nothing is mixed.
+    """
+    prevalence = parts[0][1].prevalence
+    positive = _side_by_side([(p, part.positive) for p, part in parts])
+    negative = _side_by_side([(p, part.negative) for p, part in parts])
+    if contamination:
+        negative = _side_by_side([(1.0 - contamination, negative), (contamination, positive)])
+    return Population(positive, negative, prevalence, label_noise)
+
+
+def _side_by_side(parts: Sequence[tuple[float, ClassColumns]]) -> ClassColumns:
+    if len(parts) == 1:
+        return parts[0][1]
+    xp = namespace(*(columns.T for _, columns in parts), *(columns.kappa for _, columns in parts))
+
+    def joined(name: str) -> Any:
+        values = [(p if name == "weight" else 1.0) * xp.asarray(getattr(columns, name)) for p, columns in parts]
+        return xp.concatenate([xp.broadcast_to(v, c.T.shape) for v, (_, c) in zip(values, parts)], axis=1)
+
+    return ClassColumns(*(joined(name) for name in ClassColumns._fields))
+
+
+def with_shared_noise(population: Population, correlation: float) -> Population:
+    """The population of bags whose tokens share a part of their noise, from that of bags without it.
+
+    With tokens sqrt(rho) z_0 + sqrt(1 - rho) z_l (+ theta xi) and weights that z_0 does not move, the feature is
+    sqrt(1 - rho) times that of bags with strength theta/sqrt(1 - rho) and sharpness k sqrt(1 - rho), plus sqrt(rho) z_0.
+
+    Parameters
+    ----------
+    population : Population
+        At those two numbers.
+    correlation : float
+        rho.
+
+    Returns
+    -------
+    Population
+    """
+    if not correlation:
+        return population
+    rest = 1.0 - correlation
+
+    def columns(c: ClassColumns) -> ClassColumns:
+        xp = namespace(c.T, c.kappa)
+        spread = lambda v: xp.sqrt(correlation + rest * xp.asarray(v) ** 2)  # noqa: E731
+        return c._replace(T=rest**0.5 * c.T, S=rest**0.5 * c.S, kappa=spread(c.kappa), tau=spread(c.tau))
+
+    return replace(population, positive=columns(population.positive), negative=columns(population.negative))

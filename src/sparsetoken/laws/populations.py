@@ -1,20 +1,27 @@
-"""The populations of (T, S, kappa) behind the laws, as functions of the task's and the query's numbers.
+"""The populations of (T, S, kappa) behind the laws: of bags all of one kind, and of the mixture that a task is.
 
 They run on Python floats or, for derivatives, on JAX scalars: everything but the whole numbers L and R may be one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from .._core.arrays import namespace
+from ..task import BagKind, Task
 from .draws import TokenDraws, bytes_of_draws, draw_blocks, token_draws
-from .nodes import ClassColumns, Population, gaussian_population
+from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
 from .statistics import Activation, drawn_population
 
 # Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit beside each
 # other in the draws' cache.
 WHOLE_BYTES = 48 * 2**20
+# Draws per replicate that the rarest kind of bags gets: enough for an error that counts with a small probability only.
+LEAST_POINTS = 16
 
 
 def pooled_population(length: int, sparsity: int, strength, prevalence) -> Population:
@@ -63,6 +70,7 @@ def attended_population(
     *,
     draws: TokenDraws | None = None,
     points: int = 0,
+    shared: float = 0.0,
 ) -> Population:
     """Attention with a query of cosine gamma and inverse temperature k, on drawn tokens.
 
@@ -79,6 +87,9 @@ def attended_population(
     points : int
         Draws per replicate, where no `draws` are given. However many, at most `WHOLE_BYTES` of tokens (and a few times that
         while they are computed with) are held at once.
+    shared : float
+        sqrt(rho/(1 - rho)), the size of the noise that a bag's tokens share against that of each by itself, where it moves
+        the weights: in elementwise attention.
 
     Returns
     -------
@@ -86,15 +97,163 @@ def attended_population(
         Equally weighted draws in `REPLICATES` replicates.
     """
     given = (length, prevalence, strength, cosine, sharpness, activation)
+    common = shared > 0
     if draws is None and bytes_of_draws(length, sparsity, points) <= WHOLE_BYTES:
-        draws = token_draws(length, sparsity, points, ordered=True)
+        draws = token_draws(length, sparsity, points, ordered=True, common=common)
     if draws is not None:
-        return drawn_population(draws, *given)
+        return drawn_population(draws, *given, shared)
     rows = [
-        _joined([drawn_population(piece, *given) for piece in replicate], 1)
-        for replicate in draw_blocks(length, sparsity, points)
+        _joined([drawn_population(piece, *given, shared) for piece in replicate], 1)
+        for replicate in draw_blocks(length, sparsity, points, common)
     ]
     return _joined(rows, 0)
+
+
+def population_of(
+    task: Task,
+    single: Callable[[BagKind], Population],
+    kinds: Sequence[BagKind] | None = None,
+    *,
+    shared_noise: bool = True,
+) -> Population:
+    """The mixture of kinds of bags that a task is.
+
+    Parameters
+    ----------
+    task : Task
+        Its kinds, contamination, label noise and correlation.
+    single : callable
+        The population of one kind of bags with unit noise of their own. With correlation rho it is asked for strengths
+        theta/sqrt(1 - rho), and has to see to the sharpness, k sqrt(1 - rho), itself.
+    kinds : sequence of BagKind, optional
+        In the place of the task's own (strengths may be JAX numbers).
+    shared_noise : bool
+        Whether the noise that tokens share is still to be added.
+
+    Returns
+    -------
+    Population
+    """
+    rest = (1.0 - task.correlation) ** 0.5
+    own = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]
+    parts = [(kind.probability, single(kind)) for kind in own]
+    mixed = mixed_population(parts, task.contamination, task.label_noise)
+    return with_shared_noise(mixed, task.correlation if shared_noise else 0.0)
+
+
+def pooled_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None = None) -> Population:
+    """`pooled_population` of every kind of bags of a task."""
+    return population_of(task, lambda kind: pooled_population(*kind[:3], prevalence), kinds)
+
+
+def vectorized_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None = None) -> Population:
+    """`vectorized_population` of every kind of bags of a task, whose tokens must be independent and of one number."""
+    return population_of(task, lambda kind: vectorized_population(*kind[:3], prevalence), kinds)
+
+
+def uniform_attention_mixture(
+    task: Task, prevalence: Any, cosine: Any, level: float = 1.0, kinds: Sequence[BagKind] | None = None
+) -> Population:
+    """`uniform_attention_population` of every kind of bags of a task.
+
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    prevalence, cosine : float
+        pi and gamma.
+    level : float
+        As there. Elementwise weights of `level`/L each do not sum to 1, and so scale the noise that the tokens share.
+    kinds : sequence of BagKind, optional
+        In the place of the task's own.
+
+    Returns
+    -------
+    Population
+    """
+    mixed = population_of(task, lambda kind: uniform_attention_population(*kind[:3], prevalence, cosine), kinds)
+    return mixed if level == 1.0 else _scaled(mixed, level)
+
+
+def attended_mixture(
+    task: Task,
+    prevalence: Any,
+    cosine: Any,
+    sharpness: Any,
+    activation: Activation | None = None,
+    *,
+    points: int = 0,
+    draws: Sequence[TokenDraws] | None = None,
+    kinds: Sequence[BagKind] | None = None,
+) -> Population:
+    """`attended_population` of every kind of bags of a task, each with its share of the draws.
+
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    prevalence, cosine, sharpness : float
+        pi, gamma and k.
+    activation : callable, optional
+        sigma of elementwise attention; softmax without one.
+    points : int
+        Draws per replicate of a task with one kind of bags. Of several kinds each has its share of them, rounded up to a power
+        of two.
+    draws : sequence of TokenDraws, optional
+        Each kind's tokens, in the place of those of `points`.
+    kinds : sequence of BagKind, optional
+        In the place of the task's own.
+
+    Returns
+    -------
+    Population
+    """
+    rho = task.correlation
+    rest = (1.0 - rho) ** 0.5
+    k = sharpness if rest == 1.0 else sharpness * rest
+    given: Sequence[TokenDraws | None] = draws or [None] * len(task.kinds)
+    counts = points_of_kinds(task, points) if points else [0] * len(task.kinds)
+    source = iter(zip(given, counts, strict=True))
+    elementwise = activation is not None
+    shared = rho**0.5 / rest if elementwise else 0.0
+
+    def single(kind: BagKind) -> Population:
+        tokens, count = next(source)
+        return attended_population(
+            *kind[:3], prevalence, cosine, k, activation, draws=tokens, points=count, shared=shared
+        )
+
+    if not elementwise or not rho:
+        return population_of(task, single, kinds)
+    # The shared noise is in T and in kappa already (`drawn_population`): what is left is the size of a token's own noise.
+    return _scaled(population_of(task, single, kinds, shared_noise=False), rest)
+
+
+def _scaled(population: Population, factor: float) -> Population:
+    """The population with all features `factor` times as large."""
+    size = abs(factor)
+    positive, negative = (
+        c._replace(T=factor * c.T, S=factor * c.S, kappa=size * c.kappa, tau=size * c.tau)
+        for c in (population.positive, population.negative)
+    )
+    return replace(population, positive=positive, negative=negative)
+
+
+def points_of_kinds(task: Task, points: int) -> list[int]:
+    """Draws per replicate of each kind of bags, powers of two: about `points` in all."""
+    if len(task.kinds) == 1:
+        return [points]
+    wanted = [max(LEAST_POINTS, kind.probability * points) for kind in task.kinds]
+    return [min(points, 1 << int(np.ceil(np.log2(count)))) for count in wanted]
+
+
+def draws_of_kinds(task: Task, points: int, elementwise: bool = False) -> list[TokenDraws]:
+    """Each kind's tokens, for `attended_mixture`."""
+    common = elementwise and task.correlation > 0
+    return [
+        token_draws(kind.length, kind.sparsity, count, ordered=True, common=common)
+        for kind, count in zip(task.kinds, points_of_kinds(task, points))
+    ]
 
 
 def _joined(parts: list[Population], axis: int) -> Population:

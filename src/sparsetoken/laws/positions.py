@@ -15,7 +15,7 @@ MOST_LISTED_SUBSETS = 5000
 
 def draw_places(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
     """(count, R) indices of the signal tokens of `count` positive bags."""
-    length, sparsity, positions = task.length, task.sparsity, task.positions
+    (length, sparsity, *_), positions = task.only_kind("drawing places"), task.positions
     if positions.kind == "fixed":
         places = positions.places or tuple(range(sparsity))
         return np.tile(np.array(places, dtype=np.intp), (count, 1))
@@ -36,7 +36,7 @@ def draw_places(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
 
 def subset_law(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
     """All possible (subsets (m, R), probabilities (m,)); None when they are too many to list."""
-    length, sparsity, positions = task.length, task.sparsity, task.positions
+    (length, sparsity, *_), positions = task.only_kind("drawing places"), task.positions
     if positions.kind == "fixed":
         return np.array([positions.places or tuple(range(sparsity))], dtype=np.intp), np.ones(1)
     if positions.kind == "block":

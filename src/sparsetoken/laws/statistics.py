@@ -76,7 +76,14 @@ def bag_statistics(
 
 
 def drawn_population(
-    draws: TokenDraws, length: int, prevalence, strength, cosine, sharpness, activation: Activation | None = None
+    draws: TokenDraws,
+    length: int,
+    prevalence,
+    strength,
+    cosine,
+    sharpness,
+    activation: Activation | None = None,
+    shared: float = 0.0,
 ) -> Population:
     """The population of (T, S, kappa) of drawn bags, both classes on the same tokens.
 
@@ -90,6 +97,9 @@ def drawn_population(
         pi, theta, gamma and k; differentiable when JAX numbers.
     activation : callable, optional
         sigma of elementwise attention; softmax without one.
+    shared : float
+        Size of the noise that all tokens of a bag share, in units of each token's own: for elementwise weights, which it
+        moves (softmax does not see it). The draws hold its coordinate along the query; the others are part of kappa.
 
     Returns
     -------
@@ -101,13 +111,16 @@ def drawn_population(
     across = _across(strength, cosine, xp)
     columns = []
     for label, shift in ((1.0, cosine * strength), (-1.0, 0.0)):
-        groups = ((draws.signals, shift), (draws.others, 0.0))
+        common = shared * draws.common if shared else 0.0
+        groups = ((draws.signals, shift + common), (draws.others, common))
         # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
         top = _largest(groups, xp) if activation is None else None
         marked, rest = (_group_sums(group, shift, weigh, top, xp) for group, shift in groups)
         total = marked.plus(rest)
         if activation is not None:
             total = total._replace(square=xp.maximum(total.square, KAPPA_FLOOR**2))
+        if shared:
+            total = total._replace(square=total.square + (shared * total.weight) ** 2)
         scale = _scale(total, length, activation)
         T, S, kappa = _normalised(total, marked.weight, across if label > 0 else 0.0 * across, scale, xp)
         columns.append(_drawn(draws, T, S, kappa))
@@ -119,8 +132,8 @@ def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
 
     Parameters
     ----------
-    values : array (m, nodes)
-        m <= 3 statistics of a token at the nodes of a quadrature rule.
+    values : array (m, nodes) or (replicates, points, m, nodes)
+        m <= 3 statistics of a token at the nodes of a quadrature rule, the same for all draws or each draw's own.
     weights : array (nodes,)
         The rule's weights, which sum to 1.
     group : TokenGroup or TokenDraws
@@ -133,14 +146,15 @@ def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
     array (replicates, points, m)
     """
     mean = values @ weights
-    centred = values - mean[:, None]
-    covariance = (centred * weights) @ centred.T
+    centred = values - mean[..., None]
+    covariance = (centred * weights) @ xp.swapaxes(centred, -1, -2)
     # Scaled to unit diagonal, the factor stays stable when the statistics are nearly collinear.
-    size = xp.sqrt(xp.diagonal(covariance)) + 1e-150
-    m = len(mean)
-    factor = xp.linalg.cholesky(covariance / size[:, None] / size[None, :] + _COLLINEAR * np.eye(m))
-    count = group.bulk[..., None]
-    return count * mean + xp.sqrt(count) * (group.normals[..., :m] @ factor.T) * size
+    size = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1)) + 1e-150
+    m = mean.shape[-1]
+    factor = xp.linalg.cholesky(covariance / size[..., :, None] / size[..., None, :] + _COLLINEAR * np.eye(m))
+    count, normals = group.bulk[..., None], group.normals[..., :m]
+    turned = normals @ factor.T if factor.ndim == 2 else (factor @ normals[..., None])[..., 0]
+    return count * mean + xp.sqrt(count) * turned * size
 
 
 def _weighing(k, activation: Activation | None, xp) -> Callable[[Any, Any], Any]:
@@ -174,8 +188,10 @@ def _largest(groups, xp):
 
 
 def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
-    """Sums over a group's tokens, each `shift` higher than drawn."""
-    t = group.tokens + shift
+    """Sums over a group's tokens, each `shift` higher than drawn: a number, or one for each draw."""
+    per_draw = np.ndim(shift) > 0
+    by_node = shift[..., None] if per_draw else shift
+    t = group.tokens + by_node
     if not group.has_bulk:
         return _sums(weigh(t, _column(top)), t, xp)
     present = xp.isfinite(group.tokens)
@@ -183,8 +199,8 @@ def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
     explicit = _sums(xp.where(present, weigh(t, _column(top)), 0.0), t, xp)
     nodes, weights = truncated_normal_rule(group.ceiling)
     # In softmax the bulk is weighed relative to its own ceiling first: the factor `drop` leads to the bag's largest token.
-    w = weigh(nodes + shift, group.ceiling + shift)
-    sums = bulk_sums(xp.stack([w, (nodes + shift) * w, w * w]), weights, group, xp)
+    w = weigh(nodes + by_node, group.ceiling + shift)
+    sums = bulk_sums(xp.stack([w, (nodes + by_node) * w, w * w], axis=-2), weights, group, xp)
     weight, first, square = sums[..., 0], sums[..., 1], xp.maximum(sums[..., 2], 0.0)
     if top is not None:
         drop = weigh(group.ceiling + shift, top)

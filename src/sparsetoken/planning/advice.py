@@ -14,7 +14,7 @@ from ..losses import Loss
 from ..task import Task
 from .criterion import Criterion
 from .finite_size import Confirmation, confirm
-from .learners import ACCURACY, LEARNERS, NAMES, Outlook
+from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
 from .stages import Progress, Stages
@@ -180,7 +180,8 @@ def plan(
     Parameters
     ----------
     task : Task
-        What the data is; uniform positions, positive strength.
+        What the data is; uniform positions, positive strength. Where bags have several lengths, or tokens that share noise,
+        there is no vectorized classifier to compare with.
     n : int
         Bags at hand, at least 16.
     d : int
@@ -219,7 +220,7 @@ def plan(
     trials = whole_number("trials", trials, 0)
     if task.positions.kind != "uniform":
         raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")
-    if task.strength == 0:
+    if task.mean_strength == 0:
         raise ValueError("strength must be positive for a plan: at 0 there is nothing to learn")
     asked = list(dict.fromkeys(questions))
     for question in asked:
@@ -240,7 +241,7 @@ def plan(
     settings = outlook.attention(task, alpha, accuracy, starts=2)
     expected: list[Expected] = []
     trained: dict[str, Settings] = {}
-    for learner in LEARNERS:
+    for learner in learners_of(task):
         say(f"forecast: {NAMES[learner]}")
         if learner in ("attention", "pooled", "vectorized"):
             tuned = settings if learner == "attention" else outlook.linear(learner, task, alpha)
@@ -322,7 +323,7 @@ def _curve(outlook: Outlook, task: Task, n: int, d: int, say: Stages) -> list[di
         if done:
             left = (time.monotonic() - begin) / done * (len(sizes) - done)
             say(f"learning curves at {size:,} samples", left)
-        for learner in LEARNERS:
+        for learner in learners_of(task):
             measured = outlook.measured(learner, task, size / d)
             rows.append({"n": size, "learner": learner, "value": outlook.criterion.shown(measured.loss)})
     return sorted(rows, key=lambda row: (LEARNERS.index(row["learner"]), row["n"]))

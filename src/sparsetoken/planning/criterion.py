@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
-from ..laws.measures import score_law
+from ..laws.measures import ScoreLaw, auc_within, score_law
 from ..laws.nodes import Population
 from ..task import Task
 from ..theory import ErmResult
@@ -201,14 +201,12 @@ class Criterion:
             return Measured(*bayes_error(task if self.weighs_prevalence else task.but(prevalence=0.5), strength))
         return self.of_scores(*log_likelihood_ratios(task, strength), task.prevalence)
 
-    def of_gap(self, gap: float, task: Task) -> float:
-        """Of two normals of unit variance `gap` apart: pooling with a known direction."""
-        rows = [(np.array([[m]]), np.ones((1, 1)), np.ones((1, 1))) for m in (gap, 0.0)]
-        if gap == 0:
-            return self.chance(task)
+    def of_gaussians(self, population: Population) -> float:
+        """Of thresholding T itself on a law of normals (pooling with a known direction)."""
+        rows = [(c.T, c.tau, c.weight) for c in (population.positive, population.negative)]
         if self.kind == "auc":
-            return float(ndtr(-gap / 2**0.5))
-        return float(self._of_mixtures(rows[0], rows[1], task.prevalence)[0])
+            return float(1.0 - auc_within(*(ScoreLaw(*row) for row in rows))[0])
+        return float(self._of_mixtures(rows[0], rows[1], population.prevalence)[0])
 
 
 def _share_above(scores, threshold: float) -> np.ndarray:
@@ -220,13 +218,15 @@ def _share_above(scores, threshold: float) -> np.ndarray:
 def _pairs(positive, negative) -> np.ndarray:
     """P(score of a positive < score of a negative) for each replicate: draws paired in shuffled order, four times."""
     (m1, s1, w1), (m0, s0, w0) = positive, negative
-    shape = np.broadcast_shapes(m1.shape, m0.shape)
-    (m1, s1, w1), (m0, s0, w0) = ([np.broadcast_to(v, shape) for v in side] for side in ((m1, s1, w1), (m0, s0, w0)))
-    rng, total = np.random.default_rng(0), np.zeros(shape[0])
+    replicates, size = max(len(m1), len(m0)), max(m1.shape[1], m0.shape[1])
+    wide = lambda *values: [np.broadcast_to(v, (replicates, values[0].shape[1])) for v in values]  # noqa: E731
+    (m1, s1, w1), (m0, s0, w0) = wide(m1, s1, w1), wide(m0, s0, w0)
+    rng, total = np.random.default_rng(0), np.zeros(replicates)
+    i = np.arange(size) % m1.shape[1]
     for _ in range(_PAIRINGS):
-        j = rng.permutation(shape[1])
-        weight = w1 * w0[:, j]
-        total += (weight * ndtr((m0[:, j] - m1) / np.hypot(s1, s0[:, j]))).sum(1) / weight.sum(1)
+        j = rng.permutation(size) % m0.shape[1]
+        weight = w1[:, i] * w0[:, j]
+        total += (weight * ndtr((m0[:, j] - m1[:, i]) / np.hypot(s1[:, i], s0[:, j]))).sum(1) / weight.sum(1)
     return total / _PAIRINGS
 
 

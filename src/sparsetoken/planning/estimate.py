@@ -80,6 +80,15 @@ class Estimate:
     sparsity_law: tuple[tuple[int, float], ...] = ()
     strength_law: tuple[tuple[float, float], ...] = ()
 
+    def differing_task(self) -> Task:
+        """The task with length, sparsity and strength as they spread over the bags (no bag shorter than its signal)."""
+        least = max(count for count, _ in self.sparsity_law)
+        lengths = dict[str, float]()
+        for length, share in self.length_law:
+            key = str(max(length, least))
+            lengths[key] = lengths.get(key, 0.0) + share
+        return self.task.but(length=lengths, sparsity=dict(self.sparsity_law), strength=dict(self.strength_law))
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
         plain = asdict(self) | {"task": self.task.to_dict(), "lengths": list(self.lengths)}
@@ -107,7 +116,7 @@ def strength_behind(task: Task, effective: float, alpha: float) -> float:
     """theta with theta sqrt(m(theta)) = mu, m what message passing learns of the direction from alpha = n/d bags."""
 
     gap = lambda theta: (  # noqa: E731
-        effective - theta * bayes_limit(task.but(strength=theta), alpha).reachable_overlap ** 0.5
+        effective - theta * bayes_limit(task.at_strength(theta), alpha).reachable_overlap ** 0.5
     )
     # The strength exceeds what is seen of it; where next to nothing is learnt it is anyone's guess, hence the upper end.
     return falling_root(gap, 1.05 * effective, 0.999 * effective, 4 * effective + 4, precision=3e-3).x
@@ -287,7 +296,7 @@ def estimate(X: Any, y: Any) -> Estimate:
     found = seen.auc > 0.5 + 3 * ((n1 + n0 + 1) / (12 * n1 * n0)) ** 0.5
     remarks = _remarks(lengths, seen, found, heavy, dimension, bags.n_features)
     spread = _jackknife(effective) * theta / seen.effective if seen.effective < STRONGEST else math.nan
-    sparsities, strengths = _spread(seen, theta) if found else (((task.sparsity, 1.0),), ((theta, 1.0),))
+    sparsities, strengths = _spread(seen, theta) if found else (((min(seen.count, length), 1.0),), ((theta, 1.0),))
     return Estimate(
         task.but(strength=theta), len(bags), bags.n_features, dimension, _jackknife(dimensions), seen.effective,
         spread, (pi * (1 - pi) / len(bags)) ** 0.5,

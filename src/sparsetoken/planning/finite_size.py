@@ -60,7 +60,7 @@ def class_shares(n: int, prevalence: float, most: int = _MOST_SHARES) -> tuple[n
     n : int
         Bags, at least 2.
     prevalence : float
-        pi.
+        pi, with label noise that of the labels seen.
     most : int
         Neighbouring counts are put together so that no more shares than this are left.
 
@@ -83,9 +83,9 @@ def class_shares(n: int, prevalence: float, most: int = _MOST_SHARES) -> tuple[n
 
 
 def at_share(law: Law, share: float) -> Law:
-    """The same law with another share of positives."""
+    """The same law with another share of positive labels in training."""
     make = law.make_population
-    return replace(law, make_population=lambda points: replace(make(points), prevalence=share), prevalence=share)
+    return replace(law, make_population=lambda points: replace(make(points), training_share=share))
 
 
 def on_fixed_draws(law: Law, points: int) -> Law:
@@ -162,7 +162,8 @@ def averaged_readout(
     AveragedReadout
         The averaged loss.
     """
-    shares, weights = class_shares(n, law.prevalence, _MOST_SHARES if criterion.kind == "error" else _FEW_SHARES)
+    seen = law.prevalence if law.task is None else law.task.observed_prevalence
+    shares, weights = class_shares(n, seen, _MOST_SHARES if criterion.kind == "error" else _FEW_SHARES)
     low, high = logit(shares[0]), logit(shares[-1])
     count = min(anchors, len(shares))
     # Chebyshev nodes, the middle ones first, so that every solution starts from a near one.
@@ -456,7 +457,7 @@ def confirm(
     """
     judged = Criterion.of(criterion)
     n1 = round(training.alpha1 * d)
-    factor = simulated_size(n1, d, d * (task.length if model == "vectorized" else 1))
+    factor = simulated_size(n1, d, d * (task.longest if model == "vectorized" else 1))
     size = d
     if factor < 1:
         size = max(2, round(factor * d))

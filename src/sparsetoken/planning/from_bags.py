@@ -349,9 +349,9 @@ def _calibrated(outlook: Outlook, learner: str, task: Task, alpha: float, measur
     if measured >= 0.95 * outlook.criterion.chance(task):
         return None
     aim = max(measured, 1e-4)
-    gap = lambda theta: outlook.measured(learner, task.but(strength=theta), alpha).loss - aim  # noqa: E731
-    status, theta = falling_root(gap, task.strength, 0.2, STRONGEST)
-    return task.but(strength=theta) if status == FOUND else None
+    gap = lambda theta: outlook.measured(learner, task.at_strength(theta), alpha).loss - aim  # noqa: E731
+    status, theta = falling_root(gap, task.mean_strength, 0.2, STRONGEST)
+    return task.at_strength(theta) if status == FOUND else None
 
 
 def staged_classifier(settings: Settings, **options: Any) -> Any:

@@ -16,11 +16,14 @@ import numpy as np
 
 from ..losses import Loss
 from ..task import Task
-from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit
+from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pooled_law
+from ..theory.known_signal import statistic
 from .criterion import Criterion, Measured
 from .tuning import ACCURACY, Settings, tune_attention, tune_linear
 
 LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")
+# What the vectorized classifier needs of bags: one length, and independent tokens.
+_ONE_OF = ("length", "correlation")
 NAMES = {
     "attention": "attention",
     "pooled": "pooled",
@@ -33,6 +36,15 @@ _LIMIT_SHARPNESSES = np.geomspace(0.25, 60.0, 14)
 _LIMIT_POINTS = 1024
 RESOLVED = 1e-4  # losses of attention below this rest on rarer draws than the theory's sampling holds
 _DOUBT = 4.0  # standard errors by which a forecast may fall below the Bayes limit: one false alarm in 30,000
+
+
+def learners_of(task: Task) -> tuple[str, ...]:
+    """The learners that can be used on a task's bags: all, but the vectorized one where tokens have no places of their own."""
+    try:
+        task.require_plain("the vectorized classifier", *_ONE_OF)
+    except ValueError:
+        return tuple(learner for learner in LEARNERS if learner != "vectorized")
+    return LEARNERS
 
 
 @dataclass
@@ -83,7 +95,7 @@ class Outlook:
         key = (task, float(alpha), accuracy)
         if key in self._solved:
             return self._solved[key]
-        here = np.log([task.length, task.sparsity, task.strength, task.prevalence, alpha])
+        here = np.log([task.mean_length, task.mean_sparsity, task.mean_strength, task.prevalence, alpha])
         distances = [float(np.abs(here - there).max()) for there, _ in self._known]
         near = self._known[int(np.argmin(distances))][1] if distances and min(distances) < _NEAR else None
         found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts, self.d)
@@ -118,7 +130,7 @@ class Outlook:
 
     def measured(self, learner: str, task: Task, alpha: float, accuracy: float | None = None) -> Measured:
         """The criterion's loss of a learner at its best settings."""
-        if task.strength == 0:
+        if task.mean_strength == 0:
             return Measured(self.criterion.chance(task), 0.0)
         if learner == "attention":
             return self.attention(task, alpha, accuracy).measured
@@ -132,22 +144,22 @@ class Outlook:
             name = f"{prefix}test_error"
             return Measured(getattr(limit, name), limit.errors[name])
         overlap = getattr(limit, f"{prefix}overlap")
-        return self.criterion.of_likelihood_ratio(task, task.strength * overlap**0.5)
+        return self.criterion.of_likelihood_ratio(task, task.mean_strength * overlap**0.5)
 
     def limit(self, learner: str, task: Task) -> float:
         """Loss with unlimited samples: the direction is known then, the representation is what remains."""
-        if task.strength == 0:
+        if task.mean_strength == 0:
             return self.criterion.chance(task)
         if learner in ("pooled", "vectorized"):
-            return self.criterion.of_gap(task.strength * task.sparsity / task.length**0.5, task)
+            return self.criterion.of_gaussians(pooled_law(task).at(0)[0])
         if learner == "attention":
             losses = []
             for k in _LIMIT_SHARPNESSES:
                 population = attention_law(task, 1.0, float(k)).make_population(_LIMIT_POINTS)
-                scores = population.positive.T, population.negative.T
+                scores = statistic(population.positive), statistic(population.negative)
                 losses.append(self.criterion.of_scores(*scores, task.prevalence).loss)
             return min(losses)
-        return self.criterion.of_likelihood_ratio(task, task.strength).loss
+        return self.criterion.of_likelihood_ratio(task, task.mean_strength).loss
 
 
 __all__ = ["ACCURACY", "LEARNERS", "NAMES", "Outlook"]

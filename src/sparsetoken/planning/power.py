@@ -176,7 +176,7 @@ def solve(
         raise ValueError(f"positions must be uniform to solve, got {task.positions.kind!r}; simulate instead")
     judged = Criterion.of(criterion)
     task = _with_fields(task, fields)
-    if task.strength == 0:
+    if task.mean_strength == 0:
         raise ValueError("strength must be positive: at 0 there is nothing to learn")
     bags = None if n is None else whole_number("n", n, 4 * LEAST_BAGS)
     dimension = None if d is None or d is LARGE else whole_number("d", d, 2)

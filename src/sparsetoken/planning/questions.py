@@ -15,7 +15,7 @@ from typing import Any
 
 from .._core.rootfind import ALWAYS, BEYOND, FOUND, falling_root, last_that_holds
 from ..task import Task
-from .learners import LEARNERS, NAMES, RESOLVED, Outlook
+from .learners import NAMES, RESOLVED, Outlook, learners_of
 from .tuning import LEAST_BAGS
 
 ALPHAS = (0.02, 2000.0)  # n/d searched
@@ -86,7 +86,7 @@ def samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: f
 
 def all_samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: float) -> list[Answer]:
     """`samples_needed` for every learner; the Bayes limit's answer says where the hard phase lies."""
-    answers = {learner: samples_needed(outlook, task, d, target, first, learner) for learner in LEARNERS}
+    answers = {learner: samples_needed(outlook, task, d, target, first, learner) for learner in learners_of(task)}
     fast, best = answers["message_passing"], answers["optimal"]
     if best.status == FOUND and fast.value is not None and best.value is not None and best.value < 0.95 * fast.value:
         words = (
@@ -98,12 +98,12 @@ def all_samples_needed(outlook: Outlook, task: Task, d: int, target: float, firs
 
 
 def weakest_strength(outlook: Outlook, task: Task, alpha: float, target: float, learner: str) -> Answer:
-    """The strength theta from which a learner meets the target with alpha = n/d samples."""
+    """The strength theta (mean of the strengths) from which a learner meets the target with alpha = n/d samples."""
     name, goal = NAMES[learner], _goal(outlook, target)
     if (refused := _unresolved("strength", outlook, target, learner)) is not None:
         return refused
-    gap = lambda theta: outlook.measured(learner, task.but(strength=theta), alpha).loss - target  # noqa: E731
-    status, theta = falling_root(gap, max(task.strength, 1.0), *STRENGTHS, precision=_PRECISION)
+    gap = lambda theta: outlook.measured(learner, task.at_strength(theta), alpha).loss - target  # noqa: E731
+    status, theta = falling_root(gap, max(task.mean_strength, 1.0), *STRENGTHS, precision=_PRECISION)
     if status == BEYOND:
         words = f"{name} does not reach {goal} with this many samples at any strength up to {theta:g}"
     elif status == ALWAYS:
@@ -114,12 +114,13 @@ def weakest_strength(outlook: Outlook, task: Task, alpha: float, target: float, 
 
 
 def longest_length(outlook: Outlook, task: Task, alpha: float, target: float, learner: str = "attention") -> Answer:
-    """The longest bag (same number of signal tokens) at which a learner still meets the target."""
+    """The longest (mean) length, with the same number of signal tokens, at which a learner still meets the target."""
     name, goal = NAMES[learner], _goal(outlook, target)
     if (refused := _unresolved("length", outlook, target, learner)) is not None:
         return refused
-    meets = lambda length: outlook.measured(learner, task.but(length=length), alpha).loss <= target  # noqa: E731
-    status, length = last_that_holds(meets, task.length, task.sparsity, LONGEST, precision=2 * _PRECISION)
+    meets = lambda length: outlook.measured(learner, task.at_length(length), alpha).loss <= target  # noqa: E731
+    least = max(kind.sparsity for kind in task.kinds)
+    status, length = last_that_holds(meets, round(task.mean_length), least, LONGEST, precision=2 * _PRECISION)
     if status == "never":
         return Answer("length", learner, IMPOSSIBLE, None, f"{name} does not reach {goal} at any length")
     if status == BEYOND:
@@ -149,14 +150,16 @@ def fewest_signal_tokens(outlook: Outlook, task: Task, alpha: float, target: flo
     name, goal = NAMES[learner], _goal(outlook, target)
     if (refused := _unresolved("sparsity", outlook, target, learner)) is not None:
         return refused
+    task.require_plain("the fewest signal tokens", "length", "sparsity")
+    length, sparsity, *_ = task.kinds[0]
     misses = lambda count: outlook.measured(learner, task.but(sparsity=count), alpha).loss > target  # noqa: E731
-    status, last = last_that_holds(misses, task.sparsity, 1, task.length, precision=2 * _PRECISION)
+    status, last = last_that_holds(misses, sparsity, 1, length, precision=2 * _PRECISION)
     if status == BEYOND:
-        words = f"{name} does not reach {goal} even with all {task.length:,} tokens carrying the signal"
+        words = f"{name} does not reach {goal} even with all {length:,} tokens carrying the signal"
         return Answer("sparsity", learner, IMPOSSIBLE, None, words)
     fewest = 1 if status == "never" else last + 1
     plural = "token" if fewest == 1 else "tokens"
-    words = f"{name} reaches {goal} with {fewest:,} signal {plural} of {task.length:,}"
+    words = f"{name} reaches {goal} with {fewest:,} signal {plural} of {length:,}"
     return Answer("sparsity", learner, ALWAYS if fewest == 1 else FOUND, fewest, words)
 
 

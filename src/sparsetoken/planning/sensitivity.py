@@ -55,13 +55,14 @@ def _moved(task: Task, training: Training, name: str, log_step: float) -> tuple[
     if name == "samples":
         return task, training.but(alpha0=training.alpha0 * factor, alpha1=training.alpha1 * factor), log_step
     if name == "length":
-        jump = max(1, round(task.length * abs(factor - 1)))
-        length = max(task.sparsity, task.length + (jump if log_step > 0 else -jump))
-        return task.but(length=length), training, float(np.log(length / task.length))
+        jump = max(1, round(task.mean_length * abs(factor - 1)))
+        least = max(kind.sparsity for kind in task.kinds)
+        moved = task.at_length(max(least, task.mean_length + (jump if log_step > 0 else -jump)))
+        return moved, training, float(np.log(moved.mean_length / task.mean_length))
     if name == "prevalence":
         factor = min(factor, 0.5 * (1 + 1 / task.prevalence))  # stays below one
         return task.but(prevalence=task.prevalence * factor), training, float(np.log(factor))
-    return task.but(strength=task.strength * factor), training, log_step
+    return task.at_strength(task.mean_strength * factor), training, log_step
 
 
 def sensitivities(

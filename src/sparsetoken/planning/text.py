@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from ..task import NEUTRAL_FIELDS, Task
 from .advice import Plan
 from .extrapolation import FARTHEST, Interval
 from .finite_size import Confirmation
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 def _number(value: float, error: float) -> str:
     digits = 4 if not error > 0 else min(6, max(3, 1 - int(f"{error:e}".split("e")[1])))
     return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error > 0 else "")
+
+
+def _disturbances(task: Task) -> str:
+    """Label noise, contamination and correlation in words, where there are any."""
+    found = {name.replace("_", " "): getattr(task, name) for name in NEUTRAL_FIELDS}
+    return "".join(f", {name} {value:g}" for name, value in found.items() if value)
 
 
 def _confirmed(plan: Plan, found: Confirmation) -> str:
@@ -35,8 +42,8 @@ def as_text(plan: Plan) -> str:
     """Settings, expectations, sensitivities and answers, a section each."""
     t, s, training = plan.task, plan.settings, plan.settings.training
     lines = [
-        f"{plan.n:,} bags of {t.length} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}):",
-        f"R = {t.sparsity}, θ = {t.strength:.4g}, π = {t.prevalence:.4g}",
+        f"{plan.n:,} bags of {t.length:.4g} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}):",
+        f"R = {t.sparsity:g}, θ = {t.strength:.4g}, π = {t.prevalence:.4g}{_disturbances(t)}",
         "",
         "Best settings of staged attention",
         f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
@@ -161,9 +168,9 @@ def _reasons(found: Reasons) -> list[str]:
     shortest, longest = e.lengths
     lines = [
         f"These {e.n:,} bags look to the theory like",
-        f"  length L             {t.length} (from {shortest} to {longest})",
+        f"  length L             {t.length:.3g} (from {shortest} to {longest})",
         f"  sparsity R           {t.sparsity}{_law(e.sparsity_law, 'd')}",
-        f"  strength θ           {_number(t.strength, e.strength_error)}{_law(e.strength_law, '.2g')}",
+        f"  strength θ           {_number(t.mean_strength, e.strength_error)}{_law(e.strength_law, '.2g')}",
         f"  prevalence π         {_number(t.prevalence, e.prevalence_error)}",
         f"  effective dimension  {_number(e.dimension, e.dimension_error)} (of {e.d:,} features)",
     ]

@@ -22,7 +22,8 @@ from ..training import Training
 from .measures import Measures, summarised
 from .readout import Readout, fit_readout
 from .repeats import trial_seeds
-from .samplers.labels import draw_labels, sample_count
+from .samplers.kinds import draw_bags
+from .samplers.labels import sample_count
 from .samplers.streams import stream
 from .samplers.tensor import TensorData, draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, two_steps
@@ -40,15 +41,15 @@ def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random
     overlaps of the heads' weights.
     """
     basis = law.queries.shape[1]
-    count, R, heads = len(labels), law.task.sparsity, law.heads
+    count, heads, (length, R, strength, _) = len(labels), law.heads, law.kind
     features = np.empty((count, heads, d))
-    step = max(1, _HELD // (law.task.length * basis))
+    step = max(1, _HELD // (length * basis))
     for first in range(0, count, step):
         rows = slice(first, min(first + step, count))
-        t = rng.standard_normal((rows.stop - first, law.task.length, basis))
+        t = rng.standard_normal((rows.stop - first, length, basis))
         positive = np.flatnonzero(labels[rows] > 0)
         which = law.carriers(rng.random(len(positive)), rng)
-        t[positive, :R] += law.task.strength * law.signals[which]
+        t[positive, :R] += strength * law.signals[which]
         p = softmax(np.einsum("nld,hd->nhl", t, law.queries))
         features[rows, :, :basis] = p @ t
         # Heads that are alike make K singular: its symmetric root exists all the same.
@@ -111,7 +112,7 @@ def head_readout(
     d, seed = check_size(d, seed, "reduced")
     if d <= law.queries.shape[1]:
         raise ValueError(f"d must be larger than the law's basis ({law.queries.shape[1]}), got {d}")
-    labels = draw_labels(law.task, sample_count("alpha", alpha, d), seed, "1")
+    labels = draw_bags(law.task, sample_count("alpha", alpha, d), seed, "1").labels
     features = draw_head_features(law, labels, d, stream(seed, "features"))
     readout = fit_readout(features.reshape(len(labels), -1), labels, ridge, loss)
     w = readout.w.reshape(law.heads, d)
@@ -136,7 +137,7 @@ def simulate_heads(
     steps = _queries(task, part, d, seed, heads, sampler)
     clock["steps"], start = perf_counter() - start, perf_counter()
     n1 = sample_count("alpha1", training.alpha1, d)
-    labels = draw_labels(task, n1, seed, "1")
+    labels = draw_bags(task, n1, seed, "1").labels
     signal = steps[0].signal
     queries = training.beta * np.stack([one.query for one in steps])
     basis, _ = np.linalg.qr(np.column_stack([signal, queries.T]))

@@ -7,7 +7,7 @@ over by randomised quasi-Monte-Carlo points (T, S, kappa). No test set is needed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
 from ..laws.positions import draw_places, subset_law
 from ..task import Task
-from .samplers.reduced import mixture
+from .samplers.reduced import seen_statistics
 
 # Independent randomisations of the point set: their spread gives the standard error.
 REPLICATES = 8
@@ -29,6 +29,8 @@ REPLICATES = 8
 # error of a test error near 1e-4 and one beyond which it is far below the spread between trials.
 POINT_NUMBERS = 2**16
 LEAST_POINTS, MOST_POINTS = 2**9, 2**12
+# Points per replicate that the rarest kind of bags gets.
+LEAST_OF_KIND = 2**5
 # Normals held at a time (128 MB): with more, the points of a replicate come in parts.
 HELD_NORMALS = 2**24
 # Tokens that have quasi-random numbers in bags too long for a Sobol sequence of all.
@@ -75,26 +77,76 @@ def summarised(positive: ScoreLaw, negative: ScoreLaw, prevalence: float, auc: C
     )
 
 
+def classes_of(
+    task: Task, parts: Sequence[tuple[float, ScoreLaw, ScoreLaw]], auc: Callable[[ScoreLaw, ScoreLaw], np.ndarray]
+) -> Measures:
+    """Measures on bags of several kinds.
+
+    Parameters
+    ----------
+    task : Task
+        Prevalence and contamination.
+    parts : sequence of (float, ScoreLaw, ScoreLaw)
+        Each kind's probability, and the law of the score with and without signal.
+    auc : callable
+        How entries are paired for bags of one kind.
+
+    Returns
+    -------
+    Measures
+    """
+    positive = _side_by_side([(p, signal) for p, signal, _ in parts])
+    negative = _side_by_side([(p, noise) for p, _, noise in parts])
+    if task.contamination:
+        negative = _side_by_side([(1.0 - task.contamination, negative), (task.contamination, positive)])
+    if len(parts) == 1 and not task.contamination:
+        return summarised(positive, negative, task.prevalence, auc)
+    return summarised(positive, negative, task.prevalence, _auc_of_kinds)
+
+
+def _side_by_side(parts: Sequence[tuple[float, ScoreLaw]]) -> ScoreLaw:
+    if len(parts) == 1:
+        return parts[0][1]
+    replicates = max(len(law.mean) for _, law in parts)
+    columns = [
+        [np.broadcast_to(v, (replicates, law.mean.shape[1])) for v in (law.mean, law.deviation, p * law.weight)]
+        for p, law in parts
+    ]
+    return ScoreLaw(*(np.concatenate(arrays, axis=1) for arrays in zip(*columns)))
+
+
+def _auc_of_kinds(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
+    """P(score of a positive > score of a negative), the negative entries being another replicate's, which are independent."""
+    return auc_within(
+        positive, ScoreLaw(*(np.roll(np.broadcast_to(v, negative.mean.shape), 1, axis=0) for v in negative))
+    )
+
+
 def pooled_measures(task: Task, overlap: float, norm: float, bias: float) -> Measures:
-    """<w, xbar> + b with overlap = <w, xi>: Gaussian in each class."""
-    scale = norm / math.sqrt(task.length)
-    shift = task.strength * task.sparsity / task.length * overlap
-    return summarised(point_law(shift + bias, scale), point_law(bias, scale), task.prevalence)
+    """<w, xbar> + b with overlap = <w, xi>: Gaussian for each kind of bags, with and without signal."""
+    rho, parts = task.correlation, []
+    for L, R, theta, p in task.kinds:
+        scale = norm * math.sqrt(rho + (1.0 - rho) / L)
+        parts.append((p, point_law(theta * R / L * overlap + bias, scale), point_law(bias, scale)))
+    return classes_of(task, parts, auc_within)
 
 
 def vectorized_measures(
     task: Task, overlaps: np.ndarray, norm: float, bias: float, rng: np.random.Generator
 ) -> Measures:
     """<W, X> + b with overlaps_l = <W_l, xi>: a mixture over the subsets the signal tokens may form."""
-    law = subset_law(task)
-    if law is None:
-        places = draw_places(rng, task, REPLICATES * PLACE_DRAWS).reshape(REPLICATES, PLACE_DRAWS, -1)
-        probability = np.full((1, PLACE_DRAWS), 1.0 / PLACE_DRAWS)
-    else:
-        places, probability = law[0][None], law[1][None]
-    mean = task.strength * overlaps[places].sum(axis=-1) + bias
-    positive = ScoreLaw(mean, np.full(mean.shape, norm), probability)
-    return summarised(positive, point_law(bias, norm), task.prevalence)
+    parts = []
+    for kind in task.kinds:
+        plain = task.single(kind)
+        law = subset_law(plain)
+        if law is None:
+            places = draw_places(rng, plain, REPLICATES * PLACE_DRAWS).reshape(REPLICATES, PLACE_DRAWS, -1)
+            probability = np.full((1, PLACE_DRAWS), 1.0 / PLACE_DRAWS)
+        else:
+            places, probability = law[0][None], law[1][None]
+        mean = kind.strength * overlaps[places].sum(axis=-1) + bias
+        parts.append((kind.probability, ScoreLaw(mean, np.full(mean.shape, norm), probability), point_law(bias, norm)))
+    return classes_of(task, parts, auc_within)
 
 
 def attention_measures(
@@ -129,20 +181,35 @@ def attention_measures(
     -------
     Measures
     """
-    points = 2 ** int(math.log2(min(max(POINT_NUMBERS // task.length, LEAST_POINTS), MOST_POINTS)))
-    rest = math.sqrt(max(0.0, norm**2 - overlap_q**2))
-    mean, scale = np.empty((2, REPLICATES, points)), np.empty((2, REPLICATES, points))
-    for k in range(REPLICATES):
-        for which, t in _normals(rng, points, task.length):
-            negative = mixture(task, t, False, cosine, sharpness, activation)
-            t[:, : task.sparsity] += cosine * task.strength
-            positive = mixture(task, t, True, cosine, sharpness, activation)
-            for i, (big_t, s, kappa) in enumerate((positive, negative)):
-                mean[i, k, which] = overlap_q * big_t + overlap_u * s + bias
-                scale[i, k, which] = kappa * rest
-    weight = np.full((1, points), 1.0 / points)
-    laws = [ScoreLaw(mean[i], scale[i], weight) for i in range(2)]
-    return summarised(laws[0], laws[1], task.prevalence, auc_across)
+    rho, rest = task.correlation, math.sqrt(max(0.0, norm**2 - overlap_q**2))
+    own = math.sqrt(1.0 - rho)
+    # What tokens share moves elementwise weights and has a coordinate of its own; softmax leaves it as a Gaussian in T.
+    drawn = bool(rho) and activation is not None
+    parts = []
+    for length, sparsity, strength, probability in task.kinds:
+        points = _points(length, probability)
+        mean, scale = np.empty((2, REPLICATES, points)), np.empty((2, REPLICATES, points))
+        for k in range(REPLICATES):
+            for which, normals in _normals(rng, points, length + drawn):
+                t, shared = (own * normals[:, 1:], math.sqrt(rho) * normals[:, 0]) if drawn else (own * normals, 0.0)
+                for i, shift in enumerate((0.0, cosine * strength)):
+                    t[:, :sparsity] += shift
+                    along, across, kappa = seen_statistics(
+                        t, shared, slice(sparsity), strength, cosine, sharpness, rho, activation
+                    )
+                    mean[i, k, which] = overlap_q * along + overlap_u * across * i + bias
+                    scale[i, k, which] = (
+                        kappa * rest if drawn or not rho else np.hypot(kappa * rest, overlap_q * math.sqrt(rho))
+                    )
+        weight = np.full((1, points), 1.0 / points)
+        parts.append((probability, ScoreLaw(mean[1], scale[1], weight), ScoreLaw(mean[0], scale[0], weight)))
+    return classes_of(task, parts, auc_across)
+
+
+def _points(length: int, probability: float) -> int:
+    """Points per replicate of bags of one kind, a power of two: fewer the longer and the rarer they are."""
+    points = 2 ** int(math.log2(min(max(POINT_NUMBERS // length, LEAST_POINTS), MOST_POINTS)))
+    return max(LEAST_OF_KIND, 2 ** math.ceil(math.log2(points * probability)))
 
 
 def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tuple[slice, np.ndarray]]:
@@ -236,7 +303,7 @@ def coloured_measures(
     Measures
     """
     if len(w) > len(signal):
-        tokens = w.reshape(task.length, -1)
+        tokens = w.reshape(task.longest, -1)
         return vectorized_measures(
             task, tokens @ signal, float(np.linalg.norm(root * tokens)), bias, np.random.default_rng(0)
         )

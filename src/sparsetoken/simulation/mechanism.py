@@ -17,6 +17,7 @@ from ..models import SIMULATED, check_model
 from ..task import Task
 from .measures import Measures, attention_measures, pooled_measures, vectorized_measures
 from .samplers import reduced
+from .samplers.kinds import DrawnBags
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,28 @@ class Mechanism:
 
     def special_count(self, task: Task) -> int:
         """How many special directions there are: the leading coordinates of reduced features."""
-        return {"pooled": 1, "vectorized": task.length}.get(self.model, 2)
+        return {"pooled": 1, "vectorized": task.longest}.get(self.model, 2)
 
-    def draw(self, task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray:
-        """Reduced features of bags with these labels, exact in law; the special coordinates come first."""
-        if self.model == "pooled":
-            return reduced.draw_pooled(task, labels, d, seed)
+    def check(self, task: Task) -> None:
+        """Raise ValueError if the classifier cannot be used on the bags of a task."""
         if self.model == "vectorized":
-            return reduced.draw_flattened(task, labels, d, seed)
-        return reduced.draw_attended(task, labels, d, seed, self.cosine, self.sharpness, self.activation)
+            task.require_plain("the vectorized classifier, which has weights for every token", "length")
+            task.require_plain("the vectorized classifier, whose features would have two noise levels", "correlation")
 
-    def draw_leading(self, task: Task, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, bags: DrawnBags, d: int, seed: int) -> np.ndarray:
+        """Reduced features of bags, exact in law; the special coordinates come first."""
+        self.check(bags.task)
+        if self.model == "pooled":
+            return reduced.draw_pooled(bags, d, seed)
+        if self.model == "vectorized":
+            return reduced.draw_flattened(bags, d, seed)
+        return reduced.draw_attended(bags, d, seed, self.cosine, self.sharpness, self.activation)
+
+    def draw_leading(self, bags: DrawnBags, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The special coordinates (n, m) of reduced features, and the scale (n,) of the isotropic rest, for a device."""
         if self.model == "pooled":
-            return reduced.draw_pooled_leading(task, labels, seed)
-        return reduced.draw_attended_leading(task, labels, seed, self.cosine, self.sharpness, self.activation)[:2]
+            return reduced.draw_pooled_leading(bags, seed)
+        return reduced.draw_attended_leading(bags, seed, self.cosine, self.sharpness, self.activation)[:2]
 
     def coordinates(self, task: Task, special: np.ndarray) -> tuple[float, float]:
         """(m_q, m_u) of a readout from its special coordinates.
@@ -68,7 +76,7 @@ class Mechanism:
         vanishes) nothing is left for u.
         """
         if self.model == "vectorized":
-            return float(special.sum()) / math.sqrt(task.length), 0.0
+            return float(special.sum()) / math.sqrt(task.longest), 0.0
         if self.model == "pooled" or abs(self.cosine) == 1.0:
             return float(special[0]), 0.0
         return float(special[0]), float(special[1])

@@ -11,14 +11,15 @@ from .steps import SimulatedSteps, summarise
 
 def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:
     """The two gradient steps of `steps`, on bags that answer products."""
-    loss, y, n, length = training.loss_function, bags.labels, bags.count, bags.length
+    loss, y, n = training.loss_function, bags.labels, bags.count
     c = loss.slope(np.zeros(n), y)
-    means = np.broadcast_to((c / (n * length))[:, None, None], (n, length, 1))
+    means = [np.repeat((c[which] / (n * L))[:, None, None], L, axis=1) for which, _, L in bags.groups]
     w1 = -training.eta_w * bags.pull(means)[:, 0]
     b1 = -training.eta_b * float(c.mean())
-    fields = bags.fields(w1[:, None])[..., 0]
-    mean = fields.mean(axis=1)
-    h = loss.slope(mean + b1, y)
-    weights = h[:, None] * (fields - mean[:, None]) / (n * length)
-    q2 = -training.eta_q * training.beta * bags.pull(weights[..., None])[:, 0]
+    weights = []
+    for (which, _, L), fields in zip(bags.groups, bags.fields(w1[:, None])):
+        mean = fields.mean(axis=1, keepdims=True)
+        h = loss.slope(mean[:, 0, 0] + b1, y[which])
+        weights.append(h[:, None, None] * (fields - mean) / (n * L))
+    q2 = -training.eta_q * training.beta * bags.pull(weights)[:, 0]
     return summarise(w1, b1, q2, bags.signal, n, training.beta)

@@ -3,7 +3,7 @@
 From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> + b; y_i):
 
     w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
-    q2 = -(eta_q beta/(n0 L)) sum_i h_i X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
+    q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .samplers import SAMPLERS, TensorData
-from .samplers.labels import draw_labels, sample_count
+from .samplers.kinds import draw_bags
+from .samplers.labels import sample_count
 from .samplers.reduced import draw_two_steps
 from .samplers.streams import check_seed
 
@@ -69,8 +70,7 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
     n0 = sample_count("alpha0", training.alpha0, d)
     if sampler == "tensor":
         return steps_on(TensorData(task, n0, d, seed, "0"), training)
-    labels = draw_labels(task, n0, seed, "0")
-    w1, b1, q2 = draw_two_steps(task, training, labels, d, seed)
+    w1, b1, q2 = draw_two_steps(draw_bags(task, n0, seed, "0"), training, d, seed)
     signal = np.zeros(d)
     signal[0] = 1.0
     return summarise(w1, b1, q2, signal, n0, training.beta)
@@ -85,7 +85,7 @@ def check_size(d: int, seed: int, sampler: str) -> tuple[int, int]:
 
 def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags."""
-    loss, y, n0, length = training.loss_function, data.labels, data.count, data.task.length
+    loss, y, n0 = training.loss_function, data.labels, data.count
     c = loss.slope(np.zeros(n0), y)
     total = np.zeros(data.d)
     for which, tokens in data.blocks():
@@ -98,8 +98,8 @@ def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
         scores = tokens @ w1
         field = scores.mean(axis=1, keepdims=True)
         h = loss.slope(field[:, 0] + b1, y[which])
-        total += (h[:, None] * (scores - field)).ravel() @ tokens.reshape(-1, data.d)
-    q2 = -training.eta_q * training.beta / (n0 * length) * total
+        total += ((h / tokens.shape[1])[:, None] * (scores - field)).ravel() @ tokens.reshape(-1, data.d)
+    q2 = -training.eta_q * training.beta / n0 * total
     return summarise(w1, b1, q2, data.signal, n0, training.beta)
 
 

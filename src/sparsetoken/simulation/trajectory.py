@@ -255,12 +255,12 @@ class _Bags(Protocol):
 
     labels: np.ndarray
 
-    def fields(self, theta: np.ndarray) -> np.ndarray:
-        """X Theta, (n, L, r)."""
+    def fields(self, theta: np.ndarray) -> list[np.ndarray]:
+        """X Theta, (n, L, r) for the bags of each length, in the order of the labels."""
         ...
 
-    def pull(self, weights: np.ndarray) -> np.ndarray:
-        """sum_i X_i^T W_i for weights (n, L, r), (d, r)."""
+    def pull(self, weights: list[np.ndarray]) -> np.ndarray:
+        """sum_i X_i^T W_i for such weights, (d, r)."""
         ...
 
 
@@ -271,13 +271,21 @@ class _TensorBags:
         self.data = TensorData(task, count, len(signal), seed, dataset)
         self.labels = self.data.labels
 
-    def fields(self, theta: np.ndarray) -> np.ndarray:
-        return np.concatenate([tokens @ theta for _, tokens in self.data.blocks()])
+    def fields(self, theta: np.ndarray) -> list[np.ndarray]:
+        found: dict[int, list[np.ndarray]] = {}
+        for _, tokens in self.data.blocks():
+            found.setdefault(tokens.shape[1], []).append(tokens @ theta)
+        return [np.concatenate(parts) for parts in found.values()]
 
-    def pull(self, weights: np.ndarray) -> np.ndarray:
-        total = np.zeros((self.data.d, weights.shape[2]))
+    def pull(self, weights: list[np.ndarray]) -> np.ndarray:
+        total = np.zeros((self.data.d, weights[0].shape[2]))
+        lengths = [length for _, length in self.data.bags.by_length()]
+        starts = dict(zip(lengths, (group.start for group, _ in self.data.bags.by_length())))
         for which, tokens in self.data.blocks():
-            total += tokens.reshape(-1, self.data.d).T @ weights[which].reshape(-1, weights.shape[2])
+            length = tokens.shape[1]
+            first = which.start - starts[length]
+            part = weights[lengths.index(length)][first : first + len(tokens)]
+            total += tokens.reshape(-1, self.data.d).T @ part.reshape(-1, part.shape[2])
         return total
 
 
@@ -306,7 +314,8 @@ def _descend(
             if not (math.isfinite(bias) and np.isfinite(gram[t]).all()):
                 raise FloatingPointError(f"the descent has diverged after {t} steps: take smaller rates")
             y = bags.labels
-            scores, field_slope, bias_slope = _differentiate(model, bags.fields(theta), bias)
+            parts = [_differentiate(model, fields, bias) for fields in bags.fields(theta)]
+            scores, bias_slope = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
             train_loss[t], train_error[t] = loss.value(scores, y).mean(), mistakes(scores, y).mean()
             if t == steps:
                 break
@@ -315,8 +324,10 @@ def _descend(
             after = theta * (1.0 - schedule.decay[t] * rates) + schedule.momentum[t] * (theta - before)
             moving = np.flatnonzero(rates)
             if len(moving):
-                weights = field_slope[:, :, moving]
-                weights *= slope[:, None, None]
+                weights, first = [], 0
+                for z, field_slope, _ in parts:
+                    weights.append(field_slope[:, :, moving] * slope[first : first + len(z), None, None])
+                    first += len(z)
                 after[:, moving] -= bags.pull(weights) * rates[moving]
             before, theta, bias = theta, after, bias - rate_of_bias * float(slope @ bias_slope)
         if last_use[k] == t:

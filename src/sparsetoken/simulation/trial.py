@@ -29,7 +29,8 @@ from .reuse import implicit_steps
 from .samplers import TensorData
 from .samplers.coloured import draw_coloured_features, draw_coloured_steps
 from .samplers.implicit import ImplicitBags
-from .samplers.labels import draw_labels, sample_count
+from .samplers.kinds import draw_bags
+from .samplers.labels import sample_count
 from .samplers.streams import stream
 from .samplers.tensor import draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
@@ -61,7 +62,7 @@ class SimulationResult(ClassifierResult):
     converged : bool
         Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
     sampled_error, sampled_standard_error : float
-        Test error counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
+        Test error, on true labels, counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
     noise : str
         What the noise is called: "gaussian", "coloured", or the name of another.
     seconds : mapping
@@ -206,6 +207,9 @@ def simulate(
     d, seed = check_size(world.dimension(d), seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
     deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
+    for used in {task, task if deployment is None else deployment.task}:
+        Mechanism(model).check(used)
+        world.check_task(used)
     schedule = training.schedule
     world.check(sampler, schedule, model, device)
     if sampler == "reduced" and test_samples:
@@ -407,8 +411,8 @@ class _ReducedTrial(_Trial):
         return two_steps(self.task, self.training, self.d, self.seed)
 
     def features(self) -> tuple[Any, np.ndarray]:
-        y = draw_labels(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
-        return self.mechanism.draw(self.task, y, self.d, self.seed), y
+        bags = draw_bags(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
+        return self.mechanism.draw(bags, self.d, self.seed), bags.labels
 
     def special(self, w: np.ndarray) -> np.ndarray:
         return w[: self.mechanism.special_count(self.task)]
@@ -435,9 +439,9 @@ class _DeviceTrial(_ReducedTrial):
     def features(self) -> tuple[Any, np.ndarray]:
         from .samplers.jax_reduced import place_features
 
-        y = draw_labels(self.task, self.n1, self.seed, "1")
-        leading, scale = self.mechanism.draw_leading(self.task, y, self.seed)
-        return place_features(leading, scale, self.d, self.seed, self.device), y
+        bags = draw_bags(self.task, self.n1, self.seed, "1")
+        leading, scale = self.mechanism.draw_leading(bags, self.seed)
+        return place_features(leading, scale, self.d, self.seed, self.device), bags.labels
 
 
 class _ColouredTrial(_Trial):
@@ -449,12 +453,12 @@ class _ColouredTrial(_Trial):
         self.signal, self.root = self.world.directions(self.seed, self.d)
 
     def take_steps(self) -> SimulatedSteps:
-        labels = draw_labels(self.task, self.n0, self.seed, "0")
+        labels = draw_bags(self.task, self.n0, self.seed, "0").labels
         w1, b1, q2 = draw_coloured_steps(self.task, self.training, labels, self.signal, self.root, self.seed)
         return summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
-        y = draw_labels(self.task, self.n1, self.seed, "1")
+        y = draw_bags(self.task, self.n1, self.seed, "1").labels
         query = np.zeros(self.d) if self.steps is None else self.training.beta * self.steps.query
         return draw_coloured_features(self.task, y, self.signal, self.root, self.seed, query, self.sigma), y
 
@@ -483,7 +487,7 @@ class _TensorTrial(_Trial):
             counts = {"0": self.n0, "1": 0 if reuse and self.n0 else self.n1}
             if reuse and not self.n0:
                 counts = {"0": self.n1, "1": 0}
-            self.demands = {name: Demand(count, self.task.length) for name, count in counts.items() if count}
+            self.demands = {name: Demand(count, self.task.longest) for name, count in counts.items() if count}
             dealt = self.world.deal(self.seed, self.d, self.demands)
             data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
             if self.n0:
@@ -512,7 +516,7 @@ class _TensorTrial(_Trial):
         if self.model == "pooled":
             return np.array([w @ self.second.signal])
         if self.model == "vectorized":
-            return w.reshape(self.task.length, self.d) @ self.second.signal
+            return w.reshape(self.task.longest, self.d) @ self.second.signal
         return self.special_of_vectors(w)
 
     def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
@@ -524,7 +528,7 @@ class _TensorTrial(_Trial):
             return super().measures(readout, special, test)
         # The same test bags twice, without and with the signal.
         scores = {}
-        demands = {**self.demands, "_test": Demand(self.test_samples or None, test.task.length)}
+        demands = {**self.demands, "_test": Demand(self.test_samples or None, test.task.longest)}
         for label in (-1.0, 1.0):
             count, noise = self.world.deal(self.seed, self.d, demands)["_test"]
             data = self.data(test.task, count, "_test", noise, np.full(count, label))
@@ -546,6 +550,6 @@ class _TensorTrial(_Trial):
 
     def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
         """Share of `count` fresh bags with the wrong sign."""
-        demands = {**self.demands, "_test": Demand(count, test.task.length)}
+        demands = {**self.demands, "_test": Demand(count, test.task.longest)}
         data = self.data(test.task, count, "_test", self.world.deal(self.seed, self.d, demands)["_test"][1])
-        return float(np.mean(self.scores(data, readout, test) * data.labels <= 0.0))
+        return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))

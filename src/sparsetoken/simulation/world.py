@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.validation import rejection
 from ..laws.coloured import Spectrum, power_spectrum
+from ..task import Task
 from .noise import Demand, Noise, Tokens, noise_of
 from .samplers.coloured import coloured_tokens
 from .samplers.tensor import draw_signal
@@ -74,6 +75,11 @@ class World:
                 "in coloured noise the sampler 'reduced' serves the schedule 'staged' and models other than vectorized: "
                 "use 'tensor'"
             )
+
+    def check_task(self, task: Task) -> None:
+        """Raise ValueError where bags that differ are not served in this noise."""
+        if self.noise is not None or self.spectrum is not None:
+            task.require_plain(f"{self.name} noise")
 
     def directions(self, seed: int, d: int) -> tuple[np.ndarray, np.ndarray]:
         """The signal's direction, and the root of the noise's variances."""

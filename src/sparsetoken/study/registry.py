@@ -24,7 +24,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from .._core.validation import as_float, rejection, whole_number
-from ..task import Task
+from ..task import NEUTRAL_FIELDS, Task
 from ..training import Training
 from .fingerprint import code_fingerprint
 
@@ -244,9 +244,15 @@ class TrialKind:
         return result
 
 
+def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The flat arguments that a trial is known by: all but fields of the task that change nothing, so that it stays the same
+    trial, with the same random numbers, where tasks learn to say more."""
+    return {k: v for k, v in arguments.items() if k not in NEUTRAL_FIELDS or v != NEUTRAL_FIELDS[k]}
+
+
 def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
     """The seed of a trial's random numbers: 63 bits of the hash of its specification."""
-    digest = hashlib.sha256(canonical_json([kind, arguments]).encode()).digest()
+    digest = hashlib.sha256(canonical_json([kind, identity(arguments)]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._core.validation import rejection, whole_number
-from .registry import canonical_json, get_kind
+from .registry import canonical_json, get_kind, identity
 
 if TYPE_CHECKING:
     from ..plotting.panels import Panel
@@ -69,7 +69,7 @@ class Trial:
     def key(self) -> str:
         """What the store knows it by: kind, version, code and arguments."""
         kind = {"kind": self.kind, "version": self.version, "code": self.code}
-        return hashlib.sha256(canonical_json({**kind, "arguments": self.arguments}).encode()).hexdigest()[:32]
+        return hashlib.sha256(canonical_json({**kind, "arguments": identity(self.arguments)}).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

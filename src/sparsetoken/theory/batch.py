@@ -1,9 +1,9 @@
 """Thousands of theory points at once: one compiled program over a batch, on whatever device JAX has.
 
-All points share L, R and the loss, hence the draws; strength, prevalence, cosine, sharpness, alpha and ridge vary. Each is
-solved by continuation in the ridge as in `erm`, in lockstep with the others of its chunk: points of like ridge go together, and
-the way down is walked on an eighth of the draws, all of which only the last steps see. Points whose residual is not within
-tolerance at the end are solved again one by one.
+All points share the kinds of bags and the loss, hence the draws; strength, prevalence, cosine, sharpness, alpha and ridge vary.
+Each is solved by continuation in the ridge as in `erm`, in lockstep with the others of its chunk: points of like ridge go
+together, and the way down is walked on an eighth of the draws, all of which only the last steps see. Points whose residual is
+not within tolerance at the end are solved again one by one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .._core.devices import pick_device
 from .._core.precision import in_double_precision
 from .._core.validation import whole_number
 from ..jax_losses import traceable
-from ..laws.draws import TokenDraws, token_draws
+from ..laws.draws import TokenDraws
 from ..laws.law import attention_law
 from ..laws.nodes import Nodes, nodes_of
-from ..laws.populations import attended_population
+from ..laws.populations import attended_mixture, draws_of_kinds
 from ..losses import Loss, get_loss
 from ..task import Task
 from .continuation import ON_THE_WAY, first_guess
@@ -38,11 +38,17 @@ _COARSE = 4, 2  # the way down sees one in so many replicates, and one in so man
 _CHUNK = {"cpu": 8, "gpu": 1024}  # points side by side: what stays in a processor's cache, what fills a GPU
 
 
-def _solve_point(loss: Loss, L: int, R: int, draws: TokenDraws, steps, theta, pi, gamma, k, alpha, ridge):
-    """`RESULTS` of one point: the walk down on a part of the draws, the last solve on all of them."""
+def _solve_point(loss: Loss, task: Task, draws: list[TokenDraws], steps, theta, pi, gamma, k, alpha, ridge):
+    """`RESULTS` of one point: the walk down on a part of the draws, the last solve on all of them.
+
+    The task has a mean strength of 1 here, and theta multiplies all strengths.
+    """
     every, of_each = _COARSE
     few = jax.tree.map(lambda a: a[::every, : a.shape[1] // of_each], draws)
-    coarse, nodes = (nodes_of(attended_population(L, R, theta, pi, gamma, k, draws=some)) for some in (few, draws))
+    kinds = [kind._replace(strength=kind.strength * theta) for kind in task.kinds]
+    populations = [attended_mixture(task, pi, gamma, k, draws=some, kinds=kinds) for some in (few, draws)]
+    coarse, nodes = map(nodes_of, populations)
+    tested = nodes_of(populations[1].as_tested())
     first = jnp.maximum(ridge, 1.0)
 
     def lower(step, x):
@@ -55,7 +61,7 @@ def _solve_point(loss: Loss, L: int, R: int, draws: TokenDraws, steps, theta, pi
     shift = -jnp.linalg.solve(solution.J[:5], solution.replicate_F.T).T
 
     def error_of(x, b):
-        row = Nodes(*(leaf[b] for leaf in nodes.leaves()))
+        row = Nodes(*(leaf[b] for leaf in tested.leaves()))
         mean, deviation, _ = field_of_nodes(x, row)
         return (row.weight * ndtr(-row.y * mean / deviation)).sum()
 
@@ -69,9 +75,9 @@ def _solve_point(loss: Loss, L: int, R: int, draws: TokenDraws, steps, theta, pi
     return jnp.stack([*values, jnp.abs(solution.F).max()])
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _solve_chunk(loss: Loss, L: int, R: int, draws: TokenDraws, steps, table):
-    return jax.vmap(lambda row: _solve_point(loss, L, R, draws, steps, *row))(table)
+@partial(jax.jit, static_argnums=(0, 1))
+def _solve_chunk(loss: Loss, task: Task, draws: list[TokenDraws], steps, table):
+    return jax.vmap(lambda row: _solve_point(loss, task, draws, steps, *row))(table)
 
 
 @in_double_precision
@@ -99,7 +105,7 @@ def erm_batch(
     task : Task
         Gives L and R, and the strength and prevalence where those are not given.
     strength, prevalence : array, optional
-        theta and pi.
+        theta and pi; where strengths differ between bags, their mean, all of them moving in proportion.
     cosine, sharpness : array
         The query's cosine gamma with the signal, and k = beta ||q||.
     alpha, ridge : array
@@ -123,7 +129,7 @@ def erm_batch(
     """
     function = traceable(get_loss(loss))
     whole_number("points", points, 16)
-    given = {"strength": task.strength if strength is None else strength}
+    given = {"strength": task.mean_strength if strength is None else strength}
     given["prevalence"] = task.prevalence if prevalence is None else prevalence
     given |= {"cosine": cosine, "sharpness": sharpness, "alpha": alpha, "ridge": ridge}
     arrays = np.broadcast_arrays(*(np.asarray(given[name], dtype=float) for name in FIELDS))
@@ -133,8 +139,8 @@ def erm_batch(
     where = pick_device(device)
     size = chunk or _CHUNK["cpu" if where.platform == "cpu" else "gpu"]
     size = max(1, min(size, len(table)))
-    draws = jax.device_put(token_draws(task.length, task.sparsity, points, ordered=True), where)
-    shared = (task.length, task.sparsity, draws)
+    draws = jax.device_put(draws_of_kinds(task, points), where)
+    shared = (task.at_strength(1.0).but(prevalence=0.5), draws)
     order = np.argsort(table[:, FIELDS.index("ridge")], kind="stable")
     out = np.empty((len(table), len(RESULTS)))
     for begin in range(0, len(table), size):
@@ -168,6 +174,6 @@ def _check(table: np.ndarray) -> None:
 def _again(task: Task, row: np.ndarray, loss: str | Loss, points: int) -> np.ndarray:
     """One point by the adaptive solver, which raises ConvergenceError if it fails too."""
     theta, pi, gamma, k, alpha, ridge = map(float, row)
-    law = attention_law(task.but(strength=theta, prevalence=pi), gamma, k)
+    law = attention_law(task.at_strength(theta).but(prevalence=pi), gamma, k)
     found = erm(law, alpha, ridge, loss, accuracy=1e-3 if points <= 256 else 2e-4)
     return np.array([getattr(found, name) for name in RESULTS])

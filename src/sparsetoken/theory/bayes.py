@@ -10,7 +10,8 @@ m = 0 ends at the lowest fixed point, which message passing reaches; the optimum
 
     i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
 
-Where they differ the problem is hard: solvable in principle, by no known fast method in between.
+Where they differ the problem is hard: solvable in principle, by no known fast method in between. For bags that differ (several
+kinds, noisy labels, contamination, correlated tokens) M and I are those of `differing_places`, theta the mean strength.
 
 The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
 the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
@@ -32,6 +33,7 @@ from scipy.special import expit, logit
 from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..task import Task
+from .differing_places import differing_channel
 from .errors import AccuracyError
 from .known_signal import bayes_error
 from .signal_places import Channel, channel, clear_of_noise
@@ -51,7 +53,8 @@ class BayesLimit:
     Attributes
     ----------
     overlap, test_error : float
-        Squared cosine of the best possible estimate of xi, and the test error of the best possible learner.
+        Squared cosine of the best possible estimate of xi, and the test error, about the true label, of the best possible
+        learner. (About a label with noise eps of its own it would be eps + (1 - 2 eps) times that.)
     reachable_overlap, reachable_test_error : float
         The same of message passing, the best known fast learner.
     hard : bool
@@ -76,28 +79,31 @@ class BayesLimit:
 
 
 @lru_cache(maxsize=64)
-def _mass_table(length: int, sparsity: int) -> Callable[[float], float]:
+def _mass_table(drawn: Channel, highest: float) -> Callable[[float], float]:
     """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
 
-    The log-odds of M/R are interpolated, which keeps M between 0 and R and steep rises in place.
+    The log-odds of M over its largest value are interpolated, which keeps M between 0 and that and steep rises in place.
     """
-    drawn = channel(length, sparsity)
-    highest = clear_of_noise(length)
     nodes = highest * np.linspace(0.0, 1.0, _TABLE_NODES)
-    share = [drawn.rough_mass(u) / sparsity for u in nodes]
+    share = [drawn.rough_mass(u) / drawn.most for u in nodes]
     odds = np.clip(logit(np.clip(share, 1e-300, 1.0)), None, _SATURATED)
     rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
-    return lambda root: sparsity * float(expit(rule(min(root, highest))))
+    return lambda root: drawn.most * float(expit(rule(min(root, highest))))
 
 
 class _Map:
     """T(u) = theta sqrt(x/(1 + x)) in u = theta sqrt(m): the fixed points' map, direct or from the table."""
 
     def __init__(self, task: Task, alpha: float):
-        self.task, self.alpha, self.theta = task, alpha, task.strength
-        self.gain = alpha * task.prevalence * task.strength**2  # x = gain * M
-        self.channel: Channel = channel(task.length, task.sparsity)
-        table = None if self.channel.exact else _mass_table(task.length, task.sparsity)
+        self.task, self.alpha, self.theta = task, alpha, task.mean_strength
+        self.gain = alpha * task.prevalence * self.theta**2  # x = gain * M
+        if task.differing is None:
+            length, sparsity, *_ = task.kinds[0]
+            self.channel: Channel = channel(length, sparsity)
+            highest = clear_of_noise(length)
+        else:
+            self.channel, highest = differing_channel(task), self.theta
+        table = None if self.channel.exact else _mass_table(self.channel, highest)
         self.quick: Callable[[float], float] = self.direct if table is None else lambda u: self.image(table(u))
 
     def image(self, mass: Any) -> Any:
@@ -113,12 +119,12 @@ class _Map:
     @property
     def lowest(self) -> float:
         """No fixed point lies below: M is at least R^2/L."""
-        return float(self.image(self.task.sparsity**2 / self.task.length))
+        return float(self.image(self.channel.least))
 
     @property
     def highest(self) -> float:
         """Nor above: M is at most R."""
-        return float(self.image(float(self.task.sparsity)))
+        return float(self.image(self.channel.most))
 
     def slope(self, u: float) -> float:
         """T'(u), by differences of the quick map."""
@@ -174,7 +180,7 @@ class _Map:
         M = float(self.channel.mass(u).mean())
         x, m = self.gain * M, (u / self.theta) ** 2
         weight = self.alpha * self.task.prevalence
-        hidden = 0.5 * self.gain * (1.0 - m) * (self.task.sparsity - M)
+        hidden = 0.5 * self.gain * (1.0 - m) * (self.channel.most - M)
         return float(0.5 * np.log1p(x) + weight * self.channel.information(u) + hidden)
 
 
@@ -199,18 +205,18 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
         If a fixed point cannot be met within tolerance.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
-    if task.strength == 0:
+    if task.mean_strength == 0:
         e = min(task.prevalence, 1 - task.prevalence)
         return BayesLimit(0.0, e, 0.0, e, False, dict.fromkeys(_NAMES, 0.0))
     search = _Map(task, alpha)
     points = [search.polished(a, b) for a, b in search.crossings()]
     if not points:
         raise AccuracyError(
-            f"no fixed point of the Bayes limit was found at length {task.length}, strength {task.strength:g}, alpha {alpha:g}"
+            f"no fixed point of the Bayes limit was found at length {task.length}, strength {task.strength}, alpha {alpha:g}"
         )
     reachable = points[0]
     best = min(points, key=search.energy) if len(points) > 1 else reachable
-    hard = (best**2 - reachable**2) / task.strength**2 > HARD_GAP
+    hard = (best**2 - reachable**2) / search.theta**2 > HARD_GAP
     values: dict[str, float] = {}
     errors: dict[str, float] = {}
     residual = 0.0
@@ -223,7 +229,7 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
         if not off <= RESIDUAL:
             raise AccuracyError(
                 f"the Bayes limit's fixed point is met only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
-                f"strength {task.strength:g}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
+                f"strength {task.strength}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
             )
         residual = max(residual, off)
         u_error = _root_error(search, u)
@@ -233,8 +239,8 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
             up, down = (bayes_error(task, u + side, _SLOPE_POINTS)[0] for side in (h, -h))
             drift = (up - down) / (2 * h)
             sampling = float(np.hypot(sampling, drift * u_error))
-        values[f"{prefix}overlap"] = min((u / task.strength) ** 2, 1.0)
-        errors[f"{prefix}overlap"] = 2 * u * u_error / task.strength**2
+        values[f"{prefix}overlap"] = min((u / search.theta) ** 2, 1.0)
+        errors[f"{prefix}overlap"] = 2 * u * u_error / search.theta**2
         values[f"{prefix}test_error"], errors[f"{prefix}test_error"] = error, sampling
     return BayesLimit(**values, hard=bool(hard), errors=errors, residual=residual)
 

@@ -80,7 +80,7 @@ class _Terms(NamedTuple):
 
 def _terms(population: Population) -> list[_Terms]:
     terms = []
-    for label, probability, columns in population.classes():
+    for label, probability, columns in population.training():
         shape = columns.T.shape
         flat = lambda v: np.broadcast_to(v, shape).ravel()  # noqa: B023, E731
         c = np.stack([flat(label * v / columns.kappa) for v in (columns.T, columns.S, 1.0)])

@@ -96,7 +96,8 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
     ColouredAlignment
     """
     loss, t = training.loss_function, training
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
+    L, R, theta, _ = task.only_kind("coloured noise")
+    pi = task.prevalence
     s, x, d = spectrum.eigenvalues, spectrum.signal, spectrum.dimension
     c_plus, c_minus = float(loss.slope(0.0, 1.0)), float(loss.slope(0.0, -1.0))
     a = -t.eta_w * pi * c_plus * theta * R / L

@@ -12,8 +12,11 @@ H^t,
     P_{s,t+1} = P_{s,t} (I - Lambda_t D_t) + rho_t (P_{s,t} - P_{s,t-1}) - sum_{s<u<=t} P_{s,u} K_{t,u},   P_{s,s+1} = I
     m_t = sum_s nu_s^T P_{s,t},   C_{t,u} = m_t m_u^T + sum_{s,w} P_{s,t}^T D_s Q_{s,w} D_w P_{w,u}
 
-where Q and M vanish between different data sets. The start is one more source, s = -1: P_{-1,t} carries Theta_0 forward, with
-P_{-1,0} = I, nu_{-1} = m_0 and the Gram matrix of Theta_0 off the signal in Q's place.
+where Q and M vanish between different data sets. Bags of several kinds have their own v, theta and length, and labels may be
+flipped: E runs over all of them. With tokens correlated by rho, A^2 = (1 - rho) I + rho 11^T, the same holds for the tokens'
+own noise: H^t = theta v m_t^T + A (U^t + sum_s G^s B_{t,s}) with A G^t in the place of G^t, except in mu. The start is one
+more source, s = -1: P_{-1,t} carries Theta_0 forward, with P_{-1,0} = I, nu_{-1} = m_0 and the Gram matrix of Theta_0 off the
+signal in Q's place.
 
 Averages run over N drawn bags. The response M needs derivatives through the memory. A tangent for each s, pushed forward to
 each t, costs T^3. Here one tangent serves all s: U^s moves by omega_s = h_s rho with rho a random sign for every bag, token
@@ -32,7 +35,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..laws.fresh_bags import innovation_root
+from ..laws.fresh_bags import innovation_root, with_shared_part
 from ..losses import Loss
 from ..trajectories import mistakes
 
@@ -42,7 +45,8 @@ class Plan(NamedTuple):
 
     rates (n, r + 1), decay (n, r), momentum (n,) with zeros at the last entry; alpha (n,) of the step's data set; slot (n,) the
     place of a step in the buffers, ordered by data set; first (n,) the set's first slot; same (n, n) whether two steps
-    share their data set; time (slots,) the step of each slot; theta, pi, sharpness, m0 (r,), gram0 (r, r) as in the equations.
+    share their data set; time (slots,) the step of each slot; theta, pi, contamination, sharpness, m0 (r,), gram0 (r, r) as in
+    the equations.
     """
 
     rates: Any
@@ -55,16 +59,18 @@ class Plan(NamedTuple):
     time: Any
     theta: Any
     pi: Any
+    contamination: Any
     sharpness: Any
     m0: Any
     gram0: Any
 
 
-class BagDraws(NamedTuple):
-    """Random numbers of one replicate, the bags last: positive bags are the first half, negative ones the second.
+class GroupDraws(NamedTuple):
+    """Random numbers of one replicate for bags of one length, the bags last.
 
     normals, blocks (slots of the block, r, L N) of innovations of U; signs (probes, r, L, N) rho, in the precision of the
-    tangents; codes (slots, N) h; places (L, N) v. Several blocks: a step skips those that lie in its future, and reads the
+    tangents; codes (slots, N) h; places (L, N) v, times the bag's strength over theta; y (N,) labels as seen; weight (N,)
+    probabilities, which sum to 1 over all groups. Several blocks: a step skips those that lie in its future, and reads the
     others whole, since a part of an array would be copied first.
     """
 
@@ -72,6 +78,11 @@ class BagDraws(NamedTuple):
     signs: Any
     codes: Any
     places: Any
+    y: Any
+    weight: Any
+
+
+BagDraws = tuple[GroupDraws, ...]
 
 
 class State(NamedTuple):
@@ -85,8 +96,8 @@ class State(NamedTuple):
     bias: Any  # (n,)
     factor: Any  # (n r, n r): Cholesky factor of C within data sets, unit rows where an innovation was dropped
     alive: Any  # (n r,): which innovations were kept
-    G: Any  # blocks (slots of the block, r, L N)
-    tangent: Any  # blocks (slots of the block, r, probes L N)
+    G: Any  # of each group, blocks (slots of the block, r, L N)
+    tangent: Any  # of each group, blocks (slots of the block, r, probes L N)
     train_loss: Any  # (n,)
     train_error: Any  # (n,)
 
@@ -94,7 +105,7 @@ class State(NamedTuple):
 def first_state(plan: Plan, draws: BagDraws) -> State:
     """The state before step 0."""
     n, r = plan.decay.shape
-    M, sizes = draws.normals[0].shape[-1], [block.shape[0] for block in draws.normals]
+    sizes = [block.shape[0] for block in draws[0].normals]
     zeros = lambda *shape: jnp.zeros(shape)  # noqa: E731
     P = zeros((n + 1) * r, n * r).at[:r, :r].set(jnp.eye(r))
     Q = zeros((n + 1) * r, (n + 1) * r).at[:r, :r].set(plan.gram0 - jnp.outer(plan.m0, plan.m0))
@@ -107,8 +118,10 @@ def first_state(plan: Plan, draws: BagDraws) -> State:
         zeros(n),
         jnp.eye(n * r),
         zeros(n * r),
-        tuple(zeros(size, r, M) for size in sizes),
-        tuple(jnp.zeros((size, r, draws.signs.shape[0] * M), draws.signs.dtype) for size in sizes),
+        tuple(tuple(zeros(size, r, group.normals[0].shape[-1]) for size in sizes) for group in draws),
+        tuple(
+            tuple(jnp.zeros((size, r, group.signs[:, 0].size), group.signs.dtype) for size in sizes) for group in draws
+        ),
         zeros(n),
         zeros(n),
     )
@@ -151,21 +164,19 @@ class Shape(NamedTuple):
 
     window  bounds the number of steps that a data set has, the entry after the last included
     single  whether there is one data set only; the buffers are one block otherwise
+    correlation  rho of the tokens of a bag
     """
 
     window: int
     single: bool
+    correlation: float = 0.0
 
 
 def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, state: State, t: Any) -> State:
     """Entry t measured, and everything at t + 1; `score` is a function of (H, bias)."""
     window = shape.window
     n, r = plan.decay.shape
-    probes, _, L, N = draws.signs.shape
-    slots, M = len(draws.codes), L * N
-    half = N // 2
-    weight = jnp.concatenate([jnp.full(half, plan.pi / half), jnp.full(half, (1 - plan.pi) / half)])
-    y = jnp.concatenate([jnp.ones(half), -jnp.ones(half)])
+    slots = len(draws[0].codes)
     alpha, rates = plan.alpha[t], plan.rates[t, :r]
     block = lambda x, i, axis: jax.lax.dynamic_slice_in_dim(x, i * r, r, axis)  # noqa: E731
 
@@ -200,7 +211,7 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     Pt = block(state.P, t, 1).reshape(n + 1, r, r)[1:]
     B = -(plan.rates[:, :r, None] / alpha) * jnp.where(earlier[:, None, None], Pt, 0.0)  # (n, a, c)
     B = B[time] * in_window
-    starts = [sum(block.shape[0] for block in draws.normals[:i]) for i in range(len(draws.normals))]
+    starts = [sum(block.shape[0] for block in draws[0].normals[:i]) for i in range(len(draws[0].normals))]
 
     def unless_ahead(start: int, what: Any, otherwise: Any) -> Any:
         """`what()` where the block's first slot `start` is no later than t, else the array `otherwise`."""
@@ -222,36 +233,16 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
             )
         return total
 
-    def with_past(now: Any) -> Any:
+    def with_past(blocks: Any, now: Any) -> Any:
         """sum over bags and tokens of G^s_a now_c for the data set's past, (window, a, c)."""
-        sums = lambda block: (block.reshape(-1, M) @ now.T).reshape(-1, r, r)  # noqa: E731
+        sums = lambda block: (block.reshape(-1, now.shape[1]) @ now.T).reshape(-1, r, r)  # noqa: E731
         if not shape.single:
-            return sums(of_set(state.G[0]))
+            return sums(of_set(blocks[0]))
         parts = [
             unless_ahead(start, lambda block=block: sums(block), jnp.zeros((block.shape[0], r, r)))
-            for start, block in zip(starts, state.G, strict=True)
+            for start, block in zip(starts, blocks, strict=True)
         ]
         return jnp.concatenate(parts)[:window]
-
-    mt = state.m[t]
-    signal = plan.theta * mt[:, None, None] * draws.places
-    noise = mix(row_blocks, draws.normals) + mix(B, state.G)
-    H = signal + noise.reshape(r, L, N)
-    code = draws.codes[plan.slot[t]]
-    carried = mix(B, state.tangent).reshape(r, probes, L, N).swapaxes(0, 1)
-    bias = state.bias[t]
-    moved = draws.signs * code.astype(draws.signs.dtype)
-    z, G, g_bias, direct, through = bag_responses(score, loss, H, bias, y, moved, carried)
-    train_loss = (weight * loss.value(z, y)).sum()
-    train_error = (weight * mistakes(z, y)).sum()
-
-    # Averages over the bags.
-    weighted = weight * G
-    mu = (weighted * draws.places).sum((1, 2))
-    products = with_past(weighted.reshape(r, M))
-    own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
-    is_now = (filled & (time == t))[:, None, None]
-    products = jnp.where(is_now, own_product, products) * in_window / alpha
 
     def put(blocks: Any, x: Any) -> tuple[Any, ...]:
         """The blocks with x at the step's slot."""
@@ -264,13 +255,43 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
             written.append(jax.lax.dynamic_update_slice_in_dim(block, new, place, 0))
         return tuple(written)
 
-    # The blocks are read (for the products) before they are written; the sum tells the compiler, which would copy them else.
-    G_all = put(state.G, G + 0.0 * products.sum())
-    tangents = put(state.tangent, (direct + through).swapaxes(0, 1))
-    per_bag = lambda change: weight * jnp.einsum("paln,pcln->acn", draws.signs, change) / probes  # noqa: E731
-    response = jnp.einsum("sn,acn->sac", of_set(draws.codes), per_bag(through))
-    own_response = (code * per_bag(direct)).sum(-1)
-    response = jnp.where(is_now, own_response, response) * in_window
+    mt, bias = state.m[t], state.bias[t]
+    # Tokens that share a part of their noise are A times independent ones, and so is what is remembered of G.
+    shared = (lambda x: with_shared_part(x, shape.correlation)) if shape.correlation else (lambda x: x)
+    is_now = (filled & (time == t))[:, None, None]
+    G_all, tangents = [], []
+    train_loss = train_error = slope_of_bias = mu = 0.0
+    products = response = jnp.zeros((window, r, r))
+    for group, G_before, tangents_before in zip(draws, state.G, state.tangent, strict=True):
+        probes, _, L, N = group.signs.shape
+        M, y, weight = L * N, group.y, group.weight
+        signal = plan.theta * mt[:, None, None] * group.places
+        noise = mix(row_blocks, group.normals) + mix(B, G_before)
+        H = signal + shared(noise.reshape(r, L, N))
+        code = group.codes[plan.slot[t]]
+        carried = mix(B, tangents_before).reshape(r, probes, L, N).swapaxes(0, 1)
+        moved = group.signs * code.astype(group.signs.dtype)
+        z, G, g_bias, direct, through = bag_responses(score, loss, H, bias, y, shared(moved), shared(carried))
+        train_loss += (weight * loss.value(z, y)).sum()
+        train_error += (weight * mistakes(z, y)).sum()
+        slope_of_bias += (weight * g_bias).sum()
+
+        # Averages over the bags.
+        mu += (weight * G * group.places).sum((1, 2))
+        G, direct, through = shared(G), shared(direct), shared(through)
+        weighted = weight * G
+        of_group = with_past(G_before, weighted.reshape(r, M))
+        own_product = G.reshape(r, M) @ weighted.reshape(r, M).T
+        of_group = jnp.where(is_now, own_product, of_group) * in_window / alpha
+        products = products + of_group
+        # The blocks are read (for the products) before they are written; the sum tells the compiler, which would copy them
+        # else.
+        G_all.append(put(G_before, G + 0.0 * of_group.sum()))
+        tangents.append(put(tangents_before, (direct + through).swapaxes(0, 1)))
+        per_bag = lambda change: weight * jnp.einsum("paln,pcln->acn", group.signs, change) / probes  # noqa: B023, E731
+        of_group = jnp.einsum("sn,acn->sac", of_set(group.codes), per_bag(through))
+        own_response = (code * per_bag(direct)).sum(-1)
+        response = response + jnp.where(is_now, own_response, of_group) * in_window
 
     # Everything at t + 1.
     spread = lambda x: jnp.zeros((n, r, r)).at[time].add(x)  # noqa: E731
@@ -289,7 +310,7 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     keep_last = lambda x, old: jnp.where(final, old, x)  # noqa: E731
     P = jax.lax.dynamic_update_slice_in_dim(state.P, keep_last(following, block(state.P, after, 1)), after * r, 1)
     m_next = nu @ following
-    b_next = bias - plan.rates[t, r] * (weight * g_bias).sum()
+    b_next = bias - plan.rates[t, r] * slope_of_bias
     return State(
         P,
         Q,
@@ -299,8 +320,8 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
         state.bias.at[after].set(keep_last(b_next, bias)),
         factor,
         alive,
-        G_all,
-        tangents,
+        tuple(G_all),
+        tuple(tangents),
         state.train_loss.at[t].set(train_loss),
         state.train_error.at[t].set(train_error),
     )

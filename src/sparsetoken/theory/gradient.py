@@ -22,13 +22,14 @@ from .._core.precision import in_double_precision
 from .._core.replicates import standard_error
 from ..activations import get_activation
 from ..jax_losses import traceable
-from ..laws.draws import TokenDraws, token_draws
+from ..laws.draws import TokenDraws
 from ..laws.nodes import Nodes, Population, nodes_of
 from ..laws.populations import (
-    attended_population,
-    pooled_population,
-    uniform_attention_population,
-    vectorized_population,
+    attended_mixture,
+    draws_of_kinds,
+    pooled_mixture,
+    uniform_attention_mixture,
+    vectorized_mixture,
 )
 from ..losses import Loss
 from ..models import has_query
@@ -62,45 +63,49 @@ class Gradient(dict[str, float]):
 
 
 def _population(
-    model: str, L: int, R: int, loss: Loss, activation: Any, p: dict[str, Any], draws: TokenDraws | None
+    model: str, task: Task, loss: Loss, activation: Any, p: dict[str, Any], draws: list[TokenDraws] | None
 ) -> Population:
-    """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens."""
-    given = (L, R, p["strength"], p["prevalence"])
+    """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens.
+
+    The task has a mean strength of 1 here: `p` holds the number that all strengths are multiplied by.
+    """
+    kinds = [kind._replace(strength=kind.strength * p["strength"]) for kind in task.kinds]
+    pi = p["prevalence"]
     if model == "pooled":
-        return pooled_population(*given)
+        return pooled_mixture(task, pi, kinds)
     if model == "vectorized":
-        return vectorized_population(*given)
+        return vectorized_mixture(task, pi, kinds)
     rates = (p["eta_w"], p["eta_b"], p["eta_q"], p["beta"])
-    steps = alignment_formulas(loss, *given, p["alpha0"], *rates)
+    steps = alignment_formulas(loss, task, pi, p["alpha0"], *rates, kinds)
     gamma, k = steps["cos_q"], p["beta"] * steps["norm_q"]
     if draws is None:
-        return uniform_attention_population(*given, gamma)
+        return uniform_attention_mixture(task, pi, gamma, kinds=kinds)
     sigma = None if model == "attention" else get_activation(activation)
-    return attended_population(*given, gamma, k, sigma, draws=draws)
+    return attended_mixture(task, pi, gamma, k, sigma, draws=draws, kinds=kinds)
 
 
 def _error(x, population: Population):
-    nodes = nodes_of(population)
+    nodes = nodes_of(population.as_tested())
     mean, deviation, _ = field_of_nodes(x, nodes)
     return (nodes.weight * ndtr(-nodes.y * mean / deviation)).sum(-1).mean()
 
 
-@partial(jax.jit, static_argnames=("model", "L", "R", "loss", "activation", "equal", "size"))
-def _differentiate(x0, p, draws, model, L, R, loss, activation, equal, size):
+@partial(jax.jit, static_argnames=("model", "task", "loss", "activation", "equal", "size"))
+def _differentiate(x0, p, draws, model, task, loss, activation, equal, size):
     """Fixed point from x0, test error and its gradient in p, on one replicate's draws."""
 
     def alpha_of(p):
         extra = p["alpha0"] if equal and not has_query(model) else 0.0
-        return (p["alpha1"] + extra) / (L if model == "vectorized" else 1)
+        return (p["alpha1"] + extra) / (task.longest if model == "vectorized" else 1)
 
     def nodes_at(p) -> Nodes:
-        return nodes_of(_population(model, L, R, loss, activation, p, draws))
+        return nodes_of(_population(model, task, loss, activation, p, draws))
 
     solution = newton_traced(loss, size, x0, alpha_of(p), p["ridge"], nodes_at(p))
     x = solution.x
 
     def error_at(x, p):
-        return _error(x, _population(model, L, R, loss, activation, p, draws))
+        return _error(x, _population(model, task, loss, activation, p, draws))
 
     adjoint = jnp.linalg.solve(solution.J[:5].T, jax.grad(error_at)(x, p))
 
@@ -128,7 +133,8 @@ def gradient(
     Parameters
     ----------
     task, training : Task, Training
-        Where the derivatives are wanted; the ridge must be positive.
+        Where the derivatives are wanted; the ridge must be positive. Where strengths differ between bags, the one in
+        "strength" is in their mean, all of them moving in proportion.
     model : str
         Classifier, as in `forecast`.
     activation : str or callable
@@ -149,14 +155,16 @@ def gradient(
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
     alpha = readout_alpha(training, model, equal_samples) / law.dimension_factor
-    given = {name: getattr(task if name in ("strength", "prevalence") else training, name) for name in PARAMETERS}
+    given = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
+    given |= {"strength": task.mean_strength, "prevalence": task.prevalence}
     p = {name: jnp.asarray(float(value)) for name, value in given.items()}
-    drawn = steps is not None and (task.length > 1 or model == "elementwise")
-    draws = token_draws(task.length, task.sparsity, points, ordered=True) if drawn else None
-    population = _population(model, task.length, task.sparsity, loss, activation, p, draws)
+    drawn = steps is not None and (task.longest > 1 or model == "elementwise")
+    draws = draws_of_kinds(task, points, model == "elementwise") if drawn else None
+    unit = task.at_strength(1.0).but(prevalence=0.5)  # what is compiled for: strength and prevalence are in p
+    population = _population(model, unit, loss, activation, p, draws)
     nodes = jax.tree_util.tree_map(np.asarray, nodes_of(population))
     start = solve(loss, alpha, training.ridge, nodes).x
-    statics = (model, task.length, task.sparsity, loss, activation, equal_samples)
+    statics = (model, unit, loss, activation, equal_samples)
     size = grid_size(nodes)
     rows = []
     for b in range(nodes.T.shape[0]):

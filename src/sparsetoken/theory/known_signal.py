@@ -19,12 +19,14 @@ from .._core.replicates import standard_error
 from .._core.rootfind import ALWAYS, BEYOND, falling_root
 from .._core.validation import real_number
 from ..laws.law import Law, attention_law, elementwise_law
-from ..laws.nodes import Population
+from ..laws.nodes import ClassColumns, Population
 from ..task import Task
+from .differing_places import differing_bayes_error, differing_log_ratios
 from .signal_places import log_likelihood_ratios as subset_log_ratios
 
 POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
 SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
+_THRESHOLDS = 801  # places tried before the best is refined
 _WEAKEST = 1e-6  # strength below which every error is that of guessing, to nine digits
 
 
@@ -35,7 +37,7 @@ class Oracle:
     Attributes
     ----------
     pooled : float
-        Error of thresholding the sum of the tokens' coordinates along xi, in closed form.
+        Error of thresholding the mean of the tokens' coordinates along xi, in closed form.
     vectorized : float
         The same as `pooled`: without knowledge of the places, all tokens count alike.
     hardmax : float
@@ -69,18 +71,50 @@ class Oracle:
 
 
 def pooled_error(task: Task) -> float:
-    """Sum of the tokens: two normals of unit variance, theta R/sqrt(L) apart, with the best threshold."""
-    gap = task.strength * task.sparsity / task.length**0.5
+    """Mean of the tokens: normals theta R/L apart (mixtures of them, for bags of several kinds), with the best threshold."""
     pi = task.prevalence
-    if gap == 0:
+    if task.mean_strength == 0:
         return min(pi, 1 - pi)
-    threshold = gap / 2 + np.log((1 - pi) / pi) / gap
-    return float(pi * ndtr(threshold - gap) + (1 - pi) * ndtr(-threshold))
+    if task.differing is None:
+        length, sparsity, strength, _ = task.kinds[0]
+        gap = strength * sparsity / length**0.5
+        threshold = gap / 2 + np.log((1 - pi) / pi) / gap
+        return float(pi * ndtr(threshold - gap) + (1 - pi) * ndtr(-threshold))
+    rho = task.correlation
+    means = np.array([kind.strength * kind.sparsity / kind.length for kind in task.kinds])
+    deviations = np.array([(rho + (1 - rho) / kind.length) ** 0.5 for kind in task.kinds])
+    weights = np.array([kind.probability for kind in task.kinds])
+    below = lambda b, mean: weights @ ndtr((b - mean) / deviations)  # noqa: E731
+    low, high = -8 * deviations.max(), means.max() + 8 * deviations.max()
+    return _best_threshold(task, lambda b: below(b, means), lambda b: below(b, 0.0), low, high)
+
+
+def _best_threshold(
+    task: Task, signal: Callable[[float], float], noise: Callable[[float], float], low: float, high: float
+) -> float:
+    """Least error of a threshold on a statistic with these distribution functions in bags with and without signal."""
+    pi, stained = task.prevalence, task.contamination
+
+    def error(b: float) -> float:
+        lower = signal(b)
+        return pi * lower + (1 - pi) * (1 - (1 - stained) * noise(b) - stained * lower)
+
+    grid = np.linspace(low, high, _THRESHOLDS)
+    best = grid[int(np.argmin([error(b) for b in grid]))]
+    step = grid[1] - grid[0]
+    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-10})
+    return float(min(result.fun, pi, 1 - pi))
 
 
 def hardmax_error(task: Task) -> float:
-    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, with the best threshold."""
-    L, R, theta, pi = task.length, task.sparsity, task.strength, task.prevalence
+    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, with the best threshold.
+
+    For bags that differ they are averaged over the kinds, and over the noise that tokens share.
+    """
+    if task.differing is not None:
+        return _differing_hardmax(task)
+    L, R, theta, _ = task.kinds[0]
+    pi = task.prevalence
 
     def error(b):
         below_negative = L * log_ndtr(b)
@@ -92,6 +126,22 @@ def hardmax_error(task: Task) -> float:
     step = grid[1] - grid[0]
     result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12})
     return float(min(result.fun, pi, 1 - pi))
+
+
+def _differing_hardmax(task: Task) -> float:
+    own, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
+    at, weight = np.polynomial.hermite_e.hermegauss(64) if shared else (np.zeros(1), np.ones(1))
+    weight = weight / weight.sum()
+
+    def below(b: float, size: float) -> float:
+        x = (b - shared * at) / own
+        return sum(
+            p * float(weight @ np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - size * theta / own)))
+            for L, R, theta, p in task.kinds
+        )
+
+    top = max(kind.strength for kind in task.kinds)
+    return _best_threshold(task, lambda b: below(b, 1.0), lambda b: below(b, 0.0), -6.0, 12.0 + top)
 
 
 def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
@@ -117,15 +167,28 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
 
 def _law_error(law: Law, points: int) -> tuple[float, float]:
     population: Population = law.make_population(points)
-    shape = lambda c: np.broadcast_to(c.T, c.T.shape)  # noqa: E731
-    return threshold_error(shape(population.positive), shape(population.negative), law.prevalence)
+    return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
+
+
+def statistic(columns: ClassColumns) -> np.ndarray:
+    """Equally likely draws (replicates, draws) of T, what it still has as a Gaussian spread included.
+
+    Entries of unequal weights (bags of several kinds) are taken as often as their weight says.
+    """
+    T, tau = columns.T, np.broadcast_to(columns.tau, columns.T.shape)
+    if columns.weight.shape[-1] > 1:
+        weight = np.broadcast_to(columns.weight, T.shape)
+        places = (np.arange(T.shape[1]) + 0.5) / T.shape[1]
+        chosen = np.stack([np.searchsorted(np.cumsum(w), places * w.sum()).clip(0, len(w) - 1) for w in weight])
+        T, tau = np.take_along_axis(T, chosen, axis=1), np.take_along_axis(tau, chosen, axis=1)
+    return T + tau * np.random.default_rng(0).standard_normal(T.shape) if np.any(tau) else T
 
 
 def known_signal_error(
     task: Task, mechanism: str, sharpness: float, activation: Any = "sigmoid", points: int = POINTS
 ) -> tuple[float, float]:
     """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
-    if mechanism == "attention" and (sharpness == 0 or task.length == 1):
+    if mechanism == "attention" and (sharpness == 0 or task.longest == 1):
         return pooled_error(task), 0.0
     law = (
         attention_law(task, 1.0, sharpness)
@@ -155,9 +218,9 @@ def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> 
     Parameters
     ----------
     task : Task
-        Gives L and R.
+        Gives L and R. For bags that differ the average is over what a bag of its length may carry.
     strength : float
-        theta.
+        theta, for bags that differ the mean one.
     points : int
         Bags per replicate and class.
 
@@ -166,8 +229,11 @@ def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> 
     tuple of ndarray of shape (replicates, bags)
         Of positive and of negative bags.
     """
+    if task.differing is not None:
+        return differing_log_ratios(task, strength / task.mean_strength, points)
+    length, sparsity, *_ = task.kinds[0]
     positive, negative = (
-        subset_log_ratios(task.length, task.sparsity, (strength,), shift, points)[0] for shift in (strength, 0.0)
+        subset_log_ratios(length, sparsity, (strength,), shift, points)[0] for shift in (strength, 0.0)
     )
     return positive, negative
 
@@ -184,7 +250,7 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
     task : Task
         Gives L, R and the prevalence, and the strength where none is given.
     strength : float, optional
-        theta, or theta sqrt(m) where the direction is known up to a squared cosine m.
+        theta, or theta sqrt(m) where the direction is known up to a squared cosine m; for bags that differ, the mean one.
     points : int
         Bags per replicate and part.
 
@@ -193,11 +259,14 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
     tuple of float
         The error and its standard error (0 where it is a closed form).
     """
-    theta = task.strength if strength is None else float(strength)
-    L, R, pi = task.length, task.sparsity, task.prevalence
+    theta = task.mean_strength if strength is None else float(strength)
+    pi = task.prevalence
     trivial = min(pi, 1 - pi)
     if theta == 0:
         return trivial, 0.0
+    if task.differing is not None:
+        return differing_bayes_error(task, theta / task.mean_strength, points)
+    L, R, *_ = task.kinds[0]
     if R == L:
         return pooled_error(task.but(strength=theta)), 0.0
     log_subsets = gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1)
@@ -264,7 +333,8 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
     Parameters
     ----------
     task : Task
-        All fields but the strength are kept; the search begins at its strength.
+        All fields but the strength are kept; the search begins at its strength. Strengths that differ between bags move in
+        proportion, and what is found is their mean.
     target_error : float
         Between 0 and the error of saying one class always.
     error : callable
@@ -283,8 +353,8 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
         If the target lies outside its range, or is met at every strength: then `error` is not one of this task.
     """
     real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
-    gap = lambda theta: error(task.but(strength=theta)) - target_error  # noqa: E731
-    status, theta = falling_root(gap, task.strength or 1.0, _WEAKEST, highest, precision=1e-4)
+    gap = lambda theta: error(task.at_strength(theta)) - target_error  # noqa: E731
+    status, theta = falling_root(gap, task.mean_strength or 1.0, _WEAKEST, highest, precision=1e-4)
     if status == ALWAYS:
         raise ValueError(
             f"error is {target_error:g} or less at every strength from {theta:g} on, so no strength is needed"

@@ -30,7 +30,7 @@ _SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
 _EULER = 0.5772156649015329
 
-_SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens is quicker than the sum over angles
+SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens is quicker than the sum over angles
 _ROUGH = 8  # one bag in so many is enough to find one's way
 _DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
 _BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
@@ -39,6 +39,9 @@ _WORK = 1 << 22  # numbers held at a time
 
 class Channel(ABC):
     """M and I of the channel for given L and R; the same draws at every root, so that both are smooth in it."""
+
+    length: int
+    sparsity: int
 
     def __init__(self, length: int, sparsity: int):
         self.length, self.sparsity = length, sparsity
@@ -59,6 +62,16 @@ class Channel(ABC):
     def exact(self) -> bool:
         """Whether M is free of sampling error."""
         return False
+
+    @property
+    def most(self) -> float:
+        """What M tends to where nothing is hidden."""
+        return float(self.sparsity)
+
+    @property
+    def least(self) -> float:
+        """M at s = 0."""
+        return self.sparsity**2 / self.length
 
 
 def clear_of_noise(length: int) -> float:
@@ -159,7 +172,7 @@ class _DrawnBags(Channel):
         super().__init__(length, sparsity)
         self._kept: tuple[float, np.ndarray, float] | None = None
         self._binned: _BinnedBags | None = None
-        if sparsity > _SUBSET_STEPS:
+        if sparsity > SUBSET_STEPS:
             self._binned = _BinnedBags(length, sparsity)
 
     def mass(self, root: float) -> np.ndarray:
@@ -197,7 +210,9 @@ def drawn_bags(length: int) -> int:
     return 2048 if length <= 64 else 512
 
 
-def few_signal_tokens(draws: TokenDraws, signal: np.ndarray, root: float) -> tuple[np.ndarray, np.ndarray]:
+def few_signal_tokens(
+    draws: TokenDraws, signal: np.ndarray, root: float, size: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Sums over the R-subsets of drawn bags, R small, whose signal tokens have the coordinates `signal`.
 
     P(v_1 = 1 | t) = x_1 e_{R-1}/(x_1 e_{R-1} + e_R), e_r the elementary symmetric polynomials of the other tokens. They are
@@ -213,13 +228,15 @@ def few_signal_tokens(draws: TokenDraws, signal: np.ndarray, root: float) -> tup
         Coordinates of the signal tokens, shift included.
     root : float
         The root of s.
+    size : int, optional
+        R, where it is not the number of signal tokens that the bags have.
 
     Returns
     -------
     tuple of ndarray of shape (replicates, bags)
         log mean over R-subsets of prod exp(root t_l), and the posterior weight of the first signal token.
     """
-    R = signal.shape[-1]
+    R = size or signal.shape[-1]
     explicit = root * np.concatenate([signal, draws.noise], axis=-1)
     shape = explicit.shape[:-1]
     log_x = explicit.reshape(-1, explicit.shape[-1])
@@ -430,7 +447,7 @@ def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], 
     """
     L, R = length, sparsity
     out = []
-    if _SUBSET_STEPS < R < L:
+    if SUBSET_STEPS < R < L:
         made = channel(L, R)
         assert isinstance(made, _DrawnBags) and made._binned is not None
         return np.stack([made._binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])

@@ -2,14 +2,15 @@
 
 The equations and how one set of draws solves them are in `dynamics`; here schedules and models become arrays, replicates give
 the standard errors, and draws are added until the accuracy asked for is met. Every quantity is averaged over independent
-replicates of N bags each: positive and negative bags in equal numbers, weighted by the prevalence. The Gaussian innovations
-of a data set's first steps, on which all later ones build, are scrambled Sobol points with the signal tokens' coordinates
-first, and every bag has a mirror image with the opposite noise: the test error at T = 30 then scatters by 9e-4 between
-replicates of 1024 bags instead of 5.5e-3 (joint attention, worst step).
+replicates of N bags each: positive and negative bags in equal numbers, weighted by the prevalence, and those of each kind in
+proportion. The Gaussian innovations of a data set's first steps, on which all later ones build, are scrambled Sobol points
+with the signal tokens' coordinates first, and every bag has a mirror image with the opposite noise: the test error at T = 30
+then scatters by 9e-4 between replicates of 1024 bags instead of 5.5e-3 (joint attention, worst step).
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -39,9 +40,9 @@ from ..laws.fresh_bags import (
 )
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
-from ..task import Task
+from ..task import BagKind, Task
 from ..trajectories import Trajectory
-from .dynamics import BagDraws, Plan, Shape, State, advance_compiled, first_compiled
+from .dynamics import BagDraws, GroupDraws, Plan, Shape, State, advance_compiled, first_compiled
 from .errors import AccuracyError, UnstableTrainingWarning
 from .refinement import SAFETY
 
@@ -49,6 +50,7 @@ DEFAULT_ACCURACY = 1e-3
 # Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
 # buffers of a thousand bags stay near the processor's cache.
 BAGS, FEWEST_BAGS = 1024, 128
+LEAST_BAGS = 16  # of the rarest kind: orthogonal signs for as many steps before they repeat
 # Fewer than sixteen replicates would leave the standard errors themselves uncertain by a fifth and more.
 REPLICATES, MOST_REPLICATES = 16, 512
 # Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
@@ -126,41 +128,91 @@ def problem_of(
         first,
         sets[:, None] == sets[None, :],
         time,
-        task.strength,
+        task.mean_strength,
         task.prevalence,
+        task.contamination,
         1.0 if chosen.sharpness is None else chosen.sharpness,
         np.zeros(chosen.rank),
         _start_gram(chosen, start),
     )
-    score, split = score_with_sharpness(chosen), split_of(chosen, task.length)
+    score, split = score_with_sharpness(chosen), split_of(chosen, task.longest)
+    shape = shape._replace(correlation=task.correlation)
     return Problem(task, chosen, traceable(get_loss(loss)), schedule, plan, score, split, shape, slots)
 
 
 def bytes_per_bag(problem: Problem, probes: int) -> int:
     """Bytes of the buffers for each bag: innovations and gradients (8 bytes a number), tangents (4)."""
-    return (2 * 8 + 4 * probes) * problem.slots * problem.task.length * problem.model.rank
+    return int((2 * 8 + 4 * probes) * problem.slots * problem.task.mean_length * problem.model.rank)
 
 
-def _innovations(rng: np.random.Generator, problem: Problem, places: np.ndarray) -> np.ndarray:
-    """(slots, r, L, N): both classes' first quarters drawn, second quarters their mirror images.
+class Stratum(NamedTuple):
+    """Bags that are alike before their noise is drawn.
 
-    `places` (L, N/4) are the indicators of the signal tokens of the positive bags drawn.
+    Attributes
+    ----------
+    kind : BagKind
+        Length, sparsity and strength.
+    carries : bool
+        Whether they have a signal.
+    label : float
+        As seen in training.
+    probability : float
+        Their share of all bags.
+    bags : int
+        How many stand for them, a power of two.
     """
-    r, (L, quarter) = problem.model.rank, places.shape
-    half = rng.standard_normal((problem.slots, r, L, 2, quarter))
-    steps = min(SOBOL_STEPS, SOBOL_COORDINATES // (r * L))
+
+    kind: BagKind
+    carries: bool
+    label: float
+    probability: float
+    bags: int
+
+
+def strata(task: Task, bags: int) -> list[Stratum]:
+    """The strata of a replicate of about `bags` bags, half of them for either class.
+
+    Each has its share of its class's bags, rounded up to a power of two and at least 16, and is weighted by its
+    probability.
+    """
+    found = []
+    eps, stained = task.label_noise, task.contamination
+    for truth, prevalence in ((1.0, task.prevalence), (-1.0, 1.0 - task.prevalence)):
+        signals = ((True, 1.0),) if truth > 0 else ((False, 1.0 - stained), (True, stained))
+        for kind in task.kinds:
+            for carries, p in signals:
+                for label, q in ((truth, 1.0 - eps), (-truth, eps)):
+                    share = kind.probability * p * q
+                    if share > 0:
+                        count = 1 << math.ceil(math.log2(max(share * (bags // 2), min(LEAST_BAGS, bags // 2))))
+                        found.append(Stratum(kind, carries, label, prevalence * share, count))
+    return found
+
+
+def _innovations(
+    rng: np.random.Generator, problem: Problem, length: int, drawn: int, places: Sequence[np.ndarray | None]
+) -> np.ndarray:
+    """(slots, r, L, N) for strata of `drawn` bags and as many mirror images each.
+
+    `places` are the indicators (L, drawn) of the signal tokens of each stratum, None for one without signal.
+    """
+    r, count = problem.model.rank, len(places)
+    half = rng.standard_normal((problem.slots, r, length, count, drawn))
+    steps = min(SOBOL_STEPS, SOBOL_COORDINATES // (r * length))
     sets = problem.schedule.data_set
     for k in range(len(problem.schedule.alpha) if steps else 0):
         slots = np.sort(problem.plan.slot[sets == k])[:steps]
-        for label in range(2):
-            u = qmc.Sobol(len(slots) * r * L, scramble=True, rng=rng).random(quarter)
+        for stratum in range(count):
+            u = qmc.Sobol(len(slots) * r * length, scramble=True, rng=rng).random(drawn)
             normals = ndtri(np.clip(u, 1e-16, 1 - 1e-16))
-            half[slots, :, :, label] = normals.T.reshape(len(slots), r, L, quarter)
-    half[:, :, :, 0] = signal_first(half[:, :, :, 0], places)
-    return np.concatenate([half, -half], axis=-1).reshape(problem.slots, r, L, 4 * quarter)
+            half[slots, :, :, stratum] = normals.T.reshape(len(slots), r, length, drawn)
+    for stratum, signal in enumerate(places):
+        if signal is not None:
+            half[:, :, :, stratum] = signal_first(half[:, :, :, stratum], signal)
+    return np.concatenate([half, -half], axis=-1).reshape(problem.slots, r, length, 2 * count * drawn)
 
 
-_hadamard = lru_cache(maxsize=4)(partial(hadamard, dtype=np.int8))
+_hadamard = lru_cache(maxsize=16)(partial(hadamard, dtype=np.int8))
 
 
 def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, bags: int) -> np.ndarray:
@@ -186,26 +238,45 @@ def bag_draws(
     With `differentiable` they make the recursion one that can be differentiated: one block of buffers, tangents in double
     precision.
     """
-    task, half = problem.task, bags // 2
-    signal = signal_indicators(rng, task, bags // 4)
-    normals = _innovations(rng, problem, signal)
-    signs = _probe_signs(rng, probes, problem.model.rank, task.length, bags)
+    groups: dict[tuple[int, int], list[Stratum]] = {}
+    for stratum in strata(problem.task, bags):
+        groups.setdefault((stratum.kind.length, stratum.bags), []).append(stratum)
+    return tuple(_group_draws(rng, problem, members, probes, differentiable) for members in groups.values())
+
+
+def _group_draws(
+    rng: np.random.Generator, problem: Problem, members: list[Stratum], probes: int, differentiable: bool
+) -> GroupDraws:
+    """Random numbers for strata of one length and size."""
+    task, (length, count) = problem.task, (members[0].kind.length, members[0].bags)
+    signals = [
+        signal_indicators(rng, task.single(stratum.kind), count // 2) if stratum.carries else None
+        for stratum in members
+    ]
+    normals = _innovations(rng, problem, length, count // 2, signals)
+    signs = _probe_signs(rng, probes, problem.model.rank, length, count * len(members))
     signs = signs.astype(float if differentiable else np.float32)
-    table = _hadamard(half)
+    table = _hadamard(count)
     codes = []
-    for _ in range(2):
-        # Columns of the Hadamard matrix, which are orthogonal over the class's bags; used again beyond half of them, where
+    for _ in members:
+        # Columns of the Hadamard matrix, which are orthogonal over the stratum's bags; used again beyond half of them, where
         # independent signs keep them uncorrelated.
-        columns = 1 + rng.permutation(half - 1)
-        rounds = -(-problem.slots // (half - 1))
-        rows = table[rng.permutation(half)][:, columns]
-        turns = [rows, *(rows * rng.choice([-1, 1], (half, 1)) for _ in range(rounds - 1))]
+        columns = 1 + rng.permutation(count - 1)
+        rounds = -(-problem.slots // (count - 1))
+        rows = table[rng.permutation(count)][:, columns]
+        turns = [rows, *(rows * rng.choice([-1, 1], (count, 1)) for _ in range(rounds - 1))]
         codes.append(np.concatenate(turns, axis=1)[:, : problem.slots])
-    places = np.concatenate([signal, signal, np.zeros((task.length, half))], axis=1)
+    mean = task.mean_strength or 1.0
+    places = [
+        np.zeros((length, count)) if v is None else np.concatenate([v, v], axis=1) * (stratum.kind.strength / mean)
+        for v, stratum in zip(signals, members)
+    ]
+    y = np.concatenate([np.full(count, stratum.label) for stratum in members])
+    weight = np.concatenate([np.full(count, stratum.probability / count) for stratum in members])
     in_blocks = problem.shape.single and not differentiable and jax.default_backend() == "cpu"
-    count = min(BLOCKS, problem.slots // LEAST_BLOCK) if in_blocks else 1
-    blocks = np.array_split(normals.reshape(problem.slots, problem.model.rank, -1), max(count, 1))
-    return BagDraws(tuple(blocks), signs, np.concatenate(codes).T.astype(float), places)
+    pieces = min(BLOCKS, problem.slots // LEAST_BLOCK) if in_blocks else 1
+    blocks = tuple(np.array_split(normals.reshape(problem.slots, problem.model.rank, -1), max(pieces, 1)))
+    return GroupDraws(blocks, signs, np.concatenate(codes).T.astype(float), np.concatenate(places, axis=1), y, weight)
 
 
 def replicate_rng(index: int) -> np.random.Generator:

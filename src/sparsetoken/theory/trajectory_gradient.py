@@ -86,7 +86,8 @@ def test_error_at(
     body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
     # The last entry itself is entered as well, for its Gram matrix.
     state = jax.lax.fori_loop(0, max(steps) + 1, lambda t, s: body(s, t), first_state(plan, draws))
-    after = [Classifier(state.m[t], state.gram[t], state.bias[t], plan.theta, plan.pi) for t in steps]
+    rest = (plan.theta, plan.pi, shape.correlation, plan.contamination)
+    after = [Classifier(state.m[t], state.gram[t], state.bias[t], *rest) for t in steps]
     errors = [limiting_test_error(at_sharpness, split, classifier, fresh) for classifier in after]
     return errors[0] if len(errors) == 1 else jnp.exp(jnp.log(jnp.stack(errors)).mean())
 

@@ -34,7 +34,8 @@ def draw_coloured_steps(
     would gather in white noise along Sigma^{1/2} w1.
     """
     rng = stream(seed, "steps")
-    length, sparsity, theta, d = task.length, task.sparsity, task.strength, len(signal)
+    length, sparsity, theta, _ = task.only_kind("coloured noise")
+    d = len(signal)
     loss, n0 = training.loss_function, len(labels)
     positive = labels > 0
 
@@ -110,17 +111,18 @@ def draw_coloured_features(
     rng = stream(seed, "features")
     n, positive = len(labels), labels > 0
     spread = float(np.linalg.norm(root * query))  # sigma of beta q
-    shift = task.strength * float(signal @ query)
+    length, sparsity, theta, _ = task.only_kind("coloured noise")
+    shift = theta * float(signal @ query)
     along, mass, kappa = np.empty(n), np.zeros(n), np.empty(n)
-    block = max(1, BLOCK_TOKENS // task.length)
+    block = max(1, BLOCK_TOKENS // length)
     for first in range(0, n, block):
         which = slice(first, min(first + block, n))
-        t = rng.standard_normal((which.stop - first, task.length))
+        t = rng.standard_normal((which.stop - first, length))
         scores = spread * t
-        scores[positive[which], : task.sparsity] += shift
+        scores[positive[which], :sparsity] += shift
         weights = token_weights(scores, activation)
         along[which], kappa[which] = (weights * t).sum(axis=1), np.linalg.norm(weights, axis=1)
-        mass[which] = weights[:, : task.sparsity].sum(axis=1) * positive[which]
+        mass[which] = weights[:, :sparsity].sum(axis=1) * positive[which]
     features = root * rng.standard_normal((n, len(root)))
     if spread > 0:  # what the noise has along the query is `along` already
         a = root**2 * query / spread
@@ -129,4 +131,4 @@ def draw_coloured_features(
         features += np.outer(along, a)
     else:
         features *= kappa[:, None]
-    return features + np.outer(task.strength * mass, signal)
+    return features + np.outer(theta * mass, signal)

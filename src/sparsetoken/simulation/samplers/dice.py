@@ -92,8 +92,8 @@ class ImplicitGaussian:
         """
         return self._answer("vectors", vectors, self._left, self._right)
 
-    def grouped(self, weights: np.ndarray) -> np.ndarray:
-        """Weighted sums over groups of L neighbouring rows, the last question: sum_l weights[i, l] Z[i L + l].
+    def grouped(self, weights: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Weighted sums over groups of neighbouring rows, the last question: sum of weights[j] Z[j] over each group's rows j.
 
         The n x d answer is drawn given everything answered before, and is not remembered: nothing may be asked after it.
         With P the n x N matrix of the weights, K^2 = P P^T diagonal and W = K^-1 P F,
@@ -102,24 +102,29 @@ class ImplicitGaussian:
 
         Parameters
         ----------
-        weights : ndarray of shape (n, L)
-            With n L = N.
+        weights : ndarray of shape (N,)
+            One per row.
+        sizes : ndarray of shape (n,)
+            Rows of each group, at least one, N in all.
 
         Returns
         -------
         ndarray of shape (n, d)
         """
         weights = np.asarray(weights, dtype=np.float64)
-        if weights.ndim != 2 or weights.size != self.rows:
-            raise ValueError(f"weights must be an array of shape (n, L) with n L = {self.rows}, got {weights.shape}")
+        sizes = np.asarray(sizes)
+        if weights.shape != (self.rows,):
+            raise ValueError(f"weights must be an array of shape ({self.rows},), got {weights.shape}")
+        if sizes.ndim != 1 or sizes.sum() != self.rows or sizes.min() < 1:
+            raise ValueError(f"sizes must be whole numbers >= 1 that sum to {self.rows}, got {sizes!r}")
         self._require_open()
         self._closed = True
-        count = len(weights)
+        count, starts = len(sizes), np.concatenate([[0], np.cumsum(sizes)[:-1]])
         E, ZE = self._right.basis.matrix(), self._right.images.matrix()
         F, ZtF = self._left.basis.matrix(), self._left.images.matrix()
-        along_E = np.einsum("jil,il->ij", ZE.reshape(-1, *weights.shape), weights)  # P Z E
-        along_F = np.einsum("jil,il->ij", F.reshape(-1, *weights.shape), weights)  # P F
-        kappa = np.linalg.norm(weights, axis=1)
+        along_E = np.add.reduceat(ZE * weights, starts, axis=1).T  # P Z E
+        along_F = np.add.reduceat(F * weights, starts, axis=1).T  # P F
+        kappa = np.sqrt(np.add.reduceat(weights**2, starts))
         W = np.divide(along_F, kappa[:, None], out=np.zeros_like(along_F), where=kappa[:, None] > 0)
         squares, vectors = np.linalg.eigh(W.T @ W)
         # (I - W W^T)^(1/2) = I - W M W^T; the eigenvalues of W^T W lie in [0, 1]

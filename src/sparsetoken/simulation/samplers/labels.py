@@ -16,16 +16,16 @@ def sample_count(name: str, alpha: float, d: int) -> int:
     return count
 
 
-def draw_labels(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
-    """`count` labels, P(+1) = prevalence; `dataset` is "0", "1", ":k" (the k-th of a trajectory) or "_test".
+def draw_truth(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
+    """`count` true labels, P(+1) = prevalence; `dataset` is "0", "1", ":k" (the k-th of a trajectory) or "_test"."""
+    return np.where(stream(seed, f"labels{dataset}").random(count) < task.prevalence, 1.0, -1.0)
 
-    A single class in a data set to learn from is an error.
-    """
-    labels = np.where(stream(seed, f"labels{dataset}").random(count) < task.prevalence, 1.0, -1.0)
+
+def check_classes(labels: np.ndarray, dataset: str, task: Task) -> None:
+    """Raise ValueError if a data set to learn from holds a single class."""
     if dataset != "_test":
         name = f"data set {dataset[1:]}" if dataset.startswith(":") else f"D{dataset}"
         require_both_classes(labels, name, task)
-    return labels
 
 
 def require_both_classes(labels: np.ndarray, name: str, task: Task) -> None:

@@ -7,15 +7,13 @@ sample ("bulk"). Nothing here is an approximation: every array has the joint law
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...laws.positions import draw_places
-from ...laws.statistics import bag_statistics
-from ...task import Task
+from ...laws.statistics import Activation, bag_statistics
 from ...training import Training
+from .kinds import DrawnBags
 from .streams import stream
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
@@ -24,60 +22,60 @@ BLOCK_SAMPLES = 2**16
 BLOCK_TOKENS = 2**22
 
 
-def draw_two_steps(
-    task: Task, training: Training, labels: np.ndarray, d: int, seed: int
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """(w1, b1, q2) of the two gradient steps on D0 with these labels, in coordinates where xi is the first axis.
+def draw_two_steps(bags: DrawnBags, training: Training, d: int, seed: int) -> tuple[np.ndarray, float, np.ndarray]:
+    """(w1, b1, q2) of the two gradient steps on D0, in coordinates where xi is the first axis.
 
-    O(n0 + d) numbers are drawn. With zbar_i the mean noise of a bag, P = I - 11^T/L and w1hat = w1/||w1||:
+    O(n0 + d) numbers are drawn. With zbar_i the mean noise of a bag, of size sqrt(k0_i), k0 = rho + (1 - rho)/L,
+    P = I - 11^T/L and w1hat = w1/||w1||:
 
-    - w1 needs sum_i c_i zbar_i only, a Gaussian vector g of size ||c||/sqrt(L);
-    - the fields <w1, zbar_i> given w1 are Gaussian, with their component along c pinned by g;
-    - e_i = P Z_i w1hat is standard Gaussian on the space orthogonal to 1, and independent of the above. Only its
-      component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
-    - the rest of sum_i h_i Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2).
+    - w1 needs sum_i c_i zbar_i only, a Gaussian vector g of size sqrt(sum_i c_i^2 k0_i);
+    - the fields <w1, zbar_i> given w1 are Gaussian, with their component along c_i sqrt(k0_i) pinned by g;
+    - e_i = P Z_i w1hat, Z_i the tokens' own noise, is standard Gaussian on the space orthogonal to 1, and independent of the
+      above. Only its component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
+    - the rest of sum_i (h_i/L_i) Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2/L_i^2).
     """
     rng = stream(seed, "steps")
-    length, sparsity, theta = task.length, task.sparsity, task.strength
-    loss, n0 = training.loss_function, len(labels)
-    positive = labels > 0
+    task, labels = bags.task, bags.labels
+    loss, n0 = training.loss_function, len(bags)
 
     c = loss.slope(np.zeros(n0), labels)
-    norm_c = float(np.linalg.norm(c))
+    pulls = c * bags.mean_scale
+    norm_c = float(np.linalg.norm(pulls))
     b1 = -training.eta_b * float(c.mean())
     g = rng.standard_normal(d)
-    w1 = (-training.eta_w * norm_c / (n0 * math.sqrt(length))) * g
-    w1[0] -= training.eta_w / n0 * (theta * sparsity / length) * float(c[positive].sum())
+    w1 = (-training.eta_w * norm_c / n0) * g
+    w1[0] -= training.eta_w / n0 * float(c @ bags.mean_shift)
     norm_w = float(np.linalg.norm(w1))
-    if norm_w == 0.0 or length == 1:  # one token has nothing to attend to
+    if norm_w == 0.0 or task.longest == 1:  # one token has nothing to attend to
         return w1, b1, np.zeros(d)
 
-    c_hat = c / norm_c
+    c_hat = pulls / norm_c
     noise = rng.standard_normal(n0)
     noise -= c_hat * (c_hat @ noise)
-    field = (c_hat * float(g @ w1) + norm_w * noise) / math.sqrt(length) + b1
-    field[positive] += theta * sparsity / length * w1[0]
-    h = loss.slope(field, labels)
+    field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + b1 + bags.mean_shift * w1[0]
+    h = loss.slope(field, labels) / bags.lengths
 
-    spread = math.sqrt(sparsity * (1.0 - sparsity / length))  # |P v|
+    own = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
+    scatter = [kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds]
     along_v, along_w, squares = 0.0, 0.0, 0.0
     for first in range(0, n0, BLOCK_SAMPLES):
         which = slice(first, min(first + BLOCK_SAMPLES, n0))
-        count = which.stop - first
-        e1 = rng.standard_normal(count)
-        e_square = e1**2 + (rng.chisquare(length - 2, count) if length > 2 else 0.0)
-        push = theta * w1[0] * spread * positive[which]
-        hb = h[which]
-        along_v += float(hb @ (positive[which] * spread * (push + norm_w * e1)))
-        along_w += float(hb @ (push * e1 + norm_w * e_square))
-        squares += float(hb**2 @ (push**2 + 2.0 * norm_w * push * e1 + norm_w**2 * e_square))
+        count, length = which.stop - first, bags.lengths[which]
+        e1 = rng.standard_normal(count) * (length > 1)
+        e_square = e1**2 + 2.0 * rng.standard_gamma(np.maximum(length - 2, 0) / 2.0)
+        spread = np.array(scatter)[bags.kind[which]] * bags.carries[which]  # theta |P v|
+        push = w1[0] * spread
+        hb, size = h[which], own * norm_w
+        along_v += float(hb @ (spread * (push + size * e1)))
+        along_w += float(hb @ (push * e1 + size * e_square))
+        squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))
 
     w_hat = w1 / norm_w
     bulk = rng.standard_normal(d)
     bulk -= w_hat * float(w_hat @ bulk)
-    total = along_w * w_hat + math.sqrt(squares) * bulk
-    total[0] += theta * along_v
-    return w1, b1, (-training.eta_q * training.beta / (n0 * length)) * total
+    total = own * along_w * w_hat + own * math.sqrt(squares) * bulk
+    total[0] += along_v
+    return w1, b1, (-training.eta_q * training.beta / n0) * total
 
 
 def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int = 0) -> np.ndarray:
@@ -97,89 +95,113 @@ def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int
     return rows
 
 
-def draw_pooled(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray:
+def draw_pooled(bags: DrawnBags, d: int, seed: int) -> np.ndarray:
     """Pooled features xbar; the first coordinate is <xbar, xi>."""
     rng = stream(seed, "features")
-    first = rng.standard_normal(len(labels))
-    features = draw_bulk(rng, len(labels), d - 1, leading=1)
+    first = rng.standard_normal(len(bags))
+    features = draw_bulk(rng, len(bags), d - 1, leading=1)
     features[:, 0] = first
-    features /= math.sqrt(task.length)
-    features[labels > 0, 0] += task.strength * task.sparsity / task.length
+    features *= bags.mean_scale[:, None]
+    features[:, 0] += bags.mean_shift
     return features
 
 
-def draw_pooled_leading(task: Task, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_pooled_leading(bags: DrawnBags, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The coordinate <xbar, xi> (n, 1) of pooled features, and the scale (n,) of all others."""
-    scale = np.full(len(labels), task.length**-0.5)
-    first = scale * stream(seed, "features").standard_normal(len(labels))
-    first[labels > 0] += task.strength * task.sparsity / task.length
-    return first[:, None], scale
+    first = bags.mean_scale * stream(seed, "features").standard_normal(len(bags)) + bags.mean_shift
+    return first[:, None], bags.mean_scale
 
 
-def draw_flattened(task: Task, labels: np.ndarray, d: int, seed: int) -> np.ndarray:
-    """Flattened bags; the first L coordinates are <x_l, xi>."""
-    rng = stream(seed, "features")
-    first = rng.standard_normal((len(labels), task.length))
-    features = draw_bulk(rng, len(labels), task.length * (d - 1), leading=task.length)
-    places = draw_places(stream(seed, "places1"), task, len(labels))
-    bags = np.flatnonzero(labels > 0)
-    features[:, : task.length] = first
-    features[bags[:, None], places[bags]] += task.strength
+def draw_flattened(bags: DrawnBags, d: int, seed: int) -> np.ndarray:
+    """Flattened bags, all of one length and with independent tokens; the first L coordinates are <x_l, xi>."""
+    rng, length = stream(seed, "features"), bags.task.longest
+    first = rng.standard_normal((len(bags), length))
+    features = draw_bulk(rng, len(bags), length * (d - 1), leading=length)
+    features[:, :length] = first
+    which, places, strength = bags.places(stream(seed, "places1"))
+    features[which, places] += strength
     return features
 
 
-def token_coordinates(rng: np.random.Generator, task: Task, labels: np.ndarray, cosine: float) -> np.ndarray:
-    """t_l = <x_l, qhat>: (n, L). Signal tokens come first: their places do not matter to a sum over tokens."""
-    t = rng.standard_normal((len(labels), task.length))
-    t[labels > 0, : task.sparsity] += cosine * task.strength
-    return t
-
-
-def mixture(
-    task: Task, t: np.ndarray, positive: np.ndarray | bool, cosine: float, sharpness: float, activation: Any
+def seen_statistics(
+    t: np.ndarray,
+    shared: np.ndarray | float,
+    signal: slice,
+    strength: float,
+    cosine: float,
+    sharpness: float,
+    correlation: float,
+    activation: Activation | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(T, S, kappa) of bags whose tokens have coordinates t along qhat, signal tokens first; S = 0 if y = -1."""
-    signal = slice(task.sparsity)
-    along, across, scale = bag_statistics(t, signal, task.strength, cosine, sharpness, activation)
-    return along, across * positive, scale
+    """(T, S, kappa) of bags whose tokens share a part of their noise.
+
+    Parameters
+    ----------
+    t : ndarray (n, L)
+        The tokens' coordinates along the query without what they share.
+    shared : ndarray (n,) or float
+        The coordinate of what they share, of variance rho.
+    signal : slice
+        The signal tokens of the last axis.
+    strength, cosine, sharpness : float
+        theta, gamma and k.
+    correlation : float
+        rho.
+    activation : callable, optional
+        sigma of elementwise attention; softmax, whose weights do not see what tokens share, without one.
+
+    Returns
+    -------
+    tuple of ndarray (n,)
+        S as of bags with signal.
+    """
+    if not correlation:
+        return bag_statistics(t, signal, strength, cosine, sharpness, activation)
+    if activation is not None:
+        t = t + np.asarray(shared)[..., None]
+    T, S, kappa = bag_statistics(t, signal, strength, cosine, sharpness, activation)
+    total: Any = 1.0 if activation is None else np.mean(activation(sharpness * t), axis=-1)
+    if activation is None:
+        T = T + shared
+    return T, S, np.sqrt((1.0 - correlation) * kappa**2 + correlation * total**2)
 
 
 def draw_attended(
-    task: Task,
-    labels: np.ndarray,
-    d: int,
-    seed: int,
-    cosine: float,
-    sharpness: float,
-    activation: Callable[[Any], Any] | None,
+    bags: DrawnBags, d: int, seed: int, cosine: float, sharpness: float, activation: Activation | None
 ) -> np.ndarray:
     """Attended features f = T qhat + S u + kappa z; the first coordinate is along qhat, the second along u.
 
     qhat = q/||q||, u is xi's unit direction orthogonal to it, z standard Gaussian orthogonal to qhat.
     """
-    leading, scale, rng = draw_attended_leading(task, labels, seed, cosine, sharpness, activation)
-    features = draw_bulk(rng, len(labels), d - 2, leading=2)
+    leading, scale, rng = draw_attended_leading(bags, seed, cosine, sharpness, activation)
+    features = draw_bulk(rng, len(bags), d - 2, leading=2)
     features *= scale[:, None]
     features[:, :2] = leading
     return features
 
 
 def draw_attended_leading(
-    task: Task,
-    labels: np.ndarray,
-    seed: int,
-    cosine: float,
-    sharpness: float,
-    activation: Callable[[Any], Any] | None,
+    bags: DrawnBags, seed: int, cosine: float, sharpness: float, activation: Activation | None
 ) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
     """The two leading coordinates (n, 2) of attended features, kappa (n,), and the generator for the rest."""
     rng = stream(seed, "features")
-    n = len(labels)
+    n, rho = len(bags), bags.task.correlation
+    own = math.sqrt(1.0 - rho)
+    shared = math.sqrt(rho) * stream(seed, "shared1").standard_normal(n) if rho else np.zeros(n)
     along, across, scale = np.empty(n), np.empty(n), np.empty(n)
-    block = max(1, BLOCK_TOKENS // task.length)
-    for first in range(0, n, block):
-        which = slice(first, min(first + block, n))
-        t = token_coordinates(rng, task, labels[which], cosine)
-        along[which], across[which], scale[which] = mixture(task, t, labels[which] > 0, cosine, sharpness, activation)
+    for rows, kind in bags.by_kind():
+        index = np.arange(n)[rows]
+        block = max(1, BLOCK_TOKENS // kind.length)
+        for first in range(0, len(index), block):
+            which = index[first : first + block]
+            t = rng.standard_normal((len(which), kind.length))
+            if own != 1.0:
+                t *= own
+            # Signal tokens come first: their places do not matter to a sum over tokens.
+            t[bags.carries[which], : kind.sparsity] += cosine * kind.strength
+            T, S, kappa = seen_statistics(
+                t, shared[which], slice(kind.sparsity), kind.strength, cosine, sharpness, rho, activation
+            )
+            along[which], across[which], scale[which] = T, S * bags.carries[which], kappa
     across += scale * rng.standard_normal(n)
     return np.stack([along, across], axis=1), scale, rng

@@ -32,6 +32,16 @@ STREAMS = (
     "tokens",
     "start",  # random starts of the directions
     "noise",  # which of the user's bags serve what
+    # Which kind a bag is, whether its label is flipped, whether a negative one carries a signal.
+    "kinds0",
+    "kinds1",
+    "kinds_test",
+    "kinds",
+    # Noise that all tokens of a bag share.
+    "shared0",
+    "shared1",
+    "shared_test",
+    "shared",
 )
 
 

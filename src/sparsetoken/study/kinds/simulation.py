@@ -14,7 +14,8 @@ from ...models import SIMULATED, check_model, has_query
 from ...results import NotConvergedWarning
 from ...simulation.mechanism import Mechanism
 from ...simulation.readout import fit_readout
-from ...simulation.samplers.labels import draw_labels, sample_count
+from ...simulation.samplers.kinds import DrawnBags, draw_bags
+from ...simulation.samplers.labels import draw_truth, sample_count
 from ...simulation.samplers.streams import stream
 from ...solvers.erm import fit_erm
 from ...task import Task
@@ -35,7 +36,9 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
         return
     if arguments.get("equal_samples") and not has_query(model):
         alphas[0] += arguments["alpha0"]
-    numbers = max(alphas) * d * d * (arguments["length"] if model == "vectorized" else 1)
+    task = Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__ if f in arguments})
+    Mechanism(model).check(task)
+    numbers = max(alphas) * d * d * (task.longest if model == "vectorized" else 1)
     if numbers > MOST_NUMBERS:
         raise ValueError(f"d must be smaller than {d:,}: the {model} features would be {8e-9 * numbers:,.0f} GB")
 
@@ -156,8 +159,8 @@ def readout_trial(
 ) -> dict[str, float]:
     """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
     mechanism = mechanism_of(model, cosine, sharpness, activation)
-    labels = draw_labels(task, sample_count("alpha", alpha, d), seed, "1")
-    readout = fit_readout(mechanism.draw(task, labels, d, seed), labels, ridge, loss)
+    bags = draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
+    readout = fit_readout(mechanism.draw(bags, d, seed), bags.labels, ridge, loss)
     special = readout.w[: mechanism.special_count(task)]
     found = mechanism.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
     return {
@@ -205,8 +208,8 @@ def separability_trial(
     The share of draws with alpha_star >= alpha is the probability that n = alpha d samples are separable.
     """
     most = sample_count("alpha_high", alpha_high, d)
-    labels = draw_labels(task, most, seed, "1")
-    features = mechanism_of(model, cosine, sharpness).draw(task, labels, d, seed)
+    bags = draw_bags(task, most, seed, "1")
+    labels, features = bags.labels, mechanism_of(model, cosine, sharpness).draw(bags, d, seed)
     if separable(features, labels):
         raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
     low, high = 1, most
@@ -237,14 +240,13 @@ def margins_trial(
 ) -> list[dict[str, float]]:
     """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
     count = sample_count("alpha", alpha, d)
-    labels = draw_labels(task, count, seed, "1")
+    bags = draw_bags(task, count, seed, "1")
     mechanism = mechanism_of(model, cosine, sharpness)
-    features = mechanism.draw(task, labels, d, seed)
+    labels, features = bags.labels, mechanism.draw(bags, d, seed)
     fit = fit_erm(features, labels, ridge, loss)
     inner = np.linspace(low, high, bins + 1)[1:-1]
     train = np.bincount(np.searchsorted(inner, labels * (features @ fit.coef + fit.bias)), minlength=bins) / count
-    fresh_labels = draw_labels(task, count, seed, "_test")
-    test = _fresh_margins(task, fresh_labels, seed, mechanism, fit.coef, fit.bias)
+    test = _fresh_margins(draw_bags(task, count, seed, "_test"), seed, mechanism, fit.coef, fit.bias)
     test_share = np.bincount(np.searchsorted(inner, test), minlength=bins) / count
     edges = np.linspace(low, high, bins + 1)
     return [
@@ -253,16 +255,14 @@ def margins_trial(
     ]
 
 
-def _fresh_margins(
-    task: Task, labels: np.ndarray, seed: int, mechanism: Mechanism, w: np.ndarray, bias: float
-) -> np.ndarray:
+def _fresh_margins(bags: DrawnBags, seed: int, mechanism: Mechanism, w: np.ndarray, bias: float) -> np.ndarray:
     """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
-    lead = mechanism.special_count(task)
+    lead = mechanism.special_count(bags.task)
     small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
     other_seed = int(stream(seed, "tokens_test").integers(2**62))
-    features = mechanism.draw(task, labels, small, other_seed)
+    features = mechanism.draw(bags, small, other_seed)
     rest = float(np.linalg.norm(w[lead:]))
-    return labels * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
+    return bags.truth * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
 
 
 @trial_kind("message_passing", version=1, check=check_sizes)
@@ -274,17 +274,18 @@ def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samp
     from ...estimators import MessagePassingClassifier
     from ...simulation.samplers import TensorData
 
+    length, sparsity, strength, _ = task.only_kind("message passing with a known task")
     data = TensorData(task, sample_count("alpha", alpha, d), d, seed, "1")
     bags = np.concatenate([tokens for _, tokens in data.blocks()])
     learner = MessagePassingClassifier(
-        strength=task.strength, sparsity=task.sparsity, whiten=False, scale=False, calibrate=False
+        strength=strength, sparsity=sparsity, whiten=False, scale=False, calibrate=False
     ).fit(bags, data.labels)
     norm = float(np.linalg.norm(learner.signal_))
     cosine = float(learner.signal_ @ data.signal) / norm
-    labels = draw_labels(task, test_samples, seed, "_test")
+    labels = draw_truth(task, test_samples, seed, "_test")
     rng = stream(seed, "tokens_test")
-    along = rng.standard_normal((test_samples, task.length))
-    along[labels > 0, : task.sparsity] += cosine * task.strength
+    along = rng.standard_normal((test_samples, length))
+    along[labels > 0, :sparsity] += cosine * strength
     flat = along[:, :, None] * (
         learner.signal_ / norm
     )  # tokens along the estimate; the rest has no effect on the score

@@ -1,0 +1,129 @@
+"""What each bag of a data set is, before its tokens: label, signal or none, and which of the task's kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from ...laws.positions import draw_places
+from ...task import BagKind, Task
+from .labels import check_classes, draw_truth
+from .streams import stream
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnBags:
+    """The bags of a data set without their tokens, arrays over bags.
+
+    Attributes
+    ----------
+    task : Task
+        What they were drawn from.
+    labels : ndarray
+        -1 or +1 as seen in training: with label noise, some of them flipped.
+    truth : ndarray
+        The true labels.
+    carries : ndarray of bool
+        Whether a bag has a signal: all positive ones do, and contaminated negative ones.
+    kind : ndarray of int
+        Its place among `task.kinds`.
+    """
+
+    task: Task
+    labels: np.ndarray
+    truth: np.ndarray
+    carries: np.ndarray
+    kind: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """L of every bag."""
+        return self._of_kind([kind.length for kind in self.task.kinds])
+
+    @cached_property
+    def mean_shift(self) -> np.ndarray:
+        """What the signal adds to a bag's mean token along xi, theta R/L; 0 without signal."""
+        return self.carries * self._of_kind([kind.strength * kind.sparsity / kind.length for kind in self.task.kinds])
+
+    @cached_property
+    def mean_scale(self) -> np.ndarray:
+        """Deviation of a mean token's noise, sqrt(rho + (1 - rho)/L)."""
+        rho = self.task.correlation
+        return self._of_kind([(rho + (1.0 - rho) / kind.length) ** 0.5 for kind in self.task.kinds])
+
+    def _of_kind(self, values: list) -> np.ndarray:
+        if len(values) == 1:
+            return np.full(len(self), values[0])
+        return np.array(values)[self.kind]
+
+    def by_kind(self) -> Iterator[tuple[np.ndarray | slice, BagKind]]:
+        """(which bags, their kind) for every kind that occurs."""
+        if len(self.task.kinds) == 1:
+            yield slice(None), self.task.kinds[0]
+            return
+        for k, kind in enumerate(self.task.kinds):
+            rows = np.flatnonzero(self.kind == k)
+            if len(rows):
+                yield rows, kind
+
+    def in_order_of_length(self) -> DrawnBags:
+        """The same bags, those of one length next to each other."""
+        if len({kind.length for kind in self.task.kinds}) == 1:
+            return self
+        order = np.argsort(self.lengths, kind="stable")
+        return DrawnBags(self.task, self.labels[order], self.truth[order], self.carries[order], self.kind[order])
+
+    def by_length(self) -> list[tuple[slice, int]]:
+        """(which bags, their length) of bags that are in order of length."""
+        if not len(self):
+            return []
+        edges = [0, *(np.flatnonzero(np.diff(self.lengths)) + 1).tolist(), len(self)]
+        return [(slice(a, b), int(self.lengths[a])) for a, b in pairwise(edges)]
+
+    def places(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the signal is: (bag, token, strength) of every signal token.
+
+        Places are drawn for all bags, so that who carries a signal does not change where others have it.
+        """
+        bags, tokens, sizes = [], [], []
+        for rows, kind in self.by_kind():
+            index = np.arange(len(self))[rows]
+            places = draw_places(rng, self.task.single(kind), len(index))
+            mine = self.carries[index]
+            bags.append(np.repeat(index[mine], kind.sparsity))
+            tokens.append(places[mine].ravel())
+            sizes.append(np.full(int(mine.sum()) * kind.sparsity, kind.strength))
+        if not bags:
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
+        return np.concatenate(bags), np.concatenate(tokens), np.concatenate(sizes)
+
+
+def plain_bags(task: Task, labels: np.ndarray) -> DrawnBags:
+    """Bags of a plain task with these labels."""
+    return DrawnBags(task, labels, labels, labels > 0, np.zeros(len(labels), dtype=np.intp))
+
+
+def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
+    """`count` bags without their tokens; `dataset` as in `labels.draw_truth`.
+
+    A single class in a data set to learn from is an error.
+    """
+    truth = draw_truth(task, count, seed, dataset)
+    if task.differing is None:
+        check_classes(truth, dataset, task)
+        return plain_bags(task, truth)
+    rng = stream(seed, "kinds" + dataset)
+    # One uniform number for each decision about every bag, whether it is needed or not: none changes another.
+    flips, stains, which = rng.random((3, count))
+    labels = np.where(flips < task.label_noise, -truth, truth)
+    check_classes(labels, dataset, task)
+    edges = np.cumsum([kind.probability for kind in task.kinds])[:-1]
+    kind = np.searchsorted(edges, which, side="right")
+    return DrawnBags(task, labels, truth, (truth > 0) | (stains < task.contamination), kind)
