@@ -216,7 +216,7 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
 
 def lengths_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     """Attention trained at this length and tested on longer bags: error, AUC and sensitivity against their length."""
-    quick, here = stage == "quick", state.task.length
+    quick, here = stage == "quick", state.task.longest
     furthest = min(FARTHEST * here, LONGEST)
     spaced = np.geomspace(here, furthest, 4 if quick else 7) if furthest > here else [here]
     lengths = sorted({round(float(length)) for length in spaced})
@@ -538,7 +538,7 @@ def code_of(state: State) -> str:
         lines += _code_of_training(state)
     elif state.view == "lengths":
         lines += [
-            f"for length in ({t.length}, {10 * t.length}, {100 * t.length}):",
+            f"for length in ({t.longest}, {10 * t.longest}, {100 * t.longest}):",
             "    found = forecast(task, training, 'attention', test_task={'length': length}, accuracy=5e-3)",
             "    print(length, found.test_error, found.auc, found.sensitivity)",
         ]
