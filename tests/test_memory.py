@@ -81,7 +81,7 @@ def test_trainings_with_copies_of_the_tokens_keep_them_in_files(tmp_path, peak, 
     assert X.nbytes / MEGABYTE == 50
     peak()
     fitted = make().fit(X, y)
-    assert peak() < 25
+    assert peak() < 35  # the bags' statistics, four numbers per bag and feature, make 3 MB here, with some copies
     assert np.mean(fitted.predict(X) == y) > 0.9
 
 
