@@ -107,32 +107,32 @@ MUTANTS = [
     ),
     Mutant(
         "theory/alignment.py",
-        "- pull * c_positive",
-        "+ pull * c_positive",
+        "- eta_w * c * v / alpha0 + b1",
+        "+ eta_w * c * v / alpha0 + b1",
         "tests/theory/test_golden.py",
     ),
     Mutant(
         "theory/alignment.py",
-        "rr = R * (1 - R / L)\n    condition",
-        "rr = R\n    condition",
+        "theta**2 * (R * (1 - R / L))",
+        "theta**2 * R",
         "tests/theory/test_golden.py",
     ),
     Mutant(
         "theory/alignment.py",
-        "Q = ((L - 1) * h) ** 2 * s2 + (",
+        "Q = average.noise**2 * s2 + (",
         "Q = (",
         "tests/theory/test_golden.py",
     ),
     Mutant(
         "theory/alignment.py",
-        "b1 = -eta_b * (pi * c_positive + (1 - pi) * c_negative)\n    pull",
-        "b1 = eta_b * (pi * c_positive + (1 - pi) * c_negative)\n    pull",
+        "b1 = -eta_b * sum(",
+        "b1 = eta_b * sum(",
         "tests/theory/test_golden.py",
     ),
     Mutant(
         "theory/alignment.py",
-        "Q = ((L - 1) * h) ** 2 * eta_w**2 * Ec2 / L + (L - 1) * a**2 * hh",
-        "Q = (L - 1) * a**2 * hh",
+        "Q = (average.noise * eta_w) ** 2 * first.noise + a**2",
+        "Q = a**2",
         "tests/theory/test_alignment.py",
     ),
     Mutant(
@@ -167,26 +167,26 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "field = (c_hat * float(g @ w1) + norm_w * noise)",
-        "field = (norm_w * noise)",
+        "field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise)",
+        "field = bags.mean_scale * (norm_w * noise)",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "rng.chisquare(length - 2, count) if length > 2",
-        "rng.chisquare(length, count) if length > 2",
+        "np.maximum(length - 2, 0) / 2.0",
+        "np.maximum(length, 0) / 2.0",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "along_w += float(hb @ (push * e1 + norm_w * e_square))",
+        "along_w += float(hb @ (push * e1 + size * e_square))",
         "along_w += float(hb @ (push * e1))",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "squares += float(hb**2 @ (push**2 + 2.0 * norm_w * push * e1 + norm_w**2 * e_square))",
-        "squares += float(hb**2 @ (push**2 + 2.0 * norm_w * push * e1))",
+        "squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))",
+        "squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1))",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
@@ -197,14 +197,14 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "features[labels > 0, 0] += task.strength * task.sparsity / task.length",
-        "features[labels > 0, 0] += task.strength / task.length",
+        "features[:, 0] += bags.mean_shift\n    return features",
+        "features[:, 0] -= bags.mean_shift\n    return features",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
         "simulation/steps.py",
-        "(h[:, None] * (scores - field)).ravel()",
-        "(h[:, None] * scores).ravel()",
+        "[:, None] * (scores - field)).ravel()",
+        "[:, None] * scores).ravel()",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(
@@ -239,8 +239,8 @@ MUTANTS = [
     ),
     Mutant(
         "theory/bayes.py",
-        "self.gain = alpha * task.prevalence * task.strength**2",
-        "self.gain = alpha * task.strength**2",
+        "self.gain = alpha * task.prevalence * self.theta**2",
+        "self.gain = alpha * self.theta**2",
         "tests/theory/test_golden.py",
     ),
     Mutant(
@@ -257,8 +257,8 @@ MUTANTS = [
     ),
     Mutant(
         "theory/dynamics.py",
-        "signal + (U + memory).reshape(r, L, N)",
-        "signal + U.reshape(r, L, N)",
+        "noise = mix(row_blocks, group.normals) + mix(B, G_before)",
+        "noise = mix(row_blocks, group.normals)",
         "tests/theory/test_trajectory.py",
     ),
     Mutant(
@@ -269,8 +269,8 @@ MUTANTS = [
     ),
     Mutant(
         "theory/dynamics.py",
-        "products = jnp.where(is_now, own_product, products) * in_window / alpha",
-        "products = jnp.where(is_now, own_product, products) * in_window",
+        "of_group = jnp.where(is_now, own_product, of_group) * in_window / alpha",
+        "of_group = jnp.where(is_now, own_product, of_group) * in_window",
         "tests/theory/test_trajectory.py",
     ),
     Mutant(
@@ -278,6 +278,30 @@ MUTANTS = [
         "now * (1 - plan.decay[t] * rates)",
         "now * (1 + plan.decay[t] * rates)",
         "tests/theory/test_trajectory.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "((1 - pi) * (1.0 - stained)) * chance, -label",
+        "(1 - pi) * chance, -label",
+        "tests/test_distributions.py",
+    ),
+    Mutant(
+        "theory/alignment.py",
+        "((1.0, 1.0 - eps), (-1.0, eps))",
+        "((1.0, 1.0 - eps), (1.0, eps))",
+        "tests/test_distributions.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "own = math.sqrt(1.0 - task.correlation)",
+        "own = 1.0",
+        "tests/test_distributions.py",
+    ),
+    Mutant(
+        "simulation/samplers/reduced.py",
+        "np.sqrt((1.0 - correlation) * kappa**2 + correlation * total**2)",
+        "np.sqrt((1.0 - correlation) * kappa**2)",
+        "tests/test_distributions.py",
     ),
 ]
 
