@@ -179,7 +179,7 @@ def training_dynamics(bags: int, steps: int, bandwidth: float) -> dict:
         seconds = (time.perf_counter() - start) / repeats
     one_slot = problem.model.rank * problem.task.length * bags
     # A step reads the blocks that do not lie in its future.
-    sizes = [block.shape[0] for block in draws.normals]
+    sizes = [block.shape[0] for block in draws[0].normals]
     ends = np.cumsum(sizes)
     slots = sum(int(ends[np.searchsorted(ends, t, side="right")]) for t in range(problem.slots))
     floor = slots * one_slot * (8 * (1 + 2) + 4 * PROBES) / bandwidth
