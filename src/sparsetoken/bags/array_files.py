@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.extras import require
 from . import scratch
 from .tables import is_number_column, listed
 from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
@@ -244,6 +245,7 @@ def _old_pt(path: Path, key: str | None) -> BagSource:
 
 @contextmanager
 def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
+    require("parquet")
     import pyarrow
     import pyarrow.parquet
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.extras import require
 from . import scratch
 from .array_files import ENDINGS, BagSource, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
 from .segments import starts_of
@@ -230,6 +231,7 @@ def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[st
 
 
 def _columns(path: Path) -> list[str]:
+    require("parquet")
     import pyarrow
     import pyarrow.parquet
 

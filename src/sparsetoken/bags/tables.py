@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._core.extras import require
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -47,6 +49,7 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
             if literal_ids and bag in table.columns:
                 table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
         elif path.name.endswith((".parquet", ".pq")):
+            require("parquet")
             table = pd.read_parquet(path)
         else:
             raise ValueError(f"{path} must be a {FORMATS} file")

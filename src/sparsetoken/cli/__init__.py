@@ -22,12 +22,13 @@ app = typer.Typer(
     name="sparsetoken",
     help="Sparse-token classification with single-layer attention: theory, simulation, learners.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMAND_MODULES = ("simulate", "forecast", "train", "study", "plan", "explore", "bags")
+# The thread variables that were set before `main` gave the others a default.
+CHOSEN_THREADS = tuple(name for name in THREAD_VARIABLES if os.environ.get(name))
+COMMAND_MODULES = ("simulate", "forecast", "train", "study", "plan", "explore", "bags", "doctor")
 
 
 @app.callback(invoke_without_command=True)

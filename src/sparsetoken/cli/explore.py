@@ -18,10 +18,10 @@ def explore(
     import threading
     import webbrowser
 
-    try:
-        from ..explorer import make_server, warm_up
-    except ImportError as error:
-        raise ImportError(f"the explorer needs the extra sparsetoken[explorer]: {error}") from error
+    from .._core.extras import require
+
+    require("explorer")
+    from ..explorer import make_server, warm_up
 
     try:
         server = make_server(port)

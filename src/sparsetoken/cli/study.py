@@ -108,10 +108,13 @@ def results(
     store: Path = _STORE,
 ) -> None:
     """Look into the store: a summary, a table of some trials, or an export of them."""
+    from .._core.extras import require
     from .._core.files import check_writable
     from ..study.store import DEFAULT_STORE, Store
     from ..study.tables import ENDINGS, tidy, write_table
 
+    if out is not None and out.suffix.lower() == ".parquet":
+        require("parquet")
     check_writable(out, endings=ENDINGS, make_folder=True)
     with Store(store or DEFAULT_STORE, read_only=True) as opened:
         known = opened.studies()
@@ -156,11 +159,13 @@ def _run(
     The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds there, for any
     other selection in a folder named after it, so that none overwrites another.
     """
+    from .._core.extras import require
     from .._core.files import check_writable
     from ..paper.reproduce import reproduce as run_and_report
     from ..study.executor import open_executor
     from ..study.store import DEFAULT_STORE, Store
 
+    require("report")  # before hours of trials, not after them
     path = store or DEFAULT_STORE
     folder = report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
     for study in chosen:  # a misspelt name anywhere stops the run before it starts

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from typing import Any, Protocol
 
+from .._core.extras import require
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from .worker import limit_threads, start_worker
@@ -112,10 +113,9 @@ class DaskExecutor:
 
     def __init__(self, scheduler: str, timeout: float = 10.0):
         parse_address(scheduler)
-        try:
-            from distributed import Client
-        except ImportError as error:
-            raise ImportError("executor 'dask' needs the extra: pip install 'sparsetoken[dask]'") from error
+        require("dask")
+        from distributed import Client
+
         if not _answers(scheduler, timeout):
             raise ExecutorError(f"no Dask scheduler answers at {scheduler}")
         # What Dask logs about a lost connection is said by `ExecutorError` in one line.

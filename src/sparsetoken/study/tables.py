@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from .._core.extras import require
 from .._core.files import write_bytes
 from .specification import Trial
 from .store import Row, Store
@@ -61,6 +62,7 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def _parquet(table: pd.DataFrame) -> bytes:
+    require("parquet")
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False)
     return buffer.getvalue()

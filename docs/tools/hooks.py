@@ -1,0 +1,207 @@
+"""What MkDocs is told besides mkdocs.yml: pages made from the gallery's scripts, from notebooks and from the public names.
+
+Links of the pages to files beside the folder `docs` (`../examples/...`, `../CHANGELOG.md`) are links to copies inside the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+for place in (str(ROOT), str(ROOT / "src")):
+    if place not in sys.path:
+        sys.path.insert(0, place)
+
+from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
+
+# Public package -> what its page is called and says first.
+REFERENCE = {
+    "sparsetoken": ("Top level", "What most people need. Every name can be imported from `sparsetoken` itself."),
+    "sparsetoken.theory": ("Theory", "The infinite world: d and n grow together."),
+    "sparsetoken.simulation": ("Simulation", "The finite world: one trial from a seed."),
+    "sparsetoken.estimators": ("Estimators", "Classifiers for bags, with scikit-learn's interface."),
+    "sparsetoken.bags": ("Bags", "Bags of tokens, their files and their scaling."),
+    "sparsetoken.planning": ("Planning", "From the theory to a decision."),
+    "sparsetoken.study": ("Studies", "Grids of trials, their store, tables and judged claims."),
+    "sparsetoken.losses": ("Losses", "Convex losses, and the base class for one of your own."),
+    "sparsetoken.activations": ("Activations", "How tokens are weighted."),
+    "sparsetoken.results": ("Results", "The fields that theory and simulation share."),
+}
+
+
+def on_config(config: Any) -> Any:
+    """Put the generated pages into the navigation."""
+    for entry in config.nav:
+        if "Tutorials" in entry:
+            entry["Tutorials"] = [f"tutorials/{path.stem}.md" for path in sorted(TUTORIALS.glob("*.ipynb"))]
+        if "Reference" in entry:
+            pages = [{title: f"reference/{name}.md"} for name, (title, _) in REFERENCE.items()]
+            entry["Reference"] = [{"Commands": "reference/commands.md"}, *pages]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages, the pictures behind them, and copies of what lies beside `docs`."""
+    for path in sorted((ROOT / "examples").iterdir()):
+        if path.is_file():
+            files.append(_file(config, f"examples/{path.name}", path.read_bytes()))
+    files.append(_file(config, "changelog.md", (ROOT / "CHANGELOG.md").read_text()))
+    files.append(_file(config, "gallery.md", _gallery(files, config)))
+    for path in sorted(TUTORIALS.glob("*.ipynb")):
+        existing = files.get_file_from_path(f"tutorials/{path.name}")
+        if existing is None:
+            files.append(_file(config, f"tutorials/{path.name}", path.read_bytes()))
+        files.append(_file(config, f"tutorials/{path.stem}.md", _tutorial(path, files, config)))
+    for page, text in _reference().items():
+        files.append(_file(config, page, text))
+    files.append(_file(config, "reference/commands.md", _commands()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to files beside `docs` become links inside the site."""
+    up = "../" * page.file.src_uri.count("/")
+    markdown = re.sub(r"\]\((?:\.\./)+examples/", f"]({up}examples/", markdown)
+    markdown = re.sub(r"\]\((?:\.\./)*CHANGELOG\.md", f"]({up}changelog.md", markdown)
+    if page.file.src_uri == "changelog.md":
+        markdown = markdown.replace("](docs/", "](")
+    return markdown
+
+
+def _file(config: Any, path: str, content: str | bytes) -> File:
+    return File.generated(config, path, content=content)
+
+
+def _title_and_words(text: str) -> tuple[str, str]:
+    title, _, words = text.strip().partition("\n")
+    return title.rstrip("."), " ".join(words.split("\n")).strip()
+
+
+def _gallery(files: Files, config: Any) -> str:
+    """One section per script: its docstring, its picture, its code."""
+    parts = [
+        "# Gallery\n\nEvery picture was made by the script below it while this site was built. Copy one and change the "
+        "numbers; each runs in a few seconds, and `python docs/gallery/NAME.py` writes NAME.png.\n"
+    ]
+    for path in sorted(GALLERY.glob("*.py")):
+        code = path.read_text()
+        title, words = _title_and_words(ast.get_docstring(ast.parse(code)) or path.stem)
+        run = execute(path)
+        for entries in run.outputs:
+            for kind, name in entries:
+                if kind == "picture":
+                    files.append(_file(config, f"gallery/{path.stem}-{name}", (run.folder / name).read_bytes()))
+                    plain = "" if "imshow" in code or "pcolormesh" in code else " .drawing"
+                    picture = f"![{title}](gallery/{path.stem}-{name}){{.figure{plain}}}"
+        body = re.sub(r'^""".*?"""\n+', "", code, flags=re.DOTALL)
+        parts.append(
+            f'## {title}\n\n{words}\n\n{picture}\n\n??? example "docs/gallery/{path.name}, {run.seconds:.0f} CPU s"\n\n'
+        )
+        parts.append("\n".join("    " + line for line in ["```python", *body.rstrip().split("\n"), "```"]) + "\n")
+    return "\n".join(parts)
+
+
+def _tutorial(path: Path, files: Files, config: Any) -> str:
+    """A notebook as a page, with the output of its run."""
+    notebook, run = json.loads(path.read_text()), execute(path)
+    parts, outputs = [], iter(run.outputs)
+    for number, cell in enumerate(notebook["cells"]):
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(text)
+            if number == 0:
+                parts.append(
+                    f"[Download this notebook]({path.name}){{ download }} · it ran in {run.seconds:.0f} CPU seconds."
+                )
+            continue
+        parts.append(f"```python\n{text}\n```")
+        for kind, content in next(outputs):
+            if kind == "text":
+                parts.append(f"```text\n{content}\n```")
+            elif kind == "html":
+                parts.append(f'<div class="shown">{content}</div>')
+            else:
+                files.append(_file(config, f"tutorials/{path.stem}-{content}", (run.folder / content).read_bytes()))
+                plain = "" if "imshow" in text or "pcolormesh" in text else " .drawing"
+                parts.append(f"![The cell's picture]({path.stem}-{content}){{.figure{plain}}}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _reference() -> dict[str, str]:
+    """Page -> text. Every object is described once, on the page of its own package; the top level links to the others."""
+    pages, described = {}, set()
+    for package in reversed(REFERENCE):  # the top level last
+        title, words = REFERENCE[package]
+        module = importlib.import_module(package)
+        listed = getattr(module, "__all__", None) or [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == package
+        ]
+        parts, elsewhere = [f"# {title}\n\n`{package}`: {words}\n"], []
+        for name in sorted(listed, key=str.lower):
+            value = getattr(module, name)
+            if not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            path = f"{value.__module__}.{value.__qualname__}"
+            if path in described:
+                first = (inspect.getdoc(value) or "").split("\n")[0]
+                elsewhere.append(f"| [`{name}`][{path}] | {_escaped(first)} |")
+            else:
+                described.add(path)
+                parts.append(f"::: {path}\n")
+        if elsewhere:
+            parts.insert(1, "\n".join(["| described on another page | |", "|---|---|", *elsewhere, ""]))
+        pages[f"reference/{package}.md"] = "\n".join(parts)
+    return pages
+
+
+def _commands() -> str:
+    """A page with the help of every command."""
+    import typer.main
+
+    from sparsetoken import cli
+
+    for name in cli.COMMAND_MODULES:
+        importlib.import_module(f"sparsetoken.cli.{name}")
+    group: Any = typer.main.get_command(cli.app)
+    parts = [
+        "# Commands\n\n`sparsetoken COMMAND --help` prints the same. Options that take a number in `simulate` and "
+        "`forecast` take lists (`1,2,4`) and ranges (`0.5:8:6`, `1e-5:1e-1:3:log`), too.\n"
+    ]
+    for name, command in sorted(group.commands.items()):
+        parts.append(f"## {name}\n\n{_escaped(inspect.cleandoc(command.help or ''))}\n")
+        arguments = " ".join(f"{p.name.upper()}" for p in command.params if p.param_type_name == "argument")
+        parts.append(f"```text\nsparsetoken {name} {arguments} [OPTIONS]\n```\n")
+        rows = []
+        for option in command.params:
+            words = _escaped(" ".join((getattr(option, "help", "") or "").split()))
+            names = ", ".join(f"`{text}`" for text in [*option.opts, *option.secondary_opts] if text.startswith("-"))
+            default = option.default
+            plain = (
+                default is not None
+                and default not in ([], "", ())
+                and not callable(default)
+                and not isinstance(default, bool)
+            )
+            shown = (
+                f"`{default}`"
+                if plain and option.param_type_name == "option" and "Ellipsis" not in repr(default)
+                else ""
+            )
+            rows.append(f"| {names or f'`{(option.name or str()).upper()}`'} | {words} | {shown} |")
+        parts.append("| option | meaning | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")

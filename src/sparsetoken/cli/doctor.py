@@ -1,0 +1,145 @@
+"""`doctor`: what this installation has, on which machine, and whether anything is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .._core.threads import THREAD_VARIABLES
+from . import CHOSEN_THREADS, app
+
+
+@app.command()
+def doctor(
+    json_output: bool = typer.Option(False, "--json", help="As JSON, to paste into a report of a problem."),
+) -> int:
+    """Show versions, devices, threads, caches and extras; the exit code is 1 where something required is missing."""
+    facts = examine()
+    if json_output:
+        import json
+
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        for heading, lines in facts.items():
+            if heading != "problems":
+                typer.echo(f"{heading}")
+                width = max(len(name) for name in lines)
+                for name, value in lines.items():
+                    typer.echo(f"  {name:<{width}}  {value}")
+        typer.echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
+    return 1 if facts["problems"] else 0
+
+
+def examine() -> dict[str, Any]:
+    """The facts by heading, each a mapping of text to text, and the list `problems`."""
+    import platform
+    import sys
+
+    from .. import __version__
+
+    packages, problems = _packages()
+    cache, unwritable = _cache()
+    return {
+        "program": {
+            "sparsetoken": f"{__version__} in {Path(__file__).resolve().parents[1]}",
+            "Python": f"{platform.python_version()} in {sys.prefix}",
+            "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        },
+        "packages": packages,
+        "extras": _extras(),
+        "devices": _devices(problems),
+        "threads": _threads(),
+        "cache": cache,
+        "problems": problems + unwritable,
+    }
+
+
+def _packages() -> tuple[dict[str, str], list[str]]:
+    """Version of every required package, and what is missing or too old."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    try:
+        listed = metadata.requires("sparsetoken") or []
+    except metadata.PackageNotFoundError:
+        return {"sparsetoken": "not installed"}, [
+            "sparsetoken runs from its sources and is not installed: pip install -e ."
+        ]
+    found, problems = {}, []
+    for text in listed:
+        wanted = Requirement(text)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            found[wanted.name] = "missing"
+            problems.append(f"{wanted.name} is not installed: pip install '{wanted.name}{wanted.specifier}'")
+            continue
+        found[wanted.name] = version
+        if not wanted.specifier.contains(version, prereleases=True):
+            problems.append(f"{wanted.name} is {version}, and {wanted.specifier} is required")
+    return found, problems
+
+
+def _extras() -> dict[str, str]:
+    from .._core.extras import EXTRAS, present
+
+    return {
+        name: f"{'installed' if present(name) else 'not installed'}: {purpose}"
+        for name, (_, purpose, _) in EXTRAS.items()
+    }
+
+
+def _devices(problems: list[str]) -> dict[str, str]:
+    """What JAX computes on; one that cannot start is a problem, since theory needs it."""
+    try:
+        import jax
+
+        devices = jax.devices()
+    except (ImportError, RuntimeError) as error:
+        problems.append(f"JAX does not start: {error}")
+        return {"JAX": "does not start"}
+    lines = {}
+    for number, device in enumerate(devices):
+        room = (device.memory_stats() or {}).get("bytes_limit")
+        memory = f", {room / 1e9:.1f} GB" if room else ""
+        lines[f"{device.platform} {number}"] = f"{device.device_kind}{memory}"
+    if all(device.platform == "cpu" for device in devices):
+        lines["accelerator"] = "none; device='auto' stays with NumPy"
+    return lines
+
+
+def _threads() -> dict[str, str]:
+    """Cores of this process, and how many threads linear algebra takes."""
+    import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that it is found)
+    from threadpoolctl import threadpool_info
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    lines = {"cores": str(cores)}
+    pools: dict[str, int] = {}
+    for pool in threadpool_info():
+        name = f"{pool['internal_api']} {pool['version'] or ''}".strip()
+        pools[name] = max(pools.get(name, 0), pool["num_threads"])
+    for name, count in pools.items():
+        lines[name] = f"{count} thread{'s' if count != 1 else ''}"
+    chosen = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in CHOSEN_THREADS]
+    lines["set by you"] = ", ".join(chosen) or "nothing; commands take one thread per process"
+    return lines
+
+
+def _cache() -> tuple[dict[str, str], list[str]]:
+    """Where compiled code is kept, how much of it, and whether it can be written."""
+    folder = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    if not folder.exists():
+        return {"compiled code": f"{folder}: empty"}, []
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    line = {"compiled code": f"{folder}: {len(files)} files, {size / 1e6:.1f} MB; it may be removed at any time"}
+    if os.access(folder, os.W_OK):
+        return line, []
+    return line, [f"the cache folder {folder} cannot be written: set JAX_COMPILATION_CACHE_DIR to one that can"]
