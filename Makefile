@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: reproduce test check format bench mutants explore clean install
+.PHONY: reproduce test check format bench docs mutants explore clean install
 
 install: $(STAMP)
 
@@ -36,6 +36,10 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+# The site, into build/site: no network, warnings are errors. A second build reuses what its scripts and notebooks computed.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutation
 
@@ -43,4 +47,4 @@ explore: $(STAMP)
 	$(BIN)/sparsetoken explore
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) build dist .cache *.egg-info .pytest_cache .ruff_cache .mypy_cache

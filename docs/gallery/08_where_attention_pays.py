@@ -12,7 +12,7 @@ from sparsetoken import Task, Training, forecast
 
 
 def main():
-    strengths, samples = np.linspace(1, 7, 9), np.geomspace(0.5, 16, 8)
+    strengths, samples = np.linspace(1, 7, 7), np.geomspace(0.5, 16, 6)
     ratio = np.empty((len(samples), len(strengths)))
     for i, alpha in enumerate(samples):
         training = Training(alpha0=alpha / 2, alpha1=alpha / 2, ridge=0.1)

@@ -1,0 +1,207 @@
+"""Every command and every block of Python on the pages runs; what would take long runs in a reduced form.
+
+The blocks of a page run in order and share their names, in a folder with small files of bags. Commands are found wherever
+they stand: in blocks they run, in running text their options are checked.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer.main
+
+from sparsetoken import cli
+from tests.helpers import ROOT, planted_bags
+
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
+
+# Page -> (as it stands, as it runs here): smaller sizes, and what only a cluster has.
+REDUCED: dict[str, list[tuple[str, str]]] = {
+    "docs/plan.md": [("n=5000, d=768, target=0.05", "n=200, d=60, questions=(), trials=1, accuracy=5e-3")],
+    "docs/training.md": [
+        ("Stage(30, ", "Stage(3, "),
+        ('"attention", [joint])', '"attention", [joint], accuracy=0.1)'),
+        ("d=1000", "d=50"),
+        ("budget_of_steps=32", "budget_of_steps=2, stages=1, most_evaluations=1, bags=64, accuracy=0.2"),
+    ],
+    "docs/theory.md": [
+        ('"attention")            #', '"attention", accuracy=5e-3, with_capacity=False)  #'),
+        ("theory.gradient(Task(), Training())", "theory.gradient(Task(), Training(), points=256)"),
+        ("best_ridge(law, alpha=2.0)", "best_ridge(law, alpha=2.0, accuracy=5e-3)"),
+        ("ridge=1e-5)", "ridge=1e-5, accuracy=5e-3)"),
+        ("ridge=0.01)", "ridge=0.01, accuracy=5e-3)"),
+        ("ridge=1e-2)", "ridge=1e-2, accuracy=5e-3)"),
+        ("length=1000", "length=50"),
+        ("test_bias_shift=0.5)", "test_bias_shift=0.5, accuracy=5e-3)"),
+    ],
+    "docs/studies.md": [
+        ("from dask_jobqueue import SLURMCluster", "from unittest.mock import MagicMock as SLURMCluster"),
+        ('input("enter ends the cluster")', ""),
+    ],
+}
+# Run elsewhere: README's example in tests/test_readme.py, which compares its output.
+ELSEWHERE = {"README.md"}
+
+# Options added to a command so that it takes little time; the last one given counts.
+SMALL = {
+    "simulate": "--dimension 30 --trials 1",
+    "forecast": "--accuracy 0.02",
+    "train": "--steps 2 --dimension 30 --trials 1 --accuracy 0.1",
+    "evaluate": "--folds 2 --repeats 1 --model pooled",
+    "run": "--workers 1",
+}
+# Commands whose options are checked here and which other tests run (tests/planning, tests/study, tests/explorer): they take
+# long, need a cluster, or serve until stopped.
+CHECKED_ONLY = re.compile(r"^(explore|reproduce|plan)\b")
+
+
+def python_blocks(text: str) -> list[str]:
+    """Blocks marked `python`, indented ones (in lists) included."""
+    found = re.findall(r"^( *)```python\n(.*?)^\1```", text, flags=re.DOTALL | re.MULTILINE)
+    return ["\n".join(line[len(indent) :] for line in code.split("\n")) for indent, code in found]
+
+
+def commands(text: str) -> list[str]:
+    """Lines of blocks that call the program."""
+    found = re.findall(r"^\s*(?:\$ )?(?:\.venv/bin/)?sparsetoken ([a-z].*)$", text, flags=re.MULTILINE)
+    return [line for line in found if not line.startswith(("is ", "answers "))]
+
+
+def inline_commands(text: str) -> list[str]:
+    """Calls of the program in running text."""
+    return [
+        c
+        for c in re.findall(r"`(?:\.venv/bin/)?sparsetoken ([a-z][^`]*)`", text)
+        if not re.search(r"[A-Z]{3}|\.\.\.", c)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A folder with the files that pages speak of, as the current one."""
+    bags, labels, _ = planted_bags(0, n=40, length=4, d=5, strength=6.0)
+    table = pd.concat(
+        pd.DataFrame(bag, columns=[f"x{j}" for j in range(5)]).assign(bag_id=f"b{k}", label=labels[k])
+        for k, bag in enumerate(bags)
+    )
+    for name in ("bags.csv", "new.csv", "my_bags.csv", "bags.csv.gz"):
+        table.to_csv(tmp_path / name, index=False)
+    study = (ROOT / "examples" / "my_study.toml").read_text()
+    (tmp_path / "examples").mkdir()
+    small = (
+        study.replace("d = 150", "d = 20")
+        .replace("repeats = 6", "repeats = 2")
+        .replace("[0.5, 1.0, 2.0, 4.0]", "[1.0]")
+    )
+    (tmp_path / "examples" / "my_study.toml").write_text(small)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(PAGES[p]) and p not in ELSEWHERE])
+def test_python_blocks_run(page, folder, capsys):
+    text = PAGES[page]
+    for before, after in REDUCED.get(page, []):
+        assert before in text, f"{page} no longer has {before!r}"
+        text = text.replace(before, after)
+    bags, labels, _ = planted_bags(1, n=60, length=4, d=5)
+    names = {"__name__": "__main__", "bags": bags, "labels": labels, "new_bags": bags}
+    for number, code in enumerate(python_blocks(text)):
+        here = folder / f"block{number}.py"
+        here.write_text(code)
+        names["__file__"] = str(here)
+        exec(compile(code, f"{page}, block {number}", "exec"), names)
+    assert len(capsys.readouterr().err) == 0 or page == "docs/clusters.md"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(PAGES[p])])
+def test_commands_run(page, folder, command):
+    for line in commands(PAGES[page]):
+        checked(line)
+        if CHECKED_ONLY.match(line):
+            continue
+        arguments, target = split(line)
+        small = SMALL.get(arguments[0], "")
+        if "my_bags.csv" in arguments:  # d is then that of the bags
+            small = "--trials 1 --length 2 --model pooled"
+        code, printed, errors = command(*arguments, *shlex.split(small))
+        # A study of two small trials may well leave its claim undecided, which is exit code 1.
+        assert code == 0 or (code == 1 and arguments[0] == "run"), (line, errors)
+        if target:
+            Path(target).write_text(printed)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if inline_commands(PAGES[p])])
+def test_commands_in_running_text_have_these_options(page):
+    for line in inline_commands(PAGES[page]):
+        checked(line)
+
+
+def split(line: str) -> tuple[list[str], str | None]:
+    """Arguments, and the file that output is sent to."""
+    words = shlex.split(line.rstrip("&"), comments=True)
+    if ">" in words:
+        return words[: words.index(">")], words[words.index(">") + 1]
+    return words, None
+
+
+def checked(line: str) -> None:
+    """See that the command exists and takes these arguments; nothing is run."""
+    for name in cli.COMMAND_MODULES:
+        __import__(f"sparsetoken.cli.{name}")
+    group = typer.main.get_command(cli.app)
+    arguments, _ = split(line)
+    assert arguments[0] in group.commands, line
+    known = group.commands[arguments[0]]
+    if all(word.startswith("-") for word in arguments[1:]) and any(p.required for p in known.params):
+        options = {o for p in known.params for o in p.opts}
+        assert set(arguments[1:]) <= options, line  # a mention without its arguments
+        return
+    known.make_context(arguments[0], arguments[1:]).close()
+
+
+def test_commands_are_found():
+    text = "    sparsetoken studies  # all\n```\n$ sparsetoken fit a.csv > b\n```\n`sparsetoken doctor --json` and more"
+    assert commands(text) == ["studies  # all", "fit a.csv > b"] and inline_commands(text) == ["doctor --json"]
+    assert split("fit a.csv > b") == (["fit", "a.csv"], "b")
+    with pytest.raises(Exception, match="No such option"):
+        checked("doctor --jsn")
+
+
+def test_make_targets_and_files_that_pages_name_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    for page, text in PAGES.items():
+        named = re.findall(r"(?:`|^\s*)make ([a-z]+)(?:`|$|\s+#)", text, flags=re.MULTILINE)
+        assert set(named) <= targets, page
+        assert set(re.findall(r"sparsetoken\[([a-z]+)\]", text)) <= extras, page
+        for script in re.findall(r"python ((?:examples|docs)/[\w/]+\.py)", text):
+            assert (ROOT / script).exists(), (page, script)
+        for module in re.findall(r"python -m (benchmarks(?:\.\w+)?|tests\.\w+)", text):
+            assert list(ROOT.glob(module.replace(".", "/") + "*")), (page, module)
+
+
+def test_examples_run(folder, monkeypatch, capsys):
+    """The examples that pages speak of, where they take seconds; the study is run above, the long table is not."""
+    import runpy
+
+    shutil.copy(ROOT / "examples" / "digits_bags.py", folder)
+    monkeypatch.setattr("sys.argv", ["digits_bags.py", "--picture", "nines.png"])
+    runpy.run_path(str(folder / "digits_bags.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert (
+        float(re.search(r"test AUC of the bags +([\d.]+)", said)[1]) > 0.95
+        and (folder / "nines.png").stat().st_size > 10_000
+    )
+    own = runpy.run_path(str(ROOT / "examples" / "own_mechanism.py"))
+    assert np.isfinite(own["SquaredHinge"]().value(np.array(0.5), 1.0))

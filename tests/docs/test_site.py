@@ -1,0 +1,79 @@
+"""The site builds without a warning, asks no other host for anything, and its search knows the pages."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sparsetoken import __all__ as public
+from tests.helpers import ROOT
+
+pytestmark = pytest.mark.xdist_group("docs")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
+
+
+class Fetched(HTMLParser):
+    """Addresses that a browser fetches by itself when it shows a page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        if tag == "link" and named.get("rel") in ("canonical", "next", "prev", "alternate"):
+            return
+        if tag in ("link", "script", "img", "iframe", "source", "video", "audio", "embed", "object"):
+            self.found += [named[key] for key in ("href", "src", "srcset", "data") if named.get(key)]
+
+
+def test_pages_fetch_nothing_from_other_hosts(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        fetched = Fetched(page.read_text()).found
+        assert fetched and not [a for a in fetched if re.match(r"(https?:)?//", a)], page
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", style.read_text()), style
+
+
+def test_what_pages_fetch_is_there(site):
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":  # its addresses are absolute
+            continue
+        for address in Fetched(page.read_text()).found:
+            if not address.startswith("data:"):
+                assert (page.parent / address.split("?")[0].split("#")[0]).exists(), (page, address)
+
+
+def test_search_knows_pages_and_names(site):
+    entries = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    titles = {entry["title"] for entry in entries}
+    assert {"Gallery", "Install", "doctor"} <= titles
+    named = " ".join(re.sub(r"<[^>]+>", "", title) for title in titles)
+    assert not [name for name in public if name not in ("__version__", "theory") and name not in named]
+
+
+def test_every_page_of_the_folder_is_in_the_site(site):
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
