@@ -4,7 +4,6 @@ import ast
 import json
 
 import matplotlib.image
-import numpy as np
 import pytest
 from docs.tools import execute as tools
 
@@ -18,12 +17,10 @@ def test_it_runs_and_shows_something(name):
     path = PLACES[name]
     run = tools.execute(path)
     pictures = [content for cell in run.outputs for kind, content in cell if kind == "picture"]
-    assert pictures
     for picture in pictures:
-        image = matplotlib.image.imread(run.folder / picture)
-        assert len(np.unique(image.reshape(-1, image.shape[-1]), axis=0)) > 20  # not a blank sheet
+        assert matplotlib.image.imread(run.folder / picture)[..., :3].std() > 0.02  # not a blank sheet
     texts = [content for cell in run.outputs for kind, content in cell if kind == "text"]
-    assert path.suffix == ".py" or texts
+    assert pictures if path.suffix == ".py" else texts
 
 
 def test_a_script_that_fails_says_where(tmp_path, monkeypatch):
