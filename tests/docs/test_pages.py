@@ -27,6 +27,7 @@ PAGES = {
 
 # Page -> (as it stands, as it runs here): smaller sizes, and what only a cluster has.
 REDUCED: dict[str, list[tuple[str, str]]] = {
+    "docs/learners.md": [("features/*.pt", "features/*.npy")],
     "docs/plan.md": [("n=5000, d=768, target=0.05", "n=200, d=60, questions=(), trials=1, accuracy=5e-3")],
     "docs/training.md": [
         ("Stage(30, ", "Stage(3, "),
@@ -96,6 +97,11 @@ def folder(tmp_path, monkeypatch) -> Path:
     )
     for name in ("bags.csv", "new.csv", "my_bags.csv", "bags.csv.gz"):
         table.to_csv(tmp_path / name, index=False)
+    (tmp_path / "features").mkdir()
+    for k, bag in enumerate(bags):
+        np.save(tmp_path / "features" / f"b{k}.npy", bag)
+    slides = pd.DataFrame({"slide_id": [f"b{k}" for k in range(len(bags))], "diagnosis": labels})
+    slides.to_csv(tmp_path / "labels.csv", index=False)
     study = (ROOT / "examples" / "my_study.toml").read_text()
     (tmp_path / "examples").mkdir()
     small = (
