@@ -28,7 +28,11 @@ PAGES = {
 # Page -> (as it stands, as it runs here): smaller sizes, and what only a cluster has.
 REDUCED: dict[str, list[tuple[str, str]]] = {
     "docs/learners.md": [("features/*.pt", "features/*.npy")],
-    "docs/plan.md": [("n=5000, d=768, target=0.05", "n=200, d=60, questions=(), trials=1, accuracy=5e-3")],
+    "docs/plan.md": [
+        ("length=100, sparsity=2, strength=4", "length=4, sparsity=1, strength=4"),
+        ("n=5000, d=768, target=0.05", "n=100, d=40, questions=(), trials=1, accuracy=0.02"),
+        ("solve(Task(length=10, strength=5), ", 'solve(Task(length=2, strength=5), learner="pooled", trials=1, '),
+    ],
     "docs/training.md": [
         ("Stage(30, ", "Stage(3, "),
         ('"attention", [joint])', '"attention", [joint], accuracy=0.1)'),
@@ -63,7 +67,7 @@ SMALL = {
 }
 # Commands whose options are checked here and which other tests run (tests/planning, tests/study, tests/explorer): they take
 # long, need a cluster, or serve until stopped.
-CHECKED_ONLY = re.compile(r"^(explore|reproduce|plan)\b")
+CHECKED_ONLY = re.compile(r"^(explore|reproduce|plan|solve)\b")
 
 
 def python_blocks(text: str) -> list[str]:
