@@ -49,7 +49,7 @@ def folder(tmp_path):
 def test_fit_predict_and_explain(folder, command):
     code, out, err = command("fit", folder / "bags.csv", "--out", folder / "model.skops")
     assert code == 0, err
-    assert "60 bags" in out and "held out auc" in out
+    assert "60 bags" in out and "of all pairs (50% is guessing)" in out
     code, out, err = command("predict", folder / "model.skops", folder / "new.csv.gz")
     assert code == 0, err
     lines = out.splitlines()
@@ -296,6 +296,34 @@ def test_help_lists_the_learners_there_are(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     code, out, _ = command("fit", "--help")
     assert code == 0 and all(name in out for name in LEARNERS if not LEARNERS[name].baseline)
+
+
+def test_the_bag_column_of_fit_is_remembered(folder, command):
+    table().rename(columns={"bag_id": "image"}).to_csv(folder / "images.csv", index=False)
+    model = folder / "m.skops"
+    assert command("fit", folder / "images.csv", "--bag", "image", "-m", "pooled", "-o", model)[0] == 0
+    code, out, err = command("predict", model, folder / "images.csv")
+    assert code == 0 and out.startswith("image,prediction,"), err
+    code, out, err = command("predict", model, folder / "bags.csv", "--bag", "bag_id")
+    assert code == 0 and out.startswith("bag_id,prediction,"), err
+
+
+def test_evaluate_ends_with_a_verdict(folder, command):
+    wanted = ("-m", "max-pool LR", "-m", "majority", "--folds", 3, "--repeats", 1)
+    code, out, _ = command("evaluate", folder / "bags.csv", *wanted)
+    assert code == 0 and "\nbest: max-pool LR, " in out and "always giving the commonest label has" in out
+    noise = table()
+    noise[[f"f{j}" for j in range(5)]] = np.random.default_rng(5).standard_normal((len(noise), 5))
+    noise.to_csv(folder / "noise.csv", index=False)
+    code, out, _ = command("evaluate", folder / "noise.csv", *wanted)
+    assert code == 0 and out.rstrip().endswith("there is no evidence of a signal")
+
+
+def test_a_fit_in_words(folder, command):
+    arguments = ("fit", folder / "bags.csv", "-m", "pooled", "-o", folder / "m.skops")
+    code, out, _ = command(*arguments)
+    assert code == 0 and "held-out bags of yes score above those of no" in out and "ridge" not in out
+    assert "ridge: " in command(*arguments, "--verbose")[1]
 
 
 def test_an_interrupted_write_leaves_the_old_file(folder, monkeypatch):

@@ -86,3 +86,13 @@ def test_runaway_ranges_are_refused_up_front():
     assert check_combinations([[1, 2], [1, 2, 3]], 4) == 24
     with pytest.raises(ValueError, match="1,000,000,000 computations"):
         check_combinations([range(1000), range(1000)], 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("reproduce", "[number of cores]"), ("reproduce", "Studies to run [all]"), ("train", "[[stage]]")],
+)
+def test_brackets_in_help_texts_are_shown(command, monkeypatch, name, words):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = command(name, "--help")
+    assert code == 0 and words in out

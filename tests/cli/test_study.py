@@ -74,6 +74,38 @@ def test_the_exit_code_is_about_recorded_verdicts(tmp_path, command, verdict, ex
     assert (f"claim c1: {verdict}, recorded as {expected}" in err) == bool(code)
 
 
+def test_few_lines_unless_more_are_wanted(tmp_path, command):
+    files = ("--store", tmp_path / "s.sqlite", "--report", tmp_path / "r", "--workers", 1)
+    code, out, _ = command("run", judged_file(tmp_path, "undecided", "undecided"), *files)
+    assert code == 0 and out.startswith("1 claim: 1 undecided; all as recorded\n")
+    assert "undecided as recorded  c1: measured 1.0 ± 0.1, predicted 1; a <note>" in out
+    assert "by eye" not in out and "--verbose" in out
+    code, out, _ = command("run", judged_file(tmp_path, "refuted", "confirmed"), *files)
+    assert code == 1 and "1 claim: 1 refuted; 1 not as recorded" in out
+    assert "refuted, recorded confirmed  c1: It is <straight> (measured 1.0 ± 0.1, predicted 1)" in out
+    code, out, _ = command("run", judged_file(tmp_path, "confirmed", "confirmed"), *files)
+    assert "c1" not in out
+    code, out, _ = command("run", judged_file(tmp_path, "undecided", "undecided"), *files, "--verbose")
+    assert "by eye" in out and "a <note>" in out
+
+
+def test_own_claims_join_the_ledger(tmp_path, command, monkeypatch):
+    from sparsetoken.paper import catalogue
+    from sparsetoken.study.worker import load_source
+
+    toy = load_source(TOY).study
+    monkeypatch.setattr(catalogue, "get_studies", lambda names=None: [toy])
+    files = ("--store", tmp_path / "s.sqlite", "--report", tmp_path / "r", "--workers", 1)
+    own = judged_file(tmp_path, "refuted", "refuted")
+    code, out, _ = command("reproduce", "--with", own, *files)
+    assert code == 0 and "1 refuted" in out
+    assert "judged" in pd.read_csv(tmp_path / "r" / "ledger.csv")["study"].tolist()
+    code, _, err = command("reproduce", "--with", own, "--with", own, *files)
+    assert code == 2 and "name 'judged' is taken by another study of this run" in err
+    code, _, err = command("reproduce", "--with", tmp_path / "none.toml", *files)
+    assert code == 2 and "does not exist" in err
+
+
 def test_the_report_stands_alone(tmp_path, command):
     path = judged_file(tmp_path, "confirmed", "confirmed")
     assert command("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1)[0] == 0

@@ -11,7 +11,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         spell_where_needed(stream)
     try:
-        outcome = app(args=arguments, standalone_mode=False)
+        outcome = _command()(args=arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -68,6 +68,19 @@ def main(arguments: list[str] | None = None) -> None:
             _fail(str(error) or type(error).__name__, 2)
         raise
     sys.exit(outcome if isinstance(outcome, int) else 0)
+
+
+def _command() -> Any:
+    """The commands, with help texts that are shown as written: square brackets in them are no markup."""
+    from rich.markup import escape
+
+    command = typer.main.get_command(app)
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.help = escape(part.help or "")
+        for parameter in part.params:
+            if getattr(parameter, "help", None):
+                parameter.help = escape(parameter.help)
+    return command
 
 
 def _fail_on_output(error: OSError) -> NoReturn:

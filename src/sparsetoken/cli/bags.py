@@ -20,6 +20,7 @@ _KEY = typer.Option(None, "--key", help="Array of features, where the files of a
 _SKIP = typer.Option(False, "--skip-unmatched", help="Leave out files without a label and labels without a file.")
 _MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
 _BAG = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
+_SAME_BAG = typer.Option(None, "--bag", help="Column with the bag ids [the one that `fit` was given].")
 _LABEL = typer.Option("label", "--label", help="Column with the labels.")
 _LABELS = typer.Option(
     None, "--labels", help="Table with one row per bag (bag id, label), where labels are kept apart."
@@ -49,12 +50,14 @@ def fit(
     model: str = typer.Option(DEFAULT, "--model", "-m", help=f"{', '.join(_TO_FIT[:-1])} or {_TO_FIT[-1]}."),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
     """Fit a classifier to a file of bags and write it to a model file."""
     from .._core.files import check_writable
     from ..bags.files import read_bags
     from ..estimators.persistence import save_model
     from .console import deliver
+    from .words import details, fit_in_words
 
     check_writable(out)
     read = read_bags(
@@ -71,6 +74,7 @@ def fit(
     estimator = _learner(model, class_weight, seed)
     with _waiting(f"fitting {model} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read.bags, read.labels)
+    estimator.bag_column_ = bag  # `predict` and `explain` look for it in their files
     written: list[Path] = []
 
     def write(path: Path) -> None:
@@ -79,11 +83,9 @@ def fit(
 
     def show() -> None:
         typer.echo(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
-        for name, value in estimator.diagnostics_.items():
-            shown = (
-                "; ".join(value) if isinstance(value, list) else f"{value:.4g}" if isinstance(value, float) else value
-            )
-            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+        found = estimator.diagnostics_
+        for line in details(found) if verbose else fit_in_words(found, estimator.classes_):
+            typer.echo(line)
         if out in written:
             typer.echo(f"model written to {out}")
 
@@ -94,7 +96,7 @@ def fit(
 def predict(
     model: Path = _MODEL,
     file: Path = _FILE,
-    bag: str = _BAG,
+    bag: str = _SAME_BAG,
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
     out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
@@ -108,6 +110,7 @@ def predict(
 
     check_writable(out)
     estimator = load_model(model)
+    bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key)
     with _waiting(f"predicting {len(read.bags)} bags"):
         probability = estimator.predict_proba(read.bags)[:, 1]
@@ -154,8 +157,9 @@ def evaluate(
     from ..bags.files import read_bags
     from ..estimators.evaluation import Evaluation, stratified_splits
     from ..estimators.evaluation import evaluate as cross_validate
-    from ..estimators.learners import chosen_learners
+    from ..estimators.learners import MAJORITY, chosen_learners
     from .console import deliver, print_table, with_error, write_csv
+    from .words import verdict_in_words
 
     check_writable(plot, endings=_PICTURES)
     check_writable(csv)
@@ -195,8 +199,14 @@ def evaluate(
     ]
     title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
     numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
+
+    def show() -> None:
+        print_table(title, columns, rows)
+        for line in verdict_in_words(found, MAJORITY):
+            typer.echo(line)
+
     deliver(
-        lambda: print_table(title, columns, rows),
+        show,
         [(csv, lambda path: write_csv(path, numbers)), (plot, lambda path: _draw(found, title, path))],
     )
 
@@ -205,7 +215,7 @@ def evaluate(
 def explain(
     model: Path = _MODEL,
     file: Path = _FILE,
-    bag: str = _BAG,
+    bag: str = _SAME_BAG,
     token_label: str = _TOKEN_LABEL,
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
@@ -228,6 +238,7 @@ def explain(
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
+    bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key, token_label)
     probability = estimator.predict_proba(read.bags)[:, 1]
     weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
@@ -303,6 +314,11 @@ def _read_for(
         literal_ids=literal_ids,
         key=key,
     )
+
+
+def _bag_column(estimator: Any) -> str:
+    """The column of bag ids that the model was fitted with."""
+    return getattr(estimator, "bag_column_", "bag_id")
 
 
 def _as_csv(table: Any) -> str:

@@ -147,7 +147,7 @@ def forecast(
     records = [{**about, **row} for row in rows]
 
     def show() -> None:
-        print_table(f"theory: {fixed}{tests.title}", headings, cells)
+        print_table(f"theory: {fixed}{tests.title}", headings, cells, 1 + len(swept))
         _remarks(rows)
 
     deliver(

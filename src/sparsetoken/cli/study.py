@@ -11,10 +11,12 @@ from . import app
 
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome
+    from ..study.claims import LedgerRow
     from ..study.specification import Study
     from ..study.store import Row
 
-_STORE = typer.Option(None, "--store", help="SQLite file of finished trials [./sparsetoken-results/store.sqlite].")
+VERDICT_COLOURS = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
+_STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 _REPORT = typer.Option(
     None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection]."
 )
@@ -23,6 +25,7 @@ _EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
 _SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
 _FRESH = typer.Option(False, "--fresh", help="Compute everything again; rows in the store are replaced.")
 _SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+_VERBOSE = typer.Option(False, "--verbose", "-v", help="Print every claim with its source, criterion and numbers.")
 
 
 @app.command()
@@ -36,19 +39,26 @@ def reproduce(
     workers: int = _WORKERS,
     executor: str = _EXECUTOR,
     scheduler: str = _SCHEDULER,
+    extra: list[Path] = typer.Option(
+        [], "--with", help="A study file of your own, whose claims join the ledger; repeatable."
+    ),
+    verbose: bool = _VERBOSE,
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
+
+    Printed are the number of verdicts of each sort and a line for each claim that is not confirmed.
 
     The exit code is 1 where a claim's verdict differs from the recorded one, a trial failed, or a study is wrong in itself.
     """
     from ..paper.catalogue import get_studies
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
-    chosen = [study.reseeded(seed) for study in get_studies(names or None)]
-    own = [*(["full"] if full else []), *(study.name for study in chosen if names)]
-    return _run(
-        chosen, "full" if full else "quick", title, store, report, own, seed, fresh, workers, executor, scheduler
-    )
+    listed = get_studies(names or None)
+    joined = _joining(extra, listed)
+    chosen = [study.reseeded(seed) for study in (*listed, *joined)]
+    own = [*(["full"] if full else []), *(s.name for s in listed if names), *(f"with-{s.name}" for s in joined)]
+    size = "full" if full else "quick"
+    return _run(chosen, size, title, store, report, own, seed, fresh, workers, executor, scheduler, verbose)
 
 
 @app.command()
@@ -61,13 +71,29 @@ def run(
     workers: int = _WORKERS,
     executor: str = _EXECUTOR,
     scheduler: str = _SCHEDULER,
+    verbose: bool = _VERBOSE,
 ) -> int:
     """Run a study of your own: trials, tables, figures, claims and report."""
     from ..study.study_files import load_studies
 
     studies = [study.reseeded(seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
-    return _run(studies, "quick", title, store, report, [file.stem], seed, fresh, workers, executor, scheduler)
+    return _run(studies, "quick", title, store, report, [file.stem], seed, fresh, workers, executor, scheduler, verbose)
+
+
+def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
+    """The studies of a user's files, under names that no other study of the run has."""
+    from ..study.study_files import load_studies
+
+    taken = {study.name for study in listed}
+    joined = []
+    for file in files:
+        for study in load_studies(file):
+            if study.name in taken:
+                raise ValueError(f"study file {file}: name {study.name!r} is taken by another study of this run")
+            taken.add(study.name)
+            joined.append(study)
+    return joined
 
 
 @app.command()
@@ -153,6 +179,7 @@ def _run(
     workers: int | None,
     executor: str,
     scheduler: str | None,
+    verbose: bool,
 ) -> int:
     """Run and report.
 
@@ -173,14 +200,16 @@ def _run(
     check_writable(folder / "report.html", make_folder=True)
     with Store(path) as opened, open_executor(executor, workers, scheduler) as pool:
         outcomes, page = run_and_report(chosen, opened, pool, folder, size, title, fresh=fresh)
-    return _conclude(outcomes, page, path)
+    return _conclude(outcomes, page, path, verbose)
 
 
-def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path) -> int:
-    """Print the ledger, the failures and where the report is; the exit code."""
+def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
+    """Print the verdicts, the failures and where the report is; the exit code."""
     rows = [row for outcome in outcomes for row in outcome.ledger]
     if rows:
-        _print_ledger(rows)
+        if verbose:
+            _print_ledger(rows)
+        _print_verdicts(rows, verbose)
     total, reused = (sum(getattr(o.summary, name) for o in outcomes) for name in ("total", "reused"))
     failed = [trial for o in outcomes for trial in o.summary.failed]
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
@@ -210,22 +239,60 @@ def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
     return kept, len(rows) - len(kept)
 
 
+def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
+    """How many claims have which verdict, and a line for each that is not confirmed, cut to the terminal's width."""
+    from collections import Counter
+
+    from rich.console import Console
+    from rich.text import Text
+
+    counts = Counter(row.judgement.verdict for row in rows)
+    deviating = sum(not row.as_recorded for row in rows)
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICT_COLOURS if counts[verdict])
+    record = f"{deviating} not as recorded" if deviating else "all as recorded"
+    console = Console()
+    typer.echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {words}; {record}")
+    told = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
+    for row in sorted(told, key=lambda row: row.as_recorded):  # what deviates comes first
+        line = Text(row.judgement.verdict, VERDICT_COLOURS[row.judgement.verdict])
+        line.append(" as recorded" if row.as_recorded else f", recorded {row.claim.expected}", "default")
+        line.append(f"  {row.claim.id}: {_finding(row)}", "default")
+        if console.is_terminal:
+            console.print(line, overflow="ellipsis", no_wrap=True, highlight=False)
+        else:
+            typer.echo(line.plain)
+    if not verbose:
+        typer.echo("every claim with its criterion and numbers: --verbose, or the report")
+
+
+def _finding(row: LedgerRow) -> str:
+    """What was found, in a line: for an undecided claim why it is, else measurement, prediction and statement."""
+    judged = row.judgement
+    numbers = f"measured {judged.measured}, predicted {judged.predicted}"
+    if judged.verdict == "undecided":
+        missing = judged.measured == judged.predicted == "-"
+        reason = judged.note or "the errors are too large to tell"
+        return " ".join((row.problem or (reason if missing else f"{numbers}; {reason}")).split())
+    return " ".join(f"{row.claim.statement} ({numbers})".split())
+
+
 def _print_ledger(rows: list) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    colours = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
     table = Table(title="Claims", show_lines=True, expand=True)
     for name, ratio in (("claim, [dim]source, criterion[/]", 6), ("predicted", 2), ("measured", 3)):
         table.add_column(name, ratio=ratio)
     table.add_column("verdict", min_width=9)
     for row in rows:
         claim, judged = row.claim, row.judgement
-        mark = f"[{colours[judged.verdict]}]{judged.verdict}[/]"
+        mark = f"[{VERDICT_COLOURS[judged.verdict]}]{judged.verdict}[/]"
         if not row.as_recorded:
             mark += f"\n[bold]recorded: {claim.expected}[/]"
         first = f"{escape(claim.statement)}\n[dim]{escape(claim.source)}; {escape(claim.rule)}[/]"
+        if judged.verdict == "undecided" and judged.note:
+            first += f"\n[yellow]{escape(judged.note)}[/]"
         table.add_row(first, escape(judged.predicted), escape(judged.measured), mark)
     Console().print(table)
 

@@ -38,7 +38,7 @@ def train(
     start: str = typer.Option("", help="Norms of a random start: q=0.5,w=0.1 (zero where not named)."),
     stages: Path = typer.Option(
         None,
-        help="A TOML file with the schedule, a table 'stage' for each stage; replaces alpha, steps, rates, decay, momentum.",
+        help="A TOML file with the schedule, a table [[stage]] for each stage; replaces alpha, steps, rates, decay, momentum.",
     ),
     d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations."),
     trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone."),

@@ -77,6 +77,20 @@ def _baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learn
     return Learner(name, make, f"scikit-learn's logistic regression on the {what}", baseline=True)
 
 
+def _majority() -> Any:
+    from sklearn.dummy import DummyClassifier
+
+    class Majority(DummyClassifier):
+        """The commonest label for every bag, with the classes' shares as its probabilities."""
+
+        def decision_function(self, bags: Any) -> np.ndarray:
+            log = self.predict_log_proba(bags)
+            return log[:, 1] - log[:, 0]
+
+    return Majority(strategy="prior")
+
+
+MAJORITY = "majority"
 _ALL = (
     _ours("bag-classifier", "BagClassifier", "attention heads on lifted tokens that vote: the default"),
     _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
@@ -87,6 +101,7 @@ _ALL = (
     _baseline("mean-pool LR", _mean, "mean token"),
     _baseline("max-pool LR", _maximum, "features' maxima"),
     _baseline("mean+max LR", _both, "mean token and the features' maxima"),
+    Learner(MAJORITY, _majority, "the commonest label for every bag", baseline=True),
 )
 LEARNERS = {learner.name: learner for learner in _ALL}
 DEFAULT = _ALL[0].name

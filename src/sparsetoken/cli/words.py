@@ -1,0 +1,134 @@
+"""What `fit` and `evaluate` have found, in words that need no knowledge of the method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..estimators.evaluation import Evaluation
+
+CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
+EVIDENCE = 3.0  # those of a signal: the best of ten learners is often two standard errors lucky
+
+
+def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None = None) -> list[str]:
+    """What a fit says about itself.
+
+    Parameters
+    ----------
+    diagnostics : mapping
+        `diagnostics_` of a fitted estimator.
+    classes : sequence, optional
+        Its two classes, which the words then name.
+
+    Returns
+    -------
+    list of str
+        Lines; none about what the estimator does not tell.
+    """
+    lines = []
+    ranked = _number(diagnostics, "held_out_auc")
+    if ranked is not None:
+        first, second = classes if classes is not None and len(classes) == 2 else ("the first class", "the second")
+        lines.append(
+            f"held-out bags of {second} score above those of {first} in {ranked:.1%} of all pairs (50% is guessing)"
+        )
+    if "signal_found" in diagnostics:
+        found = bool(diagnostics["signal_found"])
+        lines.append(
+            "this is more than chance would give: there is a signal"
+            if found
+            else "this is no more than chance would give: do not rely on the predictions"
+        )
+    wrong = _number(diagnostics, "training_error")
+    if wrong is not None:
+        lines.append(f"of the bags it was trained on, it gets {1 - wrong:.1%} right (on new bags, expect fewer)")
+    strength, count = _number(diagnostics, "strength"), _number(diagnostics, "sparsity")
+    if strength is not None and count is not None:
+        lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
+    voters = diagnostics.get("heads")
+    if isinstance(voters, list):
+        lines.append(
+            f"the model is a vote of {len(voters)} simple classifiers" if len(voters) > 1 else "one classifier"
+        )
+    if diagnostics.get("converged") is False:
+        reason = diagnostics.get("ended")
+        lines.append(f"training stopped before it was done{f': {reason}' if reason else ''}")
+    return lines
+
+
+def details(diagnostics: Mapping[str, Any]) -> list[str]:
+    """All that a fit records about itself, a line per entry."""
+    lines = []
+    for name, value in diagnostics.items():
+        if isinstance(value, Mapping):
+            value = [f"{key} {_short(item)}" for key, item in value.items()]
+        shown = "; ".join(map(str, value)) if isinstance(value, list) else _short(value)
+        lines.append(f"{name.replace('_', ' ')}: {shown}")
+    return lines
+
+
+def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
+    """What a comparison of learners comes to.
+
+    Parameters
+    ----------
+    found : sequence of Evaluation
+        The learners' cross-validations.
+    majority : str
+        The learner among them that always gives the commonest label.
+
+    Returns
+    -------
+    list of str
+        Which learner is best, whether it is better than the commonest label, and which others are as good.
+    """
+    baseline = next((e for e in found if e.learner == majority), None)
+    learners = [e for e in found if e is not baseline]
+    if not learners:
+        return []
+    best = max(learners, key=lambda e: (e.accuracy, e.auc))
+    lines = [f"best: {best.learner}, {_share(best.accuracy, best.accuracy_error)} of held-out bags right"]
+    if baseline is not None:
+        gain, level = (
+            best.accuracy - baseline.accuracy,
+            f"always giving the commonest label has {baseline.accuracy:.1%}",
+        )
+        error = math.hypot(best.accuracy_error, baseline.accuracy_error)
+        # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
+        if gain > EVIDENCE * error:
+            lines[0] += f"; {level}"
+        elif best.auc - 0.5 > EVIDENCE * best.auc_error:
+            lines[0] += (
+                f"; {level}, which is about as good, but the ranking of bags is informative (AUC {best.auc:.3g})"
+            )
+        else:
+            lines[0] += f"; {level}: no learner is clearly better than that, so there is no evidence of a signal"
+            return lines
+    equals = [
+        e.learner
+        for e in learners
+        if e is not best and best.accuracy - e.accuracy <= CLEARLY * math.hypot(best.accuracy_error, e.accuracy_error)
+    ]
+    if len(learners) > 1:
+        lines.append(
+            f"not clearly worse (within {CLEARLY:g} standard errors): {', '.join(equals)}"
+            if equals
+            else f"all others are clearly worse (by more than {CLEARLY:g} standard errors)"
+        )
+    return lines
+
+
+def _share(value: float, error: float) -> str:
+    return f"{value:.1%} (± {error:.1%})" if error > 0 else f"{value:.1%}"
+
+
+def _number(values: Mapping[str, Any], name: str) -> float | None:
+    value = values.get(name)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
