@@ -37,7 +37,7 @@ def main():
     )
     ax.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
     ax.minorticks_off()
-    ax.legend(frameon=False, loc="center right")
+    ax.legend(frameon=False, loc="lower left")
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 

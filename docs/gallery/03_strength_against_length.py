@@ -5,7 +5,6 @@ the signal, so it needs a strength that grows like the square root of the length
 as sharp attention does, needs the square root of the logarithm, close to the best that is possible.
 """
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from sparsetoken import Task, theory
@@ -25,7 +24,6 @@ def main():
     for name, (lengths, error) in MECHANISMS.items():
         needed = [theory.strength_needed(Task(length=L), 0.1, error) for L in lengths]
         ax.plot(lengths, needed, marker="o", color=colour(name), lw=2, ms=4, label=label(name))
-    ax.plot(lengths, 2.56 * np.sqrt(lengths), ":", color="0.5", label="2.56 √L")
     ax.set(xscale="log", yscale="log", xlabel="tokens per bag, L", ylabel="strength θ needed for 10 % error")
     ax.set_xticks([2, 8, 32, 128], ["2", "8", "32", "128"])
     ax.set_yticks([2, 5, 10, 20, 40], ["2", "5", "10", "20", "40"])

@@ -16,7 +16,7 @@ TASK, ALPHA = Task(length=10, sparsity=1, strength=5.0), 2.0
 
 
 def main():
-    schedule = [Stage(20, ALPHA, rates={"w": 1.0, "bias": 0.5}, decay={"w": 0.2})]
+    schedule = [Stage(20, ALPHA, rates={"w": 0.5, "bias": 1.5}, decay={"w": 0.2})]
     exact = theory.trajectory(TASK, "tied:2", schedule, accuracy=0.01)
     runs = mean_trajectory([simulate_trajectory(TASK, "tied:2", schedule, 1000, seed) for seed in range(4)])
     staged = forecast(
