@@ -28,10 +28,9 @@ from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import DEFAULT, LEARNERS, chosen_learners
 
-from .measure import Row, case, timed
+from .measure import DATA, Row, case, timed
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("SPARSETOKEN_DATA", ROOT / "tests" / "data"))
 FOLDS = int(os.environ.get("SPARSETOKEN_BENCH_FOLDS", "10"))
 REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "5"))
 SETS = {

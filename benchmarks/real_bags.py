@@ -1,13 +1,12 @@
 """Estimators on bags: five-fold fits and predictions, next to scikit-learn on pooled features.
 
 The bags are one witness nine among ten digits (scikit-learn's own images) and, where the folder exists, public
-multiple-instance tables in ../shared/data.
+multiple-instance tables in the folder that SPARSETOKEN_DATA names, by default in tests/data.
 """
 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassing
 from sparsetoken._core.threads import single_blas_thread
 from sparsetoken.estimators.base import TrainingWarning
 
-from .measure import Row, Timing, case, timed
+from .measure import DATA, Row, Timing, case, timed
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TABLES = {"musk1": "musk1", "newsgroups hockey": "newsgroups_rec_sport_hockey", "winter wren": "birds_winter_wren"}
 
 

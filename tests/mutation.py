@@ -155,8 +155,8 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/samplers/reduced.py",
-        "w1[0] -= training.eta_w / n0",
-        "w1[0] += training.eta_w / n0",
+        "w1 -= training.eta_w / n0",
+        "w1 += training.eta_w / n0",
         "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
     ),
     Mutant(

@@ -27,10 +27,11 @@ from .noise import Demand, Tokens
 from .readout import Readout, fit_readout
 from .reuse import implicit_steps
 from .samplers import TensorData
-from .samplers.coloured import draw_coloured_features, draw_coloured_steps
+from .samplers.coloured import draw_coloured_features
 from .samplers.implicit import ImplicitBags
 from .samplers.kinds import draw_bags
 from .samplers.labels import sample_count
+from .samplers.reduced import draw_two_steps
 from .samplers.streams import stream
 from .samplers.tensor import draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
@@ -453,8 +454,8 @@ class _ColouredTrial(_Trial):
         self.signal, self.root = self.world.directions(self.seed, self.d)
 
     def take_steps(self) -> SimulatedSteps:
-        labels = draw_bags(self.task, self.n0, self.seed, "0").labels
-        w1, b1, q2 = draw_coloured_steps(self.task, self.training, labels, self.signal, self.root, self.seed)
+        bags = draw_bags(self.task, self.n0, self.seed, "0")
+        w1, b1, q2 = draw_two_steps(bags, self.training, self.d, self.seed, self.signal, self.root)
         return summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:

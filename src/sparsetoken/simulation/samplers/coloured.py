@@ -1,12 +1,12 @@
 """Exact in law, without the tokens, in coloured Gaussian noise: tokens theta v_l xi + Sigma^{1/2} z_l.
 
 Everything is in the eigenbasis of Sigma, where Sigma^{1/2} multiplies coordinates by `root` = sqrt(s_j). With `root` =
-1 the laws are those of `reduced`, which turns xi into the first axis and so needs fewer numbers still.
+1 the laws are those of `reduced`, which turns xi into the first axis and so needs fewer numbers still; the two gradient
+steps are drawn there for both.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,68 +14,13 @@ import numpy as np
 
 from ...activations import token_weights
 from ...task import Task
-from ...training import Training
-from .reduced import BLOCK_SAMPLES, BLOCK_TOKENS
+from .reduced import BLOCK_TOKENS
 from .streams import stream
 
 
 def coloured_tokens(root: np.ndarray, length: int) -> Callable[[np.random.Generator, int, int], np.ndarray]:
     """What draws the tokens of the tensor sampler: (generator, first bag, last bag) -> tokens."""
     return lambda rng, first, last: root * rng.standard_normal((last - first, length, len(root)))
-
-
-def draw_coloured_steps(
-    task: Task, training: Training, labels: np.ndarray, signal: np.ndarray, root: np.ndarray, seed: int
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """(w1, b1, q2) of the two gradient steps on D0 with these labels.
-
-    As in `reduced.draw_two_steps`, with Z_i = Y_i Sigma^{1/2} and Y_i standard Gaussian. Y_i meets w1 only through
-    Sigma^{1/2} w1, of length omega; the fields are omega e_i, and what the query gathers is Sigma^{1/2} times what it
-    would gather in white noise along Sigma^{1/2} w1.
-    """
-    rng = stream(seed, "steps")
-    length, sparsity, theta, _ = task.only_kind("coloured noise")
-    d = len(signal)
-    loss, n0 = training.loss_function, len(labels)
-    positive = labels > 0
-
-    c = loss.slope(np.zeros(n0), labels)
-    norm_c = float(np.linalg.norm(c))
-    b1 = -training.eta_b * float(c.mean())
-    g = root * rng.standard_normal(d)
-    w1 = (-training.eta_w * norm_c / (n0 * math.sqrt(length))) * g
-    w1 -= training.eta_w / n0 * (theta * sparsity / length) * float(c[positive].sum()) * signal
-    seen = root * w1
-    omega = float(np.linalg.norm(seen))
-    if omega == 0.0 or length == 1:  # one token has nothing to attend to
-        return w1, b1, np.zeros(d)
-
-    overlap = float(w1 @ signal)
-    c_hat = c / norm_c
-    noise = rng.standard_normal(n0)
-    noise -= c_hat * (c_hat @ noise)
-    field = (c_hat * float(g @ w1) + omega * noise) / math.sqrt(length) + b1
-    field[positive] += theta * sparsity / length * overlap
-    h = loss.slope(field, labels)
-
-    spread = math.sqrt(sparsity * (1.0 - sparsity / length))  # |P v|
-    along_v, along_w, squares = 0.0, 0.0, 0.0
-    for first in range(0, n0, BLOCK_SAMPLES):
-        which = slice(first, min(first + BLOCK_SAMPLES, n0))
-        count = which.stop - first
-        e1 = rng.standard_normal(count)
-        e_square = e1**2 + (rng.chisquare(length - 2, count) if length > 2 else 0.0)
-        push = theta * overlap * spread * positive[which]
-        hb = h[which]
-        along_v += float(hb @ (positive[which] * spread * (push + omega * e1)))
-        along_w += float(hb @ (push * e1 + omega * e_square))
-        squares += float(hb**2 @ (push**2 + 2.0 * omega * push * e1 + omega**2 * e_square))
-
-    direction = seen / omega
-    bulk = rng.standard_normal(d)
-    bulk -= direction * float(direction @ bulk)
-    total = root * (along_w * direction + math.sqrt(squares) * bulk) + theta * along_v * signal
-    return w1, b1, (-training.eta_q * training.beta / (n0 * length)) * total
 
 
 def draw_coloured_features(
