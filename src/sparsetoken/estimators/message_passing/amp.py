@@ -297,7 +297,7 @@ def excess_variance(tokens: Any, share: Any) -> float:
     """
     p = np.asarray(share, dtype=np.float64)
     n = float(p.sum() ** 2 / max(float(p @ p), np.finfo(float).tiny))
-    p /= max(p.sum(), np.finfo(float).tiny)
+    p = p / max(p.sum(), np.finfo(float).tiny)
     mean = np.asarray(p.astype(tokens.dtype) @ tokens, dtype=np.float64)
     d = tokens.shape[1]
     v = np.random.default_rng(0).standard_normal(d)
@@ -305,9 +305,10 @@ def excess_variance(tokens: Any, share: Any) -> float:
     for _ in range(POWER_STEPS):
         along = np.asarray(tokens @ v.astype(tokens.dtype), dtype=np.float64) - float(mean @ v)
         v = np.asarray((p * along).astype(tokens.dtype) @ tokens, dtype=np.float64) - float(p @ along) * mean
-        size = float(np.sqrt(v @ v))
-        if not 0.0 < size < np.inf:
+        largest = float(np.abs(v).max())
+        if not 0.0 < largest < np.inf:
             return 1.0
+        size = largest * float(np.linalg.norm(v / largest))  # squares of huge features would overflow
         v /= size
     return size / (1.0 + np.sqrt(d / n)) ** 2
 
