@@ -82,12 +82,12 @@ def fit(
         written.append(path)
 
     def show() -> None:
-        typer.echo(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
+        print(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
         found = estimator.diagnostics_
         for line in details(found) if verbose else fit_in_words(found, estimator.classes_):
-            typer.echo(line)
+            print(line)
         if out in written:
-            typer.echo(f"model written to {out}")
+            print(f"model written to {out}")
 
     deliver(show, [(out, write)])
 
@@ -203,7 +203,7 @@ def evaluate(
     def show() -> None:
         print_table(title, columns, rows)
         for line in verdict_in_words(found, MAJORITY):
-            typer.echo(line)
+            print(line)
 
     deliver(
         show,
@@ -267,7 +267,7 @@ def explain(
     def show() -> None:
         print_table(title, [bag, "probability", "tokens", "strongest tokens"], rows)
         if area is not None:
-            typer.echo(f"token AUC against column {token_label!r}: {area:.4f}")
+            print(f"token AUC against column {token_label!r}: {area:.4f}")
 
     deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
 
