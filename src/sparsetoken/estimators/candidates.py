@@ -21,6 +21,7 @@ from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import fit_calibration
 from .heads import Head, fit_heads, fit_pooled, start_head
+from .trees import PlainTrees, plain_trees
 from .views import TOKEN_VIEWS, Views
 
 SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
@@ -237,7 +238,7 @@ class Trees:
         unseen = np.isfinite(share)
         prior = float(np.average(problem.signs > 0, weights=problem.weights))
         scores = _log_odds(np.where(unseen, share, prior)) if problem.folds else None
-        yield Validated(self.name, self.view, scores, lambda: Forest(forest))
+        yield Validated(self.name, self.view, scores, lambda: Forest(plain_trees(forest)))
 
 
 def _log_odds(share: np.ndarray) -> np.ndarray:
@@ -251,15 +252,15 @@ class Forest:
 
     Attributes
     ----------
-    trees : ExtraTreesClassifier
-        As fitted.
+    trees : PlainTrees
+        As grown.
     """
 
-    trees: Any
+    trees: PlainTrees
 
     def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """Log odds of the trees' votes, one per bag."""
-        return _log_odds(self.trees.predict_proba(tokens)[:, 1])
+        return _log_odds(self.trees.mean(tokens))
 
 
 # Each fit starts the next. The objective's terms are of order one and the features of unit size. How low the

@@ -29,6 +29,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
     "sparsetoken.estimators.statistics.BagStatistics",
+    "sparsetoken.estimators.trees.PlainTrees",
     "sparsetoken.estimators.views.BagViews",
     "sparsetoken.estimators.vote.Member",
     "sparsetoken.losses.Logistic",
