@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from ._core.frozen import FrozenMapping, read_only
+from .plotting.show import Shown, axes_for, draw_shares
+from .plotting.style import colour, label
 
 # Directions that a row has columns for, whether or not the classifier has a query.
 DIRECTIONS = ("w", "q")
@@ -34,7 +36,7 @@ def cosine_of(overlap: float, norm: float) -> float:
     return float(overlap / norm) if norm > 0 else math.nan
 
 
-class Result:
+class Result(Shown):
     """Base of frozen dataclasses that hold results: read-only content, plain forms and a repr of one line."""
 
     def __post_init__(self) -> None:
@@ -74,6 +76,37 @@ class Result:
             else:
                 row[name] = value
         return row
+
+    def frame(self) -> Any:
+        """A pandas table of one row, with the columns of `to_row`."""
+        import pandas as pd
+
+        return pd.DataFrame([self.to_row()])
+
+    def _shown_frame(self) -> Any:
+        """The row as two columns, name and value, without what is not there."""
+        row = self.frame().iloc[0].dropna()
+        return row[[value != "" for value in row]].rename("value").to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The numbers of the result, each on a line.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        row = {k: v for k, v in self.to_row().items() if isinstance(v, float) and math.isfinite(v)}
+        ax = axes_for(ax)
+        places = range(len(row))[::-1]
+        ax.plot(list(row.values()), places, "o", color=colour("pooled"))
+        ax.set_yticks(list(places), list(row))
+        ax.grid(axis="x", alpha=0.3)
+        return ax
 
     def _words(self) -> str:
         raise NotImplementedError
@@ -220,6 +253,31 @@ class ClassifierResult(Result):
     errors: Mapping[str, float] = _EMPTY
     trained: Mapping[str, Any] = _EMPTY
     tested: Mapping[str, Any] = _EMPTY
+
+    def plot(self, ax: Any = None) -> Any:
+        """The error rates of the classifier with two standard errors, as far as they are known.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        found = {
+            "test error": (self.test_error, self.standard_error),
+            "positive bags missed": (1 - self.sensitivity, self.errors.get("sensitivity", 0.0)),
+            "false alarms": (1 - self.specificity, self.errors.get("specificity", 0.0)),
+            "1 − AUC": (1 - self.auc, self.errors.get("auc", 0.0)),
+            "training error": (self.train_error, self.errors.get("train_error", 0.0)),
+        }
+        known = {name: pair for name, pair in found.items() if math.isfinite(pair[0])}
+        values, errors = ([pair[k] for pair in known.values()] for k in (0, 1))
+        ax = draw_shares(axes_for(ax, (6.0, 2.8)), list(known), values, errors, colour(self.model))
+        ax.set(title=label(self.model), xlabel="share of bags (of pairs for the AUC)")
+        return ax
 
     def _setting(self) -> str:
         return self.model

@@ -14,6 +14,7 @@ import numpy as np
 
 from ._core.arrays import namespace
 from ._core.frozen import frozen
+from .plotting.show import Shown, axes_for
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
 SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
@@ -26,7 +27,7 @@ def mistakes(score: Any, y: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(Shown):
     """A training run over T steps: arrays with T + 1 entries, entry t after t steps. Nothing in it can be changed.
 
     Attributes
@@ -140,13 +141,7 @@ class Trajectory:
         -------
         matplotlib Axes
         """
-        if ax is None:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-
-            figure = Figure(figsize=(6.0, 4.0), layout="constrained")
-            FigureCanvasAgg(figure)
-            ax = figure.add_subplot()
+        ax = axes_for(ax)
         step = np.arange(self.steps + 1)
         for key, label, colour in (
             ("test_error", "test error", TEST_ERROR),

@@ -11,6 +11,8 @@ import numpy as np
 
 from .._core.validation import whole_number
 from ..losses import Loss
+from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.style import REFERENCE, colour
 from ..task import Task
 from .criterion import Criterion
 from .finite_size import Confirmation, confirm
@@ -54,8 +56,8 @@ class Expected:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """What to do with n samples in dimension d, and what to expect.
 
     Attributes
@@ -99,6 +101,46 @@ class Plan:
     curve: tuple[dict[str, Any], ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.n} bags of {self.d}-dimensional tokens, {self.criterion.label}: "
+            + ", ".join(f"{NAMES[row.learner]} {row.value:.4g}" for row in self.expected)
+            + f"; target {self.target:.4g})"
+        )
+
+    def frame(self) -> Any:
+        """A pandas table, one row per learner: what to expect of it, with its settings and its simulation."""
+        import pandas as pd
+
+        simulated = {c.learner: c for c in self.confirmations if c.d == self.d}
+        rows = []
+        for row in self.expected:
+            found = simulated.get(row.learner)
+            measured = {} if found is None else {"simulated": found.value, "simulated_se": found.standard_error}
+            rows.append({**row.to_dict(), **measured})
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """What to expect of each learner, with two standard errors, and the target.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        names = [NAMES[row.learner] for row in self.expected]
+        values, errors = [row.value for row in self.expected], [row.standard_error for row in self.expected]
+        colours = [colour(row.learner) for row in self.expected]
+        ax = draw_shares(axes_for(ax, (6.0, 2.8)), names, values, errors, colours)
+        ax.axvline(self.target, color=REFERENCE, linestyle="--")
+        ax.set_xlim(right=max(ax.get_xlim()[1], 1.1 * self.target))
+        ax.set(xlabel=f"{self.criterion.label} (dashed: target)", title=f"{self.n} bags, d = {self.d}")
+        return ax
 
     @property
     def alpha(self) -> float:

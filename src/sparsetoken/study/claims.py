@@ -17,7 +17,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from ..plotting.show import Shown, axes_for
+from ..plotting.style import COLOURS, REFERENCE
+
 VERDICTS = ("confirmed", "refuted", "undecided")
+_VERDICT_COLOURS = {"confirmed": COLOURS["vectorized"], "refuted": COLOURS["attention"], "undecided": REFERENCE}
 LEVEL = 1e-3
 Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
 
@@ -122,9 +126,53 @@ class LedgerRow:
         return self.judgement.verdict == self.claim.expected and not self.problem
 
 
-def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> list[LedgerRow]:
+class Ledger(Shown, list[LedgerRow]):
+    """Judged claims: a list of rows that shows itself."""
+
+    def __repr__(self) -> str:
+        counts = {verdict: sum(row.judgement.verdict == verdict for row in self) for verdict in VERDICTS}
+        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        deviating = sum(not row.as_recorded for row in self)
+        return f"Ledger({len(self)} claims: {words or 'none'}{f'; {deviating} not as recorded' if deviating else ''})"
+
+    def frame(self) -> pd.DataFrame:
+        """A pandas table, one row per claim."""
+        return ledger_table(self)
+
+    def _shown_frame(self) -> pd.DataFrame:
+        table = self.frame()
+        return table[["study", "claim", "statement", "measured", "verdict"]] if len(table) else table
+
+    def plot(self, ax: Any = None) -> Any:
+        """How many claims of each study have which verdict.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        studies = list(dict.fromkeys(row.study for row in self))
+        ax = axes_for(ax, (6.0, 1.4 + 0.3 * len(studies)))
+        left = np.zeros(len(studies))
+        for verdict in VERDICTS:
+            mine = [row.study for row in self if row.judgement.verdict == verdict]
+            counts = np.array([mine.count(name) for name in studies], dtype=float)
+            ax.barh(studies, counts, left=left, color=_VERDICT_COLOURS[verdict], label=verdict)
+            left += counts
+        ax.invert_yaxis()
+        ax.set_xlabel("claims")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.legend(frameon=False, ncols=len(VERDICTS), loc="lower left", bbox_to_anchor=(0, 1))
+        return ax
+
+
+def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> Ledger:
     """Judge claims in order; a criterion that fails is a problem of its own row and keeps no other from being judged."""
-    rows = []
+    rows = Ledger()
     for claim in claims:
         judged, problem = attempt(f"claim {claim.id!r} of study {study!r}", claim.judge, tables)
         rows.append(LedgerRow(study, claim, judged or Judgement("undecided", "-", "-", problem), problem))

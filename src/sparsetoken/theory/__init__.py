@@ -18,7 +18,7 @@ from .gradient import Gradient, gradient
 from .heads import HeadsResult
 from .known_signal import Oracle, oracle, strength_needed
 from .refit import refit
-from .sweep import erm_sweep, forecast_grid, sweep
+from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
 from .trajectory import trajectory
 from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
 
@@ -34,7 +34,9 @@ __all__ = [
     "ConvergenceError",
     "Design",
     "ErmResult",
+    "ErmSweep",
     "Forecast",
+    "ForecastGrid",
     "Gradient",
     "HeadsLaw",
     "HeadsResult",

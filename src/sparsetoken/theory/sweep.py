@@ -20,6 +20,8 @@ from .._core.validation import whole_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
 from ..models import check_model
+from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.style import colour, label
 from ..task import Task
 from ..training import Training
 from .continuation import WarmStart
@@ -34,6 +36,160 @@ _FURTHEST = 2.0  # times the last step: how far ahead two solutions are extended
 _AMPLE = 3  # a standard error so many times smaller than needed lets half the draws (less than twice the error) suffice
 
 
+class ForecastGrid(Shown, list[dict[str, Any]]):
+    """Forecasts over a grid: a list of rows (dictionaries) that shows itself.
+
+    Parameters
+    ----------
+    rows : iterable of dict
+        A row per model and point.
+    over : sequence of str
+        The fields that vary, in order; the last one varies fastest.
+
+    Attributes
+    ----------
+    over : tuple of str
+        The fields that vary.
+    """
+
+    def __init__(self, rows: Iterable[dict[str, Any]] = (), over: Sequence[str] = ()) -> None:
+        super().__init__(rows)
+        self.over = tuple(over)
+
+    def __repr__(self) -> str:
+        models = ", ".join(dict.fromkeys(row["model"] for row in self))
+        axes = ", ".join(f"{name} ({len({str(row[name]) for row in self})} values)" for name in self.over)
+        failed = sum(bool(row["failure"]) for row in self)
+        errors = [row["test_error"] for row in self if not row["failure"]]
+        span = f", test error {min(errors):.4g} to {max(errors):.4g}" if errors else ""
+        return f"ForecastGrid({models} over {axes or 'one point'}{span}{f', {failed} failed' if failed else ''})"
+
+    def frame(self) -> Any:
+        """A pandas table, one row per model and point."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self))
+
+    def _shown_frame(self) -> Any:
+        table = self.frame()
+        main = ("test_error", "standard_error", "auc", "train_loss", "cosine_q", "capacity", "failure")
+        kept = [name for name in main if name in table and table[name].notna().any() and (table[name] != "").any()]
+        return table[["model", *self.over, *kept]] if len(table) else table
+
+    def plot(self, ax: Any = None) -> Any:
+        """The test error against the first field that holds numbers: a line per model and value of the others.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        numeric = [name for name in self.over if all(isinstance(row[name], Real) for row in self)]
+        if not numeric or not self:
+            raise ValueError("a plot needs rows over a field that holds numbers")
+        # The field with the most values makes the better axis; among equals the first.
+        x = max(numeric, key=lambda name: len({row[name] for row in self}))
+        others = [name for name in self.over if name != x]
+        ax = axes_for(ax)
+        models = list(dict.fromkeys(row["model"] for row in self))
+        styles = ("-", "--", ":", "-.")
+        lines = list(dict.fromkeys(tuple(str(row[name]) for name in others) for row in self))
+        for place, model in enumerate(models):
+            for k, line in enumerate(lines):
+                rows = [r for r in self if r["model"] == model and tuple(str(r[n]) for n in others) == line]
+                rows = sorted((r for r in rows if not r["failure"]), key=lambda r: r[x])
+                words = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
+                # Shades tell the lines of one model apart once the four styles are used up.
+                style = {"linestyle": styles[k % 4], "alpha": 1.0 / (1 + k // 4), "marker": "o", "markersize": 3}
+                ax.plot(
+                    [r[x] for r in rows],
+                    [r["test_error"] for r in rows],
+                    color=colour(model, place),
+                    label=words,
+                    **style,
+                )
+        values = [row[x] for row in self]
+        if min(values) > 0 and max(values) / min(values) > 50:
+            ax.set_xscale("log")
+        ax.set(xlabel=x, ylabel="test error")
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+        legend_above(ax)
+        return ax
+
+
+class ErmSweep(Shown, list[ErmResult]):
+    """Results of `erm` along alpha: a list that shows itself.
+
+    Parameters
+    ----------
+    results : iterable of ErmResult
+        One per alpha.
+    alphas : iterable of float
+        n/d of each.
+
+    Attributes
+    ----------
+    alphas : tuple of float
+        n/d of each.
+    """
+
+    def __init__(self, results: Iterable[ErmResult] = (), alphas: Iterable[float] = ()) -> None:
+        super().__init__(results)
+        self.alphas = tuple(alphas)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "ErmSweep(no points)"
+        ends = [f"test error {one.test_error:.4g} at alpha {alpha:g}" for one, alpha in zip(self, self.alphas)]
+        return f"ErmSweep({self[0].model}, {len(self)} points: {ends[0]} ... {ends[-1]})"
+
+    def frame(self) -> Any:
+        """A pandas table, one row per alpha, with the columns of `ErmResult.to_row`."""
+        import pandas as pd
+
+        return pd.DataFrame([{"alpha": alpha, **one.to_row()} for one, alpha in zip(self, self.alphas)])
+
+    def _shown_frame(self) -> Any:
+        columns = ["alpha", "test_error", "standard_error", "auc", "train_loss", "train_error", "norm_w", "bias"]
+        table = self.frame()
+        return table[columns] if len(table) else table
+
+    def plot(self, ax: Any = None) -> Any:
+        """Test error, with two standard errors, and training error against alpha.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        paint = colour(self[0].model) if self else None
+        ax.errorbar(
+            self.alphas,
+            [one.test_error for one in self],
+            [2 * one.standard_error for one in self],
+            color=paint,
+            marker="o",
+            markersize=3,
+            label="test error",
+        )
+        ax.plot(self.alphas, [one.train_error for one in self], "--", color=paint, label="training error")
+        ax.set(xlabel="α = n/d", ylabel=f"error, {label(self[0].model)}" if self else "error")
+        ax.set_ylim(bottom=0)
+        ax.grid(alpha=0.3)
+        legend_above(ax)
+        return ax
+
+
 def forecast_grid(
     task: Task,
     training: Training,
@@ -43,7 +199,7 @@ def forecast_grid(
     progress: Callable[[int, int], None] | None = None,
     workers: int = 1,
     **options: Any,
-) -> list[dict[str, Any]]:
+) -> ForecastGrid:
     """Forecasts on the grid spanned by `over`, one flat row per point and model.
 
     Points next to each other share their laws' random numbers and start from each other's solutions.
@@ -66,9 +222,9 @@ def forecast_grid(
 
     Returns
     -------
-    list of dict
-        In the order of models and points. A point that fails is a row with its message in `failure`; the others are
-        unaffected.
+    ForecastGrid
+        A list of rows (dictionaries) that shows itself, in the order of models and points. A point that fails is a row with
+        its message in `failure`; the others are unaffected.
     """
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
@@ -91,7 +247,8 @@ def forecast_grid(
             progress(done, total)
 
     if workers == 1:
-        return [row for name in models for row in _rows(task, training, name, points, options, advance)]
+        rows = [row for name in models for row in _rows(task, training, name, points, options, advance)]
+        return ForecastGrid(rows, names)
     size = max(1, -(-len(points) // (workers * _BLOCKS_PER_WORKER)))
     blocks = [(name, points[i : i + size]) for name in models for i in range(0, len(points), size)]
     try:
@@ -104,7 +261,7 @@ def forecast_grid(
         for job in as_completed(jobs):
             found[jobs[job]] = job.result()
             advance(len(found[jobs[job]]))
-    return [row for i in range(len(blocks)) for row in found[i]]
+    return ForecastGrid((row for i in range(len(blocks)) for row in found[i]), names)
 
 
 def _start_worker() -> None:
@@ -184,7 +341,7 @@ def erm_sweep(
     loss: str | Loss = "logistic",
     *,
     accuracy: float = DEFAULT_ACCURACY,
-) -> list[ErmResult]:
+) -> ErmSweep:
     """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions.
 
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias, n = alpha d.
@@ -204,14 +361,16 @@ def erm_sweep(
 
     Returns
     -------
-    list of ErmResult
+    ErmSweep
+        A list of `ErmResult` that shows itself.
     """
 
     def solve(point: Point, start: WarmStart | None) -> tuple[ErmResult, ErmResult]:
         found = erm(law, point["alpha"], ridge, loss, accuracy=accuracy, warm_start=start)
         return found, found
 
-    return sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy)
+    alphas = list(alphas)
+    return ErmSweep(sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy), alphas)
 
 
 class Path:

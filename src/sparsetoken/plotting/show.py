@@ -1,0 +1,87 @@
+"""How results show themselves: a line as text, a table in a notebook, a picture on request."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable
+from typing import Any
+
+MOST_ROWS = 20  # of a table in a notebook; `frame()` has them all
+
+
+class Shown:
+    """Base of results that show themselves; a subclass has a short `__repr__`, `frame` and `plot`."""
+
+    def frame(self) -> Any:
+        """The result as a pandas table."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the result.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        raise NotImplementedError
+
+    def _shown_frame(self) -> Any:
+        """The table that a notebook shows."""
+        return self.frame()
+
+    def _repr_html_(self) -> str:
+        table = self._shown_frame()
+        cut = len(table) > MOST_ROWS
+        body = table.head(MOST_ROWS).to_html(
+            index=not _is_counted(table), border=0, na_rep="", float_format="{:.4g}".format
+        )
+        rest = f"<p>{len(table) - MOST_ROWS} more rows in frame()</p>" if cut else ""
+        return f"<div><p>{html.escape(repr(self))}</p>{body}{rest}</div>"
+
+
+def _is_counted(table: Any) -> bool:
+    """Whether a table's index only counts its rows."""
+    return bool(table.index.equals(type(table)(index=range(len(table))).index))
+
+
+def axes_for(ax: Any = None, size: tuple[float, float] = (6.0, 4.0)) -> Any:
+    """The axes given, or new ones on a figure of their own (of no window and no global state)."""
+    if ax is not None:
+        return ax
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def draw_shares(ax: Any, names: list[str], values: Iterable[float], errors: Iterable[float], colours: Any) -> Any:
+    """Points with two standard errors, one line per name, the first on top."""
+    places = range(len(names))[::-1]
+    listed = [colours] * len(names) if isinstance(colours, str) else list(colours)
+    points = [(v, 0.0 if math.isnan(e) else e) for v, e in zip(values, errors, strict=True)]
+    top = max((v + 2 * e for v, e in points), default=0.0)
+    for place, (value, error), colour in zip(places, points, listed, strict=True):
+        ax.errorbar([value], [place], xerr=[2 * error], fmt="o", capsize=3, color=colour, clip_on=False)
+        words = f"{value:.4g}" if value >= 1e-6 else "0"
+        side = "left" if value < 0.05 * top else "center"  # at the edge, words in the middle would cross the axis
+        ax.annotate(words, (value, place), xytext=(0, 7), textcoords="offset points", ha=side, fontsize=8)
+    ax.set_yticks(list(places), names)
+    ax.set_ylim(-0.6, len(names) - 0.3)
+    ax.set_xlim(0, 1.1 * top if top > 0 else 1.0)
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def legend_above(ax: Any) -> None:
+    """A legend on top of the axes, where it covers no data."""
+    handles, labels = ax.get_legend_handles_labels()
+    columns = 1 if max(map(len, labels), default=0) > 40 else 2
+    ax.legend(handles, labels, frameon=False, fontsize=8, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1))
