@@ -97,10 +97,23 @@ def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
 
 
 @app.command()
-def studies(json_output: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
+def studies(
+    json_output: bool = typer.Option(False, "--json", help="As JSON."),
+    export: str = typer.Option(
+        None, "--export", help="Print this study's trials as a study file (TOML) to edit and run."
+    ),
+    full: bool = typer.Option(False, "--full", help="With --export: the published sizes instead of the quick ones."),
+) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
     from ..paper.catalogue import get_studies
 
+    if export is not None:
+        from ..study.export import as_toml
+
+        typer.echo(as_toml(get_studies([export])[0], "full" if full else "quick"), nl=False)
+        return
+    if full:
+        raise ValueError("--full goes with --export; the list has both sizes")
     rows = []
     for study in get_studies():
         row: dict[str, object] = {"study": study.name, "title": study.title, "claims": len(study.claims)}

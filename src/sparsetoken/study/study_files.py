@@ -97,8 +97,9 @@ def study_from_dict(content: Any) -> Study:
     name = _text("name", given["name"])
     grids = tuple(_grid(i, part) for i, part in enumerate(_list_of("trials", given["trials"])))
     tables = [grid.name for grid in grids]
-    if len(set(tables)) < len(tables):
-        raise ValueError(f"tables must have different names, got {', '.join(tables)}")
+    kinds = {(grid.name, grid.kind) for grid in grids}
+    if len(kinds) > len(set(tables)):
+        raise ValueError(f"tables of different kinds must have different names, got {', '.join(tables)}")
     for grid in grids:
         grid.trials()  # whatever is wrong with a trial is said now
     panels = [_panel(i, part, tables) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
@@ -115,7 +116,7 @@ def study_from_dict(content: Any) -> Study:
 
 def _grid(place: int, content: Any) -> Grid:
     where = f"trials[{place}]"
-    given = _fields(where, content, needed=("kind",), allowed=("table", "fixed", "grid", "repeats", "seed"))
+    given = _fields(where, content, needed=("kind",), allowed=("table", "fixed", "grid", "points", "repeats", "seed"))
     kind = _text(f"{where}.kind", given["kind"])
     axes = {
         name: _axis(f"{where}.grid.{name}", v) for name, v in _table(f"{where}.grid", given.get("grid", {})).items()
@@ -125,9 +126,17 @@ def _grid(place: int, content: Any) -> Grid:
         kind=kind,
         fixed=_table(f"{where}.fixed", given.get("fixed", {})),
         axes=axes,
+        points=[_table(f"{where}.points", point) for point in _points(f"{where}.points", given.get("points", [{}]))],
         repeats=given.get("repeats", 1),
         first_seed=given.get("seed", 0),
     )
+
+
+def _points(where: str, value: Any) -> list[Any]:
+    points = _list_of(where, value)
+    if not points:
+        raise ValueError(f"{where} must not be empty")
+    return points
 
 
 def _axis(where: str, value: Any) -> list[Any]:
