@@ -8,6 +8,7 @@ import pytest
 
 from sparsetoken import Task, plan, theory
 from sparsetoken.planning import Criterion, Outlook
+from sparsetoken.planning.learners import NAMES
 
 pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
 
@@ -96,3 +97,15 @@ def test_plan_command_refuses(arguments, words, command):
     code, _, err = command("plan", *arguments)
     assert code == 2
     assert err.startswith("error:") and words in err and err.count("\n") == 1
+
+
+def test_a_plan_shows_itself(small_plan):
+    words = repr(small_plan)
+    assert words.startswith("Plan(400 bags of 200-dimensional tokens, ") and "\n" not in words and len(words) < 250
+    table = small_plan.frame()
+    assert table["learner"].tolist() == [row.learner for row in small_plan.expected]
+    assert table.set_index("learner")["simulated"].notna().sum() == len({c.learner for c in small_plan.confirmations})
+    assert "<table" in small_plan._repr_html_()
+    ax = small_plan.plot()
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [NAMES[row.learner] for row in small_plan.expected]
+    assert small_plan.plot(ax) is ax
