@@ -263,3 +263,71 @@ def test_results_have_the_same_law(model, training, monkeypatch):
         results_of("tensor", trials, training, task, model=model),
     )
     assert p > LEVEL, name
+
+
+DIFFERING = Task({4: 0.5, 9: 0.5}, {1: 0.6, 2: 0.4}, {3.0: 0.4, 6.0: 0.6}, 0.4, "uniform", 0.1, 0.1, 0.2)
+
+
+@pytest.fixture(scope="module")
+def differing():
+    """100 trials on bags that differ in every way: (sampler, model, fields changed) -> rows, those without changes kept."""
+    kept: dict[tuple[str, str], list[dict]] = {}
+
+    def rows(sampler: str, model: str, **change) -> list[dict]:
+        if change:
+            return results_of(sampler, 100, TRAINING, DIFFERING.but(**change), model=model)
+        if (sampler, model) not in kept:
+            kept[sampler, model] = results_of(sampler, 100, TRAINING, DIFFERING, model=model)
+        return kept[sampler, model]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsetoken.simulation.measures.MOST_POINTS", 2**9)
+        yield rows
+
+
+@pytest.mark.parametrize("model", ["attention", "elementwise", "pooled"])
+def test_bags_that_differ_have_the_same_law(model, differing):
+    """Every departure from the plain task at once."""
+    p, name = least_p_value(differing("reduced", model), differing("tensor", model))
+    assert p > LEVEL, name
+
+
+@pytest.mark.parametrize(
+    ("model", "change"),
+    [
+        ("attention", {"label_noise": 0.0}),
+        ("attention", {"contamination": 0.4}),
+        ("attention", {"strength": 3.0}),
+        ("pooled", {"correlation": 0.0}),
+        ("pooled", {"length": 4}),
+        ("pooled", {"sparsity": 2}),
+    ],
+    ids=str,
+)
+def test_each_departure_is_noticed(model, change, differing):
+    """The comparison fails where one sampler has it otherwise; each with a model whose results it moves."""
+    p, _ = least_p_value(differing("reduced", model, **change), differing("tensor", model))
+    assert p < LEVEL
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"covariance": "power:0.5"}, "coloured noise"),
+        ({"covariance": "power:0.5", "sampler": "tensor"}, "coloured noise"),
+        ({"noise": "rademacher"}, "rademacher noise"),
+        ({"noise": np.random.default_rng(0).standard_normal((40, 8, D))}, "real noise"),
+        ({"model": "heads:2"}, "several heads"),
+        ({"model": "heads:2", "sampler": "tensor"}, "several heads"),
+    ],
+)
+@pytest.mark.parametrize(
+    "change", [{"length": {4: 0.5, 8: 0.5}}, {"strength": {2.0: 0.5, 4.0: 0.5}}, {"label_noise": 0.1}], ids=str
+)
+@pytest.mark.parametrize("tested", [False, True])
+def test_what_needs_plain_bags_says_so(options, words, change, tested):
+    plain = Task(8, 1, 4.0)
+    tasks = {"test_task": plain.but(**change)} if tested else {}
+    name = next(iter(change))
+    with pytest.raises(ValueError, match=rf"^{name} must be (one number|0) for {words}, got [^\n]*$"):
+        simulate(plain if tested else plain.but(**change), TRAINING, D, 0, **options, **tasks)

@@ -108,6 +108,19 @@ def test_a_curve_of_forecasts_is_made_of_forecasts():
         assert row["test_error"] == pytest.approx(point["test_error"], abs=1e-6)
 
 
+def test_a_curve_of_forecasts_can_be_tested_elsewhere():
+    fixed = {"model": "pooled", "ridge": 1e-2, "test_length": 20, "test_bias_shift": 0.3}
+    curve = call("forecast_curve", **fixed, over="strength", values=[4.0, 6.0])
+    points = [call("forecast", **fixed, strength=theta) for theta in (4.0, 6.0)]
+    plain = call("forecast_curve", model="pooled", ridge=1e-2, over="strength", values=[4.0, 6.0])
+    for row, point, here in zip(curve, points, plain):
+        assert row["test_error"] == pytest.approx(point["test_error"], abs=1e-6)
+        assert row["test_error"] > here["test_error"] + 0.01
+        assert row["norm_w"] == pytest.approx(here["norm_w"], rel=1e-6)  # the training is the same
+    with pytest.raises(ValueError, match="test_sharpness is for models with a query"):
+        call("forecast_curve", model="pooled", over="alpha1", values=[1.0], test_sharpness=2.0)
+
+
 def test_sharpness_sets_the_query_step():
     from sparsetoken.study.kinds.simulation import with_sharpness
     from sparsetoken.theory import alignment

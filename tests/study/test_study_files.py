@@ -190,3 +190,33 @@ def test_unreadable_files(tmp_path, name, content, message):
         (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         load_studies(tmp_path / (name or "missing.toml"))
+
+
+def test_bags_that_differ_in_a_file(tmp_path):
+    """A distribution is a text in TOML and YAML alike; a trial knows it as the task that Python writes with a mapping."""
+    import yaml
+
+    from sparsetoken import Task
+
+    trial = 'table = "t"\nkind = "forecast"\nfixed = {{ length = {0}, label_noise = 0.1, model = "pooled" }}\n'
+    toml = 'name = "mixed"\n[[trials]]\n' + trial
+    (tmp_path / "s.toml").write_text(toml.format('"10:0.5,20:0.5"'))
+    content = {
+        "name": "mixed",
+        "trials": [
+            {
+                "table": "t",
+                "kind": "forecast",
+                "fixed": {"length": "10:0.5,20:0.5", "label_noise": 0.1, "model": "pooled"},
+            }
+        ],
+    }
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(content))
+    (from_toml,), (from_yaml,) = load_studies(tmp_path / "s.toml"), load_studies(tmp_path / "s.yaml")
+    assert from_toml.trials() == from_yaml.trials()
+    (found,) = from_toml.trials()["t"]
+    written = {name: found.arguments[name] for name in Task.__dataclass_fields__ if name in found.arguments}
+    assert Task.from_dict(written) == Task({10: 0.5, 20: 0.5}, label_noise=0.1)
+    (tmp_path / "s.toml").write_text(toml.format('"10:0.5,20:0.4"'))
+    with pytest.raises(ValueError, match=r"length: probabilities must sum to 1, got 0\.9"):
+        load_studies(tmp_path / "s.toml")[0].trials()

@@ -68,7 +68,10 @@ def forecast(
     beta: str = _many("beta", "Inverse temperature of the softmax."),
     ridge: str = _many("ridge", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
     model: list[str] = typer.Option(
-        ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise, bayes or all; repeatable."
+        ["attention"],
+        "--model",
+        "-m",
+        help="attention, pooled, vectorized, elementwise, bayes, heads:2 (several heads) or all; repeatable.",
     ),
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
@@ -89,7 +92,7 @@ def forecast(
     options the classifier is trained on one kind of bags and tested on another.
     """
     from .._core.files import check_writable
-    from ..models import FORECAST
+    from ..models import FORECAST, heads_of
     from ..plotting.pictures import ENDINGS
     from ..task import Task
     from ..theory.sweep import forecast_grid
@@ -115,9 +118,9 @@ def forecast(
         check_writable(file)
     check_writable(plot_file, endings=ENDINGS)
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
-    unknown = [name for name in models if name not in FORECAST]
+    unknown = [name for name in models if heads_of(name) is None and name not in FORECAST]
     if unknown:
-        raise ValueError(f"model must be one of {', '.join(FORECAST)} or all, got {unknown[0]!r}")
+        raise ValueError(f"model must be one of {', '.join(FORECAST)}, heads:H or all, got {unknown[0]!r}")
     check_combinations([*grid.values(), *tests.values.values()], len(models))
     over = {name: values for name, values in grid.items() if len(values) > 1}
     swept = [*over, *tests.swept]
@@ -230,10 +233,10 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for model in dict.fromkeys(row["model"] for row in rows):
+    for place, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
         mine = [row for row in rows if row["model"] == model]
         x, y = [row[name] for row in mine], [row["test_error"] for row in mine]
-        axes.plot(x, y, marker="o", markersize=3, label=label(model), color=colour(model))
+        axes.plot(x, y, marker="o", markersize=3, label=label(model), color=colour(model, place))
     values = [row[name] for row in rows]
     if min(values) > 0 and max(values) / min(values) > 50:
         axes.set_xscale("log")

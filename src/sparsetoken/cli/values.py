@@ -28,9 +28,12 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
 
     Length, sparsity and strength may also be one distribution over the bags, `10:0.5,20:0.5` (value:probability pairs).
     """
-    if name.removeprefix("test_") in DISTRIBUTED and is_distribution(text):
+    distributed = name.removeprefix("test_") in DISTRIBUTED
+    if distributed and is_distribution(text):
         return [number_or_distribution(name, text, _any_number, whole="strength" not in name)]
-    allowed = f"{name} must be a number, a list a,b,c or a range low:high:count[:log], got {text!r}"
+    ways = ["a number", "a list a,b,c", "a range low:high:count[:log]"]
+    ways += ["value:probability pairs such as 10:0.5,20:0.5"] if distributed else []
+    allowed = f"{name} must be {', '.join(ways[:-1])} or {ways[-1]}, got {text!r}"
     try:
         if ":" not in text:
             return [float(part) for part in text.split(",")]

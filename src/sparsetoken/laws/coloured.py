@@ -301,6 +301,8 @@ def coloured_law(
         For `erm`.
     """
     beta = real_number("beta", beta, 0.0)
+    if not isinstance(query, Query):
+        raise rejection("query", query, "a Query, from Spectrum.query or coloured_alignment")
     for name, weights in (("cross", query.cross), ("square", query.square)):
         if np.shape(weights) != (spectrum.dimension,):
             raise ValueError(

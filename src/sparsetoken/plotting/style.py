@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models import MODELS
+from ..models import MODELS, heads_of
 
 COLOURS = {
     "attention": "#D55E00",
@@ -50,4 +50,6 @@ def marker(name: Any) -> str:
 def label(name: Any) -> str:
     """The classifier's name in words."""
     known = _known(name)
+    if (heads := heads_of(known)) is not None:
+        return "1 head" if heads == 1 else f"{heads} heads"
     return MODELS[known].label if known in MODELS else OTHER_LABELS.get(known, str(name))

@@ -19,7 +19,7 @@ import numpy as np
 from .._core.validation import whole_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
-from ..models import check_model
+from ..models import check_model, heads_of
 from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import colour, label
 from ..task import Task
@@ -228,7 +228,8 @@ def forecast_grid(
     """
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
-        check_model(name)
+        if heads_of(name) is None:
+            check_model(name)
     names = list(over)
     for name in names:
         if name not in task.__dataclass_fields__ and name not in training.__dataclass_fields__:
