@@ -50,15 +50,15 @@ def test_tested_on_bags_that_differ(tmp_path, command):
     assert row["test_error"] == pytest.approx(expected.test_error, abs=1e-6)
 
 
-def test_plan_takes_every_option(tmp_path, command):
+def test_plan_for_bags_that_differ(tmp_path, command):
     file = tmp_path / "plan.json"
     code, out, err = command(
-        *("plan", *OPTIONS, "--strength", "6:0.5,8:0.5", "-n", "300", "-d", "100"),
+        *("plan", *OPTIONS[:4], "--strength", "6:0.5,8:0.5", "-n", "300", "-d", "100"),
         *("--ask", "none", "--trials", "0", "--json", file),
     )
     assert code == 0, err
     made = json.loads(file.read_text())
-    assert Task.from_dict(made["task"]) == TASK.but(strength={6.0: 0.5, 8.0: 0.5})
+    assert Task.from_dict(made["task"]) == Task(LENGTHS, strength={6.0: 0.5, 8.0: 0.5}, label_noise=0.1)
     assert "300 bags of 10:0.5,20:0.5 tokens" in out
     assert "impossible" not in out and "message passing" in out
 

@@ -116,14 +116,14 @@ def test_several_heads_by_name(command, tmp_path):
     """A sweep with heads is made of the library's forecasts; what is no number of heads is refused."""
     file = tmp_path / "rows.json"
     code, out, err = command(
-        *("forecast", "--model", "heads:2", "--length", "6", "--alpha1", "2,3", "--ridge", "0.1"),
+        *("forecast", "--model", "heads:2", "--strength", "3", "--alpha1", "2,3", "--ridge", "0.1"),
         *("--accuracy", "0.01", "--json", file, "--plot", tmp_path / "heads.png"),
     )
     assert code == 0, err
     rows = json.loads(file.read_text())
     assert [(row["model"], row["alpha1"]) for row in rows] == [("heads:2", 2), ("heads:2", 3)]
     expected = theory.forecast(
-        Task(6), Training(alpha1=3.0, ridge=0.1), "heads:2", accuracy=0.01, with_capacity=False
+        Task(strength=3.0), Training(alpha1=3.0, ridge=0.1), "heads:2", accuracy=0.01, with_capacity=False
     )
     assert rows[1]["test_error"] == pytest.approx(expected.test_error, abs=1e-9)
     assert "heads:2" in out and (tmp_path / "heads.png").exists()
