@@ -270,14 +270,14 @@ DIFFERING = Task({4: 0.5, 9: 0.5}, {1: 0.6, 2: 0.4}, {3.0: 0.4, 6.0: 0.6}, 0.4, 
 
 @pytest.fixture(scope="module")
 def differing():
-    """100 trials on bags that differ in every way: (sampler, model, fields changed) -> rows, those without changes kept."""
+    """64 trials on bags that differ in every way: (sampler, model, fields changed) -> rows, those without changes kept."""
     kept: dict[tuple[str, str], list[dict]] = {}
 
     def rows(sampler: str, model: str, **change) -> list[dict]:
         if change:
-            return results_of(sampler, 100, TRAINING, DIFFERING.but(**change), model=model)
+            return results_of(sampler, 64, TRAINING, DIFFERING.but(**change), model=model)
         if (sampler, model) not in kept:
-            kept[sampler, model] = results_of(sampler, 100, TRAINING, DIFFERING, model=model)
+            kept[sampler, model] = results_of(sampler, 64, TRAINING, DIFFERING, model=model)
         return kept[sampler, model]
 
     with pytest.MonkeyPatch.context() as patch:
