@@ -281,7 +281,7 @@ def test_bags_of_a_training_page_are_bounded(changes, bags):
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     def remark(errors, start):
         curve = points.Curve(*(np.array(errors),) * 4)
-        monkeypatch.setattr(views, "descent_curve", lambda *_, **__: curve)
+        monkeypatch.setattr(views.rows, "descent_curve", lambda *_, **__: curve)
         return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "quick")["remark"]
 
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"

@@ -1,0 +1,104 @@
+"""The view "Training"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...plotting.style import REFERENCE, colour, label
+from ..points import Alive, Curve
+from ..state import BAG_MODELS, LEAST, State, descent_fields
+from .drawing import axis, describe, layout_of, small
+from .rows import STAGED, curve_of, numbers
+
+
+def _describe_descent(state: State) -> str:
+    """The fields of step-by-step training in a line."""
+    d = state.descent
+    texts = {
+        "rate_q": f"q {d.rate_q:g}, ",
+        "rate_w": f"w {d.rate_w:g}, ",
+        "rate_b": f"bias {d.rate_b:g}; ",
+        "decay": f"decay {d.decay:g}, ",
+        "sharpness": f"sharpness {d.sharpness:g}, ",
+        "start": f"start {d.start:g}",
+    }
+    return "rates " + "".join(text for name, text in texts.items() if name in descent_fields(d.model))
+
+
+def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
+    """A line over the steps, and the band of two standard errors around it."""
+    steps = list(range(len(values)))
+    edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # zero has no place on the axis
+    band = {
+        "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]], "y": edges.tolist(), "fill": "toself",
+        "line": {"width": 0, "color": line["color"]}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
+        "meta": f"{meta}_band",
+    }  # fmt: skip
+    return [band, {
+        "type": "scatter", "mode": "lines", "name": name, "x": steps, "y": [y or None for y in values.tolist()],
+        "line": line, "meta": meta,
+        "customdata": spread.tolist(), "hovertemplate": "step %{x}: %{y:.4f} ± %{customdata:.1g}",
+    }]  # fmt: skip
+
+
+def _error_axis(found: Curve, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """A logarithmic axis of errors up to one half.
+
+    It ends at half the least test error of the rows, or lower where the training error goes on, by up to another factor of
+    ten; never below 1e-6.
+    """
+    least = min((row["test_error"] for row in rows if row["test_error"]), default=0.1) / 2
+    training = found.train_error[found.train_error > 0]
+    low = max(min(least, max(float(training.min(initial=1.0)) / 2, least / 10)), 1e-6)
+    ticks = [digit * 10.0**power for power in range(-6, 0) for digit in (1, 2, 5)]
+    labels = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    return axis("error", type="log", range=[float(np.log10(low)), float(np.log10(0.7))], **labels)
+
+
+def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them."""
+    descent, traces, failures, remarks = state.descent, [], [], []
+    found = curve_of(state, stage, alive)
+    ink = colour(descent.model, tuple(BAG_MODELS).index(descent.model))
+    if found.failure:
+        failures.append(found.failure)
+    else:
+        traces += _over_steps(
+            "training error", "train", found.train_error, found.train_spread, {"color": ink, "dash": "dot"}
+        )
+        traces += _over_steps("test error", "test", found.test_error, found.test_spread, {"color": ink, "width": 3})
+        best = found.best_step
+        value = float(found.test_error[best])
+        traces.append({
+            "type": "scatter", "mode": "markers+text", "name": "best step", "x": [best], "y": [value], "meta": "best",
+            "marker": {"color": ink, "symbol": "star", "size": 14}, "text": [f"step {best}: {value:.4f}"],
+            "textposition": "top left" if best > descent.steps / 2 else "top right", "hoverinfo": "skip",
+        })  # fmt: skip
+    rows = numbers(state, stage)
+    for model, name, line in (
+        ("attention", STAGED, {"color": REFERENCE, "dash": "dash"}),
+        ("bayes", label("bayes"), {"color": colour("bayes"), "width": 1}),
+    ):
+        row = next((row for row in rows if row["model"] == model), None)
+        if row is None:
+            continue
+        failures += [row["failure"]] if row["failure"] else []
+        alive()
+        traces.append({
+            "type": "scatter", "mode": "lines", "name": name, "x": [0, descent.steps], "y": [row["test_error"]] * 2,
+            "line": line, "meta": "staged" if model == "attention" else model,
+        })  # fmt: skip
+    if descent.model.startswith("heads") and descent.start == 0:
+        remarks.append("from a start at zero both heads stay equal")
+    if not found.failure and (found.train_error == 0).any():
+        remarks.append("training errors of zero have no place on the logarithmic axis")
+    layout = layout_of(
+        f"Training step by step: {BAG_MODELS[descent.model]}<br>{small(describe(state))}<br>"
+        f"{small(_describe_descent(state))}",
+        axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
+        _error_axis(found, rows),
+        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+    )
+    return {"data": traces, "layout": layout, "failures": failures[:1], "remark": "; ".join(remarks)}
