@@ -11,9 +11,10 @@ import sys
 
 import numpy as np
 
-from sparsetoken.estimators.calibration import area_under_curve, final_calibration, fit_calibration, stratified_folds
+from sparsetoken.estimators.calibration import area_under_curve, final_calibration, fit_calibration
 from sparsetoken.estimators.candidates import DEFAULT, KNOWN, NAMES, Problem
 from sparsetoken.estimators.evaluation import stratified_splits
+from sparsetoken.estimators.folds import stratified_folds
 from sparsetoken.estimators.lift import LANDMARKS
 from sparsetoken.estimators.views import BagViews
 from sparsetoken.estimators.vote import vote_shares

@@ -353,3 +353,43 @@ def test_the_installed_command_works(folder):
     done = subprocess.run([*command, "--model", "message-passing"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "strength" in done.stdout
+
+
+def three_classes(seed: int) -> pd.DataFrame:
+    """72 bags of three classes, two bags per patient; a row per token."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(72):
+        kind = rng.integers(3)
+        for token in range(4):
+            values = rng.standard_normal(4)
+            if kind and token == 1:
+                values[kind] += 6.0
+            rows.append([f"bag{k}", ("low", "mid", "high")[kind], f"p{k // 2}", *values])
+    return pd.DataFrame(rows, columns=["bag_id", "label", "patient", *"wxyz"])
+
+
+def test_commands_take_several_classes_and_groups(tmp_path, command):
+    three_classes(0).to_csv(tmp_path / "bags.csv", index=False)
+    three_classes(1).drop(columns="patient").to_csv(tmp_path / "new.csv", index=False)
+    model = tmp_path / "model.skops"
+    code, out, err = command("fit", tmp_path / "bags.csv", "-m", "attention", "--groups", "patient", "--out", model)
+    assert code == 0, err
+    assert (
+        "classes high, low, mid" in out and "4 features" in out and "class mid against the others: held out auc" in out
+    )
+    code, out, err = command("predict", model, tmp_path / "new.csv")
+    assert code == 0, err
+    assert out.splitlines()[0] == "bag_id,prediction,probability_high,probability_low,probability_mid"
+    assert float(err.rsplit(" ", 1)[1]) > 0.7
+    code, out, _ = command("explain", model, tmp_path / "new.csv", "--bags", 3, "--class", "mid")
+    assert code == 0 and "mid" in out and "high" not in out
+    code, _, err = command("explain", model, tmp_path / "new.csv", "--class", "medium")
+    assert code == 2 and "--class must be one of high, low, mid" in err
+    code, out, err = command(
+        "evaluate", tmp_path / "bags.csv", "-m", "pooled", "-m", "mean-pool LR", "--folds", 3, "--repeats", 1,
+        "--groups", "patient",
+    )  # fmt: skip
+    assert code == 0 and "pooled" in out, err
+    code, _, err = command("fit", tmp_path / "bags.csv", "--groups", "doctor", "--out", model)
+    assert code == 2 and "no column 'doctor' for the groups" in err

@@ -10,7 +10,8 @@ from sparsetoken import (
     MessagePassingClassifier,
     PooledClassifier,
 )
-from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration, stratified_folds
+from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration
+from sparsetoken.estimators.folds import stratified_folds
 from tests.helpers import planted_bags
 
 

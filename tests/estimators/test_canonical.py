@@ -72,6 +72,6 @@ def test_zero_weights_are_left_out_and_copies_merged():
     signs = np.where(np.append(labels, labels[:2]) > 0, 1.0, -1.0)
     weights = np.append(np.ones(10), [2.0, 0.5])
     weights[4] = 0.0
-    rows, merged = canonical(data, signs, weights)
+    rows, merged, _ = canonical(data, signs, weights)
     assert sorted(rows) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     assert dict(zip(rows.tolist(), merged))[0] == 3.0 and dict(zip(rows.tolist(), merged))[1] == 1.5

@@ -32,7 +32,12 @@ _TOKEN_LABEL = typer.Option(
     "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
 )
 _PICTURES = (".png", ".svg", ".pdf")
-_CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts both classes alike.")
+_CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike.")
+_GROUPS = typer.Option(
+    None,
+    "--groups",
+    help="Column with the groups of the bags, such as patients: a group stays on one side of every split.",
+)
 
 
 @app.command()
@@ -47,6 +52,7 @@ def fit(
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
     skip_unmatched: bool = _SKIP,
+    groups: str = _GROUPS,
     model: str = typer.Option(DEFAULT, "--model", "-m", help=f"{', '.join(_TO_FIT[:-1])} or {_TO_FIT[-1]}."),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
@@ -70,10 +76,11 @@ def fit(
         literal_ids=literal_ids,
         key=key,
         skip_unmatched=skip_unmatched,
+        groups=groups,
     )
     estimator = _learner(model, class_weight, seed)
     with _waiting(f"fitting {model} to {len(read.bags)} bags"):
-        _fit_aloud(estimator, read.bags, read.labels)
+        _fit_aloud(estimator, read)
     estimator.bag_column_ = bag  # `predict` and `explain` look for it in their files
     written: list[Path] = []
 
@@ -101,7 +108,7 @@ def predict(
     key: str = _KEY,
     out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
 ) -> None:
-    """Predict the label and the probability of the second class for every bag of a file."""
+    """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
     import pandas as pd
 
     from .._core.files import check_writable, write_bytes
@@ -113,13 +120,16 @@ def predict(
     bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key)
     with _waiting(f"predicting {len(read.bags)} bags"):
-        probability = estimator.predict_proba(read.bags)[:, 1]
-    second = estimator.classes_[1]
+        probability = estimator.predict_proba(read.bags)
+    if len(estimator.classes_) == 2:
+        likeliest, given = (probability[:, 1] > 0.5).astype(int), [1]
+    else:
+        likeliest, given = probability.argmax(axis=1), list(range(len(estimator.classes_)))
     table = pd.DataFrame(
         {
             bag: read.bags.ids,
-            "prediction": estimator.classes_[(probability > 0.5).astype(int)],
-            f"probability_{second}": probability.round(6),
+            "prediction": estimator.classes_[likeliest],
+            **{f"probability_{estimator.classes_[k]}": probability[:, k].round(6) for k in given},
         }
     )
 
@@ -144,6 +154,7 @@ def evaluate(
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
     skip_unmatched: bool = _SKIP,
+    groups: str = _GROUPS,
     model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
@@ -173,13 +184,14 @@ def evaluate(
         literal_ids=literal_ids,
         key=key,
         skip_unmatched=skip_unmatched,
+        groups=groups,
     )
     assert read.labels is not None
     makers = chosen_learners(model, read.bags)
-    splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed)
+    splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed, read.groups)
     found: list[Evaluation] = []
     with _bar("cross-validating", len(makers) * folds * repeats) as advance:
-        for step in cross_validate(read.bags, read.labels, makers, splits, read.token_labels):
+        for step in cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups):
             if step is None:
                 advance()
             else:
@@ -220,7 +232,12 @@ def explain(
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
     top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
-    bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the second class first."),
+    bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the class first."),
+    of_class: str = typer.Option(
+        None,
+        "--class",
+        help="Class to explain (default: the second of two; each bag's likeliest where there are more).",
+    ),
     out: Path = typer.Option(None, "--out", "-o", help="CSV file for the weights and scores of all tokens."),
 ) -> None:
     """Show which tokens carry the signal: attention weights and token scores."""
@@ -240,12 +257,20 @@ def explain(
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
     bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key, token_label)
-    probability = estimator.predict_proba(read.bags)[:, 1]
+    all_probabilities = estimator.predict_proba(read.bags)
+    explained = _explained_class(estimator, of_class, all_probabilities)
+    probability = all_probabilities[np.arange(len(read.bags)), explained]
     weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
     lengths = read.bags.lengths
+    several = len(estimator.classes_) > 2
+    if several:
+        weights, scores = ([values[:, k] for values, k in zip(own, explained)] for own in (weights, scores))
+    elif explained[0] == 0:  # what speaks against the second class speaks for the first
+        scores = [-values for values in scores]
     table = pd.DataFrame(
         {
             bag: np.repeat(read.bags.ids, lengths),
+            **({"class": np.repeat(estimator.classes_[explained], lengths)} if several else {}),
             "token": np.concatenate([np.arange(n) for n in lengths]),
             "weight": np.concatenate(weights).astype(float).round(6),
             "score": np.concatenate(scores).astype(float).round(6),
@@ -256,16 +281,19 @@ def explain(
     for i in np.argsort(-probability, kind="stable")[: max(bags, 0)]:
         best = np.argsort(-scores[i], kind="stable")[:top]
         said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
-        rows.append([str(read.bags.ids[i]), f"{probability[i]:.3f}", str(lengths[i]), said])
-    title = f"tokens that speak most for class {estimator.classes_[1]}, counted from 0 within their bag"
+        name = [str(estimator.classes_[explained[i]])] if several else []
+        rows.append([str(read.bags.ids[i]), *name, f"{probability[i]:.3f}", str(lengths[i]), said])
+    whom = "the class shown" if several else f"class {estimator.classes_[explained[0]]}"
+    title = f"tokens that speak most for {whom}, counted from 0 within their bag"
     area = None
-    if read.token_labels is not None:
+    if read.token_labels is not None and not several and explained[0] == 1:
         witness = read.token_labels == np.max(read.token_labels)
         if witness.any() and not witness.all():
             area = area_under_curve(np.concatenate(scores), witness)
 
     def show() -> None:
-        print_table(title, [bag, "probability", "tokens", "strongest tokens"], rows)
+        columns = [bag, *(["class"] if several else []), "probability", "tokens", "strongest tokens"]
+        print_table(title, columns, rows)
         if area is not None:
             print(f"token AUC against column {token_label!r}: {area:.4f}")
 
@@ -280,7 +308,7 @@ def _learner(name: str, class_weight: str | None, seed: int) -> Any:
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
 
-def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
+def _fit_aloud(estimator: Any, read: Any) -> None:
     """Fit, and say the training warnings as plain lines on standard error."""
     import warnings
 
@@ -288,10 +316,22 @@ def _fit_aloud(estimator: Any, bags: Any, labels: Any) -> None:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TrainingWarning)
-        estimator.fit(bags, labels)
+        estimator.fit(read.bags, read.labels, groups=read.groups)
     for warning in caught:
         if issubclass(warning.category, TrainingWarning):
             typer.echo(f"warning: {warning.message}", err=True)
+
+
+def _explained_class(estimator: Any, wanted: str | None, probabilities: Any) -> Any:
+    """For each bag the number of the class to explain."""
+    import numpy as np
+
+    names = [str(label) for label in estimator.classes_]
+    if wanted is not None:
+        if wanted not in names:
+            raise ValueError(f"--class must be one of {', '.join(names)}, got {wanted!r}")
+        return np.full(len(probabilities), names.index(wanted))
+    return np.ones(len(probabilities), dtype=int) if len(names) == 2 else probabilities.argmax(axis=1)
 
 
 def _read_for(

@@ -15,7 +15,7 @@ from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_softmax
 from ..losses import Loss, get_loss
 from ..schedules import Stage
-from .base import per_bag
+from .base import each_class, per_bag
 from .descent import MODEL, fit_descent
 from .heads import Head
 from .readout import ReadoutClassifier, checked_ridge, held_out_diagnostics
@@ -120,7 +120,7 @@ class AttentionClassifier(ReadoutClassifier):
         self.random_state = random_state
         self.device = device
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         if self.training not in TRAININGS:
             raise ValueError(f"training must be one of {', '.join(TRAININGS)}, got {self.training!r}")
         for name, untouched in (DESCENT_ONLY if self.training == "staged" else STAGED_ONLY).items():
@@ -129,11 +129,18 @@ class AttentionClassifier(ReadoutClassifier):
                 raise ValueError(f"{name} must be left at {untouched!r}: training={self.training!r} does not use it")
         rng = np.random.default_rng(self.random_state)
         if self.training == "staged":
-            self._fit_staged(self._prepare(bags), signs, weights, rng)
+            return self._fit_staged(self._prepare(bags), signs, weights, groups, rng)
         else:
-            self._fit_descent(self._prepare(bags), signs, weights, rng)
+            return self._fit_descent(self._prepare(bags), signs, weights, groups, rng)
 
-    def _fit_staged(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
+    def _fit_staged(
+        self,
+        bags: Bags,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> np.ndarray | None:
         staged, features, labels = fit_staged(
             bags,
             signs,
@@ -145,18 +152,28 @@ class AttentionClassifier(ReadoutClassifier):
             real_number("eta_w", self.eta_w, 0.0),
             checked_rate("eta_b", self.eta_b),
             rng,
+            groups=groups,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.diagnostics_["query_statistic"] = staged.query_statistic
-        self._finish(staged.readout, features, labels, signs)
+        return self._finish(staged.readout, features, labels, signs)
 
-    def _fit_descent(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> None:
+    def _fit_descent(
+        self,
+        bags: Bags,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> np.ndarray | None:
         sharpness = checked_sharpness(self.sharpness)
         if sharpness == 0.0:
             raise ValueError(f"sharpness must be above 0 where training={self.training!r}, got {self.sharpness!r}")
         if isinstance(self.stages, str) and self.stages != "auto":
             raise ValueError(f"stages must be 'auto', a Stage or a list of stages, got {self.stages!r}")
-        found = fit_descent(self.training, bags, signs, weights, get_loss(self.loss), self.stages, sharpness, rng)
+        found = fit_descent(
+            self.training, bags, signs, weights, get_loss(self.loss), self.stages, sharpness, rng, groups
+        )
         head = found.head
         self.query_, self.coef_, self.intercept_ = head.query, head.readout[None, :], np.array([head.bias])
         self.stages_, self.sharpness_ = found.stages, found.sharpness
@@ -172,6 +189,7 @@ class AttentionClassifier(ReadoutClassifier):
         }
         if found.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(found.held_out, signs)
+        return found.held_out
 
     @property
     def bag_model_(self) -> BagModel:
@@ -200,12 +218,14 @@ class AttentionClassifier(ReadoutClassifier):
     def _features(self, bags: Bags) -> Any:
         return softmax_feature(bags, self.query_)
 
+    @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
         scores = (bags.tokens @ self.query_.astype(bags.tokens.dtype)).astype(np.float64)
         return per_bag(bag_softmax(scores, bags.starts)[0].astype(bags.tokens.dtype), bags)
 
+    @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """The evidence <w, x_l> of each token for `classes_[1]`, comparable across bags, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))

@@ -14,9 +14,9 @@ from ..bags.bags import Bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
 from ..bags.segments import weighted_bag_sum
 from ..losses import Loss, get_loss
-from .base import BaseBagClassifier, per_bag
-from .calibration import stratified_folds
+from .base import BaseBagClassifier, each_class, per_bag, side_by_side
 from .candidates import DEFAULT, KNOWN, NAMES, Candidate, Heads, Problem
+from .folds import stratified_folds
 from .lift import LANDMARKS
 from .readout import checked_ridge, held_out_diagnostics
 from .views import TOKEN_VIEWS, BagViews, Views
@@ -112,7 +112,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             return chosen
         return [replace(c, ridges=(ridge,)) if isinstance(c, Heads) else c for c in chosen]
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         rng = np.random.default_rng(self.random_state)
         loss, candidates = get_loss(self.loss), self._chosen()
         seed = int(rng.integers(2**31))
@@ -121,7 +121,8 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
         # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
         views = self.views_.of(bags, np.float32)
-        vote = take_vote(candidates, Problem(views, signs, weights, stratified_folds(signs, rng), loss, seed))
+        folds = stratified_folds(signs, rng, groups=groups)
+        vote = take_vote(candidates, Problem(views, signs, weights, folds, loss, seed, groups))
         self.members_, self.calibration_ = vote.members, vote.calibration
         wrong = float(np.mean(signs * self._vote(views) <= 0))
         self.diagnostics_ |= {
@@ -135,6 +136,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         if vote.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(vote.held_out, signs)
         self._n_features_out = sum(views[m.view].n_features for m in self._explainers())
+        return vote.held_out
 
     def _explainers(self) -> list[Member]:
         """The members that see tokens."""
@@ -151,6 +153,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     def _decide(self, bags: Bags) -> np.ndarray:
         return self._vote(self.views_.of(bags))
 
+    @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Softmax weights of each bag's tokens (sum 1), averaged over the heads by their shares, one array per bag."""
         bags = self._checked(X)
@@ -158,6 +161,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         weights = sum(m.token_share * _head(m).attention(views[m.view].tokens, bags.starts) for m in self._explainers())
         return per_bag(np.asarray(weights, dtype=bags.tokens.dtype), bags)
 
+    @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """The evidence of each token for `classes_[1]`, comparable across bags, one array per bag.
 
@@ -170,6 +174,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         )
         return per_bag(np.asarray(scores, dtype=bags.tokens.dtype), bags)
 
+    @side_by_side
     def transform(self, X: Any) -> np.ndarray:
         """The attention features f_q of each bag, (bags, features), those of the heads side by side."""
         bags = self._checked(X)

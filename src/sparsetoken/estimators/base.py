@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
 from .._core.callers import caller_level
@@ -18,17 +19,50 @@ from .._core.devices import working_on
 from ..bags.bags import Bags, shown
 from ..bags.checks import checked_bags
 from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES
-from .canonical import canonical
+from .calibration import Calibration, JointCalibration, fit_joint_calibration
+from .canonical import canonical, joined_groups
+from .folds import checked_groups
 
 
 class TrainingWarning(UserWarning):
     """Something about the training set that the user should know; the details are in `diagnostics_`."""
 
 
-class BaseBagClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the bag classifiers: two classes, one label per bag.
+def each_class(method: Callable[..., list[np.ndarray]]) -> Callable[..., list[np.ndarray]]:
+    """What two classes have one value per token for, more than two have one column per class for."""
 
-    Subclasses give `_fit(bags, signs, weights)` and `_decide(bags)`, the log odds of the second class.
+    @wraps(method)
+    def answered(self: Any, X: Any) -> list[np.ndarray]:
+        check_is_fitted(self)
+        if not hasattr(self, "estimators_"):
+            return method(self, X)
+        bags = self._checked(X)
+        return [np.stack(columns, axis=1) for columns in zip(*(method(one, bags) for one in self.estimators_))]
+
+    return answered
+
+
+def side_by_side(method: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Features of a bag: with more than two classes those of all classes side by side, where classes differ in them."""
+
+    @wraps(method)
+    def answered(self: Any, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if not hasattr(self, "estimators_"):
+            return method(self, X)
+        bags = self._checked(X)
+        return np.hstack([method(one, bags) for one in self._feature_makers()])
+
+    return answered
+
+
+class BaseBagClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the bag classifiers: one label per bag, two classes or more.
+
+    Subclasses give `_fit(bags, signs, weights, groups)`, which returns the scores of bags that were held out (or None), their
+    `calibration_`, and `_decide(bags)`, the log odds of the second class. More than two classes are learnt one against the
+    others by copies of the learner (`estimators_`), whose held-out log odds calibrate the probabilities of all classes together
+    (`joint_calibration_`).
     Identical bags with the same label are merged and their weights added before fitting, bags of weight zero are left
     out, and the rest is put in an order of its own (`canonical`). So repeating a bag is the same as doubling its weight,
     no bag sits on both sides of an inner split, and the result depends neither on the order of the bags nor on the
@@ -40,8 +74,13 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     n_features_in_: int
     diagnostics_: dict[str, Any]
+    calibration_: Calibration
+    estimators_: list[Any]
+    joint_calibration_: JointCalibration
+    # Whether `transform` gives the same features whatever the labels are.
+    _same_features = False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BaseBagClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> BaseBagClassifier:
         """Learn from labelled bags.
 
         Parameters
@@ -49,9 +88,11 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         X : bags
             Any form that `Bags` takes; a plain table is one token per bag.
         y : array-like
-            One label per bag, two classes in all.
+            One label per bag, at least two classes in all.
         sample_weight : array-like, optional
             One weight >= 0 per bag.
+        groups : array-like, optional
+            One group per bag, such as its patient: bags of one group stay on one side of every inner split.
 
         Returns
         -------
@@ -61,15 +102,74 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         bags = checked_bags(self, X, reset=True)
-        signs, weights = self._checked_labels(bags, y, sample_weight)
-        self.diagnostics_ = {}
-        where = bags.device(self._device, self._room_beside(bags))
-        rows, merged = canonical(bags, signs, weights)
-        with working_on(where):
-            self._fit(bags.on_device(where)[rows], signs[rows], merged)
-        for message in self._remarks():
+        codes, weights = self._checked_labels(bags, y, sample_weight)
+        together = checked_groups(groups, len(bags))
+        for name in ("estimators_", "joint_calibration_"):  # of an earlier fit to more classes
+            self.__dict__.pop(name, None)
+        if len(self.classes_) > 2:
+            self._fit_each(bags, codes, weights, together)
+        else:
+            self._fit_two(bags, np.where(codes == 1, 1.0, -1.0), weights, together)
+        for message in self._all_remarks():
             warnings.warn(message, TrainingWarning, stacklevel=caller_level())
         return self
+
+    def _fit_two(
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Fit to two classes; held-out log odds of all bags (or None), and which bag each was merged into (-1: not used)."""
+        self.diagnostics_ = {}
+        where = bags.device(self._device, self._room_beside(bags))
+        used = canonical(bags, signs, weights)
+        together = joined_groups(groups, used.places)
+        with working_on(where):
+            held_out = self._fit(bags.on_device(where)[used.rows], signs[used.rows], used.weights, together)
+        odds = None if held_out is None else np.append(self.calibration_(np.asarray(held_out)), np.nan)[used.places]
+        return odds, used.places
+
+    def _fit_each(self, bags: Bags, codes: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
+        """Fit one learner per class to "this class or another", then their probabilities together."""
+        self.estimators_, held_out, merged = [], [], np.full(len(codes), -1)
+        for k in range(len(self.classes_)):
+            one = clone(self)
+            if hasattr(one, "class_weight"):
+                one.class_weight = None  # it is part of the weights already
+            one.classes_, one.n_features_in_ = np.array([False, True]), self.n_features_in_
+            if hasattr(self, "feature_names_in_"):
+                one.feature_names_in_ = self.feature_names_in_
+            odds, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups)
+            held_out.append(odds)
+            merged[codes == k] = places[codes == k]
+            self.estimators_.append(one)
+        # Copies of a bag with the same label count once, with their weights added, as they do for each learner.
+        positive = np.flatnonzero(merged >= 0)
+        _, first, copy_of = np.unique(
+            np.stack([codes, merged])[:, positive], axis=1, return_index=True, return_inverse=True
+        )
+        used, total = positive[first], np.bincount(copy_of.ravel(), weights[positive])
+        known = [odds[used] for odds in held_out if odds is not None]
+        self.joint_calibration_ = JointCalibration(1.0, np.zeros(len(self.classes_)))
+        self.diagnostics_ = {"bags": len(used), "classes": len(self.classes_)}
+        if len(known) == len(self.classes_):
+            odds = np.stack(known, axis=1)
+            self.joint_calibration_ = fit_joint_calibration(odds, codes[used], total)
+            right = np.argmax(self.joint_calibration_(odds), axis=1) == codes[used]
+            self.diagnostics_ |= {
+                "held_out_accuracy": float(np.average(right, weights=total)),
+                "held_out_log_loss": self.joint_calibration_.loss,
+            }
+        self.diagnostics_["per_class"] = {
+            str(label): one.diagnostics_ for label, one in zip(self.classes_, self.estimators_)
+        }
+        for name in ("coef_", "intercept_"):
+            if all(hasattr(one, name) for one in self.estimators_):
+                setattr(self, name, np.concatenate([getattr(one, name) for one in self.estimators_]))
+        if all(hasattr(one, "_n_features_out") for one in self.estimators_):
+            self._n_features_out = sum(one._n_features_out for one in self._feature_makers())
+
+    def _feature_makers(self) -> list[Any]:
+        """The learners whose features `transform` gives."""
+        return self.estimators_[:1] if self._same_features else self.estimators_
 
     @property
     def _device(self) -> str:
@@ -85,29 +185,33 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must hold one label per bag: there are {len(bags)} bags and {len(labels)} labels")
         check_consistent_length(bags, labels)
         check_classification_targets(labels)
-        kind = type_of_target(labels, input_name="y")
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64)
         if np.any(weights < 0):
             raise ValueError("sample_weight must be >= 0 for every bag")
-        signs = np.where(codes == 1, 1.0, -1.0)
-        weights = weights * self._class_factors(signs, weights)
-        kept = signs[weights > 0]
+        weights = weights * self._class_factors(codes, weights)
         if len(self.classes_) < 2:
-            raise ValueError(f"y must hold two classes; these bags have only one class: {shown(self.classes_[0])}")
-        if len(np.unique(kept)) < 2:
-            raise ValueError("y must hold two classes; the bags of positive weight have only one class or none")
-        return signs, weights
+            raise ValueError(
+                f"y must hold at least two classes; these bags have only one class: {shown(self.classes_[0])}"
+            )
+        kept = np.unique(codes[weights > 0])
+        if len(kept) < 2:
+            raise ValueError(
+                "y must hold at least two classes; the bags of positive weight have only one class or none"
+            )
+        if len(kept) < len(self.classes_):
+            missing = self.classes_[np.setdiff1d(np.arange(len(self.classes_)), kept)[0]]
+            raise ValueError(f"y must hold classes with bags of positive weight; class {shown(missing)} has none")
+        return codes, weights
 
-    def _class_factors(self, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def _class_factors(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
-            return np.ones(len(signs))
+            return np.ones(len(codes))
+        count = len(self.classes_)
         if isinstance(class_weight, str) and class_weight == "balanced":
-            share = {s: weights[signs == s].sum() / max(weights.sum(), np.finfo(float).tiny) for s in (-1.0, 1.0)}
-            return np.array([0.5 / share[s] if share[s] > 0 else 0.0 for s in signs])
+            share = [weights[codes == k].sum() / max(weights.sum(), np.finfo(float).tiny) for k in range(count)]
+            return np.array([1.0 / count / share[k] if share[k] > 0 else 0.0 for k in codes])
         if not isinstance(class_weight, Mapping):
             raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
         known = self.classes_.tolist()
@@ -116,14 +220,26 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"class_weight names the class {label!r}, which is not among the labels")
             if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
                 raise ValueError(f"class_weight must map classes to numbers >= 0, got {factor!r} for {label!r}")
-        factors = [float(class_weight.get(label, 1.0)) for label in known]
-        return np.where(signs > 0, factors[-1], factors[0])
+        return np.array([float(class_weight.get(label, 1.0)) for label in known])[codes]
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         raise NotImplementedError
 
     def _decide(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
+
+    def _all_remarks(self) -> list[str]:
+        """What the fit has to say, class by class where there are more than two."""
+        if not hasattr(self, "estimators_"):
+            return self._remarks()
+        said = []
+        for label, one in zip(self.classes_, self.estimators_):
+            # "The others" may well carry the signal that this class lacks: a query turned round is no fault here.
+            statistic = one.diagnostics_.pop("query_statistic", None)
+            said += [f"class {shown(label)} against the others: {remark}" for remark in one._remarks()]
+            if statistic is not None:
+                one.diagnostics_["query_statistic"] = statistic
+        return said
 
     def _remarks(self) -> list[str]:
         """What a fit has to say to the user, from its diagnostics."""
@@ -134,33 +250,38 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         return checked_bags(self, X, reset=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds of `classes_[1]`, one per bag."""
+        """Log odds of `classes_[1]`, one per bag; with more than two classes, log probabilities of all, (bags, classes)."""
         bags = self._checked(X)
+        if hasattr(self, "estimators_"):
+            odds = np.stack([one._odds(bags) for one in self.estimators_], axis=1)
+            return self.joint_calibration_(odds).astype(bags.tokens.dtype, copy=False)
+        return self._odds(bags).astype(bags.tokens.dtype, copy=False)
+
+    def _odds(self, bags: Bags) -> np.ndarray:
+        """Log odds of the second of two classes."""
         # Some bags at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
         where = bags.device(self._device, self._room_beside(bags))
         batches = bags.batches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
         with working_on(where):
-            scores = np.concatenate([self._decide(part.on_device(where)) for part in batches])
-        return scores.astype(bags.tokens.dtype, copy=False)
+            return np.concatenate([self._decide(part.on_device(where)) for part in batches])
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likelier class of each bag."""
-        likelier = (self.decision_function(X) > 0).astype(int)
-        return self.classes_[likelier]
+        """The likeliest class of each bag."""
+        z = self.decision_function(X)
+        return self.classes_[np.argmax(z, axis=1) if z.ndim == 2 else (z > 0).astype(int)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of `classes_`, (bags, 2), at the training set's own (weighted) share of classes."""
+        """Probabilities of `classes_`, (bags, classes), at the training set's own (weighted) share of classes."""
         z = self.decision_function(X)
-        return np.stack([expit(-z), expit(z)], axis=1)
+        return softmax(z, axis=1) if z.ndim == 2 else np.stack([expit(-z), expit(z)], axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         z = self.decision_function(X)
-        return np.stack([-np.logaddexp(0, z), -np.logaddexp(0, -z)], axis=1)
+        return z if z.ndim == 2 else np.stack([-np.logaddexp(0, z), -np.logaddexp(0, -z)], axis=1)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.three_d_array = True
         return tags
 

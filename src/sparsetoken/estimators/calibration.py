@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, log_softmax, logit
+from scipy.stats import chi2
 
 from .._core.arrays import is_jax_array
 
-FOLDS = 5
 # Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
 LOG_SLOPE, OFFSET = 1.0, 0.5
@@ -161,25 +161,93 @@ def final_calibration(
     return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)
 
 
+@dataclass(frozen=True)
+class JointCalibration:
+    """Probabilities of several classes from the log odds u_k of each against the others.
+
+        log P_k = slope log sigmoid(u_k) + offset_k - log(sum over classes)
+
+    Where every u_k is right, so is the normalised sigmoid(u_k), which slope 1 and offsets 0 give.
+
+    Attributes
+    ----------
+    slope : float
+        The same for all classes.
+    offsets : ndarray of shape (classes,)
+        One per class.
+    loss : float
+        Mean log loss that it leaves on the bags it was fitted to.
+    """
+
+    slope: float
+    offsets: np.ndarray
+    loss: float = float("nan")
+
+    def __call__(self, odds: np.ndarray) -> np.ndarray:
+        """log P, (bags, classes)."""
+        return log_softmax(self.slope * log_expit(odds) + self.offsets, axis=1)
+
+
+def fit_joint_calibration(odds: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> JointCalibration:
+    """Slope and offsets of a `JointCalibration`, by minimising over held-out bags
+
+        - sum_i p_i sum_k t_ik log P_ik + (1/n) [(log slope)^2 / (2 LOG_SLOPE^2) + sum_k offset_k^2 / (2 OFFSET^2)]
+
+    with the priors of `fit_calibration` and targets t drawn in as Platt proposed: (n_k + 1)/(n_k + 2) for the bag's own class k
+    of n_k (weighted) bags, the rest shared out among the others as frequent as they are. The outcome is weighed against the
+    class frequencies as `final_calibration` does it.
+
+    Parameters
+    ----------
+    odds : ndarray of shape (bags, classes)
+        Log odds of each class against the others, of bags that were held out.
+    codes : ndarray of int
+        The bags' classes.
+    weights : ndarray
+        Their weights.
+
+    Returns
+    -------
+    JointCalibration
+        Ready to predict with.
+    """
+    n, k = odds.shape
+    p = weights / weights.sum()
+    share = np.bincount(codes, p, minlength=k)
+    own = (n * share + 1.0) / (n * share + 2.0)
+    targets = (1.0 - own[codes])[:, None] * share / (1.0 - share[codes])[:, None]
+    targets[np.arange(n), codes] = own[codes]
+    logs = log_expit(odds)
+    widths = np.array([LOG_SLOPE, *[OFFSET] * k])
+
+    def loss(slope: float, offsets: np.ndarray) -> tuple[float, np.ndarray]:
+        log_p = log_softmax(slope * logs + offsets, axis=1)
+        return float(-p @ np.sum(targets * log_p, axis=1)), p[:, None] * (np.exp(log_p) - targets)
+
+    def objective(parameters):
+        slope = np.exp(parameters[0])
+        value, residual = loss(slope, parameters[1:])
+        prior = parameters / widths
+        gradient = np.concatenate([[slope * np.sum(residual * logs)], residual.sum(axis=0)])
+        return value + 0.5 * prior @ prior / n, gradient + prior / widths / n
+
+    bounds = [(-12.0, 6.0), *[(None, None)] * k]
+    found = minimize(objective, np.zeros(k + 1), jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12})
+    slope, offsets = float(np.exp(found.x[0])), found.x[1:]
+    reached = loss(slope, offsets)[0]
+    frequencies = np.log(p @ targets)
+    known = float(-(p @ targets) @ frequencies)
+    # What slope and offsets gain on scores without signal one time in twenty: CHANCE_GAIN with k degrees of freedom for two.
+    gain = 0.5 * float(chi2.ppf(0.95, k))
+    trust = float(expit(n * (known - reached) - gain))
+    return JointCalibration(trust * slope, trust * offsets + (1.0 - trust) * frequencies, reached)
+
+
 def _targets(signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Platt's targets: the labels 0 and 1, drawn in by as much as the number of bags of the class leaves open."""
     n, p = len(signs), weights / weights.sum()
     positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
     return np.where(signs > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
-
-
-def stratified_folds(signs: np.ndarray, rng: np.random.Generator, folds: int = FOLDS) -> list[np.ndarray]:
-    """Index sets of held-out bags, each class dealt out evenly; empty where a class has fewer than two bags."""
-    groups = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
-    folds = min(folds, *(len(g) for g in groups))
-    if folds < 2:
-        return []
-    fold_of = np.empty(len(signs), dtype=int)
-    for shift, group in enumerate(groups):
-        # The second class is dealt from the other end, so that fold sizes stay even.
-        dealt = np.arange(len(group)) % folds
-        fold_of[rng.permutation(group)] = dealt if shift == 0 else folds - 1 - dealt
-    return [np.flatnonzero(fold_of == k) for k in range(folds)]
 
 
 def held_apart(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import eigh
+from sklearn.base import clone
 
 from .._core.devices import to_host
 from ..bags.bags import Bags
@@ -60,6 +61,8 @@ class Problem:
         l of the heads' objectives.
     seed : int
         Of whatever a candidate draws.
+    groups : ndarray of int or None
+        Bags that stay on one side of every split, the folds' included.
     """
 
     views: Views
@@ -68,6 +71,7 @@ class Problem:
     folds: list[np.ndarray]
     loss: Loss
     seed: int
+    groups: np.ndarray | None = None
 
     def fold_weights(self) -> np.ndarray:
         """(folds + 1, bags): the weights without each fold, and all of them last."""
@@ -212,7 +216,8 @@ def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.
 class Trees:
     """Extremely randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
 
-    Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed.
+    Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed. With groups, what a
+    tree has not seen may have siblings among what it has; then each fold is scored by trees grown without it.
     """
 
     name: str = "trees"
@@ -223,17 +228,27 @@ class Trees:
         from sklearn.ensemble import ExtraTreesClassifier
 
         bags = problem.views[self.view]
+        grouped = problem.groups is not None
         forest = ExtraTreesClassifier(
             TREES,
             max_features=max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features)),
             bootstrap=True,
-            oob_score=True,
+            oob_score=not grouped,
             random_state=problem.seed,
             n_jobs=1,
         )
+        weights = problem.weights / problem.weights.mean()
         with warnings.catch_warnings():  # a bag that every tree has seen gets the class frequencies, below
             warnings.simplefilter("ignore")
-            forest.fit(bags.tokens, problem.signs, problem.weights / problem.weights.mean())
+            forest.fit(bags.tokens, problem.signs, weights)
+        if grouped:
+            votes = np.empty(len(weights))
+            for held in problem.folds:
+                rest = np.setdiff1d(np.arange(len(weights)), held)
+                grown = clone(forest).fit(bags.tokens[rest], problem.signs[rest], weights[rest])
+                votes[held] = grown.predict_proba(bags.tokens[held])[:, 1]
+            yield Validated(self.name, self.view, _log_odds(votes) if problem.folds else None, lambda: Forest(forest))
+            return
         share = forest.oob_decision_function_[:, 1]
         unseen = np.isfinite(share)
         prior = float(np.average(problem.signs > 0, weights=problem.weights))

@@ -7,6 +7,7 @@ features' units and origin, nor single or double precision move a bag from one i
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,25 @@ LARGEST_SINGLE = 1e30
 DECIMALS = 9
 
 
-def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Canonical(NamedTuple):
+    """Which bags to use, and what became of the others.
+
+    Attributes
+    ----------
+    rows : ndarray
+        The indices of the bags to use, in order.
+    weights : ndarray
+        The summed weights of each and its copies.
+    places : ndarray
+        For every bag its place among the rows, -1 for a bag of weight zero.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    places: np.ndarray
+
+
+def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> Canonical:
     """The bags of positive weight, identical ones once, in an order of their own.
 
     Parameters
@@ -33,12 +52,13 @@ def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[np.nd
 
     Returns
     -------
-    tuple of ndarrays
-        The indices of the bags to use, in order, and the summed weights of each and its copies.
+    Canonical
+        The bags to use.
     """
     places: dict[bytes, int] = {}
     chosen: list[int] = []
     total: list[float] = []
+    first = np.full(len(bags), -1)
     zero = bags.tokens.dtype.type(0)
     for i, bag in enumerate(bags):
         if not weights[i] > 0:
@@ -50,12 +70,45 @@ def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> tuple[np.nd
             chosen.append(i)
             total.append(0.0)
         total[place] += float(weights[i])
+        first[i] = place
     rows = np.array(chosen)
     # By content first: sums over the bags are then the same to the last digit in whatever order these came.
     by_content = np.array([place for _, place in sorted(places.items())])
     rows, merged = rows[by_content], np.array(total)[by_content]
     order = np.argsort(_sorting_numbers(bags[rows]), kind="stable")
-    return rows[order], merged[order]
+    final = np.empty(len(rows) + 1, dtype=int)
+    final[by_content[order]] = np.arange(len(rows))
+    final[-1] = -1
+    return Canonical(rows[order], merged[order], final[first])
+
+
+def joined_groups(groups: np.ndarray | None, places: np.ndarray) -> np.ndarray | None:
+    """The groups of the canonical bags; groups that hold copies of the same bag become one.
+
+    Parameters
+    ----------
+    groups : ndarray of int or None
+        The group of every bag.
+    places : ndarray
+        As `Canonical` has them.
+
+    Returns
+    -------
+    ndarray of int or None
+        Numbered in the order of the canonical bags, so that names do not matter.
+    """
+    if groups is None:
+        return None
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    used = places >= 0
+    count, bags = int(groups.max()) + 1, int(places.max()) + 1
+    links = coo_array((np.ones(used.sum()), (groups[used], count + places[used])), shape=(count + bags,) * 2)
+    _, component = connected_components(links, directed=False)
+    own = component[count:]
+    _, first, codes = np.unique(own, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes]
 
 
 def _sorting_numbers(bags: Bags) -> np.ndarray:

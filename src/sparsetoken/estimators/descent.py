@@ -25,7 +25,8 @@ from ..bag_models import get_bag_model
 from ..bags.bags import Bags
 from ..losses import Loss
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
-from .calibration import Calibration, final_calibration, fit_calibration, stratified_folds, supported_range
+from .calibration import Calibration, final_calibration, fit_calibration, supported_range
+from .folds import stratified_folds
 from .heads import Head, shared_objective
 
 KIND = {"joint": "free", "tied": "tied"}
@@ -71,6 +72,7 @@ def fit_descent(
     stages: Stage | Sequence[Stage] | str,
     sharpness: float | str,
     rng: np.random.Generator,
+    groups: np.ndarray | None = None,
 ) -> Descended:
     """Descend the mean loss plus decay as the module's head says.
 
@@ -94,6 +96,8 @@ def fit_descent(
         s.
     rng : numpy.random.Generator
         Deals out the folds.
+    groups : ndarray of int, optional
+        Bags that stay on one side of every split.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def fit_descent(
     schedule = (_first_schedule(bags, alpha, directions),) if automatic else _on_these_bags(stages, alpha, directions)
     sharpnesses = SHARPNESSES if isinstance(sharpness, str) else (sharpness,)
     choosing = automatic or len(sharpnesses) > 1
-    folds = stratified_folds(signs, rng) if choosing else []
+    folds = stratified_folds(signs, rng, groups=groups) if choosing else []
     rows = np.tile(weights, (len(folds) + 1, 1))
     for row, held in zip(rows, folds):
         row[held] = 0.0

@@ -13,7 +13,7 @@ from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_sum, weighted_bag_sum
 from ..losses import Loss, get_loss
-from .base import per_bag
+from .base import each_class, per_bag
 from .readout import ReadoutClassifier, checked_ridge
 from .staged import checked_rate, checked_sharpness, checked_split, fit_staged
 
@@ -89,7 +89,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         self.random_state = random_state
         self.device = device
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         staged, features, labels = fit_staged(
             self._prepare(bags),
             signs,
@@ -102,10 +102,11 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
             checked_rate("eta_b", self.eta_b),
             np.random.default_rng(self.random_state),
             self._feature,
+            groups,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.diagnostics_["query_statistic"] = staged.query_statistic
-        self._finish(staged.readout, features, labels, signs)
+        return self._finish(staged.readout, features, labels, signs)
 
     def _weights(self, bags: Bags, query: np.ndarray) -> np.ndarray:
         scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
@@ -118,6 +119,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
     def _features(self, bags: Bags) -> Any:
         return self._feature(bags, self.query_)
 
+    @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """|sigma| of each token, normalised over its bag (1/L where a bag has none)."""
         bags = scaled_bags(self.scaler_, self._checked(X))
@@ -127,6 +129,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         shares = np.where(total > 0, size / np.where(total > 0, total, 1.0), 1.0 / np.repeat(lengths, lengths))
         return per_bag(shares.astype(bags.tokens.dtype), bags)
 
+    @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """sigma(<x_l, q>) <w, x_l> of each token: L times what it adds to its bag's score, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))

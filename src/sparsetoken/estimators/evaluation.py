@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.replicates import standard_error
 from ..bags.bags import Bags
-from .base import TrainingWarning
+from .base import BaseBagClassifier, TrainingWarning
 from .calibration import area_under_curve
 
 
@@ -25,15 +25,16 @@ class Evaluation:
     learner : str
         Its name.
     accuracy, auc, log_loss : float
-        Means over the repetitions. The log loss is -log of the probability given to the true class, per bag.
+        Means over the repetitions. With more than two classes the AUC is that of each class against the others, averaged
+        over the classes. The log loss is -log of the probability given to the true class, per bag.
     accuracy_error, auc_error, log_loss_error : float
         Standard errors over bags: how much another sample of as many bags would change the mean.
     token_auc : float
         AUC of held-out token scores against token labels, NaN where there are none.
     fit_seconds : float
         Mean CPU time of one fit (on a busy machine wall time says little).
-    scores : ndarray of shape (repetitions, bags)
-        Held-out decision values.
+    scores : ndarray of shape (repetitions, bags) or (repetitions, bags, classes)
+        Held-out decision values; with more than two classes, log probabilities.
     """
 
     learner: str
@@ -48,8 +49,10 @@ class Evaluation:
     scores: np.ndarray
 
 
-def stratified_splits(labels: np.ndarray, folds: int, repeats: int, seed: int) -> list[np.ndarray]:
-    """For each repetition the fold of every bag.
+def stratified_splits(
+    labels: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """For each repetition the fold of every bag, each class dealt out evenly.
 
     Parameters
     ----------
@@ -59,25 +62,38 @@ def stratified_splits(labels: np.ndarray, folds: int, repeats: int, seed: int) -
         Folds of each cross-validation, and how many of them.
     seed : int
         Of the first repetition; each one after it counts one up.
+    groups : ndarray, optional
+        Bags of one group stay in one fold.
 
     Returns
     -------
     list of ndarray
         One array of folds per repetition.
     """
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    _, counts = np.unique(labels, return_counts=True)
-    if len(counts) != 2:
-        raise ValueError(f"the bags must have two classes, they have {len(counts)}")
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(counts) < 2:
+        raise ValueError(f"the bags must have at least two classes, they have {len(counts)}")
+    what = "bags"
+    if groups is not None:
+        counts = np.array([len(np.unique(groups[labels == label])) for label in classes])
+        what = "groups"
     if folds < 2 or folds > counts.min():
-        raise ValueError(f"folds must lie between 2 and the smaller class's {counts.min()} bags, got {folds}")
+        raise ValueError(f"folds must lie between 2 and the smallest class's {counts.min()} {what}, got {folds}")
     splits = []
     for repeat in range(repeats):
         fold = np.empty(len(labels), dtype=int)
-        shuffled = StratifiedKFold(folds, shuffle=True, random_state=seed + repeat).split(np.zeros(len(labels)), labels)
-        for k, (_, held) in enumerate(shuffled):
+        splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(
+            folds, shuffle=True, random_state=seed + repeat
+        )
+        for k, (_, held) in enumerate(splitter.split(np.zeros(len(labels)), labels, groups)):
             fold[held] = k
+        for k in range(folds if groups is not None else 0):
+            if len(np.unique(labels[fold != k])) < len(classes):
+                raise ValueError(
+                    f"the groups are too uneven for {folds} folds: a class would have no bags to learn from"
+                )
         splits.append(fold)
     return splits
 
@@ -88,6 +104,7 @@ def evaluate(
     makers: dict[str, Callable[[], Any]],
     splits: Sequence[np.ndarray],
     token_labels: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Iterator[Evaluation | None]:
     """Cross-validate each learner.
 
@@ -102,7 +119,9 @@ def evaluate(
     splits : sequence of ndarray
         For each repetition the fold of every bag.
     token_labels : ndarray, optional
-        One label per token; the greatest one marks the tokens to be found.
+        One label per token; the greatest one marks the tokens to be found (with two classes of bags).
+    groups : ndarray, optional
+        One group per bag, for the learners' inner splits.
 
     Yields
     ------
@@ -110,9 +129,10 @@ def evaluate(
         None after every fit (for progress), and the result after each learner.
     """
     classes = np.unique(labels)
-    positive = labels == classes[1]
+    several = len(classes) > 2
+    codes = np.searchsorted(classes, labels)
     for name, make in makers.items():
-        scores = np.full((len(splits), len(bags)), np.nan)
+        scores = np.full((len(splits), len(bags), *([len(classes)] if several else [])), np.nan)
         token_scores = np.full((len(splits), bags.n_tokens), np.nan)
         seconds: list[float] = []
         for repeat, fold in enumerate(splits):
@@ -121,15 +141,22 @@ def evaluate(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TrainingWarning)
                     begun = time.process_time()
-                    model = make().fit(bags[train], labels[train])
+                    known = {} if groups is None else {"groups": groups[train]}
+                    model = make()
+                    model.fit(bags[train], labels[train], **(known if isinstance(model, BaseBagClassifier) else {}))
                     seconds.append(time.process_time() - begun)
                 held_out = bags[held]
-                scores[repeat, held] = model.decision_function(held_out)
-                if token_labels is not None and hasattr(model, "token_scores"):
+                scores[repeat, held] = (
+                    model.predict_log_proba(held_out) if several else model.decision_function(held_out)
+                )
+                if token_labels is not None and not several and hasattr(model, "token_scores"):
                     rows = np.isin(bags.bag_of_token, held)
                     token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
                 yield None
-        yield _summary(name, scores, positive, token_scores, token_labels, float(np.mean(seconds)))
+        if several:
+            yield _summary_of_several(name, scores, codes, float(np.mean(seconds)))
+            continue
+        yield _summary(name, scores, codes == 1, token_scores, token_labels, float(np.mean(seconds)))
 
 
 def _summary(
@@ -157,6 +184,29 @@ def _summary(
         float(losses.mean()),
         standard_error(losses),
         token_area,
+        seconds,
+        scores,
+    )
+
+
+def _summary_of_several(name: str, scores: np.ndarray, codes: np.ndarray, seconds: float) -> Evaluation:
+    """As `_summary`, from log probabilities of more than two classes."""
+    right = np.mean(np.argmax(scores, axis=2) == codes, axis=0)
+    losses = -np.mean(scores[:, np.arange(len(codes)), codes], axis=0)
+    areas, errors = [], []
+    for k in range(scores.shape[2]):
+        own = codes == k
+        areas.append(float(np.mean([area_under_curve(s[:, k], own) for s in scores])))
+        errors.append(_area_error(areas[-1], int(own.sum()), int((~own).sum())))
+    return Evaluation(
+        name,
+        float(right.mean()),
+        standard_error(right),
+        float(np.mean(areas)),
+        float(np.mean(errors)),  # the classes' areas come from the same bags: no square root of their number is gained
+        float(losses.mean()),
+        standard_error(losses),
+        float("nan"),
         seconds,
         scores,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from ..bags.bags import Bags, shown
 from ..bags.segments import bag_mean
 from ..losses import Loss
-from .base import per_bag
+from .base import each_class, per_bag
 from .readout import ReadoutClassifier
 
 
@@ -48,6 +48,8 @@ class PooledClassifier(ReadoutClassifier):
         What the training found out about itself.
     """
 
+    _same_features = True
+
     def __init__(
         self,
         loss: str | Loss = "logistic",
@@ -67,6 +69,7 @@ class PooledClassifier(ReadoutClassifier):
     def _features(self, bags: Bags) -> Any:
         return bag_mean(bags.tokens, bags.starts)
 
+    @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """1/L for every token: pooling attends to all alike."""
         bags = self._checked(X)
@@ -110,6 +113,8 @@ class VectorizedClassifier(ReadoutClassifier):
     diagnostics_ : dict
         What the training found out about itself.
     """
+
+    _same_features = True
 
     def __init__(
         self,

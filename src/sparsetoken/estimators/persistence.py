@@ -18,6 +18,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.attention.AttentionClassifier",
     "sparsetoken.estimators.bag_classifier.BagClassifier",
     "sparsetoken.estimators.calibration.Calibration",
+    "sparsetoken.estimators.calibration.JointCalibration",
     "sparsetoken.estimators.candidates.Forest",
     "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
     "sparsetoken.estimators.heads.Head",

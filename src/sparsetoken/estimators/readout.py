@@ -18,7 +18,7 @@ from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, scaled_bags
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
-from .base import BaseBagClassifier
+from .base import BaseBagClassifier, side_by_side
 from .calibration import (
     Calibration,
     area_under_curve,
@@ -26,9 +26,9 @@ from .calibration import (
     final_calibration,
     fit_calibration,
     held_apart,
-    stratified_folds,
     supported_range,
 )
+from .folds import stratified_folds
 
 # Ridges to choose from, largest first: each fit starts the next. Scaled features make the objective's terms of order one.
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3)
@@ -80,6 +80,7 @@ def fit_readout(
     ridge: float | str,
     loss: Loss,
     rng: np.random.Generator,
+    groups: np.ndarray | None = None,
 ) -> Readout:
     """The readout at the given ridge, or ("auto") at the one whose held-out scores, calibrated, have the least loss.
 
@@ -95,6 +96,8 @@ def fit_readout(
         l of the objective.
     rng : numpy.random.Generator
         Deals out the folds.
+    groups : ndarray of int, optional
+        Bags that stay on one side of every split.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def fit_readout(
     given = isinstance(ridge, Real)
     used, calibration, held_out = float(ridge) if given else FALLBACK_RIDGE, Calibration(), None
     if not given:
-        folds = stratified_folds(signs, rng)
+        folds = stratified_folds(signs, rng, groups=groups)
         if folds:
             scores = held_out_scores(features, signs, weights, loss, RIDGES, folds)
             fits = [fit_calibration(s, signs, weights) for s in scores]
@@ -173,26 +176,33 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
         self.scaler_ = BagScaler().fit(bags) if true_or_false("scale", self.scale) else None
         return scaled_bags(self.scaler_, bags)
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         loss, ridge = get_loss(self.loss), checked_ridge(self.ridge)
         rng = np.random.default_rng(self.random_state)
         features = self._features(self._prepare(bags))
-        self._finish(fit_readout(features, signs, weights, ridge, loss, rng), features, signs)
+        return self._finish(fit_readout(features, signs, weights, ridge, loss, rng, groups), features, signs)
 
-    def _finish(self, readout: Readout, features: Any, signs: np.ndarray, all_signs: np.ndarray | None = None) -> None:
-        """Keep the readout; `signs` are the labels of the features' bags, `all_signs` those of the held-out scores' bags."""
+    def _finish(
+        self, readout: Readout, features: Any, signs: np.ndarray, all_signs: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Keep the readout and give its held-out scores.
+
+        `signs` are the labels of the features' bags, `all_signs` those of the held-out scores' bags.
+        """
         self.coef_, self.intercept_, self.ridge_ = readout.coef[None, :], np.array([readout.bias]), readout.ridge
         self.calibration_ = readout.calibration
         self._n_features_out = features.shape[1]
         self.diagnostics_ |= readout_diagnostics(readout, features, signs)
         if readout.held_out is not None:
             self.diagnostics_ |= held_out_diagnostics(readout.held_out, signs if all_signs is None else all_signs)
+        return readout.held_out
 
     def _decide(self, bags: Bags) -> np.ndarray:
         features = self._features(scaled_bags(self.scaler_, bags))
         raw = np.asarray(features @ self.coef_[0].astype(features.dtype), dtype=np.float64)
         return self.calibration_(raw + self.intercept_[0])
 
+    @side_by_side
     def transform(self, X: Any) -> np.ndarray:
         """The bags' features, (bags, features): what the readout sees."""
         return self._features(scaled_bags(self.scaler_, self._checked(X)))

@@ -21,7 +21,8 @@ from ..bags.bags import Bags
 from ..bags.segments import bag_mean, bag_softmax, weighted_bag_sum
 from ..losses import Loss
 from ..solvers.erm import fit_erm
-from .calibration import Calibration, final_calibration, fit_calibration, stratified_folds, supported_range
+from .calibration import Calibration, final_calibration, fit_calibration, supported_range
+from .folds import stratified_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout
 from .two_steps import noise_scale, two_gradient_steps
 
@@ -107,6 +108,7 @@ def fit_staged(
     eta_b: float | str,
     rng: np.random.Generator,
     feature: Feature = softmax_feature,
+    groups: np.ndarray | None = None,
 ) -> tuple[Staged, Any, np.ndarray]:
     """The staged training.
 
@@ -135,20 +137,22 @@ def fit_staged(
         Deals out the bags.
     feature : callable
         The bags' features at a query.
+    groups : ndarray of int, optional
+        Bags that stay on one side of every split.
 
     Returns
     -------
     tuple
         The training's outcome, the features on D1 and the labels of D1.
     """
-    training = _Training(bags, signs, weights, loss, eta_w, eta_b, feature, _dealt(signs, rng))
+    training = _Training(bags, signs, weights, loss, eta_w, eta_b, feature, _dealt(signs, rng, groups), groups)
     splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
     ridges = RIDGES if ridge == "auto" else (float(ridge),)
     settings = list(product(splits, sharpnesses, ridges))
     chosen, calibration, held_out = settings[0], Calibration(), None
     if len(settings) > 1:
-        folds = stratified_folds(signs, rng)
+        folds = stratified_folds(signs, rng, groups=groups)
         if folds:
             scores = training.held_out_scores(folds, splits, sharpnesses, ridges)
             fits = [fit_calibration(row, signs, weights) for row in scores]
@@ -190,6 +194,7 @@ class _Training:
     eta_b: float | str
     feature: Feature
     order: np.ndarray
+    groups: np.ndarray | None
 
     @property
     def everything(self) -> np.ndarray:
@@ -197,7 +202,7 @@ class _Training:
 
     def query(self, inside: np.ndarray, share: float | str) -> _Query:
         """The two steps on their share of the bags numbered `inside`."""
-        first, second, used = _parts(self.order[np.isin(self.order, inside)], self.signs, share)
+        first, second, used = _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
         bags, signs, weights = self.bags[first], self.signs[first], self.weights[first]
         steps = two_gradient_steps(bags, signs, weights, self.loss, self.eta_w, self.eta_b)
         spread = noise_scale(bags, signs, weights, steps.query)
@@ -230,21 +235,30 @@ class _Training:
         return scores
 
 
-def _dealt(signs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A random order of the bags in which any run of bags holds both classes at nearly their own share."""
+def _dealt(signs: np.ndarray, rng: np.random.Generator, groups: np.ndarray | None = None) -> np.ndarray:
+    """A random order of the bags in which any run of bags holds both classes at nearly their own share; groups together."""
     place = np.empty(len(signs))
     for sign in (1.0, -1.0):
         group = np.flatnonzero(signs == sign)
         place[rng.permutation(group)] = (np.arange(len(group)) + rng.random()) / len(group)
+    if groups is not None:
+        _, code = np.unique(groups, return_inverse=True)
+        middle = np.bincount(code, place) / np.bincount(code)
+        return np.lexsort((place, middle[code]))
     return np.argsort(place, kind="stable")
 
 
-def _parts(order: np.ndarray, signs: np.ndarray, share: float | str) -> tuple[np.ndarray, np.ndarray, float | str]:
+def _parts(
+    order: np.ndarray, signs: np.ndarray, share: float | str, groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, float | str]:
     """D0, D1 and the share that was used: "reuse" (the same bags twice) also where a class is too small to be in both."""
     everything = np.sort(order)
     if share == "reuse":
         return everything, everything, "reuse"
     cut = round(float(share) * len(order))
+    if groups is not None:  # between two groups, as near as there is a place
+        between = np.flatnonzero(np.diff(groups[order]) != 0) + 1
+        cut = int(between[np.argmin(np.abs(between - cut))]) if len(between) else 0
     first, second = np.sort(order[:cut]), np.sort(order[cut:])
     if any(len(np.unique(signs[part])) < 2 for part in (first, second)):
         return everything, everything, "reuse"

@@ -106,16 +106,16 @@ def take_vote(candidates: Sequence[Candidate], problem: Problem) -> Vote:
     calibrations = [fit_calibration(s.scores, signs, weights) for s in tried]  # type: ignore[arg-type]
     odds = np.array([c(s.scores) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
     losses = np.logaddexp(0.0, -signs * odds)
-    shares = vote_shares(losses, weights, problem.seed)
+    shares = vote_shares(losses, weights, problem.seed, problem.groups)
     token_shares = np.zeros(len(tried))
-    token_shares[sees] = vote_shares(losses[sees], weights, problem.seed)
+    token_shares[sees] = vote_shares(losses[sees], weights, problem.seed, problem.groups)
     held_out = shares @ odds
     calibration = final_calibration(fit_calibration(held_out, signs, weights), signs, weights, len(tried))
     members = _members(tried, shares, token_shares, calibrations)
     return Vote(members, calibration, held_out, {s.name: c.loss for s, c in zip(tried, calibrations)})
 
 
-def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarray:
+def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int, groups: np.ndarray | None = None) -> np.ndarray:
     """Shares of the candidates in the vote, as the module's head says, the small ones dropped.
 
     Parameters
@@ -126,6 +126,8 @@ def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarra
         Weights of the bags.
     seed : int
         Of the bootstrap.
+    groups : ndarray of int, optional
+        Bags of one group are drawn together.
 
     Returns
     -------
@@ -133,7 +135,8 @@ def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int) -> np.ndarra
         They sum to one.
     """
     n = losses.shape[1]
-    draws = np.random.default_rng(seed).standard_exponential((DRAWS, n)) * weights
+    units, own = (n, slice(None)) if groups is None else (int(groups.max()) + 1, groups)
+    draws = np.random.default_rng(seed).standard_exponential((DRAWS, units))[:, own] * weights
     draws *= n / draws.sum(axis=1, keepdims=True)
     total = draws @ losses.T
     shares = np.exp(total.min(axis=1, keepdims=True) - total)

@@ -14,8 +14,9 @@ from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, heavy_features, scaled_bags
 from ...bags.scratch import row_blocks
 from ...bags.segments import bag_sum, weighted_bag_sum
-from ..base import BaseBagClassifier, per_bag, remarks_on
-from ..calibration import Calibration, final_calibration, fit_calibration, stratified_folds
+from ..base import BaseBagClassifier, each_class, per_bag, remarks_on, side_by_side
+from ..calibration import Calibration, final_calibration, fit_calibration
+from ..folds import stratified_folds
 from ..readout import held_out_diagnostics
 from .amp import (
     FINAL,
@@ -114,7 +115,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.class_weight = class_weight
         self.device = device
 
-    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> None:
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         strength = self._given_strength()
         whiten = true_or_false("whiten", self.whiten)
         calibrate = self._calibrated(strength)
@@ -133,8 +134,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.spared_ = chosen > 0
         self.signal_, self.strength_, self.prior_ = best.passed.signal, best.strength, best.prior
         scores = None
-        if calibrate and len(signs) < ENOUGH:
-            scores = self._held_out_ratios(bags, signs, weights, best)
+        if calibrate and (len(signs) < ENOUGH or groups is not None):
+            scores = self._held_out_ratios(bags, signs, weights, groups, best)
         if scores is None:
             scores = np.empty(len(signs))
             both = training_ratios(positive.starts, negative.tokens, negative.starts, best)
@@ -155,11 +156,14 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "excess_variance": excess_variance(positive.tokens, best.passed.share),
         }
         self._n_features_out = bags.n_features
+        return scores
 
-    def _held_out_ratios(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, found: Fit) -> np.ndarray | None:
+    def _held_out_ratios(
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, found: Fit
+    ) -> np.ndarray | None:
         """Log likelihood ratios of each bag under fits that never saw it, the prior as found; None for a lone bag."""
         scores = np.empty(len(signs))
-        folds = stratified_folds(signs, np.random.default_rng(0))
+        folds = stratified_folds(signs, np.random.default_rng(0), groups=groups)
         for held in folds:
             rest = np.setdiff1d(np.arange(len(signs)), held)
             seen, y, p = bags[rest], signs[rest], weights[rest]
@@ -250,12 +254,14 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     def _decide(self, bags: Bags) -> np.ndarray:
         return self.calibration_(self._posterior(self._prepared(bags))[0])
 
+    @each_class
     def token_scores(self, X: Any) -> list[np.ndarray]:
         """Each token's log likelihood ratio "signal against noise", one array per bag."""
         white = self._prepared(self._checked(X))
         evidence = token_evidence(white.tokens, self.signal_, self.strength_)
         return per_bag(evidence.astype(white.tokens.dtype), white)
 
+    @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """Each token's probability of carrying the signal if the bag is positive, normalised over the bag."""
         white = self._prepared(self._checked(X))
@@ -266,6 +272,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         total = np.maximum(bag_sum(share, white.starts), np.finfo(float).tiny)
         return share / np.repeat(total, white.lengths)
 
+    @side_by_side
     def transform(self, X: Any) -> np.ndarray:
         """The (whitened) tokens of each bag averaged with its attention weights, (bags, features)."""
         white = self._prepared(self._checked(X))

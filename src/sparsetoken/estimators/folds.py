@@ -1,0 +1,99 @@
+"""How bags are dealt out to the inner folds: each class evenly, bags of one group (a patient, say) always together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FOLDS = 5
+
+
+def stratified_folds(
+    signs: np.ndarray, rng: np.random.Generator, folds: int = FOLDS, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Index sets of held-out bags, each class dealt out evenly.
+
+    Parameters
+    ----------
+    signs : ndarray
+        Labels of the bags, -1 or +1.
+    rng : numpy.random.Generator
+        Deals them out.
+    folds : int
+        How many sets, at most: as many as the smaller class has bags (or groups).
+    groups : ndarray of int, optional
+        Bags of the same group are never separated.
+
+    Returns
+    -------
+    list of ndarray
+        Empty where a class has fewer than two bags (or groups), so that nothing can be held out.
+    """
+    if groups is not None:
+        return _grouped_folds(signs, rng, folds, groups)
+    classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
+    folds = min(folds, *(len(own) for own in classes))
+    if folds < 2:
+        return []
+    fold_of = np.empty(len(signs), dtype=int)
+    for shift, own in enumerate(classes):
+        # The second class is dealt from the other end, so that fold sizes stay even.
+        dealt = np.arange(len(own)) % folds
+        fold_of[rng.permutation(own)] = dealt if shift == 0 else folds - 1 - dealt
+    return [np.flatnonzero(fold_of == k) for k in range(folds)]
+
+
+def _grouped_folds(signs: np.ndarray, rng: np.random.Generator, folds: int, groups: np.ndarray) -> list[np.ndarray]:
+    names, code = np.unique(groups, return_inverse=True)
+    counts = np.stack([np.bincount(code[signs * side > 0], minlength=len(names)) for side in (1.0, -1.0)])
+    folds = min(folds, *(int(np.sum(own > 0)) for own in counts))
+    shuffled = rng.permutation(len(names))
+    # Large groups first, each to the fold that has least of the class it holds most of for its size: the rest evens out.
+    rarer = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    order = shuffled[np.argsort(-rarer.max(axis=0)[shuffled], kind="stable")]
+    for number in range(folds, 1, -1):
+        filled, fold_of_group = np.zeros((2, number)), np.empty(len(names), dtype=int)
+        for group in order:
+            own = rarer[:, group]
+            # Leximin: least of the class that the group is rich in, then least in all.
+            rich = int(np.argmax(own))
+            fold = min(range(number), key=lambda k: (filled[rich, k], filled[:, k].sum(), k))
+            filled[:, fold] += own
+            fold_of_group[group] = fold
+        if np.all(filled.max(axis=1) < 1.0 - 1e-9):  # without any one fold, both classes are left
+            fold_of = fold_of_group[code]
+            return [np.flatnonzero(fold_of == k) for k in range(number) if np.any(fold_of == k)]
+    return []
+
+
+def checked_groups(groups: Any, count: int) -> np.ndarray | None:
+    """The groups as numbers, one per bag, or None.
+
+    Parameters
+    ----------
+    groups : array-like or None
+        One name or number per bag.
+    count : int
+        The number of bags.
+
+    Returns
+    -------
+    ndarray of int or None
+        Numbers that are equal where the groups are.
+    """
+    if groups is None:
+        return None
+    import pandas as pd
+
+    names = np.empty(len(groups), dtype=object)
+    names[:] = list(groups)
+    if names.shape != (count,):
+        raise ValueError(f"groups must hold one group per bag: there are {count} bags and {len(names)} groups")
+    try:
+        codes, _ = pd.factorize(names)
+    except TypeError:
+        raise ValueError("groups must be text or numbers") from None
+    if np.any(codes < 0):
+        raise ValueError(f"bag {int(np.argmin(codes))} has no group")
+    return codes
