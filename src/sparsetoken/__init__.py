@@ -33,6 +33,7 @@ _HOME = {
     "Bags": "bags",
     "BagScaler": "bags",
     "BagClassifier": "estimators",
+    "BagRegressor": "estimators",
     "AttentionClassifier": "estimators",
     "PooledClassifier": "estimators",
     "VectorizedClassifier": "estimators",

@@ -246,8 +246,8 @@ def test_loading_runs_no_code(folder):
     ("content", "words"),
     [
         (5, "is not a model file"),
-        ({"format": FORMAT, "model": 5}, "is no classifier of this program: int"),
-        ({"format": FORMAT, "model": LogisticRegression()}, "is no classifier of this program: LogisticRegression"),
+        ({"format": FORMAT, "model": 5}, "is no learner of this program: int"),
+        ({"format": FORMAT, "model": LogisticRegression()}, "is no learner of this program: LogisticRegression"),
         ({"format": FORMAT, "model": PooledClassifier()}, "has not been fitted"),
         ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 4"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ..estimators.learners import DEFAULT, LEARNERS
+from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS
 from . import app
 
 _FILE = typer.Argument(
@@ -28,6 +28,7 @@ _LABELS = typer.Option(
 _IGNORE = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
 _LITERAL = typer.Option(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
+_TASK = typer.Option("auto", "--task", help="classification, regression, or auto: as the labels suggest.")
 _TOKEN_LABEL = typer.Option(
     "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
 )
@@ -53,12 +54,18 @@ def fit(
     key: str = _KEY,
     skip_unmatched: bool = _SKIP,
     groups: str = _GROUPS,
-    model: str = typer.Option(DEFAULT, "--model", "-m", help=f"{', '.join(_TO_FIT[:-1])} or {_TO_FIT[-1]}."),
+    task: str = _TASK,
+    model: str = typer.Option(
+        None,
+        "--model",
+        "-m",
+        help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} (default: {DEFAULT} or {DEFAULT_REGRESSOR}).",
+    ),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
-    """Fit a classifier to a file of bags and write it to a model file."""
+    """Fit a classifier or regressor to a file of bags and write it to a model file."""
     from .._core.files import check_writable
     from ..bags.files import read_bags
     from ..estimators.persistence import save_model
@@ -78,8 +85,12 @@ def fit(
         skip_unmatched=skip_unmatched,
         groups=groups,
     )
-    estimator = _learner(model, class_weight, seed)
-    with _waiting(f"fitting {model} to {len(read.bags)} bags"):
+    assert read.labels is not None
+    regression = _is_regression(task, read.labels)
+    lowest, highest = (read.labels.min(), read.labels.max()) if regression else (0.0, 0.0)
+    name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
+    estimator = _learner(name, regression, class_weight, seed)
+    with _waiting(f"fitting {name} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read)
     estimator.bag_column_ = bag  # `predict` and `explain` look for it in their files
     written: list[Path] = []
@@ -89,9 +100,15 @@ def fit(
         written.append(path)
 
     def show() -> None:
-        print(f"{read.bags}, classes {', '.join(str(c) for c in estimator.classes_)}")
+        what = (
+            f"labels from {lowest:g} to {highest:g}"
+            if regression
+            else f"classes {', '.join(str(c) for c in estimator.classes_)}"
+        )
+        print(f"{read.bags}, {what}")
         found = estimator.diagnostics_
-        for line in details(found) if verbose else fit_in_words(found, estimator.classes_):
+        classes = None if regression else estimator.classes_
+        for line in details(found) if verbose else fit_in_words(found, classes):
             print(line)
         if out in written:
             print(f"model written to {out}")
@@ -120,6 +137,9 @@ def predict(
     bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key)
     with _waiting(f"predicting {len(read.bags)} bags"):
+        if not hasattr(estimator, "classes_"):
+            _deliver_numbers(estimator, read, bag, out)
+            return
         probability = estimator.predict_proba(read.bags)
     if len(estimator.classes_) == 2:
         likeliest, given = (probability[:, 1] > 0.5).astype(int), [1]
@@ -155,6 +175,7 @@ def evaluate(
     key: str = _KEY,
     skip_unmatched: bool = _SKIP,
     groups: str = _GROUPS,
+    task: str = _TASK,
     model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
@@ -187,6 +208,9 @@ def evaluate(
         groups=groups,
     )
     assert read.labels is not None
+    if _is_regression(task, read.labels):
+        _evaluate_regression(file, read, model, folds, whole_number("repeats", repeats, 1), seed, plot, csv)
+        return
     makers = chosen_learners(model, read.bags)
     splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed, read.groups)
     found: list[Evaluation] = []
@@ -257,12 +281,21 @@ def explain(
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
     bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key, token_label)
-    all_probabilities = estimator.predict_proba(read.bags)
-    explained = _explained_class(estimator, of_class, all_probabilities)
-    probability = all_probabilities[np.arange(len(read.bags)), explained]
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        if of_class is not None:
+            raise ValueError("--class goes with a classifier; this model predicts numbers")
+        answer, explained = estimator.predict(read.bags), np.ones(len(read.bags), dtype=int)
+        name_of_answer, whom = "prediction", "a higher label"
+    else:
+        probabilities = estimator.predict_proba(read.bags)
+        explained = _explained_class(estimator, of_class, probabilities)
+        answer = probabilities[np.arange(len(read.bags)), explained]
+        name_of_answer = "probability"
+        whom = "the class shown" if len(classes) > 2 else f"class {classes[explained[0]]}"
     weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
     lengths = read.bags.lengths
-    several = len(estimator.classes_) > 2
+    several = classes is not None and len(classes) > 2
     if several:
         weights, scores = ([values[:, k] for values, k in zip(own, explained)] for own in (weights, scores))
     elif explained[0] == 0:  # what speaks against the second class speaks for the first
@@ -270,20 +303,19 @@ def explain(
     table = pd.DataFrame(
         {
             bag: np.repeat(read.bags.ids, lengths),
-            **({"class": np.repeat(estimator.classes_[explained], lengths)} if several else {}),
+            **({"class": np.repeat(classes[explained], lengths)} if several else {}),
             "token": np.concatenate([np.arange(n) for n in lengths]),
             "weight": np.concatenate(weights).astype(float).round(6),
             "score": np.concatenate(scores).astype(float).round(6),
-            "bag_probability": np.repeat(probability, lengths).astype(float).round(6),
+            f"bag_{name_of_answer}": np.repeat(answer, lengths).astype(float).round(6),
         }
     )
     rows = []
-    for i in np.argsort(-probability, kind="stable")[: max(bags, 0)]:
+    for i in np.argsort(-answer, kind="stable")[: max(bags, 0)]:
         best = np.argsort(-scores[i], kind="stable")[:top]
         said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
-        name = [str(estimator.classes_[explained[i]])] if several else []
-        rows.append([str(read.bags.ids[i]), *name, f"{probability[i]:.3f}", str(lengths[i]), said])
-    whom = "the class shown" if several else f"class {estimator.classes_[explained[0]]}"
+        name = [str(classes[explained[i]])] if several else []
+        rows.append([str(read.bags.ids[i]), *name, f"{answer[i]:.3f}", str(lengths[i]), said])
     title = f"tokens that speak most for {whom}, counted from 0 within their bag"
     area = None
     if read.token_labels is not None and not several and explained[0] == 1:
@@ -292,7 +324,7 @@ def explain(
             area = area_under_curve(np.concatenate(scores), witness)
 
     def show() -> None:
-        columns = [bag, *(["class"] if several else []), "probability", "tokens", "strongest tokens"]
+        columns = [bag, *(["class"] if several else []), name_of_answer, "tokens", "strongest tokens"]
         print_table(title, columns, rows)
         if area is not None:
             print(f"token AUC against column {token_label!r}: {area:.4f}")
@@ -300,10 +332,33 @@ def explain(
     deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
 
 
-def _learner(name: str, class_weight: str | None, seed: int) -> Any:
-    if name not in _TO_FIT:
-        raise ValueError(f"--model must be one of {', '.join(_TO_FIT)}, got {name!r}")
-    estimator = LEARNERS[name].make()
+def _is_regression(task: str, labels: Any) -> bool:
+    """Whether to predict numbers; an inference that could surprise is said on standard error."""
+    from ..estimators.regression_evaluation import inferred_task
+
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
+    found, why = inferred_task(labels)
+    if task == "auto":
+        if found == "regression":
+            typer.echo(f"regression: {why} (--task classification takes every value as a class)", err=True)
+        return found == "regression"
+    if task == "regression" and labels.dtype.kind not in "iuf":
+        raise ValueError(f"--task regression needs labels that are numbers, got labels such as {labels[0]!s}")
+    if task == "classification" and why == "the labels have decimals":
+        raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
+    return task == "regression"
+
+
+def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:
+    known = LEARNERS | REGRESSORS
+    allowed = [DEFAULT_REGRESSOR] if regression else _TO_FIT
+    if name not in allowed:
+        kind = "a regression" if regression else "a classification"
+        raise ValueError(f"--model must be one of {', '.join(allowed)} for {kind}, got {name!r}")
+    if regression and class_weight is not None:
+        raise ValueError("--class-weight goes with a classification; these labels are numbers to predict")
+    estimator = known[name].make()
     wanted = {"class_weight": class_weight, "random_state": seed}
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
@@ -332,6 +387,68 @@ def _explained_class(estimator: Any, wanted: str | None, probabilities: Any) -> 
             raise ValueError(f"--class must be one of {', '.join(names)}, got {wanted!r}")
         return np.full(len(probabilities), names.index(wanted))
     return np.ones(len(probabilities), dtype=int) if len(names) == 2 else probabilities.argmax(axis=1)
+
+
+def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> None:
+    """The predictions of a regressor, as `predict` gives them."""
+    import sys
+
+    import numpy as np
+    import pandas as pd
+
+    from .._core.files import write_bytes
+    from .console import deliver
+
+    predicted = estimator.predict(read.bags)
+    table = pd.DataFrame({bag: read.bags.ids, "prediction": [f"{value:.6g}" for value in predicted]})
+
+    def show() -> None:
+        if out is None:
+            typer.echo(_as_csv(table), nl=False)
+        if read.labels is not None and read.labels.dtype.kind in "iuf" and np.var(read.labels) > 0:
+            r2 = 1.0 - np.mean((predicted - read.labels) ** 2) / np.var(read.labels)
+            print(f"R² on the {len(read.bags)} labelled bags: {r2:.4f}", file=sys.stderr)
+
+    deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
+
+
+def _evaluate_regression(
+    file: Path, read: Any, names: list[str], folds: int, repeats: int, seed: int, plot: Path | None, csv: Path | None
+) -> None:
+    """As `evaluate`, for labels that are numbers."""
+    from ..estimators.learners import chosen_regressors
+    from ..estimators.regression_evaluation import RegressionEvaluation, evaluate_regression, regression_splits
+    from .console import deliver, print_table, with_error, write_csv
+
+    makers = chosen_regressors(names)
+    splits = regression_splits(read.labels.astype(float), folds, repeats, seed, read.groups)
+    found: list[RegressionEvaluation] = []
+    with _bar("cross-validating", len(makers) * folds * repeats) as advance:
+        for step in evaluate_regression(read.bags, read.labels, makers, splits, read.groups):
+            if step is None:
+                advance()
+            else:
+                found.append(step)
+    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    columns = ["learner", "R²", "RMSE", "mean absolute error", "CPU s per fit"]
+    rows = [
+        [
+            e.learner,
+            with_error(e.r2, e.r2_error),
+            f"{e.rmse:.4g}",
+            f"{e.mae:.4g} ± {e.mae_error:.2g}",
+            f"{e.fit_seconds:.2g}",
+        ]
+        for e in found
+    ]
+    numbers = [{k: v for k, v in vars(e).items() if k != "predictions"} for e in found]
+    deliver(
+        lambda: print_table(title, columns, rows),
+        [
+            (csv, lambda path: write_csv(path, numbers)),
+            (plot, lambda path: _draw(found, title, path, (("r2", "R²"), ("mae", "mean absolute error")))),
+        ],
+    )
 
 
 def _read_for(
@@ -391,8 +508,13 @@ def _bar(words: str, total: int) -> Any:
     return shown()
 
 
-def _draw(found: list[Any], title: str, path: Path) -> None:
-    """Accuracy and AUC of every learner with their standard errors."""
+def _draw(
+    found: list[Any],
+    title: str,
+    path: Path,
+    fields: tuple[tuple[str, str], ...] = (("accuracy", "accuracy"), ("auc", "AUC")),
+) -> None:
+    """Two measures (attribute, name) of every learner with their standard errors."""
     from io import BytesIO
 
     import matplotlib
@@ -405,7 +527,7 @@ def _draw(found: list[Any], title: str, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2, sharey=True)
     places = list(range(len(found)))[::-1]
-    for axis, field, name in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC")):
+    for axis, (field, name) in zip(axes, fields):
         values = [getattr(e, field) for e in found]
         errors = [getattr(e, f"{field}_error") for e in found]
         axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color="#1f5a99")

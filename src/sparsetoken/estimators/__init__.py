@@ -7,6 +7,7 @@ from .._core.lazy import lazy_exports
 _HOME = {
     "AttentionClassifier": "attention",
     "BagClassifier": "bag_classifier",
+    "BagRegressor": "bag_regressor",
     "ElementwiseAttentionClassifier": "elementwise",
     "MessagePassingClassifier": "message_passing.classifier",
     "PooledClassifier": "linear",

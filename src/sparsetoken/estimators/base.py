@@ -117,15 +117,14 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
     def _fit_two(
         self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
     ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Fit to two classes; held-out log odds of all bags (or None), and which bag each was merged into (-1: not used)."""
+        """Fit to two classes; held-out scores of all bags (or None), and which bag each was merged into (-1: not used)."""
         self.diagnostics_ = {}
         where = bags.device(self._device, self._room_beside(bags))
         used = canonical(bags, signs, weights)
         together = joined_groups(groups, used.places)
         with working_on(where):
             held_out = self._fit(bags.on_device(where)[used.rows], signs[used.rows], used.weights, together)
-        odds = None if held_out is None else np.append(self.calibration_(np.asarray(held_out)), np.nan)[used.places]
-        return odds, used.places
+        return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
 
     def _fit_each(self, bags: Bags, codes: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
         """Fit one learner per class to "this class or another", then their probabilities together."""
@@ -137,8 +136,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             one.classes_, one.n_features_in_ = np.array([False, True]), self.n_features_in_
             if hasattr(self, "feature_names_in_"):
                 one.feature_names_in_ = self.feature_names_in_
-            odds, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups)
-            held_out.append(odds)
+            scores, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups)
+            held_out.append(None if scores is None else one.calibration_(scores))
             merged[codes == k] = places[codes == k]
             self.estimators_.append(one)
         # Copies of a bag with the same label count once, with their weights added, as they do for each learner.

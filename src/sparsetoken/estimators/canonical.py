@@ -40,15 +40,17 @@ class Canonical(NamedTuple):
     places: np.ndarray
 
 
-def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> Canonical:
+def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: bool = False) -> Canonical:
     """The bags of positive weight, identical ones once, in an order of their own.
 
     Parameters
     ----------
     bags : Bags
         All bags.
-    signs, weights : ndarray
-        Their labels and weights.
+    labels, weights : ndarray
+        Their labels (-1 or +1) and weights.
+    real_valued : bool
+        Whether labels are any numbers instead: then copies are merged where their labels are equal.
 
     Returns
     -------
@@ -64,7 +66,8 @@ def canonical(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> Canonical:
         if not weights[i] > 0:
             continue
         content = (bag + zero).reshape(-1).view(np.uint8)  # -0.0 and 0.0 are the same number
-        key = blake2b(content, digest_size=16, key=b"+" if signs[i] > 0 else b"-").digest()
+        tag = np.float64(labels[i]).tobytes() if real_valued else b"+" if labels[i] > 0 else b"-"
+        key = blake2b(content, digest_size=16, key=tag).digest()
         place = places.setdefault(key, len(chosen))
         if place == len(chosen):
             chosen.append(i)

@@ -67,6 +67,40 @@ def _grouped_folds(signs: np.ndarray, rng: np.random.Generator, folds: int, grou
     return []
 
 
+def even_folds(
+    targets: np.ndarray, rng: np.random.Generator, folds: int = FOLDS, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Index sets of held-out bags for real-valued targets: neighbours in the order of the targets go to different folds.
+
+    Parameters
+    ----------
+    targets : ndarray
+        Real labels of the bags.
+    rng : numpy.random.Generator
+        Deals them out.
+    folds : int
+        How many sets, at most: as many as there are bags (or groups).
+    groups : ndarray of int, optional
+        Bags of the same group are never separated; a group counts with its mean target.
+
+    Returns
+    -------
+    list of ndarray
+        Empty where there are fewer than two bags (or groups).
+    """
+    names, code = (np.arange(len(targets)),) * 2 if groups is None else np.unique(groups, return_inverse=True)
+    means = np.bincount(code, targets) / np.bincount(code)
+    folds = min(folds, len(names))
+    if folds < 2:
+        return []
+    order = np.lexsort((rng.random(len(names)), means))
+    fold_of = np.empty(len(names), dtype=int)
+    for first in range(0, len(order), folds):
+        some = order[first : first + folds]
+        fold_of[some] = rng.permutation(folds)[: len(some)]
+    return [held for k in range(folds) if len(held := np.flatnonzero(fold_of[code] == k))]
+
+
 def checked_groups(groups: Any, count: int) -> np.ndarray | None:
     """The groups as numbers, one per bag, or None.
 

@@ -107,6 +107,75 @@ LEARNERS = {learner.name: learner for learner in _ALL}
 DEFAULT = _ALL[0].name
 
 
+def _regression_baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learner:
+    def make() -> Any:
+        import numpy as np
+        from sklearn.linear_model import RidgeCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+        # scikit-learn's own search, on a grid that is wide for standardised features.
+        regressor = RidgeCV(np.logspace(-2, 4, 13))
+        return make_pipeline(FunctionTransformer(pool), StandardScaler(), regressor)
+
+    return Learner(name, make, f"scikit-learn's ridge regression on the {what}", baseline=True)
+
+
+def _statistics(bags: Bags) -> np.ndarray:
+    import numpy as np
+
+    from ..bags.segments import bag_mean
+
+    mean, square = _mean(bags), bag_mean(np.square(bags.tokens), bags.starts)
+    least = np.minimum.reduceat(bags.tokens, bags.starts, axis=0)
+    return np.hstack([mean, _maximum(bags), least, np.sqrt(np.maximum(square - mean**2, 0.0))])
+
+
+def _statistics_forest() -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    return make_pipeline(FunctionTransformer(_statistics), RandomForestRegressor(300, random_state=0, n_jobs=1))
+
+
+_ALL_REGRESSORS = (
+    _ours("bag-regressor", "BagRegressor", "heads, ridge regressions and trees, weighed on held-out bags"),
+    _regression_baseline("mean-pool ridge", _mean, "mean token"),
+    _regression_baseline("max-pool ridge", _maximum, "features' maxima"),
+    _regression_baseline("mean+max ridge", _both, "mean token and the features' maxima"),
+    Learner("statistics forest", _statistics_forest, "scikit-learn's random forest on bag statistics", baseline=True),
+)
+REGRESSORS = {learner.name: learner for learner in _ALL_REGRESSORS}
+DEFAULT_REGRESSOR = _ALL_REGRESSORS[0].name
+
+
+def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """The named regressors, or all.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of `REGRESSORS`; none: all.
+
+    Returns
+    -------
+    dict
+        Name -> how to make a fresh learner.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or that of a classifier.
+    """
+    for name in names:
+        if name in LEARNERS:
+            raise ValueError(f"{name!r} is a classifier; regressors are {', '.join(REGRESSORS)}")
+        if name not in REGRESSORS:
+            raise ValueError(f"there is no regressor {name!r}; there are {', '.join(REGRESSORS)}")
+    return {name: REGRESSORS[name].make for name in names or REGRESSORS}
+
+
 def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
     """The named learners, or all that suit the bags (the vectorized one needs bags of equal length).
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.files import write_bytes
+from .bag_regressor import BagRegressor
 from .base import BaseBagClassifier
 
 FORMAT = 4
@@ -17,6 +18,9 @@ _OWN_TYPES = (
     "sparsetoken.bags.scaler.BagScaler",
     "sparsetoken.estimators.attention.AttentionClassifier",
     "sparsetoken.estimators.bag_classifier.BagClassifier",
+    "sparsetoken.estimators.bag_regressor.BagRegressor",
+    "sparsetoken.estimators.bag_regressor.RegressionForest",
+    "sparsetoken.estimators.bag_regressor.RegressionMember",
     "sparsetoken.estimators.calibration.Calibration",
     "sparsetoken.estimators.calibration.JointCalibration",
     "sparsetoken.estimators.candidates.Forest",
@@ -48,7 +52,7 @@ def save_model(path: str | Path, model: Any) -> None:
     path : str or Path
         Where to write.
     model : estimator
-        One of this package's classifiers, fitted.
+        One of this package's classifiers or regressors, fitted.
     """
     import skops.io
 
@@ -74,7 +78,7 @@ def load_model(path: str | Path) -> Any:
     Returns
     -------
     estimator
-        A fitted classifier of this package.
+        A fitted classifier or regressor of this package.
 
     Raises
     ------
@@ -101,12 +105,12 @@ def load_model(path: str | Path) -> Any:
 
 
 def _check_model(model: Any, what: str) -> None:
-    """Refuse anything but a fitted classifier of this package."""
+    """Refuse anything but a fitted learner of this package."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    if not isinstance(model, BaseBagClassifier):
-        raise ValueError(f"{what} is no classifier of this program: {type(model).__name__}")
+    if not isinstance(model, BaseBagClassifier | BagRegressor):
+        raise ValueError(f"{what} is no learner of this program: {type(model).__name__}")
     try:
         check_is_fitted(model)
     except NotFittedError:

@@ -1,0 +1,203 @@
+"""Real-valued labels: the regressor, its evaluation, its command line."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsetoken import BagRegressor, Bags
+from sparsetoken.estimators.bag_regressor import CANDIDATES, ridge_path, stacked_shares
+from sparsetoken.estimators.base import TrainingWarning
+from sparsetoken.estimators.folds import even_folds
+from sparsetoken.estimators.learners import chosen_regressors
+from sparsetoken.estimators.persistence import load_model, save_model
+from sparsetoken.estimators.regression_evaluation import evaluate_regression, inferred_task, regression_splits
+
+LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
+
+
+def planted(seed: int, n: int = 150, length: int = 6, d: int = 8, sign: float = 1.0):
+    """The label is `sign` times the largest first feature of the bag's tokens, and a little noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, length, d))
+    return X, 100 + 10 * sign * (sign * X[:, :, 0]).max(axis=1) + rng.standard_normal(n), X[:, :, 0].argmax(axis=1)
+
+
+@parametrize_with_checks([BagRegressor()])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_finds_the_token_that_decides(sign, tmp_path):
+    X, y, _ = planted(0, sign=sign)
+    fresh, truth, places = planted(1, sign=sign)
+    model = BagRegressor().fit(X, y)
+    assert model.score(fresh, truth) > 0.75  # Ridge on the mean token has about 0.3
+    assert model.diagnostics_["held_out_r2"] > 0.75
+    scores, weights = model.token_scores(fresh), model.attention_weights(fresh)
+    np.testing.assert_allclose([w.sum() for w in weights], 1.0, rtol=1e-6)
+    if sign > 0:
+        assert np.mean([np.argmax(s) for s in scores] == places) > 0.8
+    save_model(tmp_path / "model.skops", model)
+    np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(fresh), model.predict(fresh))
+
+
+def test_weights_are_repetitions_and_order_and_units_do_not_matter():
+    X, y, _ = planted(2, n=60)
+    counts = np.random.default_rng(0).integers(0, 3, 60)
+    many = np.random.default_rng(1).permutation(np.repeat(np.arange(60), counts))
+    weighted = clone(LIGHT).fit(X, y, sample_weight=counts).predict(X)
+    np.testing.assert_allclose(clone(LIGHT).fit(X[many], y[many]).predict(X), weighted, rtol=1e-9)
+    plain = clone(LIGHT).fit(X, y).predict(X)
+    np.testing.assert_allclose(clone(LIGHT).fit(X * 4, 2 * y - 7).predict(X * 4), 2 * plain - 7, rtol=1e-5)
+
+
+def test_noise_gives_the_mean_and_says_so():
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((40, 3, 5)), rng.standard_normal(40)
+    model = clone(LIGHT)
+    with pytest.warns(TrainingWarning, match="every prediction is the mean"):
+        model.fit(X, y)
+    assert np.mean((model.predict(rng.standard_normal((200, 3, 5))) - y.mean()) ** 2) < 0.15 * y.var()
+    with pytest.warns(TrainingWarning, match="all training targets are equal"):
+        flat = clone(LIGHT).fit(X, np.full(40, 3.0))
+    np.testing.assert_allclose(flat.predict(X), 3.0)
+    assert flat.attention_weights(X)[0].sum() == pytest.approx(1.0) and not flat.token_scores(X)[0].any()
+    with pytest.warns(TrainingWarning, match="a single bag or group"):
+        assert clone(LIGHT).fit(X, y, groups=np.zeros(40)).predict(X)[0] == pytest.approx(y.mean())
+
+
+def test_predictions_stay_near_the_training_range():
+    X, y, _ = planted(4, n=60)
+    model = BagRegressor(lift=0, candidates=["pooled"], scale=False).fit(X, y)
+    far = model.predict(X * 1e6)
+    assert far.max() <= y.max() + y.std() * 1.01 and far.min() >= y.min() - y.std() * 1.01
+
+
+def test_groups_stay_together_in_all_candidates():
+    """A mark per patient gives the label away to siblings; new patients cannot be predicted."""
+    rng = np.random.default_rng(5)
+    patients = np.repeat(np.arange(20), 4)
+    X = (rng.standard_normal((20, 10))[patients] + 0.1 * rng.standard_normal((80, 10)))[:, None, :]
+    y = rng.standard_normal(20)[patients]
+    naive = BagRegressor(lift=0).fit(X, y).diagnostics_["held_out_r2_of_candidates"]
+    honest = BagRegressor(lift=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        honest.fit(X, y, groups=patients)
+    fair = honest.diagnostics_["held_out_r2_of_candidates"]
+    assert max(naive.values()) > 0.6 and max(fair.values()) < 0.35
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": list("abcdef")}, "y must hold numbers for a regression"),
+        ({"y": [1.0, 2.0, np.inf, 1, 2, 3]}, "finite numbers; that of bag 2"),
+        ({"y": [1.0, 2.0]}, "6 bags and 2 labels"),
+        ({"sample_weight": [1, 1, 1, 1, 1, -1]}, "sample_weight must be >= 0"),
+        ({"sample_weight": [0] * 6}, "at least one non-zero number"),
+        ({"candidates": "trees"}, "'auto' or a list of names"),
+        ({"candidates": ["forest"]}, "among pooled, statistics"),
+        ({"candidates": ["trees"]}, "at least one that sees tokens: pooled"),
+        ({"lift": -1}, "lift must be"),
+    ],
+)
+def test_bad_input_ends_in_a_sentence(change, message):
+    X = np.random.default_rng(0).standard_normal((6, 2, 3))
+    given = {"y": np.arange(6.0)} | {k: v for k, v in change.items() if k in ("y", "sample_weight")}
+    model = BagRegressor(**{k: v for k, v in change.items() if k not in given})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, **given)
+
+
+@pytest.mark.parametrize("shape", [(30, 5), (10, 40)])
+def test_ridge_path_is_ridge_regression(shape):
+    rng = np.random.default_rng(6)
+    f, y, p = rng.standard_normal(shape), rng.standard_normal(shape[0]), rng.random(shape[0])
+    p[0] = 0.0
+    for ridge, (w, b) in zip((1.0, 0.01), ridge_path(f, y, p, (1.0, 0.01))):
+        known = Ridge(alpha=ridge * p.sum()).fit(f, y, sample_weight=p)
+        np.testing.assert_allclose(w, known.coef_, rtol=1e-6, atol=1e-9)
+        assert b == pytest.approx(known.intercept_)
+
+
+def test_shares_prefer_the_better_and_leave_the_rest_to_the_mean():
+    rng = np.random.default_rng(7)
+    y = rng.standard_normal(500)
+    p = np.full(500, 1 / 500)
+    good, bad = y + 0.3 * rng.standard_normal(500), rng.standard_normal(500)
+    shares = stacked_shares(np.stack([good, bad]), y, p)
+    assert shares[0] > 0.85 and shares[1] == 0.0 and shares.sum() <= 1 + 1e-9
+    assert not stacked_shares(np.stack([bad]), y, p).any() or stacked_shares(np.stack([bad]), y, p)[0] < 0.1
+
+
+def test_folds_are_even_in_the_targets():
+    y = np.random.default_rng(8).standard_normal(53)
+    folds = even_folds(y, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(53))
+    assert all(abs(y[held].mean() - y.mean()) < 0.25 for held in folds)
+    assert even_folds(y[:1], np.random.default_rng(0)) == []
+
+
+def test_what_labels_mean():
+    assert inferred_task(np.array(["a", "b"]))[0] == "classification"
+    assert inferred_task(np.array([0, 1, 2] * 30))[0] == "classification"
+    assert inferred_task(np.array([0.5, 1.0]))[0] == "regression"
+    assert inferred_task(np.arange(60))[0] == "regression"
+
+
+def test_evaluation_and_baselines():
+    X, y, _ = planted(9, n=60)
+    bags = Bags(X)
+    makers = {**chosen_regressors(["mean-pool ridge", "statistics forest"]), "light": lambda: clone(LIGHT)}
+    splits = regression_splits(y, 3, 1, 0)
+    found = {e.learner: e for e in evaluate_regression(bags, y, makers, splits) if e is not None}
+    assert found["light"].r2 > found["mean-pool ridge"].r2 and found["light"].mae < found["light"].rmse
+    with pytest.raises(ValueError, match="'pooled' is a classifier"):
+        chosen_regressors(["pooled"])
+    with pytest.raises(ValueError, match="folds must lie between 2 and the 5 groups"):
+        regression_splits(y, 6, 1, 0, np.arange(60) % 5)
+
+
+def test_commands(tmp_path, command):
+    X, y, _ = planted(10, n=60, length=3, d=3)
+    rows = [[f"b{i}", y[i], *token] for i in range(60) for token in X[i]]
+    pd.DataFrame(rows, columns=["bag_id", "label", "f", "g", "h"]).to_csv(tmp_path / "bags.csv", index=False)
+    model, data = tmp_path / "model.skops", tmp_path / "bags.csv"
+    code, out, err = command("fit", data, "--out", model)
+    assert code == 0, err
+    assert "regression: the labels have decimals" in err and "held out r2" in out and "labels from" in out
+    code, out, err = command("predict", model, data)
+    assert code == 0 and out.splitlines()[0] == "bag_id,prediction" and "R² on the 60 labelled bags" in err
+    code, out, err = command("explain", model, data, "--bags", 2)
+    assert code == 0 and "a higher label" in out, err
+    code, _, err = command("explain", model, data, "--class", "1")
+    assert code == 2 and "predicts numbers" in err
+    code, out, err = command(
+        "evaluate", data, "-m", "mean-pool ridge", "--folds", 3, "--repeats", 1,
+        "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv",
+    )  # fmt: skip
+    assert code == 0 and "mean-pool ridge" in out and (tmp_path / "p.png").exists(), err
+    assert "r2" in pd.read_csv(tmp_path / "t.csv").columns
+    for arguments, message in (
+        (("--task", "classification"), "these have decimals"),
+        (("--task", "clustering"), "auto, classification or regression"),
+        (("-m", "attention"), "one of bag-regressor for a regression"),
+        (("--class-weight", "balanced"), "goes with a classification"),
+    ):
+        code, _, err = command("fit", data, *arguments, "--out", model)
+        assert code == 2 and message in err
+
+
+def test_all_candidates_have_a_name():
+    assert len(set(CANDIDATES)) == len(CANDIDATES) == 7
