@@ -1,9 +1,9 @@
 """Where is the flower? Learn it from labels of whole crops, and draw the evidence of every patch.
 
-A bag is a crop of scikit-learn's photograph of a flower, cut into patches of 16 x 16 pixels; a token is a patch, described by the
-mean, the spread and the roughness of its colours (put your own embeddings in their place). Only crops are labelled: does some of
-the flower show in it? Crops come from the left half of the photograph; the heat map is of the whole, so that its right half has
-never been seen.
+A bag is a crop of scikit-learn's photograph of a flower, cut into patches of 16 x 16 pixels; a token is a patch, described by
+the mean, the spread and the roughness of its colours (put your own embeddings in their place). Only crops are labelled: does
+some of the flower show in it? Crops come from the left half of the photograph; the heat map is of the whole, so that its right
+half has never been seen.
 
     python examples/flower_patches.py                 # prints test figures, writes flower_patches.png
 """
@@ -34,7 +34,9 @@ def patches(picture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([cut.mean(axis=(2, 3)), cut.std(axis=(2, 3)), roughness], axis=2), petal
 
 
-def crops(tokens: np.ndarray, petal: np.ndarray, count: int, rng: np.random.Generator) -> tuple[Bags, np.ndarray, np.ndarray]:
+def crops(
+    tokens: np.ndarray, petal: np.ndarray, count: int, rng: np.random.Generator
+) -> tuple[Bags, np.ndarray, np.ndarray]:
     """Bags of random crops, their labels (some petal shows), and the truth of their patches."""
     bags, truth = [], []
     for _ in range(count):

@@ -376,7 +376,9 @@ def test_commands_take_several_classes_and_groups(tmp_path, command):
     code, out, err = command("fit", tmp_path / "bags.csv", "-m", "attention", "--groups", "patient", "--out", model)
     assert code == 0, err
     assert (
-        "classes high, low, mid" in out and "4 features" in out and "class mid against the others: held out auc" in out
+        "classes high, low, mid" in out
+        and "4 features" in out
+        and "held-out bags of mid score above the others in" in out
     )
     code, out, err = command("predict", model, tmp_path / "new.csv")
     assert code == 0, err

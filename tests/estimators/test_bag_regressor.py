@@ -59,6 +59,8 @@ def test_weights_are_repetitions_and_order_and_units_do_not_matter():
     np.testing.assert_allclose(clone(LIGHT).fit(X[many], y[many]).predict(X), weighted, rtol=1e-9)
     plain = clone(LIGHT).fit(X, y).predict(X)
     np.testing.assert_allclose(clone(LIGHT).fit(X * 4, 2 * y - 7).predict(X * 4), 2 * plain - 7, rtol=1e-5)
+    for unit in (1e200, 1e-200):
+        np.testing.assert_allclose(clone(LIGHT).fit(X, unit * y).predict(X) / unit, plain, rtol=1e-5)
 
 
 def test_noise_gives_the_mean_and_says_so():
@@ -176,7 +178,11 @@ def test_commands(tmp_path, command):
     model, data = tmp_path / "model.skops", tmp_path / "bags.csv"
     code, out, err = command("fit", data, "--out", model)
     assert code == 0, err
-    assert "regression: the labels have decimals" in err and "held out r2" in out and "labels from" in out
+    assert (
+        "regression: the labels have decimals" in err
+        and "variance is predicted on held-out bags" in out
+        and "labels from" in out
+    )
     code, out, err = command("predict", model, data)
     assert code == 0 and out.splitlines()[0] == "bag_id,prediction" and "R² on the 60 labelled bags" in err
     code, out, err = command("explain", model, data, "--bags", 2)

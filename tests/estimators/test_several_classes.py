@@ -138,3 +138,12 @@ def test_evaluate_takes_several_classes():
     *_, found = evaluate(Bags(X), y, makers, stratified_splits(y, 3, 1, 0))
     assert 0.5 < found.accuracy < 1 and 0.6 < found.auc < 1 and found.log_loss < np.log(3)
     assert found.scores.shape == (1, 90, 3)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [0, 1, 2] * 2 + [3]], ids=["three bags", "a lone bag"])
+def test_classes_of_one_bag(labels):
+    """Nothing can be held out of a class of one bag: probabilities are there all the same."""
+    X = np.random.default_rng(8).standard_normal((len(labels), 2, 3))
+    probabilities = PooledClassifier().fit(X, labels).predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities.min() > 0.01 and probabilities.max() < 0.99

@@ -21,7 +21,7 @@ def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None =
     diagnostics : mapping
         `diagnostics_` of a fitted estimator.
     classes : sequence, optional
-        Its two classes, which the words then name.
+        Its classes, which the words then name; none for a regressor.
 
     Returns
     -------
@@ -29,6 +29,22 @@ def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None =
         Lines; none about what the estimator does not tell.
     """
     lines = []
+    right = _number(diagnostics, "held_out_accuracy")
+    if right is not None:
+        lines.append(f"{right:.1%} of held-out bags get the right one of {diagnostics['classes']} classes")
+    for label, own in diagnostics.get("per_class", {}).items():
+        area = _number(own, "held_out_auc")
+        if area is not None:
+            lines.append(
+                f"held-out bags of {label} score above the others in {area:.1%} of all pairs (50% is guessing)"
+            )
+    explained = _number(diagnostics, "held_out_r2")
+    if explained is not None:
+        typical = _number(diagnostics, "held_out_rmse")
+        lines.append(
+            f"{max(explained, 0.0):.1%} of the labels' variance is predicted on held-out bags (R²), with a typical error of "
+            f"{typical:.3g}"
+        )
     ranked = _number(diagnostics, "held_out_auc")
     if ranked is not None:
         first, second = classes if classes is not None and len(classes) == 2 else ("the first class", "the second")
@@ -53,6 +69,11 @@ def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None =
         lines.append(
             f"the model is a vote of {len(voters)} simple classifiers" if len(voters) > 1 else "one classifier"
         )
+    averaged = diagnostics.get("members")
+    if isinstance(averaged, list) and averaged:
+        lines.append(
+            f"the model is a mean of {len(averaged)} simple regressors" if len(averaged) > 1 else "one regressor"
+        )
     if diagnostics.get("converged") is False:
         reason = diagnostics.get("ended")
         lines.append(f"training stopped before it was done{f': {reason}' if reason else ''}")
@@ -63,6 +84,9 @@ def details(diagnostics: Mapping[str, Any]) -> list[str]:
     """All that a fit records about itself, a line per entry."""
     lines = []
     for name, value in diagnostics.items():
+        if name == "per_class":
+            lines += [f"class {label}: {'; '.join(details(own))}" for label, own in value.items()]
+            continue
         if isinstance(value, Mapping):
             value = [f"{key} {_short(item)}" for key, item in value.items()]
         shown = "; ".join(map(str, value)) if isinstance(value, list) else _short(value)

@@ -368,14 +368,17 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         candidates, seed = self._chosen(), int(rng.integers(2**31))
         landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
         p = weights / weights.sum()
-        self.mean_ = float(p @ targets)
-        self.spread_ = float(np.sqrt(p @ (targets - self.mean_) ** 2))
+        size = max(
+            float(np.abs(targets).max()), np.finfo(float).tiny
+        )  # squares of very large or small labels do not exist
+        self.mean_ = size * float(p @ (targets / size))
+        self.spread_ = size * float(np.sqrt(p @ ((targets - self.mean_) / size) ** 2))
         self.low_, self.high_ = float(targets.min() - self.spread_), float(targets.max() + self.spread_)
         folds = even_folds(targets, rng, groups=groups)
         self.members_: tuple[RegressionMember, ...] = ()
         self.views_: BagViews | None = None
         self.diagnostics_: dict[str, Any] = {"bags": len(targets)}
-        constant = self.spread_ <= 1e-12 * max(1.0, abs(self.mean_))
+        constant = self.spread_ <= 1e-12 * size
         if constant or not folds:
             said = "all training targets are equal" if constant else "nothing can be held out of a single bag or group"
             warnings.warn(f"{said}: every prediction is their mean", TrainingWarning, stacklevel=caller_level())
