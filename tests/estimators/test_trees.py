@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-from sparsetoken import BagClassifier
+from sparsetoken import BagClassifier, BagRegressor
 from sparsetoken.estimators import trees
 from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.estimators.trees import plain_trees
@@ -30,7 +30,10 @@ def test_models_with_trees_can_be_saved(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((100, 3, 4))
     both = (X[:, :, 0].max(axis=1) > 0.8).astype(int) ^ (X[:, :, 1].max(axis=1) > 0.8).astype(int)
-    for model, y in ((BagClassifier(lift=0, candidates=["linear", "trees"], ridge=1.0), both),):
+    for model, y in (
+        (BagClassifier(lift=0, candidates=["linear", "trees"], ridge=1.0), both),
+        (BagRegressor(lift=0, candidates=["tied up", "trees"]), both + 0.1 * rng.standard_normal(100)),
+    ):
         model.fit(X, y)
         assert any("trees" in member.name and member.share > 0 for member in model.members_)
         save_model(tmp_path / "model.skops", model)

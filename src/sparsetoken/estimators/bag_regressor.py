@@ -34,6 +34,7 @@ from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
 from .heads import Head, fit_heads, start_head
 from .lift import LANDMARKS
+from .trees import PlainTrees, plain_trees
 from .views import TOKEN_VIEWS, BagViews, Views
 
 # Shares below this are dropped: each member costs a pass over the tokens at every prediction.
@@ -51,15 +52,15 @@ class RegressionForest:
 
     Attributes
     ----------
-    trees : ExtraTreesRegressor
-        As fitted.
+    trees : PlainTrees
+        As grown.
     """
 
-    trees: Any
+    trees: PlainTrees
 
     def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """The trees' mean, one number per bag."""
-        return self.trees.predict(tokens)
+        return self.trees.mean(tokens)
 
 
 @dataclass(frozen=True)
@@ -212,12 +213,14 @@ class _Trees:
             forest.fit(bags.tokens, y, weights)
         if not problem.grouped:
             # scikit-learn puts zero where every tree has seen the bag: the mean of standardised targets.
-            return _Tried(self.name, self.view, 1.0, forest.oob_prediction_, lambda: RegressionForest(forest))
+            return _Tried(
+                self.name, self.view, 1.0, forest.oob_prediction_, lambda: RegressionForest(plain_trees(forest))
+            )
         scores = np.empty(len(y))
         for held in problem.folds:
             rest = np.setdiff1d(np.arange(len(y)), held)
             scores[held] = clone(forest).fit(bags.tokens[rest], y[rest], weights[rest]).predict(bags.tokens[held])
-        return _Tried(self.name, self.view, 1.0, scores, lambda: RegressionForest(forest))
+        return _Tried(self.name, self.view, 1.0, scores, lambda: RegressionForest(plain_trees(forest)))
 
 
 def ridge_path(

@@ -247,7 +247,9 @@ class Trees:
                 rest = np.setdiff1d(np.arange(len(weights)), held)
                 grown = clone(forest).fit(bags.tokens[rest], problem.signs[rest], weights[rest])
                 votes[held] = grown.predict_proba(bags.tokens[held])[:, 1]
-            yield Validated(self.name, self.view, _log_odds(votes) if problem.folds else None, lambda: Forest(forest))
+            yield Validated(
+                self.name, self.view, _log_odds(votes) if problem.folds else None, lambda: Forest(plain_trees(forest))
+            )
             return
         share = forest.oob_decision_function_[:, 1]
         unseen = np.isfinite(share)
