@@ -12,12 +12,18 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetoken import BagRegressor, Bags
+from sparsetoken.cli.words import regression_verdict_in_words
 from sparsetoken.estimators.bag_regressor import CANDIDATES, ridge_path, stacked_shares
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.folds import even_folds
 from sparsetoken.estimators.learners import chosen_regressors
 from sparsetoken.estimators.persistence import load_model, save_model
-from sparsetoken.estimators.regression_evaluation import evaluate_regression, inferred_task, regression_splits
+from sparsetoken.estimators.regression_evaluation import (
+    RegressionEvaluation,
+    evaluate_regression,
+    inferred_task,
+    regression_splits,
+)
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
 
@@ -179,7 +185,7 @@ def test_commands(tmp_path, command):
     code, out, err = command("fit", data, "--out", model)
     assert code == 0, err
     assert (
-        "regression: the labels have decimals" in err
+        err == "regression: the labels have decimals\n"  # and no advice that --task classification would then refuse
         and "variance is predicted on held-out bags" in out
         and "labels from" in out
     )
@@ -193,7 +199,8 @@ def test_commands(tmp_path, command):
         "evaluate", data, "-m", "mean-pool ridge", "--folds", 3, "--repeats", 1,
         "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv",
     )  # fmt: skip
-    assert code == 0 and "mean-pool ridge" in out and (tmp_path / "p.png").exists(), err
+    assert code == 0 and (tmp_path / "p.png").exists(), err
+    assert "best: mean-pool ridge, " in out and "of the labels' variance predicted on held-out bags" in out
     assert "r2" in pd.read_csv(tmp_path / "t.csv").columns
     for arguments, message in (
         (("--task", "classification"), "these have decimals"),
@@ -203,6 +210,19 @@ def test_commands(tmp_path, command):
     ):
         code, _, err = command("fit", data, *arguments, "--out", model)
         assert code == 2 and message in err
+
+
+def test_a_verdict_on_regressors():
+    def result(name: str, r2: float, error: float) -> RegressionEvaluation:
+        return RegressionEvaluation(name, r2, error, 1.5, 1.0, 0.1, 0.1, np.zeros((1, 1)))
+
+    good, near, far = result("a", 0.6, 0.02), result("b", 0.57, 0.02), result("c", 0.4, 0.02)
+    said = regression_verdict_in_words([far, good, near])
+    assert said[0].startswith("best: a, 60.0% (± 2.0%)") and said[1].endswith("(within 2 standard errors): b")
+    assert regression_verdict_in_words([good, far])[1].startswith("all others are clearly worse")
+    assert len(regression_verdict_in_words([good])) == 1 and regression_verdict_in_words([]) == []
+    [none] = regression_verdict_in_words([result("a", 0.05, 0.02), result("b", -0.3, 0.02)])
+    assert "no evidence of a signal" in none
 
 
 def test_all_candidates_have_a_name():

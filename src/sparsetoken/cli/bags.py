@@ -334,18 +334,19 @@ def explain(
 
 def _is_regression(task: str, labels: Any) -> bool:
     """Whether to predict numbers; an inference that could surprise is said on standard error."""
-    from ..estimators.regression_evaluation import inferred_task
+    from ..estimators.regression_evaluation import DECIMALS, inferred_task
 
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
     found, why = inferred_task(labels)
     if task == "auto":
         if found == "regression":
-            typer.echo(f"regression: {why} (--task classification takes every value as a class)", err=True)
+            other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
+            typer.echo(f"regression: {why}{other}", err=True)
         return found == "regression"
     if task == "regression" and labels.dtype.kind not in "iuf":
         raise ValueError(f"--task regression needs labels that are numbers, got labels such as {labels[0]!s}")
-    if task == "classification" and why == "the labels have decimals":
+    if task == "classification" and why == DECIMALS:
         raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
     return task == "regression"
 
@@ -419,6 +420,7 @@ def _evaluate_regression(
     from ..estimators.learners import chosen_regressors
     from ..estimators.regression_evaluation import RegressionEvaluation, evaluate_regression, regression_splits
     from .console import deliver, print_table, with_error, write_csv
+    from .words import regression_verdict_in_words
 
     makers = chosen_regressors(names)
     splits = regression_splits(read.labels.astype(float), folds, repeats, seed, read.groups)
@@ -442,8 +444,14 @@ def _evaluate_regression(
         for e in found
     ]
     numbers = [{k: v for k, v in vars(e).items() if k != "predictions"} for e in found]
+
+    def show() -> None:
+        print_table(title, columns, rows)
+        for line in regression_verdict_in_words(found):
+            print(line)
+
     deliver(
-        lambda: print_table(title, columns, rows),
+        show,
         [
             (csv, lambda path: write_csv(path, numbers)),
             (plot, lambda path: _draw(found, title, path, (("r2", "R²"), ("mae", "mean absolute error")))),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..estimators.evaluation import Evaluation
+    from ..estimators.regression_evaluation import RegressionEvaluation
 
 CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
 EVIDENCE = 3.0  # those of a signal: the best of ten learners is often two standard errors lucky
@@ -131,18 +132,50 @@ def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
         else:
             lines[0] += f"; {level}: no learner is clearly better than that, so there is no evidence of a signal"
             return lines
+    return lines + _as_good(best, learners, "accuracy")
+
+
+def regression_verdict_in_words(found: Sequence[RegressionEvaluation]) -> list[str]:
+    """What a comparison of regressors comes to.
+
+    Parameters
+    ----------
+    found : sequence of RegressionEvaluation
+        The learners' cross-validations.
+
+    Returns
+    -------
+    list of str
+        Which learner is best, whether it is better than the mean label, and which others are as good.
+    """
+    if not found:
+        return []
+    best = max(found, key=lambda e: e.r2)
+    if best.r2 <= EVIDENCE * best.r2_error:
+        return [
+            f"best: {best.learner}, R² {best.r2:.3f} (± {best.r2_error:.3f}); always giving the mean label has 0: "
+            "no learner is clearly better than that, so there is no evidence of a signal"
+        ]
+    share = f"{_share(best.r2, best.r2_error)} of the labels' variance predicted on held-out bags"
+    return [
+        f"best: {best.learner}, {share}, with a typical error of {best.rmse:.3g}",
+        *_as_good(best, found, "r2"),
+    ]
+
+
+def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
+    """Which learners are not clearly worse than the best one."""
+    if len(learners) < 2:
+        return []
+    top, error = getattr(best, measure), getattr(best, f"{measure}_error")
     equals = [
         e.learner
         for e in learners
-        if e is not best and best.accuracy - e.accuracy <= CLEARLY * math.hypot(best.accuracy_error, e.accuracy_error)
+        if e is not best and top - getattr(e, measure) <= CLEARLY * math.hypot(error, getattr(e, f"{measure}_error"))
     ]
-    if len(learners) > 1:
-        lines.append(
-            f"not clearly worse (within {CLEARLY:g} standard errors): {', '.join(equals)}"
-            if equals
-            else f"all others are clearly worse (by more than {CLEARLY:g} standard errors)"
-        )
-    return lines
+    if not equals:
+        return [f"all others are clearly worse (by more than {CLEARLY:g} standard errors)"]
+    return [f"not clearly worse (within {CLEARLY:g} standard errors): {', '.join(equals)}"]
 
 
 def _share(value: float, error: float) -> str:

@@ -18,6 +18,8 @@ from .folds import even_folds
 
 # Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
 MOST_CLASSES = 20
+# The reason that leaves no choice: values with decimals are never taken as classes.
+DECIMALS = "the labels have decimals"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def inferred_task(labels: np.ndarray) -> tuple[str, str]:
     if labels.dtype.kind not in "iuf":
         return "classification", "the labels are not numbers"
     if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
-        return "regression", "the labels have decimals"
+        return "regression", DECIMALS
     count = len(np.unique(labels))
     if count > MOST_CLASSES and count > len(labels) / 4:
         return "regression", f"the labels have {count} different values"
