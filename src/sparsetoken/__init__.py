@@ -30,6 +30,7 @@ _HOME = {
     "plan_for_bags": "planning",
     "solve": "planning",
     "test_set_size": "planning",
+    "LearningCurveDisplay": "planning",
     "Bags": "bags",
     "BagScaler": "bags",
     "BagClassifier": "estimators",
@@ -39,6 +40,7 @@ _HOME = {
     "VectorizedClassifier": "estimators",
     "ElementwiseAttentionClassifier": "estimators",
     "MessagePassingClassifier": "estimators",
+    "AttentionDisplay": "estimators",
 }
 
 __all__ = ["__version__", *_HOME]

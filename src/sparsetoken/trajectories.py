@@ -14,7 +14,7 @@ import numpy as np
 
 from ._core.arrays import namespace
 from ._core.frozen import frozen
-from .plotting.show import Shown, axes_for
+from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
 SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
@@ -155,5 +155,5 @@ class Trajectory(Shown):
         ax.plot([best], [self.test_error[best]], "o", color=TEST_ERROR, label=f"best: {self.test_error[best]:.4f}")
         ax.set(xlabel="gradient step t", ylabel="error", title=self.model)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False)
+        legend_above(ax)
         return ax

@@ -4,7 +4,18 @@ import pickle
 
 import pytest
 
-from sparsetoken import Task, Training, forecast, simulate, theory
+from sparsetoken import (
+    AttentionDisplay,
+    LearningCurveDisplay,
+    Stage,
+    Task,
+    Training,
+    forecast,
+    simulate,
+    simulate_trajectory,
+    theory,
+)
+from sparsetoken.planning import BagsPlan, Criterion, Expected, Extrapolation, MeasuredCurve, Plan
 from sparsetoken.plotting.show import MOST_ROWS
 from sparsetoken.study.claims import Claim, Judgement, ledger
 
@@ -18,9 +29,22 @@ def claims(*verdicts):
     ]
 
 
+def measured_curve(criterion="error"):
+    correlation = tuple(tuple(1.0 if i == j else 0.3 for j in range(3)) for i in range(3))
+    losses = (0.3, 0.2, 0.12)
+    found = MeasuredCurve(Criterion.of(criterion), (20, 40, 90), losses, correlation, 100.0, 0.5, 100, 9, 1.0)
+    return Extrapolation(found)
+
+
 @pytest.fixture(scope="module")
 def shown():
     found = forecast(Task(), Training(), **OPTIONS)
+    curve = measured_curve()
+    lines = tuple({"n": n, "learner": "pooled", "value": 20 / n} for n in (50, 100, 200))
+    planned = Plan(
+        Task(), 100, 50, Criterion.of("error"), 0.05, None,
+        (Expected("attention", 0.1, 0.01, 0.1), Expected("optimal", 0.02, 0.0)), False, curve=lines,
+    )  # fmt: skip
     over = {"strength": [3.0, 5.0], "alpha1": [1.0, 2.0, 4.0]}
     return {
         "forecast": found,
@@ -30,10 +54,18 @@ def shown():
         "grid": theory.forecast_grid(Task(), Training(), ["pooled", "vectorized"], over=over, **OPTIONS),
         "sweep": theory.erm_sweep(theory.pooled_law(Task()), [1.0, 2.0], 1e-2, accuracy=2e-2),
         "ledger": ledger("s", claims("confirmed", "refuted"), {}),
+        "trajectory": simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0),
+        "plan": planned,
+        "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.at(300), curve.needed(0.05), True),
+        "learning curve": LearningCurveDisplay("BagClassifier", curve, plan=planned),
+        "attention": AttentionDisplay([0.1, 0.7, 0.2], [-1.0, 2.0, 0.5], "<b>", "yes", 0.9, [False, True, False]),
     }
 
 
-ROWS = {"forecast": 1, "erm": 1, "simulation": 1, "steps": 1, "grid": 12, "sweep": 2, "ledger": 2}
+ROWS = {
+    **{"forecast": 1, "erm": 1, "simulation": 1, "steps": 1, "grid": 12, "sweep": 2, "ledger": 2, "trajectory": 4},
+    **{"plan": 2, "plan for bags": 7, "learning curve": 6, "attention": 3},
+}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -45,6 +77,10 @@ def test_every_result_shows_itself(shown, name):
     assert "<table" in page and "<b>" not in page
     ax = result.plot()
     assert ax.lines or ax.containers
+    legend = ax.get_legend()
+    ax.figure.canvas.draw()
+    if legend is not None:  # above the axes, not over the data
+        assert legend.get_window_extent().y0 >= ax.get_window_extent().y1 - 1
     assert result.plot(ax) is ax
     ax.figure.canvas.draw()
 
@@ -81,3 +117,21 @@ def test_long_tables_are_cut():
     rows = ledger("s", claims(*["confirmed"] * (MOST_ROWS + 3)), {})
     assert "3 more rows in frame()" in rows._repr_html_() and len(rows.frame()) == MOST_ROWS + 3
     assert repr(rows) == f"Ledger({MOST_ROWS + 3} claims: {MOST_ROWS + 3} confirmed)"
+
+
+def test_the_plan_for_bags_in_words_and_numbers(shown):
+    plan = shown["plan for bags"]
+    words = repr(plan)
+    assert words.startswith("BagsPlan(BagClassifier with 300 bags: test error 0.0") and "target 0.05: " in words
+    table = plan.frame()
+    assert table["n"].tolist() == [20, 40, 90, 100, 200, 300, 400] and table["measured"].sum() == 3
+    ahead = table[~table["measured"]]
+    assert (ahead["low"] < ahead["value"]).all() and ahead["value"].is_monotonic_decreasing
+    assert table["value"][0] == 0.3 and plan.figure().axes
+
+
+def test_the_theory_lies_over_a_learning_curve(shown):
+    labels = shown["learning curve"].plot().get_legend_handles_labels()[1]
+    assert "BagClassifier, measured" in labels and any(words.endswith(", theory") for words in labels)
+    alone = LearningCurveDisplay("x", measured_curve("auc")).plot()
+    assert alone.get_ylabel() == "AUC" and not any("theory" in w for w in alone.get_legend_handles_labels()[1])

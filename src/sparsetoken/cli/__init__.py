@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from .._core.threads import THREAD_VARIABLES
-from .console import spell_where_needed
+from .console import echo, spell_where_needed
 
 app = typer.Typer(
     name="sparsetoken",
@@ -36,7 +36,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
     if version:
         from .. import __version__
 
-        typer.echo(__version__)
+        echo(__version__)
         raise typer.Exit()
 
 

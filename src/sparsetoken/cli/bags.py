@@ -9,6 +9,7 @@ import typer
 
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS
 from . import app
+from .console import echo
 
 _FILE = typer.Argument(
     ...,
@@ -155,10 +156,10 @@ def predict(
 
     def show() -> None:
         if out is None:
-            typer.echo(_as_csv(table), nl=False)
+            echo(_as_csv(table), end="")
         if read.labels is not None and set(read.labels) <= set(estimator.classes_):
             right = float((table["prediction"].to_numpy() == read.labels).mean())
-            typer.echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+            echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
 
     deliver(show, [(out, lambda path: write_bytes(path, _as_csv(table).encode()))])
 
@@ -375,7 +376,7 @@ def _fit_aloud(estimator: Any, read: Any) -> None:
         estimator.fit(read.bags, read.labels, groups=read.groups)
     for warning in caught:
         if issubclass(warning.category, TrainingWarning):
-            typer.echo(f"warning: {warning.message}", err=True)
+            echo(f"warning: {warning.message}", err=True)
 
 
 def _explained_class(estimator: Any, wanted: str | None, probabilities: Any) -> Any:

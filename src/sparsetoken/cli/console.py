@@ -6,6 +6,7 @@ import codecs
 import csv
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
@@ -37,6 +38,11 @@ def spell_where_needed(stream: Any) -> None:
     """Let a text stream write signs that its encoding lacks in letters, instead of failing on them."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="sparsetoken.spell")
+
+
+def echo(text: str, *, err: bool = False, end: str = "\n") -> None:
+    """Print on standard output or error, in the signs that it has (`typer.echo` would go past `spell_where_needed`)."""
+    print(text, file=sys.stderr if err else sys.stdout, end=end)
 
 
 def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callable[[Path], None]]]) -> None:

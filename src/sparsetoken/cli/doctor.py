@@ -10,6 +10,7 @@ import typer
 
 from .._core.threads import THREAD_VARIABLES
 from . import CHOSEN_THREADS, app
+from .console import echo
 
 
 @app.command()
@@ -21,15 +22,15 @@ def doctor(
     if json_output:
         import json
 
-        typer.echo(json.dumps(facts, indent=1))
+        echo(json.dumps(facts, indent=1))
     else:
         for heading, lines in facts.items():
             if heading != "problems":
-                typer.echo(f"{heading}")
+                echo(f"{heading}")
                 width = max(len(name) for name in lines)
                 for name, value in lines.items():
-                    typer.echo(f"  {name:<{width}}  {value}")
-        typer.echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
+                    echo(f"  {name:<{width}}  {value}")
+        echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
     return 1 if facts["problems"] else 0
 
 

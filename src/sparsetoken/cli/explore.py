@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from . import app
+from .console import echo
 
 
 @app.command()
@@ -28,12 +29,12 @@ def explore(
     except (OSError, SystemExit) as error:
         raise ValueError(f"port {port} on 127.0.0.1 is taken: give another with --port") from error
     address = f"http://127.0.0.1:{server.server_port}/"
-    typer.echo(f"explorer at {address} (Ctrl-C ends it)")
+    echo(f"explorer at {address} (Ctrl-C ends it)")
     threading.Thread(target=warm_up, daemon=True, name="warm-up").start()
     if browser:
         webbrowser.open(address)
     server.serve_forever()  # returns on Ctrl-C
-    typer.echo("ended")
+    echo("ended")
     sys.stdout.flush()
     # Threads may be inside compiled code, which does not survive the interpreter's own orderly end.
     os._exit(0)

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from . import app, elsewhere
+from .console import echo
 from .values import DISTURBANCES
 
 _NUMBERS = (
@@ -163,7 +164,7 @@ def forecast(
     )
     for row in failed:
         where = ", ".join(f"{name} {row[name]:g}" for name in swept)
-        typer.echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)
+        echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)
     return 1 if failed else 0
 
 
@@ -215,12 +216,10 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
     """What a reader of the table should be told in words."""
     if any(row.get("hard") for row in rows):
         reached = [f"{row['reachable_test_error']:.4g}" for row in rows if row.get("hard")]
-        typer.echo(
-            f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}"
-        )
+        echo(f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}")
     anti = [row for row in rows if not row["failure"] and row.get("cosine_q", math.nan) < 0]
     if anti:
-        typer.echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try another eta_b")
+        echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try another eta_b")
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
@@ -228,6 +227,7 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from ..plotting.pictures import write_picture
+    from ..plotting.show import legend_above
     from ..plotting.style import colour, label
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -252,6 +252,6 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     axes.set_xlabel(symbols.get(name, name))
     axes.set_ylabel("test error")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    legend_above(axes)
     axes.grid(alpha=0.3)
     write_picture(path, figure)

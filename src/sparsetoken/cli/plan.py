@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from . import app
+from .console import echo
 from .values import DISTURBANCES
 
 
@@ -103,7 +104,7 @@ def plan(
         (json_file, lambda path: write_json(path, made.to_dict())),
         (plot, lambda path: write_picture(path, made.figure())),
     ]
-    deliver(lambda: typer.echo(str(made)), files)
+    deliver(lambda: echo(str(made)), files)
 
 
 _SOLVED_FOR = {"n": "n", "d": "d", "error": "target_error", "target": "target_error"}
@@ -207,7 +208,7 @@ def _echo(text: str) -> None:
     import textwrap
 
     for line in text.splitlines():
-        typer.echo(textwrap.fill(line, 80, break_on_hyphens=False))
+        echo(textwrap.fill(line, 80, break_on_hyphens=False))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import typer
 
 from . import app, elsewhere
 from . import noise as noise_options
+from .console import echo
 from .values import DISTURBANCES
 
 _TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
@@ -172,7 +173,7 @@ def simulate(
         ],
     )
     for words, _ in failures:
-        typer.echo(words, err=True)
+        echo(words, err=True)
     return 1 if failures else 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from . import app
+from .console import echo
 
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome
@@ -110,7 +111,7 @@ def studies(
     if export is not None:
         from ..study.export import as_toml
 
-        typer.echo(as_toml(get_studies([export])[0], "full" if full else "quick"), nl=False)
+        echo(as_toml(get_studies([export])[0], "full" if full else "quick"), end="")
         return
     if full:
         raise ValueError("--full goes with --export; the list has both sizes")
@@ -124,7 +125,7 @@ def studies(
     if json_output:
         import json
 
-        typer.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     from rich.console import Console
     from rich.table import Table
@@ -163,17 +164,17 @@ def results(
     if failed:
         for row in rows:
             arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
-            typer.echo(f"{row.kind}({arguments})\n{row.traceback}\n")
-        typer.echo(f"{len(rows)} failed trials")
+            echo(f"{row.kind}({arguments})\n{row.traceback}\n")
+        echo(f"{len(rows)} failed trials")
         return
     done = [row for row in rows if row.status == "done"]
     if study is None:
         done, old = _of_latest_code(done)
         if old:
-            typer.echo(f"{old} rows were made by earlier code and are left out", err=True)
+            echo(f"{old} rows were made by earlier code and are left out", err=True)
     if out is not None:
         write_table(tidy(done), out)
-        typer.echo(f"{len(done)} trials written to {out}")
+        echo(f"{len(done)} trials written to {out}")
     elif study is None and kind is None:
         _print_summary([*done, *(row for row in rows if row.status == "failed")], known)
     else:
@@ -226,8 +227,8 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
     total, reused = (sum(getattr(o.summary, name) for o in outcomes) for name in ("total", "reused"))
     failed = [trial for o in outcomes for trial in o.summary.failed]
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
-    typer.echo(f"{total} trials, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
-    typer.echo(f"report: {page}")
+    echo(f"{total} trials, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
+    echo(f"report: {page}")
     problems = [problem for outcome in outcomes for problem in outcome.problems] + [
         r.problem for r in rows if r.problem
     ]
@@ -238,7 +239,7 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
         if not row.as_recorded and not row.problem:
             problems.append(f"claim {row.claim.id}: {row.judgement.verdict}, recorded as {row.claim.expected}")
     for problem in problems:
-        typer.echo(problem, err=True)
+        echo(problem, err=True)
     return 1 if problems else 0
 
 
@@ -264,7 +265,7 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICT_COLOURS if counts[verdict])
     record = f"{deviating} not as recorded" if deviating else "all as recorded"
     console = Console()
-    typer.echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {words}; {record}")
+    echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {words}; {record}")
     told = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
     for row in sorted(told, key=lambda row: row.as_recorded):  # what deviates comes first
         line = Text(row.judgement.verdict, VERDICT_COLOURS[row.judgement.verdict])
@@ -273,9 +274,9 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
         if console.is_terminal:
             console.print(line, overflow="ellipsis", no_wrap=True, highlight=False)
         else:
-            typer.echo(line.plain)
+            echo(line.plain)
     if not verbose:
-        typer.echo("every claim with its criterion and numbers: --verbose, or the report")
+        echo("every claim with its criterion and numbers: --verbose, or the report")
 
 
 def _finding(row: LedgerRow) -> str:
@@ -338,7 +339,7 @@ def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
     from ..study.tables import tidy
 
     if not rows:
-        typer.echo("no trials")
+        echo("no trials")
         return
     console = Console()
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -355,7 +356,7 @@ def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
         left = (
             f"; not shown: {', '.join(str(n) for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
         )
-        typer.echo(f"{min(limit, len(table))} of {len(table)} rows{left}")
+        echo(f"{min(limit, len(table))} of {len(table)} rows{left}")
 
 
 def _duration(seconds: object) -> str:

@@ -247,6 +247,7 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     from matplotlib.figure import Figure
 
     from .._core.files import write_bytes
+    from ..plotting.show import legend_above
     from ..plotting.style import TEST_ERROR, TRAINING_ERROR
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
@@ -266,7 +267,7 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
             np.arange(table.shape[1]), table.mean(0), error, fmt="o", ms=3, color=colour, label=f"{label}, simulated"
         )
     ax.set(xlabel="gradient step t", ylabel="error")
-    ax.legend(frameon=False)
+    legend_above(ax)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:], dpi=160)
     write_bytes(path, buffer.getvalue())

@@ -6,6 +6,7 @@ from .._core.lazy import lazy_exports
 
 _HOME = {
     "AttentionClassifier": "attention",
+    "AttentionDisplay": "displays",
     "BagClassifier": "bag_classifier",
     "BagRegressor": "bag_regressor",
     "ElementwiseAttentionClassifier": "elementwise",

@@ -2,6 +2,7 @@
 
 from .advice import Expected, Plan, plan
 from .criterion import Criterion
+from .displays import LearningCurveDisplay
 from .estimate import Estimate, estimate
 from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .finite_size import Confirmation, ForecastAt, confirm, forecast_at
@@ -26,6 +27,7 @@ __all__ = [
     "Extrapolation",
     "ForecastAt",
     "Interval",
+    "LearningCurveDisplay",
     "MeasuredCurve",
     "Outlook",
     "Plan",

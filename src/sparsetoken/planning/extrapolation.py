@@ -13,6 +13,7 @@ from n1, and the forecast widens in the same measure beyond it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -214,6 +215,31 @@ class Extrapolation:
             status = "doubtful" if probability >= 0.05 else "impossible"
         whole = lambda v: int(v) if np.isfinite(v) else None  # noqa: E731
         return BagsNeeded(target, status, whole(middle), whole(low), whole(high), probability, now)
+
+    def frame(self, times: Iterable[float] = (1, 2, 4, 8)) -> Any:
+        """A pandas table: what was measured, then what is forecast for more bags.
+
+        Parameters
+        ----------
+        times : iterable of float
+            Forecasts are for that many times the bags there are.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
+        """
+        import pandas as pd
+
+        curve = self.curve
+        rows: list[dict[str, Any]] = [
+            {"n": n, "value": curve.criterion.shown(loss), "standard_error": error, "measured": True}
+            for n, loss, error in zip(curve.sizes, curve.losses, curve.standard_errors)
+        ]
+        for n in sorted({round(factor * curve.n) for factor in times}):
+            ahead = self.at(n)
+            rows.append({"n": n, "value": ahead.value, "low": ahead.low, "high": ahead.high, "measured": False})
+        return pd.DataFrame(rows, columns=["n", "value", "standard_error", "low", "high", "measured"])
 
     def to_dict(self) -> dict[str, Any]:
         """Measured points, forecasts at 1, 2, 4 and 8 times the bags, and where the curve levels off."""

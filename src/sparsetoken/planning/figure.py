@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..plotting.style import colour
+from ..plotting.show import legend_above
+from ..plotting.style import MEASURED, REFERENCE, colour
 from .advice import Plan
+from .extrapolation import Extrapolation
 from .learners import LEARNERS, NAMES
-
-if TYPE_CHECKING:
-    from .from_bags import BagsPlan
 
 _MARKERS = {"attention": "o", "pooled": "s", "vectorized": "^", "message_passing": "D"}
 _STYLES: dict[str, dict[str, Any]] = {
@@ -64,7 +63,7 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
                 x, y, error, linestyle="none", capsize=3, fillstyle="none", markersize=9,
                 label=f"{NAMES[learner]}, measured", **style,
             )  # fmt: skip
-    axes.axvline(plan.n, color="grey", linestyle=":", label=f"n = {plan.n:,}")
+    axes.axvline(plan.n, color=REFERENCE, linestyle=":", label=f"n = {plan.n:,}")
     axes.set_xscale("log", base=2)
     ticks = sorted({row["n"] for row in plan.curve})
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks], rotation=30, fontsize=8)
@@ -73,59 +72,64 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
     if not plan.criterion.larger_is_better:
         axes.set_ylim(bottom=0)
     t = plan.task
-    axes.set_title(
-        f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; each at its best settings"
+    figure.suptitle(
+        f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; each at its best settings",
+        fontsize=11,
     )
-    axes.legend(fontsize=9)
     axes.grid(alpha=0.3)
+    legend_above(axes)
     return figure
 
 
-def own_curve(found: BagsPlan) -> Any:
-    """The default learner's learning curve, measured and forecast, the theory's curves beside it where there are any.
+def draw_measured_curve(
+    axes: Any, name: str, measured: Extrapolation, last: float, theory: Plan | None = None, target: float | None = None
+) -> Any:
+    """A learner's learning curve as measured, carried on to more bags, and the theory's curves beside it.
 
     Parameters
     ----------
-    found : BagsPlan
-        The plan.
+    axes : matplotlib Axes
+        Where to draw.
+    name : str
+        The learner's, for the legend.
+    measured : Extrapolation
+        The measured curve and what it allows beyond.
+    last : float
+        Bags up to which it is carried on.
+    theory : Plan, optional
+        One with learning curves, which are drawn as dashed lines.
+    target : float, optional
+        Value of the criterion, drawn as a line across.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        The figure.
+    matplotlib Axes
     """
-    from matplotlib.figure import Figure
-
-    curve = found.curve.curve
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    reasons = found.reasons
-    last = max(8 * curve.n, found.n)
-    if reasons is not None:
-        for learner in ("attention", "pooled", "optimal"):
-            rows = [row for row in reasons.plan.curve if row["learner"] == learner and row["n"] <= last]
-            if rows:
-                x, y = [row["n"] for row in rows], [row["value"] for row in rows]
-                style = _STYLES[learner] | {"marker": "", "linestyle": "--", "linewidth": 1}
-                axes.plot(x, y, label=f"{NAMES[learner]}, theory", **style)
+    curve = measured.curve
+    for learner in ("attention", "pooled", "optimal") if theory is not None else ():
+        rows = [row for row in theory.curve if row["learner"] == learner and row["n"] <= last]  # type: ignore[union-attr]
+        if rows:
+            x, y = [row["n"] for row in rows], [row["value"] for row in rows]
+            style = _STYLES[learner] | {"marker": "", "linestyle": "--", "linewidth": 1}
+            axes.plot(x, y, label=f"{NAMES[learner]}, theory", **style)
     sizes = np.geomspace(curve.sizes[0], last, 60)
-    ahead = [found.curve.at(n) for n in sizes]
-    main: dict[str, Any] = {"color": "black"}
+    ahead = [measured.at(n) for n in sizes]
+    main: dict[str, Any] = {"color": MEASURED}
     axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, **main)
-    level = f"{found.now.level:.0%}".replace("%", " %")
-    axes.plot(sizes, [a.value for a in ahead], label=f"{found.learner}, forecast and {level} interval", **main)
+    level = f"{ahead[0].level:.0%}".replace("%", " %")
+    axes.plot(sizes, [a.value for a in ahead], label=f"{name}, forecast and {level} interval", **main)
     shown = [curve.criterion.shown(loss) for loss in curve.losses]
-    label = f"{found.learner}, measured"
-    axes.errorbar(curve.sizes, shown, curve.standard_errors, fmt="o", capsize=3, label=label, **main)
-    axes.axhline(found.needed.target, color="grey", linewidth=0.8, label=f"target {found.needed.target:.3g}")
-    axes.axvline(curve.n, color="grey", linestyle=":", label=f"n = {curve.n:,}")
+    axes.errorbar(curve.sizes, shown, curve.standard_errors, fmt="o", capsize=3, label=f"{name}, measured", **main)
+    if target is not None:
+        axes.axhline(target, color=REFERENCE, linewidth=0.8, label=f"target {target:.3g}")
+    axes.axvline(curve.n, color=REFERENCE, linestyle=":", label=f"n = {curve.n:,}")
     axes.set_xscale("log", base=2)
-    ticks = [curve.sizes[0], *(curve.n * k for k in (0.5, 1, 2, 4, 8))]
+    ticks = [curve.sizes[0], *(curve.n * k for k in (0.5, 1, 2, 4, 8) if curve.n * k <= last)]
     axes.set_xticks(ticks, [f"{round(n):,}" for n in ticks], fontsize=8)
     axes.set_xlabel("bags to learn from")
     axes.set_ylabel(curve.criterion.label)
     if not curve.criterion.larger_is_better:
         axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
-    return figure
+    legend_above(axes)
+    return axes

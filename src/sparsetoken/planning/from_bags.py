@@ -20,6 +20,7 @@ import numpy as np
 
 from .._core.rootfind import FOUND, falling_root
 from .._core.validation import whole_number
+from ..plotting.show import Shown, axes_for
 from ..task import Task
 from .advice import QUESTIONS, TRIALS, Plan, plan, typical_times
 from .criterion import Criterion
@@ -123,8 +124,8 @@ class Reasons:
         }
 
 
-@dataclass(frozen=True)
-class BagsPlan:
+@dataclass(frozen=True, repr=False)
+class BagsPlan(Shown):
     """A plan for given bags.
 
     Attributes
@@ -172,11 +173,45 @@ class BagsPlan:
         own["beyond_theory"] = self.beyond_theory
         return own | {"reasons": None if self.reasons is None else self.reasons.to_dict(), "remark": self.remark}
 
-    def figure(self) -> Any:
-        """The learner's curve, measured and forecast, with the theory's curves where there are any."""
-        from .figure import own_curve
+    def __repr__(self) -> str:
+        needed = self.needed
+        bags = f"{needed.value:,} bags" if needed.value is not None else "out of reach"
+        return (
+            f"BagsPlan({self.learner} with {self.n} bags: {self.curve.curve.criterion.label} {self.now.value:.3g} "
+            f"({self.now.low:.3g} to {self.now.high:.3g}); target {needed.target:.3g}: {bags})"
+        )
 
-        return own_curve(self)
+    def frame(self) -> Any:
+        """A pandas table of the learner's curve: what was measured, then what is forecast for more bags.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
+        """
+        return self.curve.frame({*EXTRAPOLATED, self.n / self.curve.curve.n})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The learner's curve, measured and forecast, with the theory's curves where there are any.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from .figure import draw_measured_curve
+
+        last = max(8 * self.curve.curve.n, self.n)
+        theory = None if self.reasons is None else self.reasons.plan
+        return draw_measured_curve(axes_for(ax, (7.0, 5.0)), self.learner, self.curve, last, theory, self.needed.target)
+
+    def figure(self) -> Any:
+        """The figure of `plot`."""
+        return self.plot().figure
 
     def __str__(self) -> str:
         from .text import bags_as_text

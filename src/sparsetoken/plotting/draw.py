@@ -10,8 +10,10 @@ import numpy as np
 
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
 from .pictures import write_picture
+from .show import LEGEND_FONT, LEGEND_LINE
 
 COLUMNS = 3
+LETTER = 0.062  # inches of a letter of the legend, on average
 _DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
 
@@ -33,7 +35,7 @@ def matplotlib_figure(panels: Sequence[Panel]) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Panels side by side, neighbours with the same legend sharing it.
+        Panels side by side, and one legend for all of them below, where it covers no data.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,22 +46,27 @@ def matplotlib_figure(panels: Sequence[Panel]) -> Any:
     with mpl.rc_context(style):
         figure = Figure(figsize=(5.1 * columns, 4.1 * rows), layout="constrained")
         FigureCanvasAgg(figure)
-        explained: list[str] = []
         for place, panel in enumerate(panels):
-            axes = figure.add_subplot(rows, columns, place + 1)
-            _draw_matplotlib(figure, axes, panel)
-            explained = _add_legend(axes, explained)
+            _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), panel)
+        _add_legend(figure, columns)
     return figure
 
 
-def _add_legend(axes: Any, explained: list[str]) -> list[str]:
-    """The panel's legend, unless it would repeat its left neighbour's; returns its labels."""
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles))
-    if unique and list(unique) != explained:
-        # A pale ground: a curve may pass behind the words, not through them.
-        axes.legend(unique.values(), unique.keys(), fontsize=8, framealpha=0.85, edgecolor="none", borderpad=0.2)
-    return list(unique)
+def _add_legend(figure: Any, columns: int) -> None:
+    """One legend for all panels, below them; the figure grows by its height."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            entries.setdefault(label, handle)
+    if not entries:
+        return
+    width = LETTER * max(map(len, entries)) + 0.6  # inches of an entry with its sign
+    across = max(1, min(len(entries), int(figure.get_figwidth() / width)))
+    lines = -(-len(entries) // across)
+    figure.set_figheight(figure.get_figheight() + (LEGEND_LINE * lines + 8) / 72)
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=across, fontsize=LEGEND_FONT, frameon=False
+    )
 
 
 def _plain_ticks(axis: Any, many: bool) -> None:

@@ -80,8 +80,20 @@ def draw_shares(ax: Any, names: list[str], values: Iterable[float], errors: Iter
     return ax
 
 
+LEGEND_FONT = 8  # points
+LEGEND_LINE = 1.6 * LEGEND_FONT  # points from one line of a legend to the next
+
+
 def legend_above(ax: Any) -> None:
-    """A legend on top of the axes, where it covers no data."""
+    """A legend on top of the axes, where it covers no data, below the title if there is one."""
     handles, labels = ax.get_legend_handles_labels()
-    columns = 1 if max(map(len, labels), default=0) > 40 else 2
-    ax.legend(handles, labels, frameon=False, fontsize=8, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1))
+    unique = dict(zip(labels, handles))
+    if not unique:
+        return
+    columns = 1 if max(map(len, unique)) > 40 else 2
+    ax.legend(
+        unique.values(), unique.keys(), frameon=False, fontsize=LEGEND_FONT, ncols=columns, loc="lower left",
+        bbox_to_anchor=(0, 1), borderaxespad=0.2,
+    )  # fmt: skip
+    if ax.get_title():
+        ax.set_title(ax.get_title(), pad=6 + LEGEND_LINE * -(-len(unique) // columns))

@@ -1,0 +1,193 @@
+"""What a fitted classifier looks at in a bag, as scikit-learn's displays show theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.validation import rejection
+from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.style import COLOURS, MEASURED
+
+MOST_LABELS = 25  # tokens up to which every one has its number under the axis
+
+
+class AttentionDisplay(Shown):
+    """Attention weights and scores of the tokens of one bag.
+
+    Made by `from_estimator`.
+
+    Parameters
+    ----------
+    weights : array (L,)
+        The tokens' attention weights.
+    scores : array (L,) or None
+        Each token's evidence for `target`; None where the estimator gives none.
+    bag : str
+        What the bag is called.
+    target : str
+        What the scores are evidence for; empty for a regressor, where it is a larger label.
+    probability : float or None
+        Of the target, for the whole bag.
+    marked : sequence of bool, optional
+        Tokens to mark, such as those known to carry the signal.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last `plot`.
+    """
+
+    ax_: Any = None
+    figure_: Any = None
+
+    def __init__(
+        self,
+        weights: Any,
+        scores: Any = None,
+        bag: str = "",
+        target: str = "",
+        probability: float | None = None,
+        marked: Sequence[bool] | None = None,
+    ):
+        self.weights = np.asarray(weights, dtype=float)
+        self.scores = None if scores is None else np.asarray(scores, dtype=float)
+        self.bag, self.target, self.probability = bag, target, probability
+        self.marked = None if marked is None else np.asarray(marked, dtype=bool)
+        if self.marked is not None and self.marked.shape != self.weights.shape:
+            raise ValueError(
+                f"marked must have one entry per token ({len(self.weights)}), got shape {self.marked.shape}"
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        i: int = 0,
+        *,
+        target: Any = None,
+        marked: Sequence[bool] | None = None,
+        ax: Any = None,
+    ) -> AttentionDisplay:
+        """Draw what a fitted estimator looks at in bag `i` of `X`.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `attention_weights` and perhaps `token_scores`.
+        X : Bags or anything that `Bags` takes
+            The bags.
+        i : int
+            Which of them.
+        target : class label, optional
+            The class whose evidence is shown: by default the second of two classes, of more the one that is predicted.
+        marked : sequence of bool, optional
+            Tokens to mark, such as those known to carry the signal.
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        AttentionDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no attention weights, or there is no such bag or class.
+        """
+        from ..bags import Bags
+
+        if not hasattr(estimator, "attention_weights"):
+            raise ValueError(f"estimator must have attention_weights; {type(estimator).__name__} has none")
+        bags = X if isinstance(X, Bags) else Bags(X)
+        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not -len(bags) <= i < len(bags):
+            raise rejection("i", i, f"the number of a bag, from 0 to {len(bags) - 1}")
+        one = bags[[int(i)]]
+        classes = getattr(estimator, "classes_", None)
+        if classes is None and target is not None:
+            raise ValueError("target is a class, and this estimator predicts numbers: leave it out")
+        column, probability = _explained(estimator, classes, one, target) if classes is not None else (1, None)
+        weights = np.asarray(estimator.attention_weights(one)[0])
+        scores = np.asarray(estimator.token_scores(one)[0]) if hasattr(estimator, "token_scores") else None
+        weights = weights[:, column] if weights.ndim == 2 else weights
+        if scores is not None and scores.ndim == 2:
+            scores = scores[:, column]
+        elif scores is not None and column == 0:  # what speaks against the second class speaks for the first
+            scores = -scores
+        name = "" if classes is None else str(classes[column])
+        display = cls(weights, scores, str(bags.ids[int(i)]), name, probability, marked)
+        display.plot(ax)
+        return display
+
+    def __repr__(self) -> str:
+        top = int(np.argmax(self.weights))
+        share = "" if self.probability is None else f", probability of {self.target} {self.probability:.3g}"
+        return (
+            f"AttentionDisplay(bag {self.bag!r}, {len(self.weights)} tokens{share}; "
+            f"most weight {self.weights[top]:.3g} on token {top})"
+        )
+
+    def frame(self) -> Any:
+        """A pandas table, one row per token: its number, weight, score, and whether it is marked."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"token": np.arange(len(self.weights)), "weight": self.weights}
+        if self.scores is not None:
+            columns["score"] = self.scores
+        if self.marked is not None:
+            columns["marked"] = self.marked
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Any = None) -> Any:
+        """A bar per token: its height is the attention weight, its colour the score.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax, (7.0, 3.4))
+        places = np.arange(len(self.weights))
+        if self.scores is None:
+            ax.bar(places, self.weights, color=COLOURS["attention"])
+        else:
+            from matplotlib.cm import ScalarMappable
+            from matplotlib.colors import Normalize
+
+            size = float(np.abs(self.scores).max()) or 1.0
+            shade = ScalarMappable(Normalize(-size, size), cmap="PuOr_r")  # orange for the class, purple against it
+            ax.bar(places, self.weights, color=shade.to_rgba(self.scores), edgecolor=MEASURED, linewidth=0.5)
+            words = f"score for {self.target}" if self.target else "score for a larger label"
+            ax.figure.colorbar(shade, ax=ax, label=words)
+        if self.marked is not None and self.marked.any():
+            at = places[self.marked]
+            ax.plot(at, np.full(len(at), 1.04), "v", color=MEASURED, transform=ax.get_xaxis_transform(), clip_on=False,
+                    label="marked tokens")  # fmt: skip
+            legend_above(ax)
+            ax.get_legend().set_bbox_to_anchor((0, 1.06))
+        if len(places) <= MOST_LABELS:
+            ax.set_xticks(places)
+        share = "" if self.probability is None else f" (probability of {self.target}: {self.probability:.3g})"
+        ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight", ylim=(0, None))
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+def _explained(estimator: Any, classes: np.ndarray, bag: Any, target: Any) -> tuple[int, float]:
+    """The class whose evidence is shown, by its place, and its probability."""
+    probability = estimator.predict_proba(bag)[0]
+    if target is not None:
+        found = np.flatnonzero(classes == target)
+        if len(found) != 1:
+            raise ValueError(f"target must be one of {', '.join(map(str, classes))}, got {target!r}")
+        column = int(found[0])
+    else:
+        column = 1 if len(classes) == 2 else int(np.argmax(probability))
+    return column, float(probability[column])
