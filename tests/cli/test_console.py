@@ -1,5 +1,6 @@
 """What leaves the program: files before words, and no stream that fails costs what was computed."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import sparsetoken.cli
+from sparsetoken.cli import main
 from sparsetoken.cli.console import deliver, spell_where_needed, write_json
 from sparsetoken.cli.values import check_combinations, parse_values
 
@@ -43,6 +46,25 @@ def test_a_terminal_without_greek_letters(tmp_path):
     assert process.returncode == 0, err
     shown = start("results", "--store", str(tmp_path / "s.sqlite"), stdout=subprocess.PIPE, env=environment)
     assert "theta -> ?" in shown.communicate(timeout=60)[0]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("forecast", "--eta-b", "0", "--prevalence", "0.1", "--accuracy", "0.02", "--alpha1", "2")]
+)
+def test_every_command_spells(arguments, monkeypatch):
+    """`print` goes through the stream's own errors; `typer.echo` would write UTF-8 past them."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    sys.stdout.flush()
+    words = written.getvalue().decode("ascii")
+    assert not ended.value.code and "anti-aligned with the signal (cos(q, xi) < 0)" in words
+
+
+def test_no_command_writes_past_the_stream():
+    for file in Path(sparsetoken.cli.__file__).parent.glob("*.py"):
+        assert "typer.echo(" not in file.read_text(), file
 
 
 def test_signs_are_spelled(tmp_path):

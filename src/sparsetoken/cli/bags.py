@@ -531,6 +531,7 @@ def _draw(
     from matplotlib.figure import Figure
 
     from .._core.files import write_bytes
+    from ..plotting.style import MEASURED
 
     figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -539,7 +540,7 @@ def _draw(
     for axis, (field, name) in zip(axes, fields):
         values = [getattr(e, field) for e in found]
         errors = [getattr(e, f"{field}_error") for e in found]
-        axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color="#1f5a99")
+        axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color=MEASURED)
         axis.set_xlabel(f"{name}, held out (mean ± s.e.)")
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])

@@ -1,8 +1,14 @@
-"""The report: one HTML file that needs no network, with the ledger of claims first and every study after it."""
+"""The report: one HTML file that needs no network.
+
+It opens with what is new against the paper and with the claims that were refuted; then come the studies with their figures,
+and the full ledger in a fold that can be filtered.
+"""
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +20,8 @@ from typing import Any
 
 from .. import __version__
 from .._core.files import write_bytes
-from ..plotting.draw import plotly_figure, save_figure
+from ..plotting.draw import save_figure
+from ..plotting.interactive import CONFIG, plotly_panel
 from ..plotting.panels import Panel
 from ..study.claims import LedgerRow, attempt, ledger_table
 from ..study.runner import RunSummary
@@ -22,6 +29,10 @@ from ..study.specification import Study
 from ..study.tables import StudyTables, write_table
 
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
+_ORIGINS = {"paper": "of the paper", "beyond": "beyond the paper", "own": "of your own studies"}
+LONGEST_HEADLINE = 420  # characters of a finding that the summary shows
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
+_NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
 
 
 @dataclass
@@ -44,6 +55,8 @@ class StudyOutcome:
         How the run went.
     problems : list of str
         What is wrong with the study itself (its drawing, its findings), a line each.
+    headline : str or None
+        The finding in a sentence or two, where the study has words of its own for that.
     """
 
     study: Study
@@ -53,6 +66,7 @@ class StudyOutcome:
     ledger: Sequence[LedgerRow]
     summary: RunSummary
     problems: list[str]
+    headline: str | None = None
 
 
 def environment() -> dict[str, str]:
@@ -87,7 +101,7 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     Path
         The page.
     """
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, list[dict[str, Any]]] = {}
     for outcome in outcomes:
         if outcome.panels:
             stem, words = folder / "figures" / outcome.study.name, f"figure of study {outcome.study.name!r}"
@@ -104,11 +118,11 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     return page
 
 
-def _draw_twice(panels: Sequence[Panel], stem: Path) -> Any:
-    """Write the pictures; returns the figure for the page."""
-    figure = plotly_figure(panels)
+def _draw_twice(panels: Sequence[Panel], stem: Path) -> list[dict[str, Any]]:
+    """Write the pictures; returns the figures for the page."""
+    figures = [plotly_panel(panel) for panel in panels]
     save_figure(panels, stem)
-    return figure
+    return figures
 
 
 def _page(
@@ -116,8 +130,12 @@ def _page(
 ) -> str:
     from plotly.offline import get_plotlyjs
 
-    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
-    links = "".join(f'<a href="#{escape(o.study.name)}">{escape(o.study.name)}</a>' for o in outcomes)
+    style, script = (
+        resources.files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
+    )
+    links = [("summary", "summary"), *((o.study.name, o.study.name) for o in outcomes)]
+    links += [("ledger", "all claims")] if rows else []
+    listed = "".join(f'<a href="#{escape(target)}">{escape(words)}</a>' for target, words in links)
     facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in environment().items())
     total = sum(o.summary.total for o in outcomes)
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
@@ -127,16 +145,95 @@ def _page(
         f"<h1>{escape(title)}</h1>",
         f'<p class="small">{made} · {size} form · {total} trials, {seconds:.0f} CPU seconds spent in this run'
         f"{f', <b>{failed} failed</b>' if failed else ''}<br>{facts}</p>",
-        f"<nav>{links}</nav>",
-        f'<p class="lead">{_SIZE_NOTES[size]}</p>' if size in _SIZE_NOTES else "",
-        _ledger_html(rows),
+        _summary_html(outcomes, rows, size),
         *(_study_html(outcome, drawn.get(outcome.study.name), size) for outcome in outcomes),
+        _ledger_html(rows, {o.study.name: o.study.origin for o in outcomes}),
     ]
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{style}</style><script>{get_plotlyjs()}</script></head>"
-        f"<body><main>{''.join(body)}</main></body></html>"
+        f"<body><nav aria-label='Contents'><div>{listed}</div></nav><main>{''.join(body)}</main>"
+        f"<script type='application/json' id='plot-config'>{_json(CONFIG)}</script><script>{script}</script></body></html>"
+    )
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element that holds it."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+
+
+def _summary_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], size: str) -> str:
+    """What is new against the paper, what was refuted, what is undecided, and what is not as recorded."""
+    parts = ["<section id='summary'>"]
+    if rows:
+        parts.append(_counts_html(outcomes, rows))
+    if size in _SIZE_NOTES:
+        parts.append(f'<p class="lead small">{_SIZE_NOTES[size]}</p>')
+    new = [o for o in outcomes if o.study.origin == "beyond"]
+    if new:
+        parts.append("<h2>What is new here, against the paper</h2><ul class='claims'>")
+        parts += [_news_html(outcome) for outcome in new]
+        parts.append("</ul>")
+    for heading, chosen in (
+        ("Not as recorded", [row for row in rows if not row.as_recorded]),
+        ("Refuted", [row for row in rows if row.judgement.verdict == "refuted" and row.as_recorded]),
+        ("Undecided", [row for row in rows if row.judgement.verdict == "undecided" and row.as_recorded]),
+    ):
+        if chosen:
+            parts.append(f"<h2>{heading}</h2><ul class='claims'>{''.join(map(_told_html, chosen))}</ul>")
+    return "".join([*parts, "</section>"])
+
+
+def _counts_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> str:
+    origin = {o.study.name: o.study.origin for o in outcomes}
+    items = []
+    for name, words in _ORIGINS.items():
+        mine = [row for row in rows if origin[row.study] == name]
+        if mine:
+            counts = {v: sum(row.judgement.verdict == v for row in mine) for v in _MARKS}
+            told = " ".join(f"<span class='verdict {v}'>{n} {v}</span>" for v, n in counts.items() if n)
+            items.append(f"<li><b>{len(mine)}</b>claims {words}<br>{told}</li>")
+    odd = sum(not row.as_recorded for row in rows)
+    told = f"<b>{odd} differ from the recorded verdict.</b>" if odd else "All verdicts are the recorded ones."
+    return f"<ul class='counts'>{''.join(items)}</ul><p>{told} <a href='#ledger'>All claims with their criteria</a></p>"
+
+
+def _news_html(outcome: StudyOutcome) -> str:
+    name, found = escape(outcome.study.name), outcome.headline or first_sentences(outcome.found or "")
+    marks = " ".join(_verdict_html(row, words=False) for row in outcome.ledger)
+    return f"<li><a href='#{name}'><b>{escape(outcome.study.title)}</b></a> {marks}<br>{escape(found)}</li>"
+
+
+def first_sentences(text: str, most: int = LONGEST_HEADLINE) -> str:
+    """As many whole sentences as fit into `most` characters, at least the first one."""
+    shown = ""
+    for piece in _SENTENCE.split(" ".join(text.split())):
+        begun = not shown or _NUMBERED.search(shown) is not None  # what looked like an end was a number in a list
+        if not begun and len(shown) + len(piece) >= most:
+            break
+        shown = f"{shown} {piece}".strip()
+    return shown
+
+
+def _verdict_html(row: LedgerRow, words: bool = True) -> str:
+    """The verdict as a mark, with its words or with the statement under the pointer."""
+    verdict, differs = row.judgement.verdict, "" if row.as_recorded else " differs"
+    title = f" title='{escape(row.claim.statement, quote=True)}: {verdict}'" if not words else ""
+    return f"<span class='verdict {verdict}{differs}'{title}>{_MARKS[verdict]}{f' {verdict}' if words else ''}</span>"
+
+
+def _told_html(row: LedgerRow, link: bool = True) -> str:
+    """A claim with its verdict and numbers, for the summary (with a link to its study) and for its study."""
+    judged = row.judgement
+    recorded = "" if row.as_recorded else f" <b>(recorded: {row.claim.expected})</b>"
+    numbers = f"predicted {judged.predicted}; measured {judged.measured}"
+    if judged.verdict == "undecided":
+        numbers = row.problem or judged.note or numbers
+    place = f" · <a href='#{escape(row.study)}'>{escape(row.study)}</a>" if link else ""
+    return (
+        f"<li>{_verdict_html(row)}{recorded} {escape(row.claim.statement)}<br><span class='small'>"
+        f"{escape(numbers)}{place}</span></li>"
     )
 
 
@@ -149,45 +246,57 @@ _SIZE_NOTES = {
 }
 
 
-def _ledger_html(rows: Sequence[LedgerRow]) -> str:
+def _ledger_html(rows: Sequence[LedgerRow], origins: Mapping[str, str]) -> str:
+    """Every claim with its source, criterion and numbers, in a fold with filters."""
     if not rows:
         return ""
     lines = []
     for row in rows:
         claim, judged = row.claim, row.judgement
-        differs = "" if row.as_recorded else " differs"
         recorded = "" if row.as_recorded else f"<br><b>recorded: {claim.expected}</b>"
         lines.append(
-            f"<tr><td>{escape(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
+            f"<tr data-verdict='{judged.verdict}' data-origin='{origins[row.study]}'>"
+            f"<td>{escape(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
             f"<a href='#{escape(row.study)}'>{escape(row.study)}</a></span></td>"
-            f"<td>{escape(judged.predicted)}</td><td>{escape(judged.measured)}"
-            f"<br><span class='small'>{escape(judged.note)}</span></td><td class='small'>{escape(claim.rule)}</td>"
-            f"<td><span class='verdict {judged.verdict}{differs}'>{_MARKS[judged.verdict]} {judged.verdict}</span>"
-            f"{recorded}</td></tr>"
+            f"<td data-name='predicted'>{escape(judged.predicted)}</td>"
+            f"<td data-name='measured'>{escape(judged.measured)}<br><span class='small'>{escape(judged.note)}</span></td>"
+            f"<td class='small' data-name='criterion'>{escape(claim.rule)}</td>"
+            f"<td>{_verdict_html(row)}{recorded}</td></tr>"
         )
-    counts = {verdict: sum(row.judgement.verdict == verdict for row in rows) for verdict in _MARKS}
-    odd = sum(not row.as_recorded for row in rows)
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    present = dict.fromkeys(origins[row.study] for row in rows)
+    verdicts = "".join(f"<option value='{name}'>{name}</option>" for name in _MARKS)
+    sources = "".join(f"<option value='{name}'>claims {_ORIGINS[name]}</option>" for name in present)
     return (
-        f"<h2 id='claims'>Claims</h2><p>{len(rows)} claims: {summary}. "
-        f"{'All verdicts are the recorded ones.' if not odd else f'<b>{odd} differ from the recorded verdict.</b>'}</p>"
-        "<div class='wide'><table><thead><tr><th>claim</th><th>predicted</th><th>measured</th><th>criterion</th>"
-        f"<th>verdict</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        "<details id='ledger'><summary><h2>All claims</h2></summary><div class='filters'>"
+        "<input type='search' aria-label='Words to look for' placeholder='words to look for'>"
+        f"<select aria-label='Verdict'><option value=''>every verdict</option>{verdicts}</select>"
+        f"<select aria-label='Whose claims'><option value=''>all claims</option>{sources}</select>"
+        "<output aria-live='polite'></output></div>"
+        "<div class='wide'><table class='ledger'><thead><tr><th>claim</th><th>predicted</th><th>measured</th>"
+        f"<th>criterion</th><th>verdict</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>"
     )
 
 
-def _study_html(outcome: StudyOutcome, figure: Any | None, size: str) -> str:
+def _study_html(outcome: StudyOutcome, figures: Sequence[dict[str, Any]] | None, size: str) -> str:
     study = outcome.study
     parts = [f"<section id='{escape(study.name)}'><h2>{escape(study.title)}</h2><p>{escape(study.question)}</p>"]
-    if figure is not None:
-        drawn = figure.to_html(
-            full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
+    if figures:
+        panels = "".join(
+            f"<div class='panel'><div role='img' aria-label='{escape(panel.title, quote=True)}'></div>"
+            f"<script type='application/json'>{_json(figure)}</script></div>"
+            for panel, figure in zip(outcome.panels, figures)
         )
-        parts.append(f"<div style='max-width:{780 if len(outcome.panels) == 1 else 1280}px'>{drawn}</div>")
+        picture = f"figures/{escape(study.name, quote=True)}"
+        parts.append(f"<div class='panels{' one' if len(figures) == 1 else ''}'>{panels}</div>")
+        parts.append(
+            f"<p class='small'>As a picture: <a href='{picture}.png'>PNG</a>, <a href='{picture}.pdf'>PDF</a></p>"
+        )
     if outcome.found is not None:
         parts.append(f"<p class='found'>{escape(outcome.found)}</p>")
     elif study.findings is not None:
         parts.append("<p class='found'>Too few trials succeeded to say what was found.</p>")
+    if outcome.ledger:
+        parts.append(f"<ul class='claims'>{''.join(_told_html(row, link=False) for row in outcome.ledger)}</ul>")
     if study.notes:
         parts.append(f"<p class='small'>{escape(study.notes)}</p>")
     parts.append(_parameters_html(study, size))

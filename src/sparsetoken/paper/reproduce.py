@@ -51,9 +51,10 @@ def run_studies(
             tables, summary = run_study(study, store, executor, size, add(study.name, len(distinct)), fresh=fresh)
             panels, bad_figure = attempt(f"figure of study {study.name!r}", made_from, study.draw, tables)
             found, bad_words = attempt(f"findings of study {study.name!r}", made_from, study.findings, tables)
+            short, bad_headline = attempt(f"headline of study {study.name!r}", made_from, study.headline, tables)
             judged = ledger(study.name, study.claims, tables)
-            problems = [problem for problem in (bad_figure, bad_words) if problem]
-            outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, summary, problems))
+            problems = [problem for problem in (bad_figure, bad_words, bad_headline) if problem]
+            outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, summary, problems, short))
     return outcomes
 
 

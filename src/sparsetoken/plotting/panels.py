@@ -112,6 +112,17 @@ class Heat:
     log: bool = False
     limits: tuple[float, float] | None = None
 
+    def ends(self) -> tuple[float, float]:
+        """Values at the ends of the colours."""
+        if self.limits:
+            return self.limits
+        z = np.asarray(self.z, float)
+        low, high = float(np.nanmin(z)), float(np.nanmax(z))
+        if self.diverging:
+            high = max(abs(low), abs(high))
+            low = -high
+        return low, high
+
 
 @dataclass(frozen=True)
 class Rule:

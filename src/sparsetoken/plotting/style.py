@@ -25,8 +25,8 @@ REFERENCE = "#888888"
 SIGNAL_TOKEN, NOISE_TOKEN = "#D55E00", "#56B4E9"
 # The two errors of one training run.
 TEST_ERROR, TRAINING_ERROR = "#D55E00", "#0072B2"
-# A learner measured on a user's own bags, whichever it is.
-MEASURED = "#222222"
+# A learner measured on a user's own bags, whichever it is; lines that are no classifier's.
+MEASURED = INK = "#222222"
 
 OTHER_LABELS = {"message_passing": "message passing", "hardmax": "hard max"}  # what is no `model=` of the library
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}

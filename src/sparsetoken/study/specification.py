@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .claims import Claim, Tables
 
 SIZES = ("quick", "full")
+ORIGINS = ("paper", "beyond", "own")  # what the paper states; what goes beyond it; a study of the user's
 MOST_TRIALS = 1_000_000  # of one grid: a store of about a gigabyte, and days of work for the quickest trials
 LONGEST_NAME = 100  # characters: a study's and a table's together make the name of a file
 
@@ -166,6 +167,11 @@ class Study:
         Size -> CPU seconds, measured once, for the listing.
     notes : str
         Shown in the report, in small type.
+    origin : str
+        "paper" where it checks what the paper states, "beyond" where it answers what the paper leaves open, "own" for a
+        user's study. The report opens with what goes beyond the paper.
+    headline : callable or None
+        Tables -> its finding in a sentence or two, for that opening; by default the first sentence of the findings.
     """
 
     name: str
@@ -177,9 +183,13 @@ class Study:
     claims: Sequence[Claim] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
     notes: str = ""
+    origin: str = "own"
+    headline: Callable[[Tables], str] | None = None
 
     def __post_init__(self):
         check_name("name", self.name)
+        if self.origin not in ORIGINS:
+            raise rejection("origin", self.origin, f"one of {', '.join(ORIGINS)}")
         ids = [claim.id for claim in self.claims]
         for claim in ids:
             if ids.count(claim) > 1:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from ...study.specification import SIZES, Study
+from .common import FOLKLORE, PAPER
 
 # Name -> CPU seconds of the quick and of the full form, measured on one machine (the full forms of "joint" to "designed" are
 # estimates from their quick ones).
@@ -43,4 +44,10 @@ def get_studies(names: Sequence[str] | None = None) -> list[Study]:
 
 def _study(name: str) -> Study:
     study: Study = import_module(f".{name.replace('-', '_')}", __name__).study
-    return replace(study, cost=dict(zip(SIZES, COSTS[name])))
+    return replace(study, cost=dict(zip(SIZES, COSTS[name])), origin=_origin(study))
+
+
+def _origin(study: Study) -> str:
+    """The paper's, if one of its claims is; beyond the paper if all of them come from elsewhere."""
+    stated = any(source in claim.source for claim in study.claims for source in (PAPER, FOLKLORE))
+    return "paper" if stated else "beyond"

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
+from ...plotting.style import INK, OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
@@ -86,7 +87,7 @@ def draw(tables: Tables) -> list[Panel]:
     limits = summarise(tables["simulated"][lambda t: t["d"] == t["d"].max()], ["eta_b", "prevalence"], "cosine_q")
     layers: list[Layer] = [
         Heat(x, y, z, "cos(q₂, ξ), theory", diverging=True),
-        Line(*zero, "predicted boundary", "#000000"),
+        Line(*zero, "predicted boundary", INK),
     ]
     for sign, label, marker, shade in (
         (1, "simulated: aligned", "circle", "#67001f"),
@@ -96,7 +97,7 @@ def draw(tables: Tables) -> list[Panel]:
         layers.append(Points(part["eta_b"], part["prevalence"], None, label, shade, marker))
     cuts: list[Layer] = []
     for place, eta_b in enumerate((0.0, 1.0, 3.0)):
-        shade = ("#0072B2", "#5F6B7A", "#D55E00")[place]
+        shade = (OTHER_COLOURS[0], OTHER_COLOURS[3], colour("attention"))[place]
         line = tables["predicted"].iloc[(tables["predicted"]["eta_b"] - eta_b).abs().argsort().iloc[: len(FINE_PI)]]
         line = line.sort_values("prevalence")
         means = limits[limits["eta_b"] == eta_b]

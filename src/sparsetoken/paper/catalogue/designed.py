@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Panel, Points
-from ...plotting.style import colour
+from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
@@ -134,9 +134,18 @@ def draw(tables: Tables) -> list[Panel]:
     measured = found.loc[[rows["task"][i] for i in seen]]
     layers: list[Layer] = [
         Points(place, rows["staged"], rows["staged_se"], "staged, tuned: theory", colour("attention"), "square"),
-        Points(place, rows["designed"], rows["designed_se"], "designed joint attention: theory", "#8C564B", "diamond"),
-        Points(place[seen] + 0.12, measured["limit"], measured["error"], "the same, simulated, d → ∞", "#8C564B"),
-        Points(place, rows["bayes"], None, "Bayes limit", "#333333", "x"),
+        Points(
+            place,
+            rows["designed"],
+            rows["designed_se"],
+            "designed joint attention: theory",
+            OTHER_COLOURS[1],
+            "diamond",
+        ),
+        Points(
+            place[seen] + 0.12, measured["limit"], measured["error"], "the same, simulated, d → ∞", OTHER_COLOURS[1]
+        ),
+        Points(place, rows["bayes"], None, "Bayes limit", colour("bayes"), "x"),
     ]
     return [
         Panel("Training designed by theory", "task, numbered as in the finding", AXES["test_error"], layers, logy=True)
@@ -164,6 +173,16 @@ def findings(tables: Tables) -> str:
     )
 
 
+def headline(tables: Tables) -> str:
+    rows = comparison(tables)
+    shares = (rows["designed"] - rows["bayes"]) / (rows["staged"] - rows["bayes"])
+    return (
+        "Joint attention with schedules found by differentiating the theory comes within "
+        f"{(rows['designed'] - rows['bayes']).max():.3f} of the Bayes limit at {len(rows)} tasks; its excess over that limit "
+        f"is {shares.min():.0%} to {shares.max():.0%} of staged training's."
+    )
+
+
 study = Study(
     name="designed",
     title="Training designed by theory",
@@ -178,6 +197,7 @@ study = Study(
     },
     draw=draw,
     findings=findings,
+    headline=headline,
     claims=(
         Claim(
             "designs-hold",

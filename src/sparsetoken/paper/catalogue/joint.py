@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import colour
+from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
@@ -26,7 +26,7 @@ OVERFITS_FROM = 1.0  # with fewer samples the error hardly rises again
 RIDGES = [0.03, 0.1, 0.3]
 # The trajectory's default accuracy is meant for every step; here the last ones matter, and their error is a column.
 LOOSE = 0.02
-COLOURS = {0.0: "#CC79A7", DECAY: "#8C564B"}
+COLOURS = {0.0: OTHER_COLOURS[2], DECAY: OTHER_COLOURS[1]}
 
 
 def batches(alpha: float) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def draw(tables: Tables) -> list[Panel]:
     ends = np.array([0.0, STEPS])
     for label, value, shade, dash in (
         ("staged", float(staged[staged["alpha"] == alpha]["test_error"].iloc[0]), colour("attention"), "dash"),
-        ("Bayes limit", float(bayes[bayes["alpha"] == alpha]["test_error"].iloc[0]), "#333333", "dot"),
+        ("Bayes limit", float(bayes[bayes["alpha"] == alpha]["test_error"].iloc[0]), colour("bayes"), "dot"),
     ):
         steps.append(Line(ends, [value, value], label, shade, dash))
     curves: list[Layer] = []
@@ -163,7 +163,7 @@ def draw(tables: Tables) -> list[Panel]:
     curves += [
         Points(found["alpha"], found["limit"], found["error"], "the same, simulated, d → ∞", COLOURS[DECAY]),
         Line(staged["alpha"], staged["test_error"], "staged, best ridge", colour("attention"), "dash"),
-        Line(bayes["alpha"], bayes["test_error"], "Bayes limit", "#333333", "dot"),
+        Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes"), "dot"),
     ]
     return [
         Panel(

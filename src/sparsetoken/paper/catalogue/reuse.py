@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import colour
+from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
@@ -24,7 +24,7 @@ FEWEST = ALPHAS[0]
 FIRST_SEED = 1000  # sizes were chosen on runs with smaller ones
 LOOSE = 0.05  # only the last step is read, with its standard error
 REPLICATES = 16  # of the exact theory: what reuse gains over new data is a few standard errors of eight
-REUSED, SPLIT, NAIVE = "#0072B2", "#D55E00", "#999999"
+REUSED, SPLIT, NAIVE = OTHER_COLOURS[1], colour("attention"), REFERENCE
 
 
 def stages(alpha: float) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+// Draws the panels when they come near, in the colours of the page; filters the ledger; keeps the navigation up to date.
+(() => {
+  "use strict";
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const day = { "@ink": "#1d2733", "@grid": "#e3e8ee", "@paper": "#ffffff" };
+  // The classifiers' colours serve both modes, but for those too dark to see at night.
+  const night = {
+    "@ink": "#e4e9ef", "@grid": "#333d48", "@paper": "#14191f", "#000000": "#f2f4f7", "#111111": "#e4e9ef",
+    "#222222": "#e4e9ef", "#333333": "#d5dbe3", "#555555": "#a8b0ba", "#666666": "#a8b0ba", "#777777": "#b4bcc6",
+    "#0072b2": "#4aa8e0", "#5f6b7a": "#9aa7b6", "#7a5195": "#b58fd0", "#8c564b": "#c08a7e",
+  };
+  const coloured = (value) => {
+    if (typeof value === "string") return (dark.matches ? night : day)[value.toLowerCase()] || value;
+    if (Array.isArray(value)) return value.every((v) => typeof v === "number" || v === null) ? value : value.map(coloured);
+    if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v)]));
+    return value;
+  };
+  const config = JSON.parse(document.getElementById("plot-config").textContent);
+  const specification = (panel) => JSON.parse(panel.querySelector("script").textContent);
+  const lines = (data, width) => {
+    const names = data.filter((t) => t.showlegend).map((t) => t.name);
+    const entry = Math.max(0, ...names.map((n) => n.length)) * 7.2 + 50;
+    return Math.ceil(names.length / Math.max(1, Math.floor((width - 20) / entry)));
+  };
+  const wrapped = (text, letters) => {  // Plotly does not break the titles of axes by itself
+    const rows = [""];
+    for (const word of text.split(" ")) {
+      const longer = rows[rows.length - 1] ? `${rows[rows.length - 1]} ${word}` : word;
+      if (longer.length > letters && rows[rows.length - 1]) rows.push(word);
+      else rows[rows.length - 1] = longer;
+    }
+    return rows.join("<br>");
+  };
+  const draw = (panel) => {
+    const { data, layout } = specification(panel), target = panel.querySelector("div");
+    const legend = lines(data, panel.clientWidth) * 22;
+    const below = layout.xaxis.title, beside = layout.yaxis.title;
+    below.text = wrapped(below.text, Math.max(18, (panel.clientWidth - 80) / 8));
+    beside.text = wrapped(beside.text, 34);
+    layout.title.text = wrapped(layout.title.text, Math.max(18, (panel.clientWidth - 80) / 8));
+    const top = (layout.title.text.split("<br>").length - 1) * 18;
+    layout.margin.t += top;
+    const extra = (below.text.split("<br>").length - 1) * 18;
+    layout.height = 370 + top + extra + legend;
+    layout.margin.b = 56 + extra + legend;
+    Plotly.react(target, coloured(data), coloured(layout), config);
+    panel.dataset.drawn = "yes";
+  };
+  const panels = [...document.querySelectorAll(".panel")];
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+  }, { rootMargin: "600px" });
+  panels.forEach((panel) => near.observe(panel));
+  const again = () => panels.filter((p) => p.dataset.drawn).forEach(draw);
+  dark.addEventListener("change", again);
+  let width = innerWidth, waiting;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(again, 200);
+  });
+  addEventListener("beforeprint", () => panels.filter((p) => !p.dataset.drawn).forEach(draw));
+
+  const fold = document.getElementById("ledger");
+  if (fold) {
+    const rows = [...fold.querySelectorAll("tbody tr")], shown = fold.querySelector("output");
+    const [words, verdict, origin] = fold.querySelectorAll("input, select");
+    const filter = () => {
+      const wanted = words.value.trim().toLowerCase();
+      let count = 0;
+      for (const row of rows) {
+        const fits = (!wanted || row.textContent.toLowerCase().includes(wanted))
+          && (!verdict.value || row.dataset.verdict === verdict.value) && (!origin.value || row.dataset.origin === origin.value);
+        row.hidden = !fits;
+        count += fits;
+      }
+      shown.textContent = `${count} of ${rows.length} claims`;
+    };
+    [words, verdict, origin].forEach((field) => field.addEventListener("input", filter));
+    filter();
+    const unfold = () => { if (location.hash === "#ledger") fold.open = true; };
+    addEventListener("hashchange", unfold);
+    document.querySelectorAll('a[href="#ledger"]').forEach((a) => a.addEventListener("click", () => { fold.open = true; }));
+    unfold();
+  }
+
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const link = entry.isIntersecting && links.get(entry.target.id);
+      if (!link) continue;
+      links.forEach((a) => a.removeAttribute("aria-current"));
+      link.setAttribute("aria-current", "true");
+      const bar = link.parentElement;
+      bar.scrollLeft = link.offsetLeft - bar.clientWidth / 2;
+    }
+  }, { rootMargin: "-20% 0px -70% 0px" });
+  document.querySelectorAll("main > section, #ledger").forEach((part) => seen.observe(part));
+})();

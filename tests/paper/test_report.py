@@ -1,0 +1,117 @@
+"""The report: its order, its filters, and that it fits every screen."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sparsetoken
+from sparsetoken.paper.catalogue import get_studies
+from sparsetoken.paper.report import StudyOutcome, first_sentences, write_report
+from sparsetoken.plotting.panels import Line, Panel, Points
+from sparsetoken.plotting.style import COLOURS
+from sparsetoken.study import Claim, Grid, Judgement, Study
+from sparsetoken.study.claims import ledger
+from sparsetoken.study.runner import RunSummary
+
+CHROMIUM = os.environ.get("SPARSETOKEN_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+LONG = "samples of the readout per dimension, with a name that is longer than any narrow screen is wide"
+
+
+def outcome(name, origin, *verdicts, found=None):
+    claims = tuple(
+        Claim(f"{name}{i}", f"Statement {i} of {name} </script>", "source", "rule", judged)
+        for i, judged in enumerate((lambda tables, v=v: Judgement(v, "1", "2", "why")) for v in verdicts)
+    )
+    study = Study(name, f"Title {name}", "Question?", {"quick": [Grid("t", "alignment")]}, claims=claims, origin=origin)
+    panel = Panel(
+        LONG, LONG, "error", (Line([1, 2], [1, 2], LONG, "#000000"), Points([1], [1], [0.1], "points </script>"))
+    )
+    return StudyOutcome(
+        study, {"t": pd.DataFrame({"a": [1]})}, [panel] * 2, found, ledger(name, claims, {}), RunSummary(), []
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    outcomes = [
+        outcome("first", "paper", "confirmed", "refuted"),
+        outcome("second", "beyond", "confirmed", "undecided", found="Found one. And more."),
+        outcome("third", "own", "confirmed"),
+    ]
+    return write_report(outcomes, tmp_path_factory.mktemp("report"), "quick", "Title")
+
+
+def test_summary_then_figures_then_ledger(page):
+    text = page.read_text()
+    places = [
+        text.index(words)
+        for words in (
+            "claims of the paper",
+            "What is new here",
+            "Not as recorded",
+            "<section id='first'",
+            "<details id='ledger'",
+        )
+    ]
+    assert places == sorted(places)
+    assert "claims of your own studies" in text and "Found one. And more." in text[places[1] : places[2]]
+    refuted = text[places[2] : places[3]]
+    assert "Statement 1 of first" in refuted and "recorded: confirmed" in refuted
+    assert "Statement 1 of second" in refuted and "why" in refuted  # undecided: its reason
+    assert text.count("</script>") == text.count("<script")  # no statement ends a script
+    assert text.count("class='panel'") == 6 and "http-equiv" not in text
+
+
+def test_the_catalogue_says_what_is_new():
+    origin = {study.name: study.origin for study in get_studies()}
+    assert set(origin.values()) == {"paper", "beyond"}
+    assert origin["fig1"] == origin["scaling"] == "paper" and origin["joint"] == origin["lengths"] == "beyond"
+    with pytest.raises(ValueError, match="origin must be one of paper, beyond, own"):
+        Study("s", "S", "", {"quick": []}, origin="mine")
+
+
+def test_first_sentences():
+    assert first_sentences("One is 0.5. Two is more.", 12) == "One is 0.5."
+    assert first_sentences("One is 0.5. Two is more.") == "One is 0.5. Two is more."
+    assert first_sentences("Found: 1. L = 3; 2. L = 4. Then this.", 30) == "Found: 1. L = 3; 2. L = 4."
+    assert first_sentences("") == ""
+
+
+def test_a_classifier_s_colour_is_named_not_copied():
+    """One palette: code that draws asks `style` for a classifier's colour, and uses it for nothing else."""
+    root = Path(sparsetoken.__file__).parent
+    for file in [*(root / "paper").rglob("*.py"), *(root / "cli").rglob("*.py"), *(root / "planning").rglob("*.py")]:
+        used = {colour.upper() for colour in re.findall(r"#[0-9A-Fa-f]{6}", file.read_text())}
+        assert not used & set(COLOURS.values()), file
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("width, scheme", [(390, "light"), (1400, "dark")])
+def test_it_fits_the_screen(page, width, scheme):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        wrong: list[str] = []
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.goto(page.as_uri())
+        tab.locator("#second").scroll_into_view_if_needed()
+        tab.wait_for_selector("#second .panel .main-svg")
+        assert tab.evaluate("document.documentElement.scrollWidth") == width and not wrong
+        left = tab.evaluate("[...document.querySelectorAll('#second .panel')].map(p => p.getBoundingClientRect().left)")
+        assert len(set(left)) == (1 if width == 390 else 2)
+        assert tab.evaluate("getComputedStyle(document.querySelector('nav')).position") == "sticky"
+        ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 25, 31)")
+        titles = tab.evaluate("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
+        assert not any(re.search("cloud|share|lasso|box select", title, re.I) for title in titles)
+        tab.evaluate("location.hash = '#ledger'")
+        tab.fill("#ledger input", "of second")
+        tab.select_option("#ledger select >> nth=0", "undecided")
+        assert tab.inner_text("#ledger output") == "1 of 5 claims"
+        assert tab.locator("#ledger tbody tr:visible").count() == 1
+        browser.close()
