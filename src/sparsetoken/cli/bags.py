@@ -343,7 +343,7 @@ def _is_regression(task: str, labels: Any) -> bool:
     if task == "auto":
         if found == "regression":
             other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
-            typer.echo(f"regression: {why}{other}", err=True)
+            echo(f"regression: {why}{other}", err=True)
         return found == "regression"
     if task == "regression" and labels.dtype.kind not in "iuf":
         raise ValueError(f"--task regression needs labels that are numbers, got labels such as {labels[0]!s}")
@@ -406,7 +406,7 @@ def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> N
 
     def show() -> None:
         if out is None:
-            typer.echo(_as_csv(table), nl=False)
+            echo(_as_csv(table), end="")
         if read.labels is not None and read.labels.dtype.kind in "iuf" and np.var(read.labels) > 0:
             r2 = 1.0 - np.mean((predicted - read.labels) ** 2) / np.var(read.labels)
             print(f"R² on the {len(read.bags)} labelled bags: {r2:.4f}", file=sys.stderr)
