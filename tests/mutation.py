@@ -283,25 +283,25 @@ MUTANTS = [
         "theory/alignment.py",
         "((1 - pi) * (1.0 - stained)) * chance, -label",
         "(1 - pi) * chance, -label",
-        "tests/test_distributions.py",
+        "tests/theory/test_differing_bags.py",
     ),
     Mutant(
         "theory/alignment.py",
         "((1.0, 1.0 - eps), (-1.0, eps))",
         "((1.0, 1.0 - eps), (1.0, eps))",
-        "tests/test_distributions.py",
+        "tests/theory/test_differing_bags.py",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "own = math.sqrt(1.0 - task.correlation)",
         "own = 1.0",
-        "tests/test_distributions.py",
+        "tests/theory/test_differing_bags.py tests/simulation/test_samplers.py",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "np.sqrt((1.0 - correlation) * kappa**2 + correlation * total**2)",
         "np.sqrt((1.0 - correlation) * kappa**2)",
-        "tests/test_distributions.py",
+        "tests/theory/test_differing_bags.py tests/simulation/test_samplers.py",
     ),
 ]
 
