@@ -193,3 +193,16 @@ def test_what_long_bags_cost():
     here = call("forecast", length=5, strength=4.0, ridge=0.01)
     assert rows[0]["test_error"] == pytest.approx(here["test_error"], abs=2e-3)
     assert rows[1]["test_error"] - rows[1]["threshold_error"] > 0.01
+
+
+def test_attention_mass_is_measured_as_predicted():
+    fixed = {"length": 6, "strength": 4.0, "alpha0": 8.0, "sharpness": 2.0}
+    rows = call("attention_mass", **fixed, d=60, test_samples=2000, bins=5)
+    theory = call("attention_mass_theory", **fixed, bins=5)
+    assert len(rows) == len(theory) == 5
+    for table in (rows, theory):
+        assert sum(row["share"] for row in table) == pytest.approx(1.0)
+    assert theory[0]["k"] == pytest.approx(2.0)
+    assert rows[0]["mass"] == pytest.approx(theory[0]["mass"], abs=0.1)
+    assert rows[0]["mass"] > 4 / 6 > rows[0]["negative_mass"]
+    assert rows[0]["negative_mass"] == pytest.approx(1 / 6, abs=0.02)

@@ -127,6 +127,32 @@ def drawn_population(
     return Population(columns[0], columns[1], prevalence)
 
 
+def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, Any]:
+    """The share of softmax attention that falls on the places of the signal tokens, in drawn bags.
+
+    Parameters
+    ----------
+    draws : TokenDraws
+        The tokens' coordinates without the signal.
+    strength, cosine, sharpness : float
+        theta, gamma and k.
+
+    Returns
+    -------
+    tuple of arrays (replicates, points)
+        Of bags with signal, and of the same bags without it, where those places are like any others.
+    """
+    xp = namespace(strength, cosine, sharpness)
+    weigh = _weighing(sharpness, None, xp)
+    masses = []
+    for shift in (cosine * strength, 0.0):
+        groups = ((draws.signals, shift), (draws.others, 0.0))
+        top = _largest(groups, xp)
+        marked, rest = (_group_sums(group, shift, weigh, top, xp).weight for group, shift in groups)
+        masses.append(marked / (marked + rest))
+    return masses[0], masses[1]
+
+
 def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
     """Sums of statistics over each draw's bulk tokens: Gaussian with their exact mean and covariance.
 

@@ -5,6 +5,7 @@ from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from .alignment import Alignment, alignment
+from .attention_mass import AttentionMass, attention_mass
 from .bayes import BayesLimit, bayes_limit
 from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
@@ -25,6 +26,7 @@ from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
 __all__ = [
     "AccuracyError",
     "Alignment",
+    "AttentionMass",
     "BayesLimit",
     "BestRidge",
     "Capacity",
@@ -49,6 +51,7 @@ __all__ = [
     "WarmStart",
     "alignment",
     "attention_law",
+    "attention_mass",
     "bayes_limit",
     "best_ridge",
     "capacity",

@@ -139,6 +139,48 @@ def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[s
     return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
 
 
+@trial_kind("attention_mass", version=1, check=check_sizes)
+def attention_mass_trial(
+    task: Task,
+    training: Training,
+    d: int,
+    seed: int,
+    sharpness: float | None = None,
+    test_samples: int = 400,
+    bins: int = 10,
+) -> list[dict[str, float]]:
+    """The attention mass on signal tokens of fresh bags after the two gradient steps, every token drawn.
+
+    A row per bin of the mass in [0, 1], with its `share` of the positive bags; `mass` and `negative_mass` are the means over
+    positive bags and over the same places of negative ones, the same in every row.
+    """
+    from ...activations import softmax
+    from ...simulation.samplers.tensor import TensorData
+    from ...simulation.steps import two_steps
+
+    _, sparsity, _, _ = task.only_kind("the attention mass")
+    steps = two_steps(task, with_sharpness(task, training, sharpness), d, seed, "tensor")
+    data = TensorData(task, test_samples, d, seed, "_test", signal=steps.signal)
+    signal = np.zeros((test_samples, task.longest), dtype=bool)
+    which, places, _ = data.carriers
+    signal[which, places] = True
+    signal[data.labels < 0, :sparsity] = True  # places hold nothing there, so any will do
+    masses = np.empty(test_samples)
+    for rows, tokens in data.blocks():
+        masses[rows] = (softmax(training.beta * (tokens @ steps.query)) * signal[rows]).sum(axis=1)
+    positive = masses[data.labels > 0]
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    shares = np.bincount(np.searchsorted(edges[1:-1], positive), minlength=bins) / len(positive)
+    common = {
+        "mass": float(positive.mean()),
+        "negative_mass": float(masses[data.labels < 0].mean()),
+        "cosine_q": steps.cosine["q"],
+    }
+    return [
+        {"bin": i, "left": edges[i], "right": edges[i + 1], "share": float(shares[i]), **common} for i in range(bins)
+    ]
+
+
 def mechanism_of(model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Mechanism:
     """The mechanism of a classifier whose query has a given cosine with the signal."""
     return Mechanism(model, cosine, sharpness, get_activation(activation) if model == "elementwise" else None)

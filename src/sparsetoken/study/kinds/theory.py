@@ -39,6 +39,30 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     return alignment(task, training).to_row()
 
 
+@trial_kind("attention_mass_theory", version=1)
+def attention_mass_theory_trial(
+    task: Task, training: Training, sharpness: float | None = None, bins: int = 10
+) -> list[dict[str, float]]:
+    """The predicted law of the attention mass on signal tokens after the two gradient steps, rows as in `attention_mass`."""
+    import numpy as np
+
+    from ...theory import alignment, attention_mass
+
+    steps = alignment(task, with_sharpness(task, training, sharpness))
+    found = attention_mass(task, steps.query_cosine, steps.sharpness)
+    shares, errors = found.shares(np.linspace(0.0, 1.0, bins + 1))
+    common = {
+        "mass": found.mean,
+        "mass_se": found.standard_error,
+        "negative_mass": found.negative_mean,
+        "negative_mass_se": found.negative_standard_error,
+        "uniform": found.uniform,
+        "cosine_q": steps.cosine["q"],
+        "k": steps.sharpness,
+    }
+    return [{"bin": i, "share": shares[i], "share_se": errors[i], **common} for i in range(bins)]
+
+
 FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_cosine_w", "steps_norm_q")
 
 

@@ -1,0 +1,152 @@
+"""Criteria of the studies that complete the paper's own list, on synthetic tables that make each verdict."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.paper.catalogue import attention_map, query_capacity, transition
+
+
+def draws(rows, noise, repeats=24, column="test_error", seed=0):
+    """A table of noisy trials around the given values."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {**row, column: row[column] + noise * rng.standard_normal()} for row in rows for _ in range(repeats)
+    )
+
+
+def capacity_tables(values=(2.1, 3.06, 4.4), pooled=2.57, noise=0.05, factor=1.0):
+    """Capacities at the quick form's cosines; simulated crossings are `factor` times the predicted ones."""
+    cosines = query_capacity.QUICK_COSINES
+    rows = [{"cosine": c, "d": d, "alpha_star": factor * v} for c, v in zip(cosines, values) for d in (40, 120)]
+    base = [{"cosine": 1.0, "d": d, "alpha_star": factor * pooled} for d in (40, 120)]
+    return {
+        "draws": draws(rows, noise, column="alpha_star"),
+        "pooled_draws": draws(base, noise, column="alpha_star", seed=1),
+        "predicted": pd.DataFrame({"cosine": cosines, "alpha_star": values}),
+        "pooled_predicted": pd.DataFrame({"cosine": [1.0], "alpha_star": [pooled]}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (query_capacity.exact, {}, "confirmed"),
+        (query_capacity.exact, {"factor": 1.4}, "refuted"),
+        (query_capacity.exact, {"noise": 2.0}, "undecided"),
+        (query_capacity.grows, {}, "confirmed"),
+        (query_capacity.grows, {"values": (2.1, 4.4, 3.06)}, "refuted"),
+        (query_capacity.grows, {"values": (2.1, 2.1, 3.06)}, "undecided"),
+        (query_capacity.misaligned, {}, "confirmed"),
+        (query_capacity.misaligned, {"pooled": 1.9}, "refuted"),
+        (query_capacity.misaligned, {"pooled": 2.1}, "undecided"),
+    ],
+)
+def test_query_capacity(criterion, arguments, verdict):
+    assert criterion(capacity_tables(**arguments)).verdict == verdict
+
+
+def test_pooling_is_matched_where_the_capacities_cross():
+    tables = capacity_tables()
+    assert 0.0 < query_capacity.crossing_cosine(tables) < 0.4
+    assert np.interp(query_capacity.crossing_cosine(tables), [0.0, 0.4], [2.1, 3.06]) == pytest.approx(2.57)
+
+
+def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e-4, shift=0.0, exponent=-0.5):
+    rows = [
+        {"ridge": ridge, "alpha": transition.at(place), "train_loss": value}
+        for place, values in ((transition.BELOW, below), (transition.ABOVE, above))
+        for ridge, value in zip(transition.RIDGES, values)
+    ]
+    simulated = [{**row, "d": d, "train_loss": row["train_loss"] + shift} for row in rows for d in (80, 240)]
+    rng = np.random.default_rng(0)
+    wide = [
+        {"d": d, "alpha_star": 3.4 + 0.5 * (d / 50) ** exponent * z}
+        for d in (25, 50, 100)
+        for z in rng.standard_normal(60)
+    ]
+    return {
+        "predicted": pd.DataFrame(rows),
+        "simulated": draws(simulated, noise, column="train_loss"),
+        "draws": pd.DataFrame(wide),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (transition.exact, {}, "confirmed"),
+        (transition.exact, {"shift": 0.05}, "refuted"),
+        (transition.exact, {"noise": 0.3}, "undecided"),
+        (transition.zero_below, {}, "confirmed"),
+        (transition.zero_below, {"below": (0.2, 0.15, 0.1)}, "refuted"),
+        (transition.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
+        (transition.zero_below, {"noise": 0.02}, "undecided"),
+        (transition.sharpens, {}, "confirmed"),
+        (transition.sharpens, {"exponent": 0.5}, "refuted"),
+    ],
+)
+def test_transition(criterion, arguments, verdict):
+    assert criterion(transition_tables(**arguments)).verdict == verdict
+
+
+def test_the_transition_is_drawn_about_the_capacity():
+    """The constant that places are shares of is the capacity of that setting."""
+    from sparsetoken import Task
+    from sparsetoken.paper.catalogue.capacity import QUERY, TASK
+    from sparsetoken.theory import attention_law, capacity
+
+    found = capacity(attention_law(Task(**TASK), QUERY["cosine"], QUERY["sharpness"]))
+    assert found.alpha == pytest.approx(transition.CAPACITY, abs=0.01)
+
+
+def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01):
+    measured = mass if measured is None else measured
+    bins = [{"bin": i, "share": 0.1, "share_se": 0.0} for i in range(10)]
+    common = {"mass_se": 0.0, "uniform": 0.1, "negative_mass": 0.1}
+    predicted = [{"alpha0": a, "mass": mass, **b, **common} for a in attention_map.ALPHA0 for b in bins]
+    rows = [
+        {"alpha0": a, "d": d, "mass": measured, "negative_mass": negative, **b}
+        for a in attention_map.ALPHA0
+        for d in (80, 240)
+        for b in bins
+    ]
+    simulated = draws(rows, noise, column="mass")
+    simulated["negative_mass"] += noise * np.random.default_rng(1).standard_normal(len(simulated))
+    simulated["share"] += noise * np.random.default_rng(2).standard_normal(len(simulated))
+    few = [{"alpha0": a, "d": d, "cosine_q": 0.6 * a**exponent} for a in attention_map.FEW for d in (20_000, 60_000)]
+    errors = {
+        ("attention", attention_map.STARVED): starved,
+        ("attention", attention_map.FED): 0.03,
+        ("pooled", attention_map.STARVED): 0.28,
+    }
+    trained = [{"model": m, "alpha0": a, "d": d, "test_error": e} for (m, a), e in errors.items() for d in (300, 900)]
+    return {
+        "predicted": pd.DataFrame(predicted),
+        "simulated": simulated,
+        "few": draws(few, 1e-4, column="cosine_q"),
+        "trained": draws(trained, spread),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (attention_map.exact, {}, "confirmed"),
+        (attention_map.exact, {"measured": 0.6}, "refuted"),
+        (attention_map.exact, {"noise": 1.0}, "undecided"),
+        (attention_map.amplifies, {}, "confirmed"),
+        (attention_map.amplifies, {"measured": 0.3}, "refuted"),
+        (attention_map.amplifies, {"measured": 0.5}, "undecided"),
+        (attention_map.neutral, {}, "confirmed"),
+        (attention_map.neutral, {"negative": 0.2}, "refuted"),
+        (attention_map.neutral, {"noise": 1.0}, "undecided"),
+        (attention_map.unaligned, {}, "confirmed"),
+        (attention_map.unaligned, {"exponent": 0.5}, "refuted"),
+        (attention_map.starved, {}, "confirmed"),
+        (attention_map.starved, {"starved": 0.2}, "refuted"),
+        (attention_map.starved, {"spread": 0.3}, "undecided"),
+    ],
+)
+def test_attention_map(criterion, arguments, verdict):
+    assert criterion(map_tables(**arguments)).verdict == verdict
