@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +14,15 @@ import pytest
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # before NumPy is imported, so nothing that needs it is imported above
+
+# A third of the suite's time is XLA compiling the same programs again: in each worker, in each notebook, in each process
+# that a test starts. They share what they compile through a folder that lives as long as the run; workers find the name
+# in the environment that they inherit. JAX compiles anew where an entry cannot be read.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    compiled = tempfile.mkdtemp(prefix="sparsetoken-tests-compiled-")
+    atexit.register(shutil.rmtree, compiled, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # below that, reading is no quicker than compiling
 
 
 @pytest.fixture(scope="session")

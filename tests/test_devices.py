@@ -147,14 +147,12 @@ def test_seeds_of_any_size():
 def test_trials_have_the_same_law(model):
     """Means over 12 trials of either path within 4.5 standard errors (nine comparisons: false alarm below 1e-4)."""
     task, training = Task(), Training(ridge=1e-2)
+    trials = [
+        [simulate(task, training, 100, seed, model, device=device) for seed in trial_seeds(0, 12)]
+        for device in ("numpy", DEVICE)
+    ]
     for name in ("test_error", "train_loss", "norm_w"):
-        values = {
-            device: [
-                getattr(simulate(task, training, 100, seed, model, device=device), name) for seed in trial_seeds(0, 12)
-            ]
-            for device in ("numpy", DEVICE)
-        }
-        a, b = (np.array(v) for v in values.values())
+        a, b = (np.array([getattr(trial, name) for trial in some]) for some in trials)
         assert not np.array_equal(a, b)
         assert abs(a.mean() - b.mean()) <= 4.5 * np.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 12), name
 
