@@ -184,7 +184,7 @@ def test_size(
     confidence: float = typer.Option(0.95, help="Of the interval; one minus the level of the comparison's test."),
 ) -> None:
     """Bags to test on, for an error rate known to a wanted width or to tell two classifiers apart (exact)."""
-    from ..planning.test_sets import comparison_set_size, error_interval, test_set_size
+    from ..planning.evaluation_sizes import comparison_set_size, error_interval, test_set_size
 
     if (width is None) == (versus is None):
         raise ValueError("give either --width or --versus")

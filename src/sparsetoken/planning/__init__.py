@@ -4,6 +4,7 @@ from .advice import Expected, Plan, plan
 from .criterion import Criterion
 from .displays import LearningCurveDisplay
 from .estimate import Estimate, estimate
+from .evaluation_sizes import comparison_power, comparison_set_size, error_interval, test_set_size
 from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .finite_size import Confirmation, ForecastAt, confirm, forecast_at
 from .from_bags import BagsPlan, Check, Reasons, plan_for_bags
@@ -11,7 +12,6 @@ from .learners import LEARNERS, Outlook
 from .learning_curve import MeasuredCurve, measure_curve
 from .power import Solution, solve
 from .questions import Answer
-from .test_sets import comparison_power, comparison_set_size, error_interval, test_set_size
 from .tuning import Settings, tune_attention, tune_linear
 
 __all__ = [
