@@ -29,7 +29,7 @@ PAGES = {
 REDUCED: dict[str, list[tuple[str, str]]] = {
     "docs/learners.md": [("features/*.pt", "features/*.npy")],
     "docs/plan.md": [
-        ("length=100, sparsity=2, strength=4", "length=4, sparsity=1, strength=4"),
+        ("length=100, sparsity=2, strength=4", "length=10, sparsity=1, strength=4"),  # compiled for other tests, too
         ("n=5000, d=768, target=0.05", "n=100, d=40, questions=(), trials=1, accuracy=0.02"),
         ("solve(Task(length=10, strength=5), ", 'solve(Task(length=2, strength=5), learner="pooled", trials=1, '),
     ],
@@ -41,7 +41,6 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
     ],
     "docs/theory.md": [
         ('"attention")            #', '"attention", accuracy=5e-3, with_capacity=False)  #'),
-        ("theory.gradient(Task(), Training())", "theory.gradient(Task(), Training(), points=256)"),
         ("best_ridge(law, alpha=2.0)", "best_ridge(law, alpha=2.0, accuracy=5e-3)"),
         ("ridge=1e-5)", "ridge=1e-5, accuracy=5e-3)"),
         ("ridge=0.01)", "ridge=0.01, accuracy=5e-3)"),

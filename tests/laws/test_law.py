@@ -65,7 +65,7 @@ def test_elementwise_law_is_the_definition():
 
 
 def test_ordered_tokens_are_still_standard_normal():
-    """Kolmogorov-Smirnov at level 1e-4 on one randomly chosen token a bag, and the law of the largest. (Quasi-random points
+    """Kolmogorov-Smirnov at level 1e-4 on one randomly chosen token per bag, and the law of the largest. (Quasi-random points
     are more even than independent ones, so the test errs on the side of passing only for even deviations.)"""
     draws = token_draws(9, 1, 2048)
     rng = np.random.default_rng(0)
