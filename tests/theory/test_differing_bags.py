@@ -134,8 +134,7 @@ def test_gradient_is_a_difference_of_forecasts():
     )
     assert slopes["strength"] == pytest.approx((up - down) / (2 * step), abs=5 * slopes.errors["strength"] + 2e-3)
     up, down = (
-        theory.forecast(task, training.but(alpha1=2.0 + s), with_capacity=False).test_error
-        for s in (step, -step)
+        theory.forecast(task, training.but(alpha1=2.0 + s), with_capacity=False).test_error for s in (step, -step)
     )
     assert slopes["alpha1"] == pytest.approx((up - down) / (2 * step), abs=5 * slopes.errors["alpha1"] + 2e-3)
 
