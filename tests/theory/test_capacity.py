@@ -5,6 +5,7 @@ import pytest
 
 from sparsetoken import Task, Training, theory
 from sparsetoken.theory.capacity import _objective, _terms
+from sparsetoken.theory.heads_capacity import heads_threshold
 
 
 def test_classes_that_never_mix_have_an_infinite_capacity():
@@ -43,3 +44,60 @@ def test_gradient_and_hessian_of_the_objective():
         up, down = (_objective(p + sign * h * e, terms, population.replicates) for sign in (1, -1))
         assert gradient[i] == pytest.approx((up[0].mean() - down[0].mean()) / (2 * h), rel=1e-6)
         np.testing.assert_allclose(hessian[i], (up[1] - down[1]) / (2 * h), rtol=1e-6, atol=1e-9)
+
+
+def far_apart_heads():
+    """Two heads as `forecast` has them at L = 6, theta = 5: cosine 0.91 and sharpness 4.23."""
+    return theory.heads_law(Task(length=6, strength=5.0), [0.91, 0.91], [4.23, 4.23])
+
+
+def test_the_threshold_of_heads_is_a_saddle_point():
+    """Least in the readout and Q, greatest in V: the function written out anew, its average over G by quadrature."""
+    law = far_apart_heads()
+    nodes = law.at(64)
+    saddle, value, residual = heads_threshold(law, 64, None, 0.0)
+    G = np.linspace(-9.0, 9.0, 361)
+    weight = np.exp(-0.5 * G**2) / np.exp(-0.5 * G**2).sum()
+    D = nodes.T.shape[-1]
+
+    def inverse(m, b, Q, V):
+        m_T, m_S = m[:, :D], m[:, D:]
+        mean = (nodes.T * m_T).sum((2, 3)) + (nodes.S * m_S).sum((2, 3)) + b
+        deviation = np.sqrt((nodes.K * (Q + m_S @ m_S.T)).sum((2, 3)))
+        short = np.maximum(-nodes.y[..., None] * (mean[..., None] + deviation[..., None] * G), 0.0) ** 2 @ weight
+        average = (nodes.weight * short / (nodes.K * V).sum((2, 3))).sum() / len(nodes.y)
+        return average / np.trace(np.linalg.inv(V) @ Q)
+
+    here = inverse(*saddle)
+    assert here == pytest.approx(value.mean(), rel=1e-3) and residual < 1e-8
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        turn = rng.standard_normal((2, 2))
+        for name, sign in (("m", 1), ("b", 1), ("Q", 1), ("V", -1)):
+            old = getattr(saddle, name)
+            if name in "QV":  # stays positive: a congruence
+                moved = [(np.eye(2) + e * turn) @ old @ (np.eye(2) + e * turn).T for e in (0.03, -0.03)]
+            else:
+                moved = [old + e * rng.standard_normal(np.shape(old)) for e in (0.03, -0.03)]
+            bent = [inverse(**{**saddle._asdict(), name: new}) - here for new in moved]
+            assert min(sign * b for b in bent) > -2e-3 * here, (name, bent)
+
+
+def test_heads_far_apart_have_a_threshold():
+    found = theory.capacity(far_apart_heads(), accuracy=0.05)
+    assert 40 < found.alpha < 60 and found.standard_error <= 0.05 * found.alpha
+    one = theory.capacity(theory.attention_law(Task(length=6, strength=5.0), 0.91, 4.23)).alpha
+    assert found.alpha > one
+    law = theory.heads_law(Task(length=5, strength=40.0), [0.95, 0.9], [4.0, 3.0])
+    assert theory.capacity(law, accuracy=0.5).alpha == np.inf
+
+
+def test_heads_that_are_alike_count_once():
+    query = np.array([[1.2, 0.6]])
+    one, three = (
+        theory.capacity(theory.heads_law(Task(), queries=np.repeat(query, heads, axis=0)), accuracy=0.05)
+        for heads in (1, 3)
+    )
+    assert three.alpha == pytest.approx(one.alpha, abs=3 * np.hypot(one.standard_error, three.standard_error))
+    known = theory.capacity(theory.attention_law(Task(), 1.2 / np.hypot(1.2, 0.6), np.hypot(1.2, 0.6)))
+    assert one.alpha == pytest.approx(known.alpha, abs=3 * one.standard_error)

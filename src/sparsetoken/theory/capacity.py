@@ -154,17 +154,20 @@ def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def _heads_capacity(law: HeadsLaw, accuracy: float) -> Capacity:
     """Several heads: the threshold alone, since their minimiser is not three numbers."""
-    points, x = law.first_points, None
+    points, saddle = law.first_points, None
     while True:
-        x, value, residual = heads_threshold(law, points, x)
-        relative = standard_error(value) / value.mean()
+        saddle, value, residual = heads_threshold(law, points, saddle, NEVER)
+        apart = value.mean() < NEVER
+        relative = float(standard_error(value) / value.mean()) if not apart else SECOND_LEVEL * accuracy
         finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
         if finer is None:
             break
         points = finer
     nan = float("nan")
+    if apart:
+        return Capacity(float("inf"), 0.0, nan, nan, nan, residual)
     alpha = float(1.0 / value.mean())
-    return Capacity(alpha, float(relative * alpha), nan, nan, nan, residual)
+    return Capacity(alpha, relative * alpha, nan, nan, nan, residual)
 
 
 def capacity(law: Law | HeadsLaw, *, accuracy: float = 1e-3) -> Capacity:

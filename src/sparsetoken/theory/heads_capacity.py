@@ -1,75 +1,168 @@
 """The separability threshold of several heads.
 
 In the limit of separable data the prox of the fixed point (`theory.heads`) is that of the indicator of y r >= 0, whose
-envelope is (-y h)_+^2/(2 tr(K V)). The equations are then those of a stationary point, in the readout's coordinates m, its
-bias b and the two positive matrices Q and V, of
+envelope is (-y h)_+^2/(2 tr(K V)). The equations are then those of a saddle point, least in the readout's coordinates m, its
+bias b and the positive matrix Q, greatest in V, of
 
     1/alpha* = E[(-y h)_+^2 / tr(K V)] / tr(V^{-1} Q),     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G
 
-which depends on neither the length of the readout nor that of V (both are held by adding (tr Q - 1)^2 + (tr V - 1)^2). For one
-head V drops out and this is `theory.capacity`. The average over G is closed: with D^2 the variance and x = y M/D, it is
-D^2 [(1 + x^2) Phi(-x) - x phi(x)].
+which depends on neither the length of the readout nor that of V (both matrices are held at trace 1). For one head V drops out
+and this is `theory.capacity`. The average over G is closed: with v the variance, s its root, a = y <mean> and x = a/s it is
+e = (v + a^2) Phi(-x) - a s phi(x).
+
+Newton's method on all unknowns loses its way where the classes are far apart. What works is the fixed point as it stands: m and
+b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
+
+    V <- E[K Phi(-x)/tr(K V)]^{-1},     Q <- V E[K e/tr(K V)^2] V
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr
-from scipy.optimize import minimize
+from scipy.special import ndtr
 
-from .._core.precision import in_double_precision
 from ..laws.heads import HeadNodes, HeadsLaw
 from .errors import ConvergenceError
 
-_STEPS = 60  # of Newton's method, which takes some ten
-_DONE = 1e-9  # gradient of log(1/alpha*) at a stationary point
-_FLAT = 1e-10  # singular values of the Hessian, over the largest, below which a direction counts as flat
-_LONGEST, _SHORTEST = 1.0, 1e-4  # longest step of any unknown, and least share of Newton's step
-_ALIKE = 1e-9  # of K's size, added where heads are so much alike that its mean cannot be inverted
+_ITERATIONS = 2000  # of the fixed point; 10 to 60 are taken, the error falling by a third or more in each
+_DONE = 1e-9  # largest relative change of the matrices; the threshold's own error is its square
+_NEWTON_STEPS = 100  # for m and b; 3 to 15 are taken
+_SMALL_DECREASE = 1e-22  # predicted decrease, relative to the value, below which rounding is all that is left
+_ROUNDING = 1e-14  # increase of the value, relative, that rounding may have made
+_SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring (Armijo)
+_SHORTEST = 1e-10  # of the full Newton step
+_FLAT = 1e-12  # added to the Hessian, relative to its diagonal: picks zero for a direction that does not matter
+_ALIKE = 1e-12  # of E[K]'s largest eigenvalue: heads that are alike leave combinations that see nothing
 
 
-def _unpack(x: Any, H: int, D: int, E: int):
-    below = H * (H + 1) // 2
-    m_T, m_S, b, q, v = jnp.split(x, np.cumsum([H * D, H * E, 1, below]))
-    rows = np.tril_indices(H)
-    factors = [jnp.zeros((H, H)).at[rows].set(part) for part in (q, v)]
-    return m_T.reshape(H, D), m_S.reshape(H, E), b[0], factors[0] @ factors[0].T, factors[1]
+class HeadsSaddle(NamedTuple):
+    """The saddle point on the law's draws of a level.
+
+    Attributes
+    ----------
+    m : ndarray (H, D + E)
+        The readout's coordinates, those in the space of the queries first.
+    b : float
+        Its bias.
+    Q, V : ndarray (H, H)
+        The two matrices, each of trace 1.
+    """
+
+    m: np.ndarray
+    b: float
+    Q: np.ndarray
+    V: np.ndarray
 
 
-def _values(x, sizes: tuple[int, int, int], nodes: HeadNodes):
-    """log(1/alpha*) of every replicate."""
-    m_T, m_S, b, Q, factor = _unpack(x, *sizes)
-    spread = Q + m_S @ m_S.T
-    mean = jnp.einsum("bnij,ij->bn", nodes.T, m_T) + jnp.einsum("bnij,ij->bn", nodes.S, m_S) + b
-    deviation = jnp.sqrt(jnp.einsum("bnij,ij->bn", nodes.K, spread))
-    step = jnp.einsum("bnij,ij->bn", nodes.K, factor @ factor.T)
-    ratio = nodes.y * mean / deviation
-    density = jnp.exp(-0.5 * ratio**2) / jnp.sqrt(2 * jnp.pi)
-    energy = deviation**2 * ((1 + ratio**2) * ndtr(-ratio) - ratio * density)
-    solved = jax.scipy.linalg.cho_solve((factor, True), Q)
-    return jnp.log((nodes.weight * energy / step).sum(1)) - jnp.log(jnp.trace(solved))
+class _Bags(NamedTuple):
+    """The draws, flat over replicates, in h <= H combinations of heads that differ.
+
+    Attributes
+    ----------
+    linear : ndarray (N, h (D + E) + 1)
+        y times (T, S, 1), head by head.
+    K : ndarray (N, h, h)
+        Overlaps of the weights.
+    weight : ndarray (N,)
+        Probabilities, which sum to 1 in each replicate.
+    signal : ndarray
+        The places of S among the columns of `linear`.
+    """
+
+    linear: np.ndarray
+    K: np.ndarray
+    weight: np.ndarray
+    signal: np.ndarray
 
 
-@partial(jax.jit, static_argnums=1)
-def _pooled(x, sizes, nodes):
-    # The mean over replicates of what is averaged, not of its logarithm.
-    *_, Q, factor = _unpack(x, *sizes)
-    held = (jnp.trace(Q) - 1.0) ** 2 + ((factor**2).sum() - 1.0) ** 2
-    return jnp.log(jnp.mean(jnp.exp(_values(x, sizes, nodes)))) + held
+class _Class(NamedTuple):
+    """What the objective needs at given m, b, Q, per bag: tail Phi(-x), density phi(x), a, s, and e."""
+
+    tail: np.ndarray
+    density: np.ndarray
+    a: np.ndarray
+    s: np.ndarray
+    energy: np.ndarray
 
 
-_gradient = jax.jit(jax.grad(_pooled), static_argnums=1)
-_hessian = jax.jit(jax.hessian(_pooled), static_argnums=1)
+def _bags(nodes: HeadNodes, turn: np.ndarray) -> _Bags:
+    count = nodes.y.size
+    T, S = (turn.T @ part.reshape(count, *part.shape[2:]) for part in (nodes.T, nodes.S))
+    K = turn.T @ nodes.K.reshape(count, *nodes.K.shape[2:]) @ turn
+    both = np.concatenate([T, S], axis=-1)
+    linear = np.concatenate([both.reshape(count, -1), np.ones((count, 1))], axis=1) * nodes.y.reshape(-1, 1)
+    places = np.arange(both[0].size).reshape(both.shape[1:])
+    return _Bags(linear, K, nodes.weight.ravel(), places[:, T.shape[-1] :])
 
 
-@in_double_precision
-def heads_threshold(law: HeadsLaw, points: int, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """The stationary point on the law's draws of a level.
+def _at(p: np.ndarray, Q: np.ndarray, bags: _Bags) -> _Class:
+    m_S = p[bags.signal]
+    v = np.einsum("nij,ij->n", bags.K, Q + m_S @ m_S.T)
+    s, a = np.sqrt(v), bags.linear @ p
+    x = a / s
+    tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+    return _Class(tail, density, a, s, (v + a * a) * tail - a * s * density)
+
+
+def _derivatives(p: np.ndarray, weight: np.ndarray, bags: _Bags, at: _Class) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and Hessian in p = (m, b) of sum weight e."""
+    m_S = p[bags.signal]
+    # de/da = 2 (a Phi - s phi), de/dv = Phi; then 2 Phi, -phi/s and a phi/(2 s^3). dv/dm_S = 2 K m_S.
+    w_a, w_v = 2 * weight * (at.a * at.tail - at.s * at.density), weight * at.tail
+    w_av = -weight * at.density / at.s
+    w_vv = -0.5 * w_av * at.a / at.s**2
+    slope = np.zeros(bags.linear.shape)
+    slope[:, bags.signal.ravel()] = (2 * bags.K @ m_S).reshape(len(slope), -1)
+    gradient = w_a @ bags.linear + w_v @ slope
+    cross = bags.linear.T @ (w_av[:, None] * slope)
+    hessian = bags.linear.T @ (2 * w_v[:, None] * bags.linear) + cross + cross.T + slope.T @ (w_vv[:, None] * slope)
+    K = 2 * np.einsum("n,nij->ij", w_v, bags.K)
+    for column in bags.signal.T:
+        hessian[np.ix_(column, column)] += K
+    return gradient, hessian
+
+
+def _readout(
+    p: np.ndarray, Q: np.ndarray, weight: np.ndarray, bags: _Bags, enough: float
+) -> tuple[np.ndarray, float]:
+    """m and b at the minimum of sum weight e, by Newton's method from p, and the scaled gradient there.
+
+    Ends as soon as the value is below `enough`, wherever that is, with a gradient of 0.
+    """
+    at = _at(p, Q, bags)
+    value = weight @ at.energy
+    for _ in range(_NEWTON_STEPS):
+        if value < enough:
+            return p, 0.0
+        gradient, hessian = _derivatives(p, weight, bags, at)
+        size = np.sqrt(np.diagonal(hessian))
+        size = np.where(size > 0, size, 1.0)
+        residual = float(np.abs(gradient / size).max() / np.sqrt(value))
+        step = -np.linalg.solve(hessian / np.outer(size, size) + _FLAT * np.eye(len(p)), gradient / size) / size
+        slope, scale = gradient @ step, 1.0
+        if -slope <= _SMALL_DECREASE * value:
+            break
+        while True:
+            at = _at(p + scale * step, Q, bags)
+            trial = weight @ at.energy
+            if trial <= value * (1 + _ROUNDING) + _SUFFICIENT * scale * slope or scale < _SHORTEST:
+                break
+            scale *= 0.5
+        p, value = p + scale * step, trial
+    return p, residual
+
+
+def _of_trace_one(matrix: np.ndarray) -> np.ndarray:
+    matrix = 0.5 * (matrix + matrix.T)
+    return matrix / np.trace(matrix)
+
+
+def heads_threshold(
+    law: HeadsLaw, points: int, start: HeadsSaddle | None, never: float
+) -> tuple[HeadsSaddle, np.ndarray, float]:
+    """The saddle point on the law's draws of a level.
 
     Parameters
     ----------
@@ -77,48 +170,57 @@ def heads_threshold(law: HeadsLaw, points: int, start: np.ndarray | None) -> tup
         Queries and signals.
     points : int
         Draws per replicate and class.
-    start : ndarray or None
-        The stationary point of another level.
+    start : HeadsSaddle or None
+        That of another level.
+    never : float
+        A mean value of 1/alpha* below which the iteration may end, wherever that is.
 
     Returns
     -------
     tuple
-        The unknowns, 1/alpha* of every replicate there, and the largest entry of the gradient of log(1/alpha*).
+        The saddle point, 1/alpha* of every replicate there, and the largest of the scaled gradient in m and b and the relative
+        changes that another iteration would make to the matrices.
+
+    Raises
+    ------
+    ConvergenceError
+        Where the iteration does not settle.
     """
     nodes = law.at(points)
-    sizes = (law.heads, law.query_space.shape[1], law.signal_space.shape[1])
-    x = _start(nodes, sizes) if start is None else start
-    for _ in range(_STEPS):
-        gradient = np.asarray(_gradient(x, sizes, nodes))
-        if np.abs(gradient).max() <= _DONE:
-            break
-        # Heads that are alike leave directions that do not matter, which least squares does not touch.
-        step = -np.linalg.lstsq(np.asarray(_hessian(x, sizes, nodes)), gradient, rcond=_FLAT)[0]
-        scale, size = min(1.0, _LONGEST / np.abs(step).max()), np.linalg.norm(gradient)
-        while scale > _SHORTEST and not np.linalg.norm(_gradient(x + scale * step, sizes, nodes)) < size:
-            scale *= 0.5
-        x = x + scale * step
-    residual = float(np.abs(np.asarray(_gradient(x, sizes, nodes))).max())
-    if not residual <= 100 * _DONE:
-        raise ConvergenceError(f"capacity of {law.heads} heads: gradient {residual:.1e} after {_STEPS} Newton steps")
-    return x, np.exp(np.asarray(_values(x, sizes, nodes))), residual
-
-
-def _start(nodes: HeadNodes, sizes: tuple[int, int, int]) -> np.ndarray:
-    """The solution for weights that overlap alike in all bags, K = E[K], with m and b at their minimum there."""
-    H, D, E = sizes
     mean = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / len(nodes.K)
-    mean = mean + _ALIKE * np.trace(mean) * np.eye(H)
-    factor = np.linalg.cholesky(np.linalg.inv(mean))
-    factor /= np.sqrt((factor**2).sum())  # trace 1
-    rows = np.tril_indices(H)
-    matrices = np.concatenate([factor[rows], factor[rows]])
-    free = H * (D + E) + 1
-    join = lambda m: np.concatenate([m, matrices])  # noqa: E731
-    found = minimize(
-        lambda m: float(_pooled(join(m), sizes, nodes)),
-        np.zeros(free),
-        jac=lambda m: np.asarray(_gradient(join(m), sizes, nodes))[:free],
-        method="BFGS",
-    )
-    return join(found.x)
+    size, axes = np.linalg.eigh(mean)
+    # Where all of E[K] vanishes, so does every K, and the features with it.
+    bags = _bags(nodes, turn := axes[:, size > _ALIKE * size[-1]])
+    if start is None:
+        # The solution for weights that overlap alike in all bags, K = E[K].
+        V = Q = _of_trace_one(np.linalg.inv(turn.T @ mean @ turn))
+        p = np.zeros(bags.linear.shape[1])
+    else:
+        V, Q = (_of_trace_one(turn.T @ matrix @ turn) for matrix in (start.V, start.Q))
+        p = np.append((turn.T @ start.m).ravel(), start.b)
+    for _ in range(_ITERATIONS):
+        step = np.einsum("nij,ij->n", bags.K, V)
+        scale = np.trace(np.linalg.solve(V, Q))
+        p, residual = _readout(p, Q, bags.weight / step, bags, never * scale * len(nodes.y))
+        at = _at(p, Q, bags)
+        share = bags.weight * at.energy / step
+        values = share.reshape(len(nodes.y), -1).sum(1) / scale
+        if values.mean() < never:
+            change = 0.0
+            break
+        new_V = _of_trace_one(np.linalg.inv(np.einsum("n,nij->ij", bags.weight * at.tail / step, bags.K)))
+        new_Q = _of_trace_one(new_V @ np.einsum("n,nij->ij", share / step, bags.K) @ new_V)
+        change = max(_change(new_V, V), _change(new_Q, Q))
+        if change <= _DONE:
+            break
+        V, Q = new_V, new_Q
+    else:
+        raise ConvergenceError(f"capacity of {law.heads} heads: matrices change by {change:.1e} after {_ITERATIONS} steps")
+    m = turn @ p[:-1].reshape(turn.shape[1], -1)
+    saddle = HeadsSaddle(m, float(p[-1]), turn @ Q @ turn.T, turn @ V @ turn.T)
+    return saddle, values, max(residual, change)
+
+
+def _change(new: np.ndarray, old: np.ndarray) -> float:
+    """The largest change of any quadratic form, relative to its size: the eigenvalues of old^{-1} new less 1."""
+    return float(np.abs(np.linalg.eigvals(np.linalg.solve(old, new)) - 1.0).max())
