@@ -8,6 +8,8 @@ import pytest
 from sparsetoken import Bags, Task, Training, forecast, simulate
 from sparsetoken.simulation.measures import counted_measures
 from sparsetoken.simulation.noise import STANDARDS, Demand, RealNoise, noise_of, standardised
+from sparsetoken.simulation.samplers import TensorData
+from sparsetoken.simulation.world import world_of
 
 TASK = Task(length=5, sparsity=1, strength=4.0, prevalence=0.4)
 TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
@@ -224,14 +226,82 @@ def test_refusals(arguments, message):
 
 
 def test_more_refusals():
-    with pytest.raises(ValueError, match="schedule 'joint' is simulated in white"):
-        simulate(TASK, TRAINING.but(schedule="joint"), 20, 0, noise="sparse")
     with pytest.raises(ValueError, match="tokens must be one of own, mixed"):
         RealNoise(own_bags(), tokens="all")
     with pytest.raises(ValueError, match="test_share must be"):
         RealNoise(own_bags(), test_share=1.0)
     with pytest.raises(ValueError, match="replace must be true or false"):
         RealNoise(own_bags(), replace="yes")
+
+
+def by_hand(data, training):
+    """Joint descent written out: f_q(X) = X^T softmax(beta X q), the logistic loss, rates and ridge of the training."""
+    (x,) = [np.concatenate([tokens for _, tokens in data.blocks()])]
+    y, q, w, b = data.labels, np.zeros(data.d), np.zeros(data.d), 0.0
+    for _ in range(training.steps):
+        weights = np.exp(training.beta * x @ q)
+        weights /= weights.sum(axis=1, keepdims=True)
+        outputs = x @ w
+        score = (weights * outputs).sum(axis=1)
+        slope = -y / (1.0 + np.exp(y * (score + b))) / len(y)
+        feature = np.einsum("il,ild->id", weights, x)
+        bent = weights * (outputs - score[:, None])
+        gradient_q = training.beta * np.einsum("i,il,ild->d", slope, bent, x)
+        gradient_w = slope @ feature + training.ridge * w
+        q, w, b = q - training.eta_q * gradient_q, w - training.eta_w * gradient_w, b - training.eta_b * slope.sum()
+    return q, w, b
+
+
+JOINT = Training(alpha0=2.0, alpha1=3.0, eta_q=2.0, eta_w=1.5, eta_b=0.7, ridge=1e-2, schedule="joint", steps=8)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [{"covariance": np.linspace(0.2, 1.8, 20)}, {"noise": "rademacher"}, {"noise": "student:5", "signal": np.ones(20)}],
+    ids=["coloured", "rademacher", "student"],
+)
+def test_joint_training_is_descent_in_any_noise(world):
+    found = simulate(TASK, JOINT, 20, 4, sampler="tensor", **world)
+    there = world_of(world.get("noise"), world.get("covariance"), world.get("signal"), 20)
+    signal, _ = there.directions(4, 20)
+    ((_, tokens),) = there.deal(4, 20, {":0": Demand(100, TASK.length)}).values()
+    q, w, b = by_hand(TensorData(TASK, 100, 20, 4, ":0", noise=tokens, signal=signal), JOINT)
+    assert (found.n1, found.noise) == (100, there.name)
+    assert found.norm_w == pytest.approx(np.linalg.norm(w), rel=1e-9) and found.bias == pytest.approx(b, rel=1e-9)
+    assert found.overlap["q"] == pytest.approx(q @ signal, rel=1e-9)
+    assert found.overlap["w"] == pytest.approx(w @ signal, rel=1e-9)
+    # Fresh bags drawn here, in the same noise.
+    many = 20_000
+    ((_, tokens),) = there.deal(5, 20, {"_test": Demand(many, TASK.length)}).values()
+    fresh = TensorData(TASK, many, 20, 5, "_test", noise=tokens, signal=signal)
+    wrong = []
+    for which, x in fresh.blocks():
+        weights = np.exp(x @ q) / np.exp(x @ q).sum(axis=1, keepdims=True)
+        wrong.append(fresh.labels[which] * ((weights * (x @ w)).sum(axis=1) + b) <= 0)
+    share = np.concatenate(wrong).mean()
+    error = np.sqrt(share * (1 - share) / many)
+    assert abs(found.test_error - share) < 4 * np.hypot(error, found.standard_error)
+
+
+def test_joint_training_in_white_noise_given_otherwise():
+    """Normal tokens of one's own, a covariance of ones, and a signal: the numbers of plain joint training."""
+    plain = simulate(TASK, JOINT, 20, 4, sampler="tensor")
+    for world in ({"noise": lambda rng, shape: rng.standard_normal(shape)}, {"covariance": np.ones(20)}):
+        found = simulate(TASK, JOINT, 20, 4, sampler="tensor", **world)
+        assert found.norm_w == pytest.approx(plain.norm_w, rel=1e-12)
+        assert abs(found.test_error - plain.test_error) < 4 * np.hypot(found.standard_error, plain.standard_error)
+    axis = np.eye(20)[3]
+    assert simulate(TASK, JOINT, 20, 4, signal=axis).overlap["w"] > 0
+
+
+def test_joint_training_in_real_noise():
+    found = simulate(TASK, JOINT, None, 0, noise="digits")
+    assert (found.noise, found.d, found.n1) == ("digits", 61, 305) and 0 < found.test_error < 0.5
+    assert found.test_error == simulate(TASK, JOINT, None, 0, noise="digits").test_error
+    with pytest.raises(ValueError, match="bags of 4 tokens for the training, which needs"):
+        simulate(Task(4, 1), JOINT, None, 0, noise=own_bags(count=20))
+    with pytest.raises(ValueError, match="use 'tensor'"):
+        simulate(TASK, JOINT, 20, 0, covariance=np.ones(20))
 
 
 def test_the_number_of_test_bags_can_be_chosen():

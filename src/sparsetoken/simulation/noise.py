@@ -48,7 +48,7 @@ class Noise:
     dimension: int | None = None
 
     def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
-        """For every data set ("0", "1", "_test") the number of its bags, and what draws their tokens."""
+        """For every data set ("0", "1", ":0" of a descent, "_test") the number of its bags, and what draws their tokens."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -213,7 +213,7 @@ class RealNoise(Noise):
 
 
 def _name(dataset: str) -> str:
-    return "the test" if dataset == "_test" else f"D{dataset}"
+    return {"_test": "the test", ":0": "the training"}.get(dataset, f"D{dataset}")
 
 
 def standardised(tokens: np.ndarray, standard: str) -> np.ndarray:

@@ -29,6 +29,7 @@ from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..training import Training
 from ..trajectories import SCALARS, Trajectory, mistakes
+from .noise import Tokens
 from .samplers import SAMPLERS, TensorData
 from .samplers.implicit import ImplicitBags
 from .samplers.labels import sample_count
@@ -139,21 +140,43 @@ def train(
     sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
+    signal: np.ndarray | None = None,
+    tokens: Mapping[str, Tokens | None] | None = None,
+    chunk: int | None = None,
 ) -> Path:
-    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures."""
+    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures.
+
+    Parameters
+    ----------
+    task, model, stages, d, seed, sampler, loss, start
+        See there.
+    signal : ndarray (d,), optional
+        xi, a random direction when not given.
+    tokens : mapping, optional
+        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `World.deal` gives it; white Gaussian
+        noise where there is none.
+    chunk : int, optional
+        Bags that the tensor sampler draws at a time.
+
+    Returns
+    -------
+    Path
+    """
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
     d, seed = whole_number("d", d, 2), check_seed(seed)
     schedule = expand(stages, model.directions)
     counts = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
-    signal = draw_signal(seed, d)
-    theta = random_start(start, model, signal, seed)
-    kind = _TensorBags if sampler == "tensor" else ImplicitBags
+    xi = draw_signal(seed, d) if signal is None else signal
+    theta = random_start(start, model, xi, seed)
 
     def draw(k: int) -> _Bags:
-        return kind(task, counts[k], signal, seed, f":{k}")
+        name = f":{k}"
+        if sampler == "tensor":
+            return _TensorBags(TensorData(task, counts[k], d, seed, name, chunk, (tokens or {}).get(name), xi))
+        return ImplicitBags(task, counts[k], xi, seed, name)
 
-    return _descend(draw, counts, schedule, model, get_loss(loss), theta, signal)
+    return _descend(draw, counts, schedule, model, get_loss(loss), theta, xi)
 
 
 def joint_trajectory(
@@ -267,9 +290,8 @@ class _Bags(Protocol):
 class _TensorBags:
     """Bags with all their tokens."""
 
-    def __init__(self, task: Task, count: int, signal: np.ndarray, seed: int, dataset: str):
-        self.data = TensorData(task, count, len(signal), seed, dataset)
-        self.labels = self.data.labels
+    def __init__(self, data: TensorData):
+        self.data, self.labels = data, data.labels
 
     def fields(self, theta: np.ndarray) -> list[np.ndarray]:
         found: dict[int, list[np.ndarray]] = {}

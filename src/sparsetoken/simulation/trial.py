@@ -316,11 +316,20 @@ class _Trial:
         training = self.training
         model, stages = joint_schedule(training)
         with self.clock.stage("descent"):
-            path = train(self.task, model, stages, self.d, self.seed, self.sampler, training.loss)
+            path = train(
+                *(self.task, model, stages, self.d, self.seed, self.sampler, training.loss),
+                signal=self.world.signal,
+                tokens=self.tokens_of_descent(),
+                chunk=self.chunk,
+            )
         (query, w), bias = path.theta.T, float(path.bias[-1])
         self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
         last = (float(path.train_loss[-1]), float(path.train_error[-1]))
         return Readout(w, bias, *last, stopped="steps", gradient_norm=math.nan, converged=True)
+
+    def tokens_of_descent(self) -> dict[str, Tokens | None]:
+        """What draws the noise of the one data set of joint training, where it is not white and Gaussian."""
+        return {}
 
     @property
     def joint(self) -> bool:
@@ -482,6 +491,7 @@ class _TensorTrial(_Trial):
         self.signal, self.root = self.world.directions(self.seed, self.d)
         self.demands: dict[str, Demand] = {}
         if self.joint:
+            self.demands = {":0": Demand(self.n0, self.task.longest)}
             return
         with self.clock.stage("sampling"):
             reuse = self.training.schedule == "reuse"
@@ -500,6 +510,10 @@ class _TensorTrial(_Trial):
     ) -> TensorData:
         """One of the trial's data sets."""
         return TensorData(task, count, self.d, self.seed, dataset, self.chunk, noise, self.signal, labels)
+
+    def tokens_of_descent(self) -> dict[str, Tokens | None]:
+        dealt = self.world.deal(self.seed, self.d, self.demands)
+        return {name: noise for name, (_, noise) in dealt.items()}
 
     def take_steps(self) -> SimulatedSteps:
         return steps_on(self.first, self.training)

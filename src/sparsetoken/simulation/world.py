@@ -62,8 +62,6 @@ class World:
         """Raise ValueError where this noise is not served."""
         if self == WHITE:
             return
-        if schedule == "joint":
-            raise ValueError("schedule 'joint' is simulated in white Gaussian noise only; use 'staged' or 'reuse'")
         if device not in ("numpy", "auto"):
             raise ValueError(f"device {device!r} serves white Gaussian noise only")
         if sampler == "tensor":

@@ -124,9 +124,7 @@ def _derivatives(p: np.ndarray, weight: np.ndarray, bags: _Bags, at: _Class) -> 
     return gradient, hessian
 
 
-def _readout(
-    p: np.ndarray, Q: np.ndarray, weight: np.ndarray, bags: _Bags, enough: float
-) -> tuple[np.ndarray, float]:
+def _readout(p: np.ndarray, Q: np.ndarray, weight: np.ndarray, bags: _Bags, enough: float) -> tuple[np.ndarray, float]:
     """m and b at the minimum of sum weight e, by Newton's method from p, and the scaled gradient there.
 
     Ends as soon as the value is below `enough`, wherever that is, with a gradient of 0.
@@ -215,7 +213,9 @@ def heads_threshold(
             break
         V, Q = new_V, new_Q
     else:
-        raise ConvergenceError(f"capacity of {law.heads} heads: matrices change by {change:.1e} after {_ITERATIONS} steps")
+        raise ConvergenceError(
+            f"capacity of {law.heads} heads: matrices change by {change:.1e} after {_ITERATIONS} steps"
+        )
     m = turn @ p[:-1].reshape(turn.shape[1], -1)
     saddle = HeadsSaddle(m, float(p[-1]), turn @ Q @ turn.T, turn @ V @ turn.T)
     return saddle, values, max(residual, change)
