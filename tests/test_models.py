@@ -11,7 +11,7 @@ MESSAGE = "model must be one of attention, pooled, vectorized, elementwise"
 
 
 def test_the_registry():
-    assert (*SIMULATED, "bayes") == FORECAST
+    assert (*SIMULATED, "bayes") == tuple(FORECAST)
     assert [name for name in MODELS if has_query(name)] == ["attention", "elementwise"]
     assert check_model("pooled").label == "pooled"
 
@@ -35,7 +35,7 @@ def test_a_grid_of_one_misspelt_model_gives_no_rows():
 
 
 @pytest.mark.parametrize("schedule", ["reuse", "joint"])
-@pytest.mark.parametrize("model", FORECAST)
+@pytest.mark.parametrize("model", list(FORECAST))
 def test_the_theory_refuses_other_schedules(model, schedule):
     with pytest.raises(ValueError, match=f"staged schedule .* not '{schedule}'"):
         forecast(Task(), Training(schedule=schedule), model)

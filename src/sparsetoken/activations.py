@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
+from ._core.own import add_own
 from ._core.validation import real_number
 
 DEFAULT_ACTIVATION = "sigmoid"
@@ -56,6 +57,78 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "softplus": softplus,
     "threshold": Threshold(),
 }
+
+
+_BUILT_IN = tuple(ACTIVATIONS)
+_TRIED = np.array([[-3.1, -0.7, 0.2, 1.3], [2.9, 0.4, -1.9, 0.8]])  # scores of two bags
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """Weights of a bag's tokens by a rule of one's own, in the place of an elementwise activation.
+
+    Parameters
+    ----------
+    weights : callable
+        Scores (..., L), all tokens of a bag, -> their weights p (..., L).
+    """
+
+    weights: Callable[[Any], Any]
+
+    def __call__(self, scores: Any) -> Any:
+        """L p: like an activation's values, the weights are divided by L afterwards."""
+        return scores.shape[-1] * self.weights(scores)
+
+
+def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make an elementwise activation of one's own known by name, as `activation=` of the model "elementwise".
+
+    Parameters
+    ----------
+    name : str
+        A letter followed by letters, digits, _ and -.
+    function : callable
+        sigma, elementwise on an array.
+
+    Returns
+    -------
+    callable
+        The same function.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken, or the function is not elementwise.
+    """
+    found = _tried(f"activation {name!r}", function, _TRIED)
+    alone = _tried(f"activation {name!r}", function, _TRIED[:1, :1])
+    if found[0, 0] != alone[0, 0]:
+        raise ValueError(f"activation {name!r} must treat every score alone: register it as a mechanism")
+    add_own("activation", name, function, _BUILT_IN)
+    ACTIVATIONS[name] = function
+    return function
+
+
+def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
+    """A rule of one's own for the weights of a bag's tokens, tried on two bags: it must not depend on the tokens' order."""
+    what = f"the weights of mechanism {name!r}"
+    order = np.array([2, 0, 3, 1])
+    found, turned = _tried(what, weights, _TRIED), _tried(what, weights, _TRIED[:, order])
+    if not np.allclose(found[:, order], turned, rtol=1e-9, atol=1e-12):
+        raise ValueError(f"{what} must go with their tokens, in whatever order these come")
+    one_by_one = np.stack([_tried(what, weights, row) for row in _TRIED])
+    if not np.allclose(found, one_by_one, rtol=1e-9, atol=1e-12):
+        raise ValueError(f"{what} must be those of each bag by itself: the tokens are the last axis")
+    return Weighting(weights)
+
+
+def _tried(what: str, function: Callable[[Any], Any], scores: np.ndarray) -> np.ndarray:
+    if not callable(function):
+        raise ValueError(f"{what} must be a function of an array of scores, got {function!r}")
+    found = np.asarray(function(scores.copy()), dtype=float)
+    if found.shape != scores.shape or not np.isfinite(found).all():
+        raise ValueError(f"{what} must be finite and of the scores' shape")
+    return found
 
 
 def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], Any]:

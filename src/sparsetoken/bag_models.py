@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from ._core.arrays import is_jax_array, namespace, softplus
+from ._core.own import add_own
 from ._core.validation import real_number
 from .activations import softmax
 
@@ -172,7 +173,33 @@ BAG_MODELS: dict[str, BagModel] = {
         BagModel(thresholded_score, ("q", "w"), "thresholded", THRESHOLD_SHARPNESS),
     )
 }
-NAMES = (*BAG_MODELS, "heads:H")
+_BUILT_IN = tuple(BAG_MODELS)
+
+
+def register_bag_model(model: BagModel) -> BagModel:
+    """Make a bag model of one's own known by its name, in the dynamics, studies and `sparsetoken train`.
+
+    Parameters
+    ----------
+    model : BagModel
+        Its `name` is a letter followed by letters, digits, _ and -. One of that name that was registered before is replaced;
+        the built-in ones stay.
+
+    Returns
+    -------
+    BagModel
+        The same model.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken, or it is not a bag model.
+    """
+    if not isinstance(model, BagModel):
+        raise ValueError(f"model must be a BagModel, got {model!r}")
+    add_own("bag model", model.name, model, (*_BUILT_IN, "heads"))
+    BAG_MODELS[model.name] = model
+    return model
 
 
 def _heads(count: str) -> BagModel:
@@ -215,7 +242,7 @@ def get_bag_model(model: str | BagModel) -> BagModel:
             if found.sharpness is not None:
                 return replace(found, sharpness=_sharpness(detail), name=model)
             raise ValueError(f"model {base!r} has no sharpness, got {model!r}")
-    raise ValueError(f"model must be one of {', '.join(NAMES)} or a BagModel, got {model!r}")
+    raise ValueError(f"model must be one of {', '.join((*BAG_MODELS, 'heads:H'))} or a BagModel, got {model!r}")
 
 
 def _sharpness(text: str) -> float:

@@ -8,7 +8,8 @@ A loss knows four things, each elementwise on NumPy or JAX arrays alike:
     prox(h, step, y) the r with  r + step * l'(r; y) = h,  step >= 0 (up to 1e8 and beyond)
 
 A loss of one's own subclasses `Loss` and gives the first three; its prox then comes from a safeguarded Newton method.
-Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for.
+Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for. `register_loss` makes it known by
+its name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
+from ._core.own import add_own
 
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
@@ -229,6 +231,47 @@ class SmoothedHinge(Loss):
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), SmoothedHinge())}
+
+
+_BUILT_IN = tuple(LOSSES)
+# Where a new loss is tried: margins on both sides of zero, off the round numbers at which losses have corners.
+_TRIED = np.array([-3.137, -1.618, -0.577, -0.033, 0.271, 0.843, 1.414, 2.718])
+
+
+def register_loss(loss: Loss) -> Loss:
+    """Make a loss of one's own known by its name, in `Training`, `simulate`, `forecast`, studies and the command line.
+
+    Parameters
+    ----------
+    loss : Loss
+        Convex in z; its `name` is a letter followed by letters, digits, _ and -. One of that name that was registered before
+        is replaced; the built-in ones stay.
+
+    Returns
+    -------
+    Loss
+        The same loss.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken, the slope is not the derivative of the value, or the loss is not convex.
+    """
+    found = get_loss(loss)
+    y = np.repeat([-1.0, 1.0], len(_TRIED))
+    z, step = np.tile(_TRIED, 2), 1e-6
+    value, slope, curvature = (np.asarray(f(z, y), dtype=float) for f in (found.value, found.slope, found.curvature))
+    for name, array in (("value", value), ("slope", slope), ("curvature", curvature)):
+        if array.shape != z.shape or not np.isfinite(array).all():
+            raise ValueError(f"{name} of loss {found.name!r} must be finite and of its arguments' shape")
+    change = (found.value(z + step, y) - found.value(z - step, y)) / (2 * step)
+    if not np.allclose(change, slope, rtol=1e-4, atol=1e-6):
+        raise ValueError(f"slope of loss {found.name!r} must be the derivative of its value")
+    if (curvature < 0).any() or (np.diff(slope.reshape(2, -1), axis=1) < -1e-9).any():
+        raise ValueError(f"loss {found.name!r} must be convex")
+    add_own("loss", found.name, found, _BUILT_IN)
+    LOSSES[found.name] = found
+    return loss
 
 
 def get_loss(loss: str | Loss) -> Loss:

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from ._core.own import add_own
+from .activations import Weighting, get_activation, own_weighting
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,15 @@ class Model:
         Whether it learns a query q by the two gradient steps on D0; the others learn from D1 alone.
     trainable : bool
         Whether it is trained, so that `simulate` can do it. The Bayes limit is not: it belongs to no particular learner.
+    weighting : Weighting or None
+        How a mechanism of the user's own weighs the tokens of a bag.
     """
 
     name: str
     label: str
     has_query: bool = False
     trainable: bool = True
+    weighting: Weighting | None = None
 
 
 MODELS = {
@@ -41,8 +48,62 @@ MODELS = {
         Model("bayes", "Bayes limit", trainable=False),
     )
 }
-SIMULATED = tuple(name for name, model in MODELS.items() if model.trainable)
-FORECAST = tuple(MODELS)
+_BUILT_IN = tuple(MODELS)
+
+
+class _Names(Iterable[str]):
+    """The names of the models of a sort, those included that are registered later."""
+
+    def __init__(self, only_trainable: bool):
+        self.only_trainable = only_trainable
+
+    def __iter__(self) -> Iterator[str]:
+        own = [name for name in MODELS if name not in _BUILT_IN]
+        # The Bayes limit stays the last.
+        listed = [*_BUILT_IN[:-1], *own, *_BUILT_IN[-1:]]
+        return iter([name for name in listed if MODELS[name].trainable or not self.only_trainable])
+
+
+SIMULATED, FORECAST = _Names(only_trainable=True), _Names(only_trainable=False)
+
+
+def register_mechanism(name: str, weights: Callable[[Any], Any], label: str = "") -> Callable[[Any], Any]:
+    """Make a mechanism of one's own known as `model=name`, in `simulate`, `forecast`, studies and the command line.
+
+    A bag's feature is sum_l p_l x_l with p = weights(beta X q), as in attention, which has the softmax there. The query q comes
+    from the same two gradient steps, the readout from the same convex problem.
+
+    Parameters
+    ----------
+    name : str
+        A letter followed by letters, digits, _ and -. A mechanism of that name that was registered before is replaced; the
+        built-in models stay.
+    weights : callable
+        Scores (..., L) of all tokens of bags, the last axis the tokens of a bag, -> weights (..., L), in NumPy.
+    label : str
+        What figures and tables call it; its name by default.
+
+    Returns
+    -------
+    callable
+        The same function.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken, or the weights depend on the order of the tokens or on other bags.
+    """
+    found = own_weighting(name, weights)
+    add_own("mechanism", name, found, (*_BUILT_IN, "all"))
+    MODELS[name] = Model(name, label or name, has_query=True, weighting=found)
+    return weights
+
+
+def weighting_of(model: str, activation: Any) -> Callable[[Any], Any] | None:
+    """What takes the softmax's place in a model: the activation of the elementwise one, the weighting of a user's own."""
+    if model == "elementwise":
+        return get_activation(activation)
+    return MODELS[model].weighting if model in MODELS else None
 
 
 def heads_of(name: object) -> int | None:

@@ -57,7 +57,7 @@ def shown():
         "trajectory": simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0),
         "plan": planned,
         "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.at(300), curve.needed(0.05), True),
-        "learning curve": LearningCurveDisplay("BagClassifier", curve, plan=planned),
+        "learning curve": LearningCurveDisplay("BagClassifier", curve, forecasts=planned),
         "attention": AttentionDisplay([0.1, 0.7, 0.2], [-1.0, 2.0, 0.5], "<b>", "yes", 0.9, [False, True, False]),
     }
 
@@ -133,5 +133,8 @@ def test_the_plan_for_bags_in_words_and_numbers(shown):
 def test_the_theory_lies_over_a_learning_curve(shown):
     labels = shown["learning curve"].plot().get_legend_handles_labels()[1]
     assert "BagClassifier, measured" in labels and any(words.endswith(", theory") for words in labels)
+    own = LearningCurveDisplay("x", measured_curve(), forecasts={"pooled": ([50, 100, 900], [0.3, 0.2, 0.1])}).plot()
+    (line,) = (line for line in own.lines if line.get_label() == "pooled, theory")
+    assert list(line.get_xdata()) == [50, 100] and list(line.get_ydata()) == [0.3, 0.2]  # not beyond what is shown
     alone = LearningCurveDisplay("x", measured_curve("auc")).plot()
     assert alone.get_ylabel() == "AUC" and not any("theory" in w for w in alone.get_legend_handles_labels()[1])

@@ -10,6 +10,7 @@ import typer
 
 from . import app, elsewhere
 from .console import echo
+from .own import MODULES
 from .values import DISTURBANCES
 
 _NUMBERS = (
@@ -60,7 +61,7 @@ def forecast(
     label_noise: str = _many("label_noise", DISTURBANCES["label_noise"]),
     contamination: str = _many("contamination", DISTURBANCES["contamination"]),
     correlation: str = _many("correlation", DISTURBANCES["correlation"]),
-    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
     alpha0: str = _many("alpha0", "n0/d, samples of the two gradient steps."),
     alpha1: str = _many("alpha1", "n1/d, samples of the readout."),
     eta_w: str = _many("eta_w", "Rate of the readout's step."),
@@ -72,7 +73,8 @@ def forecast(
         ["attention"],
         "--model",
         "-m",
-        help="attention, pooled, vectorized, elementwise, bayes, heads:2 (several heads) or all; repeatable.",
+        help="attention, pooled, vectorized, elementwise, bayes, heads:2 (several heads), one of your own (--module) or all; "
+        "repeatable.",
     ),
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
@@ -86,6 +88,7 @@ def forecast(
     json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
     plot_file: Path = typer.Option(None, "--plot", help="Plot the test error over the range (PNG, PDF or SVG)."),
+    modules: list[Path] = MODULES,
 ) -> int:
     """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
 

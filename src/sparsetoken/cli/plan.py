@@ -11,6 +11,7 @@ import typer
 
 from . import app
 from .console import echo
+from .own import MODULES
 from .values import DISTURBANCES
 
 
@@ -49,7 +50,7 @@ def plan(
     target: float = typer.Option(
         None, "--target", "--target-error", help="Value of the criterion that the inverse questions aim at."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
     ask: list[str] = typer.Option(
         ["all"], "--ask", help="samples, strength, length, crossing, all or none; repeatable. Each takes seconds."
     ),
@@ -59,6 +60,7 @@ def plan(
     ),
     json_file: Path = typer.Option(None, "--json", help="Write the whole plan here."),
     plot: Path = typer.Option(None, "--plot", help="Draw the predicted learning curves here (png, svg or pdf)."),
+    modules: list[Path] = MODULES,
 ) -> None:
     """Say what to do with n bags of d-dimensional tokens, and what to expect.
 
@@ -130,9 +132,10 @@ def solve(
     learner: str = typer.Option(
         "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
     trials: int = typer.Option(8, help="Training sets simulated at the solution, for the spread; 0 for none."),
     json_file: Path = typer.Option(None, "--json", help="Write the solution here."),
+    modules: list[Path] = MODULES,
 ) -> int:
     """Power analysis: the number of bags that a target needs, or whichever quantity --for names.
 

@@ -11,6 +11,7 @@ import typer
 from . import app, elsewhere
 from . import noise as noise_options
 from .console import echo
+from .own import MODULES
 from .values import DISTURBANCES
 
 _TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
@@ -44,7 +45,7 @@ def simulate(
     positions: str = typer.Option(
         "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square or smoothed_hinge."),
+    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
     alpha0: str = _many("2", "n0/d, samples of the two gradient steps."),
     alpha1: str = _many("2", "n1/d, samples of the readout."),
     eta_w: str = _many("1", "Rate of the readout's step."),
@@ -58,7 +59,10 @@ def simulate(
         None, "--dimension", "-d", help="d, dimension of a token: 1000, or what the noise or covariance has."
     ),
     model: list[str] = typer.Option(
-        ["attention"], "--model", "-m", help="attention, pooled, vectorized, elementwise or all; repeatable."
+        ["attention"],
+        "--model",
+        "-m",
+        help="attention, pooled, vectorized, elementwise, one of your own (--module) or all; repeatable.",
     ),
     sampler: str = typer.Option(
         None, help="reduced (exact in law, fast) or tensor (every token); reduced in Gaussian noise, else tensor."
@@ -83,6 +87,7 @@ def simulate(
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
     json_file: Path = typer.Option(None, "--json", help="Write every trial, means and standard errors here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write one line per trial here."),
+    modules: list[Path] = MODULES,
 ) -> int:
     """Train classifiers on simulated data and print mean and standard error over trials.
 

@@ -9,6 +9,7 @@ import typer
 
 from . import app
 from .console import echo
+from .own import MODULES
 
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome
@@ -44,6 +45,7 @@ def reproduce(
         [], "--with", help="A study file of your own, whose claims join the ledger; repeatable."
     ),
     verbose: bool = _VERBOSE,
+    modules: list[Path] = MODULES,
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
 
@@ -73,6 +75,7 @@ def run(
     executor: str = _EXECUTOR,
     scheduler: str = _SCHEDULER,
     verbose: bool = _VERBOSE,
+    modules: list[Path] = MODULES,
 ) -> int:
     """Run a study of your own: trials, tables, figures, claims and report."""
     from ..study.study_files import load_studies
@@ -245,12 +248,17 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
 
 def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
     """Of each kind the rows that the code of its latest row made, and the number of the others."""
-    latest: dict[str, Row] = {}
+    latest: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        if row.kind not in latest or row.finished > latest[row.kind].finished:
-            latest[row.kind] = row
-    kept = [row for row in rows if row.code == latest[row.kind].code]
+        if _sort(row) not in latest or row.finished > latest[_sort(row)].finished:
+            latest[_sort(row)] = row
+    kept = [row for row in rows if row.code == latest[_sort(row)].code]
     return kept, len(rows) - len(kept)
+
+
+def _sort(row: Row) -> tuple[str, ...]:
+    """The kind, and the user's things that the row was made with (`registry.code_of`)."""
+    return (row.kind, *(part.partition("=")[0] for part in row.code.split("+")[1:]))
 
 
 def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:

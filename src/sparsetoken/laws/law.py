@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import real_number
-from ..activations import get_activation
+from ..activations import Weighting, get_activation
 from ..task import Task
-from .draws import REPLICATES
+from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
 from .populations import attended_mixture, pooled_mixture, uniform_attention_mixture, vectorized_mixture
 
@@ -268,7 +268,9 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
     return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k}, task=task)
 
 
-def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sigmoid") -> Law:
+def elementwise_law(
+    task: Task, cosine: float, sharpness: float, activation: Any = "sigmoid", *, name: str = "elementwise"
+) -> Law:
     """Elementwise attention, f = (1/L) sum_l sigma(k t_l) x_l, with a given query.
 
     Parameters
@@ -279,8 +281,11 @@ def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sig
         gamma, the query's cosine with the signal.
     sharpness : float
         k = beta ||q||.
-    activation : str or callable
-        sigma, by its name or as a function of an array.
+    activation : str, callable or Weighting
+        sigma, by its name or as a function of an array; a `Weighting` of all tokens of a bag, where these are at most
+        `EXPLICIT_TOKENS`.
+    name : str
+        What the law is called.
 
     Returns
     -------
@@ -290,11 +295,16 @@ def elementwise_law(task: Task, cosine: float, sharpness: float, activation="sig
     gamma, k = _check_query(cosine, sharpness)
     sigma = get_activation(activation)
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
-    if k == 0 and (level := float(sigma(np.zeros(1))[0])) != 0:
+    if k == 0 and not isinstance(sigma, Weighting) and (level := float(sigma(np.zeros(1))[0])) != 0:
         population = uniform_attention_mixture(task, task.prevalence, gamma, level)
-        return _fixed(population, "elementwise", task=task, **parameters)
+        return _fixed(population, name, task=task, **parameters)
+    if isinstance(sigma, Weighting) and task.longest > EXPLICIT_TOKENS:
+        raise ValueError(
+            f"length must be at most {EXPLICIT_TOKENS} for a mechanism of one's own, whose tokens are all drawn, "
+            f"got {task.longest}"
+        )
     make = partial(_attended, (task, task.prevalence, gamma, k, sigma))
-    return Law(make, task.prevalence, FIRST_POINTS, "elementwise", parameters, task=task)
+    return Law(make, task.prevalence, FIRST_POINTS, name, parameters, task=task)
 
 
 def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
@@ -319,13 +329,13 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
         If the law does not say which classifier it is of, or a sharpness is given for one without a query.
     """
     known = law.parameters
-    with_query = law.name in ("attention", "elementwise") and "sharpness" in known
+    with_query = "sharpness" in known and (law.name == "attention" or "activation" in known)
     if sharpness is not None and not with_query:
         raise ValueError(f"sharpness is for laws with a query, not for {law.name!r}")
     if with_query:
         k = known["sharpness"] if sharpness is None else sharpness
         if "activation" in known:
-            return elementwise_law(task, known["cosine"], k, known["activation"])
+            return elementwise_law(task, known["cosine"], k, known["activation"], name=law.name)
         return attention_law(task, known["cosine"], k)
     makers = {"pooled": pooled_law, "vectorized": vectorized_law}
     if "cosine" not in known or law.name not in makers:

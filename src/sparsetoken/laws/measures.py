@@ -219,7 +219,7 @@ def trained_measures(
 
     def wrong(label: float, law: ScoreLaw, step: np.ndarray) -> np.ndarray:
         # r has the wrong sign exactly when y h < step y l'(0; y)
-        pull = label * float(loss.slope(0.0, label)) * step
+        pull = label * float(loss.slope(np.zeros(1), np.array([label]))[0]) * step
         return law.average(above_zero(pull - label * law.mean, law.deviation))
 
     shares = []

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
+from ..activations import Weighting
 from .draws import TokenDraws, TokenGroup, truncated_normal_rule
 from .nodes import ClassColumns, Population
 
@@ -113,10 +114,13 @@ def drawn_population(
     for label, shift in ((1.0, cosine * strength), (-1.0, 0.0)):
         common = shared * draws.common if shared else 0.0
         groups = ((draws.signals, shift + common), (draws.others, common))
-        # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
-        top = _largest(groups, xp) if activation is None else None
-        marked, rest = (_group_sums(group, shift, weigh, top, xp) for group, shift in groups)
-        total = marked.plus(rest)
+        if isinstance(activation, Weighting):
+            marked, total = _whole_bag_sums(groups, weigh, xp)
+        else:
+            # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
+            top = _largest(groups, xp) if activation is None else None
+            marked, rest = (_group_sums(group, shift, weigh, top, xp) for group, shift in groups)
+            total = marked.plus(rest)
         if activation is not None:
             total = total._replace(square=xp.maximum(total.square, KAPPA_FLOOR**2))
         if shared:
@@ -232,6 +236,16 @@ def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
         drop = weigh(group.ceiling + shift, top)
         weight, first, square = drop * xp.maximum(weight, 0.0), drop * first, drop**2 * square
     return explicit.plus(TokenSums(weight, first, square))
+
+
+def _whole_bag_sums(groups, weigh, xp) -> tuple[TokenSums, TokenSums]:
+    """Sums over the signal tokens and over all of them, where a token's weight depends on the whole bag."""
+    parts = [group.tokens + (shift[..., None] if np.ndim(shift) else shift) for group, shift in groups]
+    if any(group.has_bulk for group, _ in groups):
+        raise ValueError("a weighting of one's own needs all tokens of a bag drawn one by one")
+    t = xp.concatenate(parts, axis=-1)
+    w, count = weigh(t, None), parts[0].shape[-1]
+    return _sums(w[..., :count], t[..., :count], xp), _sums(w, t, xp)
 
 
 def _across(strength, cosine, xp):

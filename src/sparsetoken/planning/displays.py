@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ class LearningCurveDisplay(Shown):
         The measured curve, and what it allows beyond the bags at hand.
     ahead : float
         Times the bags at hand up to which the curve is carried on.
-    plan : Plan, optional
-        A plan made with `curve=True`: the theory's forecasts for attention, pooling and the Bayes limit.
+    forecasts : Plan or mapping, optional
+        Laid over: a plan made with `curve=True` (attention, pooling and the Bayes limit), or name -> (numbers of bags, values).
 
     Attributes
     ----------
@@ -41,8 +42,8 @@ class LearningCurveDisplay(Shown):
     ax_: Any = None
     figure_: Any = None
 
-    def __init__(self, name: str, extrapolation: Extrapolation, ahead: float = AHEAD, plan: Plan | None = None):
-        self.name, self.extrapolation, self.ahead, self.plan = name, extrapolation, ahead, plan
+    def __init__(self, name: str, extrapolation: Extrapolation, ahead: float = AHEAD, forecasts: Any = None):
+        self.name, self.extrapolation, self.ahead, self.forecasts = name, extrapolation, ahead, forecasts
 
     @classmethod
     def from_estimator(
@@ -52,7 +53,7 @@ class LearningCurveDisplay(Shown):
         y: Any,
         *,
         criterion: Criterion | str = "error",
-        plan: Plan | None = None,
+        forecasts: Plan | Mapping[str, tuple[Any, Any]] | None = None,
         ahead: float = AHEAD,
         budget: float = BUDGET,
         random_state: int = 0,
@@ -72,8 +73,9 @@ class LearningCurveDisplay(Shown):
             One label per bag, of two classes.
         criterion : Criterion or str
             What is measured: "error", "auc", "balanced_error", "sensitivity@0.95", ...
-        plan : Plan, optional
-            A plan made with `curve=True`, whose forecasts are laid over.
+        forecasts : Plan or mapping, optional
+            Laid over: a plan made with `curve=True`, or name -> (numbers of bags, values), such as those of
+            `forecast(...).test_error` at alpha = n/d.
         ahead : float
             Times the bags at hand up to which the curve is carried on, at least 1.
         budget : float
@@ -90,15 +92,15 @@ class LearningCurveDisplay(Shown):
         Raises
         ------
         ValueError
-            If the bags are too few or not of two classes, or the plan has no learning curves.
+            If the bags are too few or not of two classes, or a plan has no learning curves.
         """
         from sklearn.base import clone
 
         from ..bags import Bags
 
         ahead, budget = real_number("ahead", ahead, 1.0), real_number("budget", budget, 0.0, open_low=True)
-        if plan is not None and not plan.curve:
-            raise ValueError("plan must have learning curves: make it with curve=True")
+        if isinstance(forecasts, Plan) and not forecasts.curve:
+            raise ValueError("forecasts must have learning curves: make the plan with curve=True")
         bags = X if isinstance(X, Bags) else Bags(X)
         labels = np.asarray(y)
         if len(labels) != len(bags):
@@ -109,7 +111,7 @@ class LearningCurveDisplay(Shown):
         measured = measure_curve(
             bags, labels == classes[1], lambda: clone(estimator), criterion, budget=budget, seed=random_state
         )
-        display = cls(type(estimator).__name__, Extrapolation(measured), ahead, plan)
+        display = cls(type(estimator).__name__, Extrapolation(measured), ahead, forecasts)
         display.plot(ax)
         return display
 
@@ -146,6 +148,6 @@ class LearningCurveDisplay(Shown):
         from .figure import draw_measured_curve
 
         last = self.ahead * self.extrapolation.curve.n
-        self.ax_ = draw_measured_curve(axes_for(ax, (7.0, 5.0)), self.name, self.extrapolation, last, self.plan)
+        self.ax_ = draw_measured_curve(axes_for(ax, (7.0, 5.0)), self.name, self.extrapolation, last, self.forecasts)
         self.figure_ = self.ax_.figure
         return self.ax_

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..plotting.show import legend_above
-from ..plotting.style import MEASURED, REFERENCE, colour
+from ..plotting.style import MEASURED, REFERENCE, colour, label
 from .advice import Plan
 from .extrapolation import Extrapolation
 from .learners import LEARNERS, NAMES
 
+Forecasts = Plan | Mapping[str, tuple[Any, Any]]
 _MARKERS = {"attention": "o", "pooled": "s", "vectorized": "^", "message_passing": "D"}
 _STYLES: dict[str, dict[str, Any]] = {
     learner: {
@@ -81,8 +82,25 @@ def learning_curves(plan: Plan, checks: Iterable[Any] = ()) -> Any:
     return figure
 
 
+def _lines(theory: Forecasts | None) -> Mapping[str, tuple[Any, Any]]:
+    """Name -> (numbers of bags, values) of the theory's curves."""
+    if theory is None or isinstance(theory, Mapping):
+        return theory or {}
+    lines = {}
+    for learner in ("attention", "pooled", "optimal"):
+        rows = [row for row in theory.curve if row["learner"] == learner]
+        if rows:
+            lines[learner] = ([row["n"] for row in rows], [row["value"] for row in rows])
+    return lines
+
+
 def draw_measured_curve(
-    axes: Any, name: str, measured: Extrapolation, last: float, theory: Plan | None = None, target: float | None = None
+    axes: Any,
+    name: str,
+    measured: Extrapolation,
+    last: float,
+    theory: Forecasts | None = None,
+    target: float | None = None,
 ) -> Any:
     """A learner's learning curve as measured, carried on to more bags, and the theory's curves beside it.
 
@@ -96,8 +114,8 @@ def draw_measured_curve(
         The measured curve and what it allows beyond.
     last : float
         Bags up to which it is carried on.
-    theory : Plan, optional
-        One with learning curves, which are drawn as dashed lines.
+    theory : Plan or mapping, optional
+        A plan with learning curves, or name -> (numbers of bags, values): drawn as dashed lines.
     target : float, optional
         Value of the criterion, drawn as a line across.
 
@@ -106,12 +124,11 @@ def draw_measured_curve(
     matplotlib Axes
     """
     curve = measured.curve
-    for learner in ("attention", "pooled", "optimal") if theory is not None else ():
-        rows = [row for row in theory.curve if row["learner"] == learner and row["n"] <= last]  # type: ignore[union-attr]
-        if rows:
-            x, y = [row["n"] for row in rows], [row["value"] for row in rows]
-            style = _STYLES[learner] | {"marker": "", "linestyle": "--", "linewidth": 1}
-            axes.plot(x, y, label=f"{NAMES[learner]}, theory", **style)
+    for place, (model, (x, y)) in enumerate(_lines(theory).items()):
+        shown = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
+        style = {"color": colour(model, place), "linestyle": "--", "linewidth": 1}
+        if shown:
+            axes.plot(*zip(*shown), label=f"{NAMES.get(model, label(model))}, theory", **style)
     sizes = np.geomspace(curve.sizes[0], last, 60)
     ahead = [measured.at(n) for n in sizes]
     main: dict[str, Any] = {"color": MEASURED}

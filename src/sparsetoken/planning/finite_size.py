@@ -27,7 +27,7 @@ from .._core.replicates import standard_error
 from .._core.validation import whole_number
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..losses import Loss
-from ..models import SIMULATED, check_model, has_query
+from ..models import SIMULATED, check_model, has_query, weighting_of
 from ..simulation import simulate, two_steps
 from ..simulation.repeats import mean_and_error, trial_seeds
 from ..task import Task
@@ -232,8 +232,9 @@ def law_of_model(
     """The law of (T, S, kappa) of a model; cosine and sharpness are the query's."""
     if model == "attention":
         return attention_law(task, cosine, sharpness)
-    if model == "elementwise":
-        return elementwise_law(task, cosine, sharpness, activation)
+    if check_model(model, SIMULATED).has_query:
+        sigma = activation if model == "elementwise" else weighting_of(model, activation)
+        return elementwise_law(task, cosine, sharpness, sigma, name=model)
     return pooled_law(task) if model == "pooled" else vectorized_law(task)
 
 

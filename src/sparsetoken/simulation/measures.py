@@ -308,7 +308,7 @@ def coloured_measures(
             task, tokens @ signal, float(np.linalg.norm(root * tokens)), bias, np.random.default_rng(0)
         )
     if query is None or not (root * query).any():  # all tokens alike, at a weight of sigma(0)/L
-        level = 1.0 if query is None or activation is None else float(activation(np.zeros(1))[0])
+        level = 1.0 if query is None or activation is None else float(activation(np.zeros(task.longest))[0])
         return pooled_measures(task, level * float(w @ signal), abs(level) * float(np.linalg.norm(root * w)), bias)
     law = coloured_law(task, Spectrum(root**2, signal), Query(query * signal, query**2), 1.0, activation)
     population = law.statistics.make_population(COLOURED_POINTS)

@@ -14,9 +14,9 @@ import numpy as np
 
 from .._core.devices import wanted_device
 from .._core.validation import whole_number
-from ..activations import DEFAULT_ACTIVATION, get_activation, token_weights
+from ..activations import DEFAULT_ACTIVATION, token_weights
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
-from ..models import SIMULATED, check_model, has_query, heads_of
+from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
 from ..training import Training
@@ -140,7 +140,8 @@ def simulate(
     model : str
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
         "vectorized" learn from D1 alone. "heads:H" is H attention heads side by side under one readout, each with a query from
-        two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
+        two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH". A mechanism of
+        one's own goes by the name it was registered under (`register_mechanism`).
     sampler : str, optional
         "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
         "tensor", the only one, in any other.
@@ -202,7 +203,7 @@ def simulate(
         fields = simulate_heads(task, training, d, seed, heads, sampler, there)
         return _warned(SimulationResult(model=model, sampler=sampler, d=d, seed=seed, **fields))
     with_query = check_model(model, SIMULATED).has_query
-    sigma = get_activation(activation) if model == "elementwise" else None
+    sigma = weighting_of(model, activation)
     world = world_of(noise, covariance, signal, d)
     sampler = sampler or world.sampler
     d, seed = check_size(world.dimension(d), seed, sampler)
@@ -215,8 +216,8 @@ def simulate(
     world.check(sampler, schedule, model, device)
     if sampler == "reduced" and test_samples:
         raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
-    if schedule == "joint" and model == "elementwise":
-        raise ValueError("schedule 'joint' trains the softmax query: use model 'attention', not 'elementwise'")
+    if schedule == "joint" and sigma is not None:
+        raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {model!r}")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     trial = _trial_class(device, model, sampler, schedule, world)
     return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment))

@@ -19,6 +19,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from .._core.extras import require
+from .._core.own import shared_sources
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
 from .worker import limit_threads, start_worker
@@ -85,7 +86,9 @@ class LocalExecutor:
         self._pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=start_worker)
+        return ProcessPoolExecutor(
+            self.workers, mp_context=get_context("spawn"), initializer=start_worker, initargs=(shared_sources(),)
+        )
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Run a function on its arguments; a future of its result."""

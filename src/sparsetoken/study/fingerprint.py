@@ -19,7 +19,7 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,59 @@ def code_fingerprint(function: Callable[..., Any]) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
+def thing_fingerprint(thing: Any) -> str:
+    """The fingerprint of something of the user's that trials name: a function, or an object with its class and state.
+
+    Parameters
+    ----------
+    thing : object
+        What was registered: a loss, an activation, a weighting, a bag model.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    for part in _parts_of(thing, set()):
+        digest.update(part.encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _parts_of(thing: Any, seen: set[int]) -> Iterator[str]:
+    """What a thing is made of, in a fixed order: code of functions and classes, plain values as they are written."""
+    if id(thing) in seen:
+        return
+    if isinstance(thing, partial):
+        for part in (thing.func, *thing.args, *sorted(thing.keywords.items())):
+            yield from _parts_of(part, seen | {id(thing)})
+    elif inspect.isfunction(thing) or inspect.isclass(thing):
+        yield _class_fingerprint(thing) if inspect.isclass(thing) else code_fingerprint(thing)
+        for cell in getattr(thing, "__closure__", None) or ():  # what a function made by another function holds
+            yield from _parts_of(cell.cell_contents, seen | {id(thing)})
+    elif isinstance(thing, list | tuple):
+        for part in thing:
+            yield from _parts_of(part, seen | {id(thing)})
+    elif hasattr(thing, "__dict__") and not inspect.ismodule(thing):
+        yield from _parts_of(type(thing), seen | {id(thing)})
+        for part in sorted(vars(thing).items()):
+            yield from _parts_of(part, seen | {id(thing)})
+    else:
+        yield repr(thing)
+
+
+def _class_fingerprint(thing: type) -> str:
+    """The fingerprint of a class; of one that was typed into a prompt, of its methods' instructions."""
+    if _source_file(thing) is not None:
+        return code_fingerprint(thing)
+    methods = [value for _, value in sorted(vars(thing).items()) if inspect.isfunction(value)]
+    return "".join(code_fingerprint(method) for method in methods)
+
+
 def _source_file(function: Callable[..., Any]) -> Path | None:
     try:
         file = inspect.getsourcefile(function)
-    except TypeError:
+    except (TypeError, OSError):
         return None
     return Path(file).resolve() if file is not None and Path(file).is_file() else None
 

@@ -23,10 +23,11 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
+from .._core.own import own_named_in
 from .._core.validation import as_float, rejection, whole_number
 from ..task import NEUTRAL_FIELDS, Task
 from ..training import Training
-from .fingerprint import code_fingerprint
+from .fingerprint import code_fingerprint, thing_fingerprint
 
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training}
 _KINDS: dict[str, TrialKind] = {}
@@ -242,6 +243,12 @@ class TrialKind:
                 kind = type(row).__name__
                 raise ValueError(f"trial kind {self.name!r} must return results by name, or a list of such, got {kind}")
         return result
+
+
+def code_of(kind: str, arguments: Mapping[str, Any]) -> str:
+    """The fingerprint of the code behind a trial: its kind's, and that of the user's things that its arguments name."""
+    own = own_named_in(arguments)
+    return "+".join([get_kind(kind).code, *(f"{name}={thing_fingerprint(thing)}" for name, thing in own.items())])
 
 
 def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:

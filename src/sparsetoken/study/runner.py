@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._core.own import shared_sources
 from .executor import LOST, ExecutorError, TrialExecutor
 from .specification import Study, Trial
 from .store import Store
@@ -107,7 +108,8 @@ def run_trials(
     def submit(trial: Trial) -> bool:
         try:
             code = trial.code if executor.remote else None
-            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), trial.source, code)] = trial
+            own = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
+            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), own, code)] = trial
         except BrokenExecutor:
             suspects.append(trial)
             return False

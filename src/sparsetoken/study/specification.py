@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._core.validation import rejection, whole_number
-from .registry import canonical_json, get_kind, identity
+from .registry import canonical_json, code_of, get_kind, identity
 
 if TYPE_CHECKING:
     from ..plotting.panels import Panel
@@ -61,10 +61,10 @@ class Trial:
         """The kind's version number."""
         return get_kind(self.kind).version
 
-    @property
+    @cached_property
     def code(self) -> str:
-        """The fingerprint of the code that computes it."""
-        return get_kind(self.kind).code
+        """The fingerprint of the code that computes it, things of the user's included that its arguments name."""
+        return code_of(self.kind, self.arguments)
 
     @cached_property
     def key(self) -> str:

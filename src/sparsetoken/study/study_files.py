@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from pandas.api.types import is_numeric_dtype
 
+from .._core.own import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
 from .specification import Grid, Study
-from .worker import load_source
 
 MOST_ENTRIES = 1_000_000  # of a YAML file; a few lines of aliases to aliases can stand for billions
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
-import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._core.own import load_source
 from .._core.threads import THREAD_VARIABLES
 
 
-def load_source(path: str) -> Any:
-    """Import a user's own Python file (once per process), which registers its kinds of trial."""
-    name = "sparsetoken_study_" + hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:12]
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
 def run_trial(
-    kind: str, arguments: Mapping[str, Any], source: str | None = None, code: str | None = None
+    kind: str, arguments: Mapping[str, Any], sources: Sequence[str] = (), code: str | None = None
 ) -> dict[str, Any]:
     """Run one trial.
 
@@ -43,8 +23,8 @@ def run_trial(
         The kind of trial.
     arguments : mapping
         Its complete flat arguments.
-    source : str or None
-        The user's Python file that registers the kind.
+    sources : sequence of str
+        The user's Python files that register the kind, or what its arguments name.
     code : str or None
         The fingerprint that this process's code must have, where it may be another version than the coordinator's.
 
@@ -53,14 +33,14 @@ def run_trial(
     dict
         `result`, or the `traceback` of its failure, with `seconds` and `cpu_seconds`.
     """
-    from .registry import get_kind
+    from .registry import code_of, get_kind
 
     wall, cpu = time.perf_counter(), time.process_time()
     outcome: dict[str, Any] = {"result": None, "traceback": None}
     try:
-        if source is not None:
+        for source in sources:
             load_source(source)
-        if code is not None and get_kind(kind).code != code:
+        if code is not None and code_of(kind, arguments) != code:
             raise RuntimeError(
                 f"this worker runs other code for {kind!r} than the command: install the same version there"
             )
@@ -72,8 +52,9 @@ def run_trial(
     return outcome
 
 
-def start_worker() -> None:
-    """Prepare a local worker process: one thread, deaf to Ctrl-C (the coordinator handles it), gone with its parent."""
+def start_worker(sources: Sequence[str] = ()) -> None:
+    """Prepare a local worker process: one thread, deaf to Ctrl-C (the coordinator handles it), gone with its parent, the
+    user's files executed."""
     import signal
     import threading
 
@@ -83,6 +64,8 @@ def start_worker() -> None:
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     limit_threads()
+    for source in sources:
+        load_source(source)
 
 
 def limit_threads() -> None:

@@ -146,7 +146,8 @@ class _FirstStep(NamedTuple):
 def _first_step(loss: Loss, task: Task, groups: Sequence[_Group], alpha0: Any, eta_b: Any, zero: Any) -> _FirstStep:
     xp = namespace(zero, alpha0, eta_b, *(g.probability for g in groups))
     rho = task.correlation
-    slopes = [loss.slope(zero, group.label) for group in groups]
+    at = xp.asarray(zero)  # a user's loss may rely on getting arrays
+    slopes = [loss.slope(at, group.label) for group in groups]
     # Variance of a mean token's noise; 1/L as such where tokens are independent, so that nothing is lost to rounding.
     variances = [rho + (1.0 - rho) / group.length if rho else 1.0 / group.length for group in groups]
     a1 = -sum(g.probability * c * g.push for g, c in zip(groups, slopes))

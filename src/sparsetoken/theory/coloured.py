@@ -99,7 +99,7 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
     L, R, theta, _ = task.only_kind("coloured noise")
     pi = task.prevalence
     s, x, d = spectrum.eigenvalues, spectrum.signal, spectrum.dimension
-    c_plus, c_minus = float(loss.slope(0.0, 1.0)), float(loss.slope(0.0, -1.0))
+    c_minus, c_plus = map(float, loss.slope(np.zeros(2), np.array([-1.0, 1.0])))
     a = -t.eta_w * pi * c_plus * theta * R / L
     s2 = t.eta_w**2 * (pi * c_plus**2 + (1 - pi) * c_minus**2) / (t.alpha0 * L)
     b1 = -t.eta_b * (pi * c_plus + (1 - pi) * c_minus)

@@ -10,7 +10,7 @@ from typing import Any
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
 from ..laws.heads import heads_law
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, same_mechanism, vectorized_law
-from ..models import SIMULATED, check_model, has_query, heads_of
+from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
@@ -76,7 +76,7 @@ def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoi
     training : Training
         How it is learned.
     model : str
-        A trained model: attention, pooled, vectorized or elementwise.
+        A trained model: attention, pooled, vectorized, elementwise or a mechanism of the user's.
     activation : str or callable
         Of the elementwise model.
 
@@ -93,7 +93,8 @@ def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoi
     steps = alignment(task, training)
     if model == "attention":
         return _attention_law(task, steps.query_cosine, steps.sharpness), steps
-    return elementwise_law(task, steps.query_cosine, steps.sharpness, activation), steps
+    sigma = weighting_of(model, activation) if model != "elementwise" else activation
+    return elementwise_law(task, steps.query_cosine, steps.sharpness, sigma, name=model), steps
 
 
 def check_schedule(training: Training) -> None:
@@ -134,7 +135,8 @@ def forecast(
         How it is learned; the schedule must be "staged".
     model : str
         "attention", "pooled", "vectorized", "elementwise", "bayes" for the information-theoretic limit at alpha0 + alpha1, or
-        "heads:H" for H attention heads under one readout, each with a query from its own share of D0.
+        "heads:H" for H attention heads under one readout, each with a query from its own share of D0; or a mechanism of one's
+        own, by the name it was registered under (`register_mechanism`).
     activation : str or callable
         Of the elementwise model.
     equal_samples : bool

@@ -32,7 +32,7 @@ from ..laws.populations import (
     vectorized_mixture,
 )
 from ..losses import Loss
-from ..models import has_query
+from ..models import check_model, has_query
 from ..task import Task
 from ..training import Training
 from .alignment import alignment_formulas
@@ -151,6 +151,8 @@ def gradient(
         derivative is their mean.
     """
     loss = traceable(training.loss_function)
+    if check_model(model).weighting is not None:
+        raise ValueError(f"model must be a built-in one for derivatives, got {model!r}: its weights only know NumPy")
     law, steps = law_of(task, training, model, activation)
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")

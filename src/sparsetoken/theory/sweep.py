@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._core.own import load_source, shared_sources
 from .._core.validation import whole_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
@@ -257,7 +258,8 @@ def forecast_grid(
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(f"workers must be 1 with a loss or activation that cannot be pickled: {error}") from None
     found: dict[int, list[dict[str, Any]]] = {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker) as pool:
+    own = (shared_sources(),)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=own) as pool:
         jobs = {pool.submit(_rows, task, training, *block, options): i for i, block in enumerate(blocks)}
         for job in as_completed(jobs):
             found[jobs[job]] = job.result()
@@ -265,8 +267,8 @@ def forecast_grid(
     return ForecastGrid((row for i in range(len(blocks)) for row in found[i]), names)
 
 
-def _start_worker() -> None:
-    """One thread per process: the processes are the parallelism."""
+def _start_worker(sources: Sequence[str]) -> None:
+    """One thread per process: the processes are the parallelism. The user's files are executed."""
     import os
 
     import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
@@ -274,6 +276,8 @@ def _start_worker() -> None:
 
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     threadpool_limits(1)
+    for source in sources:
+        load_source(source)
 
 
 def _rows(

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.validation import whole_number
-from ...activations import get_activation
-from ...models import SIMULATED, check_model, has_query
+from ...models import SIMULATED, check_model, has_query, weighting_of
 from ...results import NotConvergedWarning
 from ...simulation.mechanism import Mechanism
 from ...simulation.readout import fit_readout
@@ -183,7 +182,7 @@ def attention_mass_trial(
 
 def mechanism_of(model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Mechanism:
     """The mechanism of a classifier whose query has a given cosine with the signal."""
-    return Mechanism(model, cosine, sharpness, get_activation(activation) if model == "elementwise" else None)
+    return Mechanism(model, cosine, sharpness, weighting_of(model, activation))
 
 
 @trial_kind("readout", version=1, check=check_sizes)

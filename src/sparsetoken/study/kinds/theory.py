@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.rootfind import FOUND, falling_root
 from ...deployment import check_query_to_sharpen, deployment_of
-from ...models import SIMULATED, check_model, has_query
+from ...models import SIMULATED, check_model, has_query, weighting_of
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
@@ -244,9 +244,8 @@ def make_law(task: Task, model: str, cosine: float, sharpness: float, activation
         return theory.vectorized_law(task)
     if model == "attention":
         return theory.attention_law(task, cosine, sharpness)
-    if model == "elementwise":
-        return theory.elementwise_law(task, cosine, sharpness, activation)
-    raise ValueError(f"model must be one of attention, elementwise, pooled, vectorized, got {model!r}")
+    sigma = activation if check_model(model, SIMULATED).weighting is None else weighting_of(model, activation)
+    return theory.elementwise_law(task, cosine, sharpness, sigma, name=model)
 
 
 @trial_kind("readout_theory", version=2)

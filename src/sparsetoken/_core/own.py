@@ -1,0 +1,110 @@
+"""What a user's code adds by name: losses, activations, mechanisms, bag models.
+
+The registries themselves live where the built-in things do (`losses`, `activations`, `models`, `bag_models`). Here is what they
+share: which names are allowed, which things are the user's, and the files of the user's that have been executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from .validation import rejection
+
+_OWN: dict[tuple[str, str], Any] = {}  # (what it is, its name) -> the thing itself
+_SOURCES: dict[str, Any] = {}  # absolute path -> module
+_SHARED: list[str] = []  # those that worker processes execute too, in order
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+
+
+def add_own(what: str, name: Any, thing: Any, taken: Collection[str]) -> None:
+    """Note a thing of the user's under its name.
+
+    Parameters
+    ----------
+    what : str
+        What it is: "loss", "activation", "mechanism" or "bag model".
+    name : str
+        A letter, then letters, digits, _ and -.
+    thing : object
+        The thing itself. One of the same kind and name that the user registered before is replaced, so that a cell of a
+        notebook can be run again.
+    taken : collection of str
+        Names of the built-in things, which stay what they are.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise rejection(f"the {what}'s name", name, "a letter and up to 59 letters, digits, _ and -")
+    if name in taken and (what, name) not in _OWN:
+        raise ValueError(f"the {what}'s name must be a new one: {name!r} is built in")
+    _OWN[what, name] = thing
+
+
+def own_things() -> Mapping[tuple[str, str], Any]:
+    """All things of the user's: (what, name) -> thing."""
+    return dict(_OWN)
+
+
+def own_named_in(value: Any) -> dict[str, Any]:
+    """The user's things whose names occur in plain data, as they are or before a colon: "what.name" -> thing."""
+    words = {text.partition(":")[0] for text in _texts(value)}
+    return {f"{what}.{name}": thing for (what, name), thing in sorted(_OWN.items()) if name in words}
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [text for part in parts for text in _texts(part)]
+
+
+def load_source(path: str | os.PathLike[str]) -> Any:
+    """Execute a Python file of the user's, once per process; what it registers is then known by name.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    ValueError
+        If it is not a Python file.
+    """
+    full = os.path.abspath(path)
+    if full in _SOURCES:
+        return _SOURCES[full]
+    name = "sparsetoken_study_" + hashlib.sha256(full.encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(name, full)
+    if not full.endswith(".py") or spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    _SOURCES[full] = module
+    return module
+
+
+def share_source(path: str | os.PathLike[str]) -> Any:
+    """`load_source`, here and in all worker processes that are started from now on."""
+    module, full = load_source(path), os.path.abspath(path)
+    if full not in _SHARED:
+        _SHARED.append(full)
+    return module
+
+
+def shared_sources() -> tuple[str, ...]:
+    """The user's files that worker processes execute too."""
+    return tuple(_SHARED)
