@@ -173,33 +173,58 @@ def test_what_is_wrong_with_a_study_is_told_after_the_run_and_costs_nothing(tmp_
 name = "wrong"
 [[trials]]
 table = "steps"
-kind = "alignment"
-grid = { alpha0 = [1, 2] }
+kind = "line"
+grid = { x = [1.0, 2.0] }
 [[panels]]
 table = "steps"
-x = "alpha0"
-y = "cosin_q"
+x = "x"
+y = "valu"
 [[claims]]
 id = "misnamed"
 statement = "The cosine grows"
 expected = "undecided"
-criterion = { kind = "slope", table = "steps", x = "alpha0", value = "cosin_q", slope = 1, resolution = 1 }
+criterion = { kind = "slope", table = "steps", x = "x", value = "valu", slope = 1, resolution = 1 }
 [[claims]]
 id = "sound"
 statement = "It does not grow by a power"
 expected = "undecided"
-criterion = { kind = "below", table = "steps", value = "cosine_q", column = "alpha0", low = 1, high = 2 }
+criterion = { kind = "below", table = "steps", value = "value", column = "x", low = 1.0, high = 2.0 }
 """)
-    code, _, err = command("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1)
+    code, _, err = command("run", path, "--module", TOY, "--store", tmp_path / "s.sqlite", "--workers", 1)
     lines = err.splitlines()
     assert code == 1 and len(lines) == 2 and "Traceback" not in err
-    assert lines[0].startswith(
-        "figure of study 'wrong': table 'steps' has no column 'cosin_q'; it has alpha0, alpha1, "
-    )
-    assert lines[1].startswith("claim 'misnamed' of study 'wrong': table 'steps' has no column 'cosin_q'; it has ")
+    assert lines[0].startswith("figure of study 'wrong': table 'steps' has no column 'valu'; it has x, value")
+    assert lines[1].startswith("claim 'misnamed' of study 'wrong': table 'steps' has no column 'valu'; it has ")
     page = (tmp_path / "wrong" / "report.html").read_text()
-    assert "no column &#x27;cosin_q&#x27;" in page
+    assert "no column &#x27;valu&#x27;" in page
     assert (tmp_path / "wrong" / "tables" / "wrong-steps.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "part, words",
+    [
+        (
+            '[[panels]]\ntable = "steps"\nx = "alpha0"\ny = "cosin_q"',
+            "panels[0]: table 'steps' will have no column 'cosin_q'",
+        ),
+        (
+            '[[panels]]\ntable = "steps"\nx = "alpha0"\ny = "cosine_q"\nby = "modl"',
+            "no column 'modl'; it will have length, ",
+        ),
+        (
+            '[[claims]]\nid = "c"\nstatement = "s"\n[claims.criterion]\nkind = "slope"\ntable = "steps"\nx = "alpha0"\n'
+            'value = "cosine_q"\nslope = 1\nresolution = 1\nwhere = { d = 3 }',
+            "claims[0]: criterion: table 'steps' will have no column 'd'",
+        ),
+    ],
+)
+def test_a_misspelt_column_is_told_before_anything_runs(part, words, tmp_path, command):
+    path, store = tmp_path / "wrong.toml", tmp_path / "s.sqlite"
+    path.write_text(
+        f'name = "wrong"\n[[trials]]\ntable = "steps"\nkind = "alignment"\ngrid = {{ alpha0 = [1, 2] }}\n{part}\n'
+    )
+    code, _, err = command("run", path, "--store", store, "--workers", 1)
+    assert code == 2 and words in err and err.count("\n") == 1 and not store.exists()
 
 
 def test_names_with_markup_are_shown_as_they_are(tmp_path, command):

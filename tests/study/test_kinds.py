@@ -9,6 +9,7 @@ from sparsetoken.study.kinds.simulation import separable
 from sparsetoken.study.registry import get_kind
 from sparsetoken.task import Task
 from sparsetoken.training import Training
+from tests.helpers import ROOT
 
 
 def call(kind, **arguments):
@@ -206,3 +207,36 @@ def test_attention_mass_is_measured_as_predicted():
     assert rows[0]["mass"] == pytest.approx(theory[0]["mass"], abs=0.1)
     assert rows[0]["mass"] > 4 / 6 > rows[0]["negative_mass"]
     assert rows[0]["negative_mass"] == pytest.approx(1 / 6, abs=0.02)
+
+
+def test_every_kind_says_what_it_gives():
+    from sparsetoken.study import kinds, registry  # noqa: F401  (loads the package's kinds)
+
+    own = {
+        name: kind
+        for name, kind in registry._KINDS.items()
+        if kind.function.__module__.startswith("sparsetoken.study.kinds")
+    }
+    page = (ROOT / "docs" / "studies.md").read_text()
+    for name, kind in own.items():
+        assert kind.columns and all(words for words in kind.columns.values()), name
+        assert f"`{name}`" in page, name
+    for column in {column for kind in own.values() for column in kind.columns}:
+        assert f"`{column.removesuffix('_se')}`" in page, column
+
+
+def test_columns_of_tables():
+    alignment, steps = get_kind("alignment"), get_kind("trajectory")
+    assert alignment.has_column("cosine_q") and alignment.has_column("alpha0") and not alignment.has_column("cosine")
+    assert steps.has_column("overlap[q]") and steps.has_column("gram[q,w]_se") and not steps.has_column("overlaps[q]")
+    forecast = get_kind("forecast")
+    assert forecast.has_column("k") and not forecast.has_column("test_error_result")
+    assert "sharpness" in forecast.names and "sharpness_result" not in forecast.table_columns
+
+
+def test_a_result_of_another_name_is_an_error():
+    from sparsetoken.study.registry import TrialKind
+
+    kind = TrialKind("k", 1, lambda x: {"y": x, "z": x}, None, {"y": "it"})
+    with pytest.raises(ValueError, match="trial kind 'k' returned 'z', which is none of its columns: y"):
+        kind.call({"x": 1.0})

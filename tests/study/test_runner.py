@@ -78,8 +78,8 @@ def test_a_worker_with_other_code_is_found_out():
     from sparsetoken.study.worker import run_trial
 
     (trial,) = Grid("t", "line", {"x": 1.0}, source=SOURCE).trials()
-    assert run_trial("line", trial.arguments, SOURCE, trial.code)["result"] == {"value": 2.0}
-    assert "runs other code for 'line'" in run_trial("line", trial.arguments, SOURCE, "0" * 16)["traceback"]
+    assert run_trial("line", trial.arguments, (SOURCE,), trial.code)["result"] == {"value": 2.0}
+    assert "runs other code for 'line'" in run_trial("line", trial.arguments, (SOURCE,), "0" * 16)["traceback"]
 
 
 def test_failures_are_rows_and_are_tried_again(tmp_path):

@@ -107,6 +107,10 @@ def studies(
         None, "--export", help="Print this study's trials as a study file (TOML) to edit and run."
     ),
     full: bool = typer.Option(False, "--full", help="With --export: the published sizes instead of the quick ones."),
+    kinds: bool = typer.Option(
+        False, "--kinds", help="List the kinds of trial instead: what they take, and the columns they give."
+    ),
+    modules: list[Path] = MODULES,
 ) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
     from ..paper.catalogue import get_studies
@@ -118,6 +122,9 @@ def studies(
         return
     if full:
         raise ValueError("--full goes with --export; the list has both sizes")
+    if kinds:
+        _print_kinds(json_output)
+        return
     rows = []
     for study in get_studies():
         row: dict[str, object] = {"study": study.name, "title": study.title, "claims": len(study.claims)}
@@ -138,6 +145,35 @@ def studies(
         sizes = [f"{row[f'{size} trials']} trials, {_duration(row[f'{size} CPU s'])}" for size in ("quick", "full")]
         table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
     Console().print(table)
+
+
+def _print_kinds(json_output: bool) -> None:
+    """The kinds of trial with their arguments (fields of task and training told once) and columns."""
+    import json
+    import textwrap
+    from dataclasses import fields
+
+    from ..study.registry import all_kinds
+    from ..task import Task
+    from ..training import Training
+
+    flat = {"task": [f.name for f in fields(Task)], "training": [f.name for f in fields(Training)]}
+    rows = {}
+    for name, kind in all_kinds().items():
+        words = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
+        taken = [part for part in kind.parameters if part != "seed"]
+        rows[name] = {"does": words, "random": kind.random, "arguments": taken, "columns": dict(kind.columns or {})}
+    if json_output:
+        echo(json.dumps({"fields": flat, "kinds": rows}, indent=1, ensure_ascii=False))
+        return
+    for part, names in flat.items():
+        echo(textwrap.fill(f"{part}: {', '.join(names)}", 100, subsequent_indent="    "))
+    for name, row in rows.items():
+        echo(f"\n{name}{' (random)' if row['random'] else ''}: {row['does']}")
+        echo(textwrap.fill(f"takes: {', '.join(row['arguments'])}", 100, initial_indent="  ", subsequent_indent="    "))
+        width = max((len(column) for column in row["columns"]), default=0)
+        for column, words in row["columns"].items():
+            echo(f"  {column:<{width}}  {words}".rstrip())
 
 
 @app.command()

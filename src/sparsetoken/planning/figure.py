@@ -125,10 +125,10 @@ def draw_measured_curve(
     """
     curve = measured.curve
     for place, (model, (x, y)) in enumerate(_lines(theory).items()):
-        shown = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
+        points = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
         style = {"color": colour(model, place), "linestyle": "--", "linewidth": 1}
-        if shown:
-            axes.plot(*zip(*shown), label=f"{NAMES.get(model, label(model))}, theory", **style)
+        if points:
+            axes.plot(*zip(*points), label=f"{NAMES.get(model, label(model))}, theory", **style)
     sizes = np.geomspace(curve.sizes[0], last, 60)
     ahead = [measured.at(n) for n in sizes]
     main: dict[str, Any] = {"color": MEASURED}

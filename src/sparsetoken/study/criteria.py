@@ -150,11 +150,31 @@ def judge_value(measured: float, error: float, predicted: float, resolution: flo
     return Judgement(verdict, format_value(predicted), format_value(measured, error))
 
 
-def named_criterion(parameters: Mapping[str, Any]) -> Callable[[Tables], Judgement]:
+@dataclass(frozen=True)
+class NamedCriterion:
+    """A criterion written as data, which says what it needs before it sees any table.
+
+    Attributes
+    ----------
+    judge : callable
+        Tables -> Judgement.
+    needs : tuple of (str, tuple of str)
+        Tables with the columns that it reads.
+    """
+
+    judge: Callable[[Tables], Judgement]
+    needs: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def __call__(self, tables: Tables) -> Judgement:
+        """Apply it."""
+        return self.judge(tables)
+
+
+def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     """A criterion written as data (study files): agreement, slope or below; see docs/studies.md."""
     given = dict(parameters)
     kind = given.pop("kind", None)
-    makers: dict[str, Callable[..., Callable[[Tables], Judgement]]] = {
+    makers: dict[str, Callable[..., NamedCriterion]] = {
         "agreement": agreement_criterion,
         "slope": slope_criterion,
         "below": below_criterion,
@@ -169,7 +189,7 @@ def named_criterion(parameters: Mapping[str, Any]) -> Callable[[Tables], Judgeme
 
 def agreement_criterion(
     *, table: str, theory: str, value: str, on: Sequence[str], resolution: float, relative: bool = False
-) -> Callable[[Tables], Judgement]:
+) -> NamedCriterion:
     """Table `table` agrees with table `theory` in `value` at every combination of `on`."""
     _check_text(table=table, theory=theory, value=value)
     on, resolution = _names("on", on), real_number("resolution", resolution, 0.0, open_low=True)
@@ -178,12 +198,12 @@ def agreement_criterion(
         simulated, predicted = need(tables, table, [*on, value]), need(tables, theory, [*on, value])
         return judge_agreement(simulated, predicted, value, on, resolution, relative=relative)
 
-    return criterion
+    return NamedCriterion(criterion, ((table, (*on, value)), (theory, (*on, value))))
 
 
 def slope_criterion(
     *, table: str, x: str, value: str, slope: float, resolution: float, where: Mapping[str, Any] | None = None
-) -> Callable[[Tables], Judgement]:
+) -> NamedCriterion:
     """log(value) against log(x) has that slope."""
     _check_text(table=table, x=x, value=value)
     slope, resolution = real_number("slope", slope, -np.inf), real_number("resolution", resolution, 0.0, open_low=True)
@@ -199,12 +219,12 @@ def slope_criterion(
         fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if known else None)
         return judge_value(fit.slope, fit.slope_error, slope, resolution)
 
-    return criterion
+    return NamedCriterion(criterion, ((table, (x, value, *(where or {}))),))
 
 
 def below_criterion(
     *, table: str, value: str, column: str, low: Any, high: Any, on: Sequence[str] = ()
-) -> Callable[[Tables], Judgement]:
+) -> NamedCriterion:
     """The mean of `value` where column == low lies below that where column == high, at every combination of `on`."""
     _check_text(table=table, value=value, column=column)
     on = _names("on", on)
@@ -230,7 +250,7 @@ def below_criterion(
             f"{format_value(both['mean_high'][at], both['error_high'][at])} (closest)",
         )
 
-    return criterion
+    return NamedCriterion(criterion, ((table, (*on, column, value)),))
 
 
 def _check_text(**values: Any) -> None:

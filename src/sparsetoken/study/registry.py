@@ -14,9 +14,10 @@ import hashlib
 import inspect
 import json
 import math
+import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
@@ -130,12 +131,16 @@ class TrialKind:
         The trial itself.
     check : callable or None
         Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
+    columns : mapping or None
+        The results that it may return, with their meanings; None where they are not known before it has run. A name with
+        [*] stands for several, such as `overlap[q]`.
     """
 
     name: str
     version: int
     function: Callable[..., Any]
     check: Callable[[Mapping[str, Any]], None] | None = None
+    columns: Mapping[str, str] | None = None
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -242,13 +247,43 @@ class TrialKind:
             if not isinstance(row, dict):
                 kind = type(row).__name__
                 raise ValueError(f"trial kind {self.name!r} must return results by name, or a list of such, got {kind}")
+            for column in row:
+                if self.columns is not None and column not in self.names and not self._gives(column):
+                    raise ValueError(
+                        f"trial kind {self.name!r} returned {column!r}, which is none of its columns: "
+                        f"{', '.join(self.columns)}"
+                    )
         return result
+
+    def _gives(self, column: str) -> bool:
+        return self.columns is not None and (column in self.columns or _pattern(column) in self.columns)
+
+    def has_column(self, column: str) -> bool:
+        """Whether a table of its trials has that column: an argument, or a result; True where results are not known.
+
+        A result that has an argument's name has the suffix `_result` in a table, unless trials return several rows.
+        """
+        if self.columns is None or column in self.names or self._gives(column):
+            return True
+        bare = column.removesuffix("_result")
+        return bare != column and bare in self.names and self._gives(bare)
+
+    @property
+    def table_columns(self) -> list[str]:
+        """All columns that a table of its trials may have."""
+        results = [f"{name}_result" if name in self.names else name for name in self.columns or ()]
+        return [*self.names, *results]
 
 
 def code_of(kind: str, arguments: Mapping[str, Any]) -> str:
     """The fingerprint of the code behind a trial: its kind's, and that of the user's things that its arguments name."""
     own = own_named_in(arguments)
     return "+".join([get_kind(kind).code, *(f"{name}={thing_fingerprint(thing)}" for name, thing in own.items())])
+
+
+def _pattern(column: str) -> str:
+    """`overlap[q]_se` -> `overlap[*]_se`."""
+    return re.sub(r"\[[^\]]*\]", "[*]", column)
 
 
 def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,7 +299,11 @@ def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
 
 
 def trial_kind(
-    name: str, version: int = 1, *, check: Callable[[Mapping[str, Any]], None] | None = None
+    name: str,
+    version: int = 1,
+    *,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+    columns: Mapping[str, str] | Iterable[str] | None = None,
 ) -> Callable[[Callable], Callable]:
     """Register a function as a kind of trial.
 
@@ -279,6 +318,9 @@ def trial_kind(
         reused.
     check : callable or None
         Called with the complete flat arguments before anything runs; raises ValueError where they make no sense together.
+    columns : mapping, iterable of str or None
+        The results that it returns, perhaps with their meanings. Panels and criteria of study files are then checked before
+        anything runs, and a result of another name is an error.
 
     Returns
     -------
@@ -290,10 +332,17 @@ def trial_kind(
         known = _KINDS.get(name)
         if known is not None and known.function.__module__ != function.__module__:
             raise ValueError(f"trial kind {name!r} is already taken by {known.function.__module__}")
-        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function, check)
+        given = columns if columns is None or isinstance(columns, Mapping) else dict.fromkeys(columns, "")
+        _KINDS[name] = TrialKind(name, whole_number("version", version, 0), function, check, given)
         return function
 
     return register
+
+
+def all_kinds() -> dict[str, TrialKind]:
+    """All kinds by name: the package's own, and those of the user's that have been registered."""
+    import_module(".kinds", __package__)
+    return dict(_KINDS)
 
 
 def get_kind(name: str) -> TrialKind:

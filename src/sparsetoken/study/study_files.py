@@ -17,6 +17,7 @@ from .._core.own import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
+from .registry import TrialKind, get_kind
 from .specification import Grid, Study
 
 MOST_ENTRIES = 1_000_000  # of a YAML file; a few lines of aliases to aliases can stand for billions
@@ -102,8 +103,9 @@ def study_from_dict(content: Any) -> Study:
         raise ValueError(f"tables of different kinds must have different names, got {', '.join(tables)}")
     for grid in grids:
         grid.trials()  # whatever is wrong with a trial is said now
-    panels = [_panel(i, part, tables) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
-    claims = [_claim(i, part, tables) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
+    known = {grid.name: get_kind(grid.kind) for grid in grids}
+    panels = [_panel(i, part, known) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
+    claims = [_claim(i, part, known) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
     return Study(
         name=name,
         title=_text("title", given.get("title", name)),
@@ -157,7 +159,15 @@ def _axis(where: str, value: Any) -> list[Any]:
     return values
 
 
-def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables], Panel]:
+def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names: Sequence[str]) -> None:
+    """A misspelt column is told before anything runs, as far as a kind says what it gives."""
+    for name in names:
+        if not kinds[table].has_column(name):
+            listed = ", ".join(kinds[table].table_columns)
+            raise ValueError(f"{where}: table {table!r} will have no column {name!r}; it will have {listed}")
+
+
+def _panel(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Callable[[Tables], Panel]:
     where = f"panels[{place}]"
     allowed = ("title", "theory", "by", "xlabel", "ylabel", "logx", "logy")
     given = _fields(where, content, needed=("table", "x", "y"), allowed=allowed)
@@ -171,6 +181,9 @@ def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables]
         if not isinstance(given.get(name, False), bool):
             raise ValueError(f"{where}.{name} must be true or false, got {given[name]!r}")
     x, y, by = given["x"], given["y"], given.get("by")
+    for name in ("table", "theory"):
+        if name in given:
+            _check_columns(where, tables, given[name], [column for column in (x, y, by) if column])
 
     def part(tables: Tables, name: str) -> Any:
         table = need(tables, given[name], [column for column in (x, y, by) if column])
@@ -196,7 +209,7 @@ def _panel(place: int, content: Any, tables: Sequence[str]) -> Callable[[Tables]
     return make
 
 
-def _claim(place: int, content: Any, tables: Sequence[str]) -> Claim:
+def _claim(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
     where = f"claims[{place}]"
     given = _fields(where, content, needed=("id", "statement", "criterion"), allowed=("source", "expected"))
     parameters = _table(f"{where}.criterion", given["criterion"])
@@ -205,6 +218,9 @@ def _claim(place: int, content: Any, tables: Sequence[str]) -> Claim:
             raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {parameters[name]!r}")
     try:
         criterion = named_criterion(parameters)
+        for table, names in criterion.needs:
+            if table in tables:
+                _check_columns("criterion", tables, table, names)
         words = ", ".join(f"{k} = {v}" for k, v in parameters.items())
         return Claim(
             _text("id", given["id"]),

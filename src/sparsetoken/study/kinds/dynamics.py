@@ -15,6 +15,7 @@ from ...bag_models import get_bag_model
 from ...schedules import Stage, as_stages
 from ...task import Task
 from ..registry import trial_kind
+from .columns import STEPS, columns
 
 ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error
@@ -44,7 +45,7 @@ def schedule_of(
     return [Stage(steps, alpha, each(rates, (*names, "bias")), each(decay, names), momentum)]
 
 
-@trial_kind("trajectory")
+@trial_kind("trajectory", columns=columns(*STEPS, "unstable"))
 def trajectory_trial(
     task: Task,
     model: str = "attention",
@@ -71,7 +72,7 @@ def trajectory_trial(
     return [{**row, "unstable": row["step"] >= first} for row in rows_of(found)]
 
 
-@trial_kind("simulate_trajectory")
+@trial_kind("simulate_trajectory", columns=columns(*STEPS))
 def simulate_trajectory_trial(
     task: Task,
     d: int,

@@ -20,6 +20,7 @@ from ...solvers.erm import fit_erm
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
+from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
 # Numbers in a design matrix (16 GB): four times the largest of the paper's studies.
 MOST_NUMBERS = 2e9
@@ -70,7 +71,9 @@ def elsewhere(
     return {"test_task": changed or None, "test_sharpness": sharpness, "test_bias_shift": bias_shift}
 
 
-@trial_kind("simulate", version=4, check=check_sizes)
+@trial_kind(
+    "simulate", version=4, check=check_sizes, columns=columns(*ERROR, *MEASURES, *QUERY, "cosine_w", "converged")
+)
 def simulate_trial(
     task: Task,
     training: Training,
@@ -129,7 +132,9 @@ def simulate_trial(
     return {**{name: row[name] for name in names}, "converged": float(result.converged)}
 
 
-@trial_kind("two_steps", version=2, check=check_sizes)
+@trial_kind(
+    "two_steps", version=2, check=check_sizes, columns=columns("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")
+)
 def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps alone."""
     from ...simulation.steps import two_steps
@@ -138,7 +143,9 @@ def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[s
     return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
 
 
-@trial_kind("attention_mass", version=1, check=check_sizes)
+@trial_kind(
+    "attention_mass", version=1, check=check_sizes, columns=columns(*BINS, "share", "mass", "negative_mass", "cosine_q")
+)
 def attention_mass_trial(
     task: Task,
     training: Training,
@@ -185,7 +192,7 @@ def mechanism_of(model: str, cosine: float, sharpness: float, activation: str = 
     return Mechanism(model, cosine, sharpness, weighting_of(model, activation))
 
 
-@trial_kind("readout", version=1, check=check_sizes)
+@trial_kind("readout", version=1, check=check_sizes, columns=columns(*ERROR))
 def readout_trial(
     task: Task,
     d: int,
@@ -234,7 +241,7 @@ def separable(features: np.ndarray, labels: np.ndarray) -> bool:
     raise ArithmeticError("separability could not be decided: the largest margin is too small for double precision")
 
 
-@trial_kind("separability", version=1, check=check_sizes)
+@trial_kind("separability", version=1, check=check_sizes, columns=columns("alpha_star", "n_star"))
 def separability_trial(
     task: Task,
     d: int,
@@ -264,7 +271,7 @@ def separability_trial(
     return {"alpha_star": low / d, "n_star": low}
 
 
-@trial_kind("margins", version=1, check=check_sizes)
+@trial_kind("margins", version=1, check=check_sizes, columns=columns(*BINS, "train_share", "test_share"))
 def margins_trial(
     task: Task,
     d: int,
@@ -306,7 +313,9 @@ def _fresh_margins(bags: DrawnBags, seed: int, mechanism: Mechanism, w: np.ndarr
     return bags.truth * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
 
 
-@trial_kind("message_passing", version=1, check=check_sizes)
+@trial_kind(
+    "message_passing", version=1, check=check_sizes, columns=columns("test_error", "overlap", "expected_overlap")
+)
 def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samples: int = 4000) -> dict[str, float]:
     """Approximate message passing with known strength and sparsity, tested on fresh bags.
 

@@ -11,10 +11,12 @@ from ...models import SIMULATED, check_model, has_query, weighting_of
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
+from .columns import QUERY, columns
 from .simulation import elsewhere, with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 
+LIMIT_FIELDS = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
 STRENGTHS = (1e-6, 1e6)  # among which a needed strength is sought
 
 ERM_FIELDS = (
@@ -31,7 +33,23 @@ ERM_FIELDS = (
 )
 
 
-@trial_kind("alignment", version=2)
+@trial_kind(
+    "alignment",
+    version=2,
+    columns=columns(
+        "overlap_w",
+        "overlap_q",
+        "cosine_w",
+        "cosine_q",
+        "norm_w",
+        "norm_q",
+        "bias",
+        "sharpness",
+        "rate",
+        "anti_margin",
+        "anti_aligned",
+    ),
+)
 def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     """Limits after the two gradient steps."""
     from ...theory import alignment
@@ -39,7 +57,13 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     return alignment(task, training).to_row()
 
 
-@trial_kind("attention_mass_theory", version=1)
+@trial_kind(
+    "attention_mass_theory",
+    version=1,
+    columns=columns(
+        "bin", "share", "share_se", "mass", "mass_se", "negative_mass", "negative_mass_se", "uniform", "cosine_q", "k"
+    ),
+)
 def attention_mass_theory_trial(
     task: Task, training: Training, sharpness: float | None = None, bins: int = 10
 ) -> list[dict[str, float]]:
@@ -63,10 +87,10 @@ def attention_mass_theory_trial(
     return [{"bin": i, "share": shares[i], "share_se": errors[i], **common} for i in range(bins)]
 
 
-FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_cosine_w", "steps_norm_q")
+FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", *QUERY)
 
 
-@trial_kind("forecast", version=3)
+@trial_kind("forecast", version=3, columns=columns(*FORECAST_FIELDS, "k", "eta_q_used"))
 def forecast_trial(
     task: Task,
     training: Training,
@@ -104,7 +128,7 @@ def forecast_trial(
     }
 
 
-@trial_kind("coloured_forecast", version=1)
+@trial_kind("coloured_forecast", version=1, columns=columns(*ERM_FIELDS, "cosine_w", "cosine_q", "steps_norm_q"))
 def coloured_forecast_trial(
     task: Task,
     training: Training,
@@ -130,7 +154,7 @@ def coloured_forecast_trial(
     return {**row, "cosine_w": found.cosine["w"], "cosine_q": steps.cosine["q"], "steps_norm_q": steps.norm["q"]}
 
 
-@trial_kind("forecast_curve", version=3)
+@trial_kind("forecast_curve", version=3, columns=columns(*ERM_FIELDS, *QUERY, "k", "eta_q_used"))
 def forecast_curve_trial(
     task: Task,
     training: Training,
@@ -190,7 +214,21 @@ def forecast_curve_trial(
 _SHARPER = tuple(2.0 ** (i / 2) for i in range(5))
 
 
-@trial_kind("length_theory", version=1)
+@trial_kind(
+    "length_theory",
+    version=1,
+    columns=columns(
+        "test_length",
+        "test_error",
+        *ERM_FIELDS[5:],
+        "threshold_error",
+        "bias_shift",
+        "sharpness_error",
+        "k",
+        "best_k",
+        "query_error",
+    ),
+)
 def length_theory_trial(task: Task, training: Training, test_lengths: list[int]) -> list[dict[str, float]]:
     """Attention trained at one length and tested at others: a row for each, with what is lost to what.
 
@@ -248,7 +286,7 @@ def make_law(task: Task, model: str, cosine: float, sharpness: float, activation
     return theory.elementwise_law(task, cosine, sharpness, sigma, name=model)
 
 
-@trial_kind("readout_theory", version=2)
+@trial_kind("readout_theory", version=2, columns=columns("alpha", *ERM_FIELDS))
 def readout_theory_trial(
     task: Task,
     alpha: list[float],
@@ -267,7 +305,7 @@ def readout_theory_trial(
     return [{"alpha": value, **{name: getattr(one, name) for name in ERM_FIELDS}} for value, one in zip(alpha, found)]
 
 
-@trial_kind("capacity", version=1)
+@trial_kind("capacity", version=1, columns=columns("alpha_star", "standard_error"))
 def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float = 1.0) -> dict[str, float]:
     """The largest alpha at which data are separable."""
     from ...theory import capacity
@@ -276,7 +314,7 @@ def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float
     return {"alpha_star": found.alpha, "standard_error": found.standard_error}
 
 
-@trial_kind("margins_theory", version=2)
+@trial_kind("margins_theory", version=2, columns=columns("bin", "train_share", "test_share"))
 def margins_theory_trial(
     task: Task,
     alpha: float,
@@ -314,15 +352,14 @@ def margins_theory_trial(
     return rows
 
 
-@trial_kind("bayes_limit", version=1)
+@trial_kind("bayes_limit", version=1, columns=columns(*LIMIT_FIELDS, *(f"{name}_se" for name in LIMIT_FIELDS), "hard"))
 def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
     """What no learner can beat with alpha d samples, and what message passing reaches."""
     from ...theory import bayes_limit
 
     found = bayes_limit(task, alpha)
-    names = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
-    out: dict[str, Any] = {name: getattr(found, name) for name in names}
-    return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in names}}
+    out: dict[str, Any] = {name: getattr(found, name) for name in LIMIT_FIELDS}
+    return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in LIMIT_FIELDS}}
 
 
 def _crossing(error: Callable[[float], float], target: float, guess: float) -> float:
@@ -333,7 +370,7 @@ def _crossing(error: Callable[[float], float], target: float, guess: float) -> f
     return strength
 
 
-@trial_kind("known_strength", version=2)
+@trial_kind("known_strength", version=2, columns=columns("strength_needed"))
 def known_strength_trial(
     length: int,
     mechanism: str,
@@ -361,7 +398,7 @@ def known_strength_trial(
     return {"strength_needed": _crossing(error, target, guess)}
 
 
-@trial_kind("trained_strength", version=3)
+@trial_kind("trained_strength", version=3, columns=columns("strength_needed", "cosine_q"))
 def trained_strength_trial(
     task: Task,
     training: Training,

@@ -1,0 +1,84 @@
+"""The columns that the package's kinds of trial give, each with its meaning: one name means one thing in all of them."""
+
+from __future__ import annotations
+
+ERROR = ("test_error", "balanced_error", "train_loss", "train_error", "norm_w", "bias")
+MEASURES = ("auc", "sensitivity", "specificity")
+QUERY = ("cosine_q", "steps_cosine_w", "steps_norm_q")
+BINS = ("bin", "left", "right")
+
+MEANINGS = {
+    "test_error": "share of fresh bags that are misclassified (a prediction, or measured)",
+    "standard_error": "standard error of the predicted test error",
+    "balanced_error": "mean of the two classes' error rates",
+    "auc": "area under the ROC curve, on fresh bags",
+    "sensitivity": "share of fresh positive bags that are found",
+    "specificity": "share of fresh negative bags that are passed",
+    "train_loss": "mean loss on the training bags, without the ridge",
+    "train_error": "share of the training bags that are misclassified",
+    "norm_w": "‖w‖ of the readout; after the two steps, of w₁",
+    "bias": "b of the readout; after the two steps, b₁",
+    "cosine_w": "cos(w, ξ); after the two steps, of w₁",
+    "cosine_q": "cos(q₂, ξ) of the query",
+    "norm_q": "‖q₂‖",
+    "overlap_w": "⟨w₁, ξ⟩",
+    "overlap_q": "⟨q₂, ξ⟩",
+    "steps_cosine_w": "cos(w₁, ξ), after the first of the two steps",
+    "steps_norm_q": "‖q₂‖, after the second of the two steps",
+    "sharpness": "k = β‖q₂‖ (`sharpness_result` in a table that has such an argument)",
+    "k": "k = β‖q₂‖, the inverse temperature that the query has",
+    "best_k": "the best k on the test bags",
+    "eta_q_used": "η_q, as given or as the argument `sharpness` sets it",
+    "rate": "K of 1 − |cos(q₂, ξ)| → K/α₀",
+    "anti_margin": "what is positive exactly where the query is anti-aligned",
+    "anti_aligned": "whether the query is anti-aligned",
+    "converged": "1 where the readout's solver reached a minimum, else 0",
+    "threshold_error": "test error with the threshold fitted to the test bags",
+    "bias_shift": "the shift of the bias that fits the threshold",
+    "sharpness_error": "test error with sharpness and threshold fitted",
+    "query_error": "the same after a training with the query ξ itself",
+    "test_length": "tokens per bag of the test",
+    "alpha": "n/d of the row",
+    "alpha_star": "the largest n/d that is separable",
+    "n_star": "the largest n that is separable",
+    "bin": "number of the bin",
+    "left": "left edge of the bin",
+    "right": "right edge of the bin",
+    "train_share": "share of the training margins in the bin",
+    "test_share": "share of the test margins in the bin",
+    "share": "share of the positive bags in the bin",
+    "share_se": "standard error of the predicted share",
+    "mass": "mean attention mass on the signal tokens of positive bags",
+    "mass_se": "standard error of the predicted mass",
+    "negative_mass": "mean attention mass on as many tokens of negative bags",
+    "negative_mass_se": "standard error of the predicted mass in negative bags",
+    "uniform": "attention mass on the signal tokens if all tokens were weighed alike, R/L",
+    "overlap": "squared cosine of the best (or the found) estimate with ξ",
+    "expected_overlap": "the squared cosine that message passing expects of itself",
+    "reachable_overlap": "squared cosine that message passing reaches",
+    "reachable_test_error": "test error that message passing reaches",
+    "hard": "whether message passing falls short of the optimum",
+    "overlap_se": "standard error of `overlap`",
+    "test_error_se": "standard error of `test_error`",
+    "reachable_overlap_se": "standard error of `reachable_overlap`",
+    "reachable_test_error_se": "standard error of `reachable_test_error`",
+    "strength_needed": "θ at which the test error is the target",
+    "step": "gradient step of the row, from 0",
+    "unstable": "whether training amplifies small differences from an earlier step on",
+    "overlap[*]": "⟨direction, ξ⟩, a column per direction of the model, such as `overlap[q]`",
+    "cosine[*]": "cosine of the direction with ξ, such as `cosine[q]`",
+    "gram[*]": "scalar product of two directions, such as `gram[q,w]`",
+}
+_OF_A_STEP = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
+_OF_DIRECTIONS = ("overlap[*]", "cosine[*]", "gram[*]")
+MEANINGS |= {
+    f"{name}_se": f"standard error of `{name}`"
+    for name in (*_OF_A_STEP, *_OF_DIRECTIONS)
+    if f"{name}_se" not in MEANINGS
+}
+STEPS = ("step", *_OF_A_STEP, *_OF_DIRECTIONS, *(f"{name}_se" for name in (*_OF_A_STEP, *_OF_DIRECTIONS)))
+
+
+def columns(*names: str) -> dict[str, str]:
+    """Those columns with their meanings."""
+    return {name: MEANINGS[name] for name in names}
