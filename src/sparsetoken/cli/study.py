@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -158,7 +158,7 @@ def _print_kinds(json_output: bool) -> None:
     from ..training import Training
 
     flat = {"task": [f.name for f in fields(Task)], "training": [f.name for f in fields(Training)]}
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name, kind in all_kinds().items():
         words = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
         taken = [part for part in kind.parameters if part != "seed"]
