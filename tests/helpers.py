@@ -6,6 +6,7 @@ The fixture `command` of conftest.py runs the command line in this process. Bags
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -59,3 +60,30 @@ def planted_bags(
         bags.append(bag)
         places.append(place)
     return bags, labels, np.array(places)
+
+
+@contextmanager
+def nothing_stays_registered():
+    """What is registered within (losses, mechanisms, kinds of trial, ...) is gone afterwards."""
+    import sparsetoken.study.kinds  # noqa: F401  (theirs stay)
+    from sparsetoken import activations, bag_models, losses, models
+    from sparsetoken._core import own
+    from sparsetoken.study import registry
+
+    known = (
+        losses.LOSSES,
+        activations.ACTIVATIONS,
+        models.MODELS,
+        bag_models.BAG_MODELS,
+        registry._KINDS,
+        own._OWN,
+        own._SOURCES,
+    )
+    before, shared = [dict(one) for one in known], list(own._SHARED)
+    try:
+        yield
+    finally:
+        own._SHARED[:] = shared
+        for one, old in zip(known, before):
+            one.clear()
+            one.update(old)

@@ -10,12 +10,8 @@ from sparsetoken import (
     Loss,
     Task,
     Training,
-    activations,
-    bag_models,
     forecast,
     get_bag_model,
-    losses,
-    models,
     register_activation,
     register_bag_model,
     register_loss,
@@ -26,6 +22,7 @@ from sparsetoken import (
 from sparsetoken._core import own
 from sparsetoken.study import Trial
 from sparsetoken.study.study_files import load_studies
+from tests.helpers import nothing_stays_registered
 
 MINE = """
 import numpy as np
@@ -71,18 +68,9 @@ grid = { x = [1.0, 2.0] }
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays(monkeypatch):
-    """What a test registers is gone after it."""
-    import sparsetoken.study.kinds  # noqa: F401  (theirs stay)
-    from sparsetoken.study import registry
-
-    shared = (losses.LOSSES, activations.ACTIVATIONS, models.MODELS, bag_models.BAG_MODELS, registry._KINDS)
-    before = [dict(one) for one in (*shared, own._OWN, own._SOURCES)]
-    monkeypatch.setattr(own, "_SHARED", [])
-    yield
-    for one, old in zip((*shared, own._OWN, own._SOURCES), before):
-        one.clear()
-        one.update(old)
+def nothing_stays():
+    with nothing_stays_registered():
+        yield
 
 
 @pytest.fixture

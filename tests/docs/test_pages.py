@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 import typer.main
 
 from sparsetoken import cli
-from tests.helpers import ROOT, planted_bags
+from tests.helpers import ROOT, nothing_stays_registered, planted_bags
 
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
@@ -91,7 +92,7 @@ def inline_commands(text: str) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     """A folder with the files that pages speak of, as the current one."""
     bags, labels, _ = planted_bags(0, n=40, length=4, d=5, strength=6.0)
     table = pd.concat(
@@ -114,7 +115,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     )
     (tmp_path / "examples" / "my_study.toml").write_text(small)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    with nothing_stays_registered():
+        yield tmp_path
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if python_blocks(PAGES[p]) and p not in ELSEWHERE])
@@ -172,6 +174,10 @@ def checked(line: str) -> None:
     arguments, _ = split(line)
     assert arguments[0] in group.commands, line
     known = group.commands[arguments[0]]
+    if "--module" in arguments:  # a reader's file, which would be executed
+        assert any("--module" in parameter.opts for parameter in known.params), line
+        place = arguments.index("--module")
+        del arguments[place : place + 2]
     if all(word.startswith("-") for word in arguments[1:]) and any(p.required for p in known.params):
         options = {o for p in known.params for o in p.opts}
         assert set(arguments[1:]) <= options, line  # a mention without its arguments
