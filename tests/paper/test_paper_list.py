@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import attention_map, query_capacity, transition
+from sparsetoken.paper.catalogue import attention_map, fixed_strength, guidelines, query_capacity, transition
 
 
 def draws(rows, noise, repeats=24, column="test_error", seed=0):
@@ -150,3 +150,84 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
 )
 def test_attention_map(criterion, arguments, verdict):
     assert criterion(map_tables(**arguments)).verdict == verdict
+
+
+def fixed_tables(factor=1.0, noise=0.002, swap=False, far=0.03):
+    errors = {"attention": 0.01, "pooled": 0.2, "vectorized": 0.3}
+    if swap:
+        errors = {"attention": 0.3, "pooled": 0.2, "vectorized": 0.1}
+    predicted = [
+        {"model": m, "length": n, "test_error": e * (1 if n < 64 else 0.5 / e), "standard_error": 0.0}
+        for m, e in errors.items()
+        for n in (1, 4, 8, 16, 64)
+    ]
+    predicted = [{**r, "test_error": far} if (r["model"], r["length"]) == ("attention", 64) else r for r in predicted]
+    values = {(r["model"], r["length"]): r["test_error"] for r in predicted}
+    rows = [
+        {"model": m, "length": n, "d": d, "test_error": factor * values[m, n]}
+        for m, lengths in fixed_strength.SIMULATED.items()
+        for n in lengths
+        for d in (100, 300)
+    ]
+    return {"predicted": pd.DataFrame(predicted), "simulated": draws(rows, noise)}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (fixed_strength.exact, {}, "confirmed"),
+        (fixed_strength.exact, {"factor": 1.2}, "refuted"),
+        (fixed_strength.exact, {"noise": 0.5}, "undecided"),
+        (fixed_strength.order, {}, "confirmed"),
+        (fixed_strength.order, {"swap": True}, "refuted"),
+        (fixed_strength.order, {"noise": 0.5}, "undecided"),
+        (fixed_strength.longer, {"far": 0.4}, "refuted"),
+        (fixed_strength.longer, {"noise": 1.0}, "undecided"),
+    ],
+)
+def test_fixed_strength(criterion, arguments, verdict):
+    tables = fixed_tables(**arguments)
+    if criterion is fixed_strength.longer:  # pooling passes the target at a fifth of the longest bags simulated
+        at = (tables["predicted"]["model"] == "pooled") & (tables["predicted"]["length"] >= 8)
+        tables["predicted"].loc[at, "test_error"] = 0.4
+    assert criterion(tables).verdict == verdict
+
+
+def test_the_length_of_a_target_error_is_interpolated():
+    table = pd.DataFrame({"model": "pooled", "length": [4, 16], "test_error": [0.2, 0.3]})
+    assert fixed_strength.longest({"predicted": table}, "pooled") == pytest.approx(8.0)
+    assert fixed_strength.longest({"predicted": table.assign(test_error=0.1)}, "pooled") == np.inf
+
+
+def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            **{f: case[f] for f in guidelines.FIELDS},
+            "expected": 0.05,
+            "expected_se": 0.0,
+            "share": 0.3 if name == "plain" else share,
+            "planned_error": error + noise * rng.standard_normal(),
+            "default_error": default,
+        }
+        for name, case in guidelines.CASES.items()
+        for _ in range(24)
+    ]
+    return {"planned": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (guidelines.hold, {}, "confirmed"),
+        (guidelines.hold, {"error": 0.07}, "refuted"),
+        (guidelines.hold, {"noise": 0.05}, "undecided"),
+        (guidelines.pays, {}, "confirmed"),
+        (guidelines.pays, {"default": 0.03}, "refuted"),
+        (guidelines.pays, {"noise": 0.1}, "undecided"),
+        (guidelines.more_for_the_query, {}, "confirmed"),
+        (guidelines.more_for_the_query, {"share": 0.35}, "refuted"),
+    ],
+)
+def test_guidelines(criterion, arguments, verdict):
+    assert criterion(plan_tables(**arguments)).verdict == verdict

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import dynamics, simulation, theory
+from . import dynamics, planning, simulation, theory
 
-__all__ = ["dynamics", "simulation", "theory"]
+__all__ = ["dynamics", "planning", "simulation", "theory"]
