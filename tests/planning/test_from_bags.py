@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparsetoken import Task
+from sparsetoken import Bags, Task
 from sparsetoken.planning import Criterion, Expected, Outlook, estimate, plan_for_bags
 from sparsetoken.planning.estimate import effective_dimension, law_of_lengths, strength_behind
-from sparsetoken.planning.from_bags import check_forecasts, staged_classifier
+from sparsetoken.planning.from_bags import MOST_KINDS, _reasons, check_forecasts, staged_classifier
+from sparsetoken.planning.stages import Stages
 from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
 from tests.helpers import DATA
@@ -89,6 +90,58 @@ def test_many_lengths_become_few():
     law = law_of_lengths(np.arange(1, 1001))
     assert len(law) == 12 and sum(p for _, p in law) == pytest.approx(1.0)
     assert sum(v * p for v, p in law) == pytest.approx(500.5, rel=0.01)
+
+
+def test_kinds_are_limited_by_putting_lengths_together(drawn):
+    alike = estimate(*drawn)
+    assert alike.differing_task() == alike.differing_task(2) == alike.task
+    several = replace(
+        alike,
+        length_law=tuple((10 + k, 1 / 12) for k in range(12)),
+        sparsity_law=((1, 0.5), (12, 0.5)),
+        strength_law=((4.0, 0.5), (6.0, 0.5)),
+    )
+    whole, few = several.differing_task(), several.differing_task(20)
+    assert len(whole.kinds) == 40 and len(few.kinds) == 20  # lengths below 12 are raised to the signal's 12
+    assert few.mean_length == pytest.approx(whole.mean_length, rel=0.03)
+    assert few.strength == whole.strength and few.sparsity == whole.sparsity
+    assert len(several.differing_task(1).kinds) == 8  # no fewer than two lengths
+
+
+@pytest.fixture(scope="module")
+def unlike():
+    """Bags of two lengths and two strengths, and their estimate."""
+    bags, labels = _mixed([(150, 6, 1, 3.0), (150, 24, 1, 7.0)], d=40)
+    return bags, labels, estimate(bags, labels)
+
+
+def test_the_theory_takes_bags_as_they_differ(unlike, monkeypatch):
+    """The checked forecast is that of the differing task, and holds; bags all alike would promise far too much."""
+    bags, labels, found = unlike
+    assert len(found.strength_law) > 1 and len(found.length_law) == 2
+    monkeypatch.setattr("sparsetoken.planning.from_bags.CHECKED", ("message_passing",))
+    monkeypatch.setattr("sparsetoken.planning.from_bags.FRACTIONS", (0.5,))
+    monkeypatch.setattr("sparsetoken.planning.from_bags.EXTRAPOLATED", ())
+    monkeypatch.setattr("sparsetoken.planning.from_bags._calibrated", lambda *arguments: None)
+    (check,), more = check_forecasts(Bags(bags), labels, found, Criterion("error"), 4, lambda words: None)
+    assert not more and check.agrees(check.forecast), check
+    alike = Outlook(Criterion("error"), d=40).measured("message_passing", found.task, check.n / 40).loss
+    assert alike < 0.6 * check.forecast
+
+
+def test_the_plan_is_for_bags_as_they_differ(unlike, monkeypatch):
+    bags, labels, found = unlike
+    asked = []
+
+    def stopped(task, *arguments, **options):
+        asked.append(task)
+        raise ArithmeticError("enough")
+
+    monkeypatch.setattr("sparsetoken.planning.from_bags.plan", stopped)
+    monkeypatch.setattr("sparsetoken.planning.from_bags.estimate", lambda *arguments: found)
+    with pytest.raises(ArithmeticError, match="enough"):
+        _reasons(Bags(bags), labels, 300, Criterion("error"), 0.1, (), False, 0, 1, Stages(None, {}))
+    assert asked == [found.differing_task(MOST_KINDS)] and len(asked[0].kinds) > 2
 
 
 def test_noise_is_not_taken_for_signal():

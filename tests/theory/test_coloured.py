@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog, root
 from scipy.special import ndtr
 
 from sparsetoken import Task, Training, theory
 from sparsetoken.activations import softmax
+from sparsetoken.laws.coloured import Query, whitened_law
 from sparsetoken.losses import get_loss
 from sparsetoken.solvers.erm import fit_erm
 
@@ -144,10 +146,147 @@ def test_results_are_plain_and_warm_starts_help():
     assert found.standard_error <= 0.4 * 2e-4 and found.model == "coloured"
     again = theory.erm(law, 2.0, 1e-2, warm_start=found.warm_start)
     assert again.iterations < found.iterations and again.test_error == pytest.approx(found.test_error, abs=1e-7)
-    with pytest.raises(ValueError, match="ridge must be positive in coloured noise"):
+    with pytest.raises(ValueError, match="ridge must be positive below capacity"):
         theory.erm(law, 2.0, 0.0)
-    with pytest.raises(TypeError, match="capacity"):
-        theory.capacity(law)
+    with pytest.raises(ValueError, match="ridge must be positive in coloured noise where alpha is at most 1"):
+        theory.erm(law, 0.9, 0.0, "square")
+    with pytest.raises(TypeError, match="law must be a Law, HeadsLaw or ColouredLaw, not str"):
+        theory.capacity("law")
+
+
+# Fewer dimensions than above, so that thresholds lie at sizes that can be drawn.
+SMALL = 50
+SMALL_VALUES = np.linspace(0.15, 3.0, SMALL)
+SMALL_SPECTRUM = theory.Spectrum.of(SMALL_VALUES, np.r_[np.ones(10), np.zeros(SMALL - 10)])
+SMALL_QUERY = 1.2 * SMALL_SPECTRUM.direction + np.eye(SMALL)[-1]
+
+
+def small_features(task, n, seed):
+    """Features of attention with that query, token by token."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) < n // 2, 1.0, -1.0)
+    X = rng.standard_normal((n, task.length, SMALL)) * np.sqrt(SMALL_VALUES)
+    X[y > 0, : task.sparsity] += task.strength * SMALL_SPECTRUM.direction
+    return np.einsum("nl,nld->nd", softmax(X @ SMALL_QUERY), X), y
+
+
+def plain_fixed_point(task, covariance, xi, q, alpha, ridge, slope, curvature, draws=4000):
+    """The published equations for convex losses on Gaussian features with a covariance, as they stand: matrices are inverted,
+    bags drawn token by token, the noise of the score is averaged by Gauss and Hermite, the prox found by bisection."""
+    rng = np.random.default_rng(5)
+    d, n = len(covariance), alpha * len(covariance)
+    sigma_q = np.sqrt(q @ covariance @ q)
+    a = covariance @ q / sigma_q
+    rest = covariance - np.outer(a, a)
+    y = np.repeat([1.0, -1.0], draws)
+    t = rng.standard_normal((2 * draws, task.length))
+    carried = np.zeros_like(t)
+    carried[:draws, : task.sparsity] = 1.0
+    p = softmax(sigma_q * t + task.strength * carried * (xi @ q))
+    T, S, kappa2 = (p * t).sum(1), task.strength * (p * carried).sum(1), (p**2).sum(1)
+    probability = np.where(y > 0, task.prevalence, 1 - task.prevalence) / draws
+    G, weight = np.polynomial.hermite_e.hermegauss(12)
+    weight = weight / weight.sum()
+
+    def prox(h, step):
+        low, high = h - 40.0, h + 40.0
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            above = middle + step * slope(middle, y[:, None]) > h
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return 0.5 * (low + high)
+
+    def mean(values):
+        return float(probability @ (values @ weight))
+
+    def gap(x):
+        m_a, m_x, log_nu, b, log_V = x
+        nu, V = np.exp(log_nu), np.exp(log_V)
+        h = (m_a * T + m_x * S + b)[:, None] + nu * np.sqrt(kappa2)[:, None] * G
+        r = prox(h, (V * kappa2)[:, None])
+        first, second = slope(r, y[:, None]), curvature(r, y[:, None])
+        k = kappa2[:, None]
+        c = mean(k * second / (1 + V * k * second))
+        M = np.linalg.inv(ridge * np.eye(d) + c * rest)
+        u = -M @ (mean(T[:, None] * first) * a + mean(S[:, None] * first) * xi)
+        both = M @ rest
+        nu2 = u @ rest @ u + mean(k * first**2) * np.trace(both @ both) / n
+        return [m_a - a @ u, m_x - xi @ u, 2 * log_nu - np.log(nu2), mean(first), log_V - np.log(np.trace(both) / n)]
+
+    found = root(gap, [0.3, 0.3, 0.0, 0.0, 0.0])
+    assert found.success, found.message
+    m_a, m_x, log_nu, b, log_V = found.x
+    score = (m_a * T + m_x * S + b) / (np.exp(log_nu) * np.sqrt(kappa2))
+    return {
+        "m_a": m_a, "m_x": m_x, "deviation": np.exp(log_nu), "bias": b, "V": np.exp(log_V),
+        "test_error": float(probability @ ndtr(-y * score)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("alpha", "ridge"), [(2.0, 0.3), (0.7, 0.1)])
+def test_the_published_equations_written_out(alpha, ridge):
+    """A covariance that is not diagonal, and 8,000 bags drawn here: agreement to what those leave open."""
+    rng = np.random.default_rng(2)
+    d, task = 30, Task(length=5, sparsity=2, strength=2.0, prevalence=0.4)
+    turn, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    covariance = turn @ np.diag(np.geomspace(0.1, 4.0, d)) @ turn.T
+    xi = turn @ (np.ones(d) / np.sqrt(d))
+    q = 0.8 * xi + 0.2 * rng.standard_normal(d) / np.sqrt(d)
+    slope = lambda z, y: -y / (1 + np.exp(y * z))  # noqa: E731
+    curvature = lambda z, y: 1 / (2 + np.exp(z) + np.exp(-z))  # noqa: E731
+    known = plain_fixed_point(task, covariance, xi, q, alpha, ridge, slope, curvature)
+    spectrum = theory.Spectrum.of(covariance, xi)
+    found = theory.erm(theory.coloured_law(task, spectrum, spectrum.query(q)), alpha, ridge, accuracy=1e-3)
+    for name, value in known.items():
+        # 4,000 bags per class leave about one part in a hundred.
+        assert getattr(found, name) == pytest.approx(value, rel=0.03, abs=0.003), name
+
+
+def test_capacity_in_coloured_noise():
+    """A linear program finds bags well below the threshold separable and bags well above it not."""
+    task = Task(length=6, strength=2.5)
+    law = theory.coloured_law(task, SMALL_SPECTRUM, SMALL_SPECTRUM.query(SMALL_QUERY))
+    threshold = theory.capacity(law)
+    white = theory.capacity(theory.attention_law(task, 1.2 / np.hypot(1.2, 1), np.hypot(1.2, 1)))
+    assert threshold.alpha > 1.15 * white.alpha  # the signal lies where there is little noise
+    for factor, expected in ((0.75, 6), (1.3, 0)):
+        n = round(factor * threshold.alpha * SMALL)
+        found = 0
+        for seed in range(6):
+            x, y = small_features(task, n, seed)
+            rows = -y[:, None] * np.column_stack([x, np.ones(n)])
+            found += linprog(np.zeros(SMALL + 1), rows, -np.ones(n), bounds=(None, None), method="highs").status == 0
+        assert abs(found - expected) <= 1, (factor, found)
+    flat = theory.coloured_law(task, theory.Spectrum.of([1.0, 1.0, 0.0]), Query(np.array([0.5, 0.0, 0.0]), np.ones(3)))
+    with pytest.raises(ValueError, match="covariance must have positive eigenvalues"):
+        theory.capacity(flat)
+
+
+@pytest.mark.parametrize(("loss", "alpha"), [("logistic", 8.0), ("square", 2.5)])
+def test_without_a_ridge(loss, alpha):
+    """Above capacity: the limit of a small ridge, the white problem of the whitened bags, and simulated readouts."""
+    task = Task(length=6, strength=1.0)
+    law = theory.coloured_law(task, SMALL_SPECTRUM, SMALL_SPECTRUM.query(SMALL_QUERY))
+    found = theory.erm(law, alpha, 0.0, loss, accuracy=1e-3)
+    small = theory.erm(law, alpha, 1e-7, loss, accuracy=1e-3)
+    for name in ("test_error", "train_loss", "norm_w", "bias", "deviation", "m_x", "auc"):
+        assert getattr(found, name) == pytest.approx(getattr(small, name), rel=1e-4), name
+    known = theory.erm(whitened_law(law), alpha, 0.0, loss, accuracy=1e-3)
+    for name in ("test_error", "train_loss", "bias"):
+        bound = 4 * np.hypot(found.errors.get(name, 4e-4), known.errors.get(name, 4e-4)) + 0.03 * abs(getattr(known, name))
+        assert abs(getattr(found, name) - getattr(known, name)) <= bound, name  # d - 1 against d directions
+    same = found.on(task, accuracy=1e-3)
+    assert same.test_error == pytest.approx(found.test_error, abs=1e-3)
+    n = round(alpha * SMALL)
+    fits = [fit_erm(*small_features(task, n, seed), 1e-9, loss) for seed in range(30)]
+    for name, values in {
+        "norm_w": [np.linalg.norm(fit.coef) for fit in fits],
+        "m_x": [fit.coef @ SMALL_SPECTRUM.direction for fit in fits],
+        "bias": [fit.bias for fit in fits],
+    }.items():
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        limit = getattr(found, name)
+        assert abs(np.mean(values) - limit) < 4 * np.hypot(error, 2.0 * abs(limit) / SMALL), (name, np.mean(values), limit)
 
 
 def test_a_readout_on_its_own_law_is_itself():

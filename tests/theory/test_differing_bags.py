@@ -9,12 +9,13 @@ import pytest
 from scipy import stats
 
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory, theory
+from sparsetoken.laws.draws import token_draws
 from sparsetoken.losses import get_loss
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.study.kinds.simulation import readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.alignment import alignment_formulas
-from sparsetoken.theory.differing_places import DifferingBags, differing_bayes_error
+from sparsetoken.theory.differing_places import DifferingBags, _subsets, differing_bayes_error
 from sparsetoken.theory.known_signal import hardmax_error, pooled_error
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
@@ -218,9 +219,27 @@ def test_nothing_trained_beats_the_bayes_limit(name):
     assert limit.reachable_test_error >= limit.test_error and 0 < limit.overlap < 1
 
 
-def test_many_signal_tokens_are_refused():
-    with pytest.raises(ValueError, match="sparsity must be at most 32 for the Bayes limit of bags that differ, got 40"):
-        theory.bayes_limit(Task(100, 40, 1.0, label_noise=0.1), 1.0)
+def test_many_signal_tokens():
+    """33 and 34 of 35 tokens: the subsets are listed by the tokens left out."""
+    for size in (33, 34):
+        draws = token_draws(35, 33, 16, every_token=True)
+        signal, root = draws.signal + 0.7, 0.8
+        log_mean, first = _subsets(draws, signal, root, size, 35)
+        tokens = root * np.concatenate([signal, draws.noise], axis=-1)
+        out = np.array([[i in left for i in range(35)] for left in combinations(range(35), 35 - size)])
+        each = tokens.sum(-1, keepdims=True) - tokens @ out.T
+        np.testing.assert_allclose(log_mean, np.log(np.exp(each).mean(-1)), rtol=1e-9, atol=1e-9)
+        kept = np.where(out[:, 0], 0.0, np.exp(each)).sum(-1) / np.exp(each).sum(-1)
+        np.testing.assert_allclose(first, kept, rtol=1e-9)
+
+
+def test_many_signal_tokens_in_bags_that_differ():
+    """Strengths that hardly differ give the limit of a plain task (0.9086 and 0.0699(11), by sums over angles)."""
+    found = theory.bayes_limit(Task(60, 40, {0.6: 0.5, 0.6001: 0.5}), 2.0)
+    assert found.overlap == pytest.approx(0.9086, abs=3e-4)
+    assert abs(found.test_error - 0.0699) < 4 * np.hypot(0.0011, found.errors["test_error"])
+    with pytest.raises(ValueError, match=r"at most 65,536, for the Bayes limit .* got 80 with 1,000 tokens$"):
+        theory.bayes_limit(Task(1000, 80, 1.0, label_noise=0.1), 1.0)
 
 
 def test_training_step_by_step():

@@ -22,7 +22,7 @@ import numpy as np
 from .._core.validation import real_number, rejection
 from ..activations import get_activation
 from ..task import Task
-from .law import FIRST_POINTS, Law
+from .law import FIRST_POINTS, Law, attention_law, elementwise_law, pooled_law
 from .nodes import Nodes, Population
 from .populations import attended_population
 from .statistics import Activation
@@ -321,6 +321,40 @@ def coloured_law(
     given = (length, sparsity, strength, task.prevalence, shift, beta * spread, sigma)
     statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
     return ColouredLaw(statistics, spectrum, query, beta, task=task, activation=sigma)
+
+
+def whitened_law(law: ColouredLaw) -> Law:
+    """The law in white noise that an invertible map of the features turns this one into.
+
+    Tokens times Sigma^{-1/2} have white noise and a signal of strength theta sqrt(xi^T Sigma^{-1} xi) along Sigma^{-1/2} xi; the
+    query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
+
+    Parameters
+    ----------
+    law : ColouredLaw
+        Its covariance must have no zero eigenvalue.
+
+    Returns
+    -------
+    Law
+
+    Raises
+    ------
+    ValueError
+        Where an eigenvalue is zero: features without noise cannot be whitened.
+    """
+    s, query = law.spectrum.eigenvalues, law.query
+    if not s.min() > 0 or law.task is None:
+        raise ValueError("covariance must have positive eigenvalues for capacity and ridge 0: noise-free directions decide all")
+    gain = float(np.sqrt((law.spectrum.signal / s).sum()))
+    spread = float(np.sqrt(s @ query.square))
+    task = law.task.at_strength(law.task.mean_strength * gain)
+    if law.beta == 0 and law.activation is None:
+        return pooled_law(task)
+    cosine = float(np.clip(query.overlap / (spread * gain), -1.0, 1.0))
+    if law.activation is not None:
+        return elementwise_law(task, cosine, law.beta * spread, law.activation)
+    return attention_law(task, cosine, law.beta * spread)
 
 
 def _population(given: tuple, points: int) -> Population:

@@ -80,11 +80,25 @@ class Estimate:
     sparsity_law: tuple[tuple[int, float], ...] = ()
     strength_law: tuple[tuple[float, float], ...] = ()
 
-    def differing_task(self) -> Task:
-        """The task with length, sparsity and strength as they spread over the bags (no bag shorter than its signal)."""
+    def differing_task(self, most_kinds: int | None = None) -> Task:
+        """The task with length, sparsity and strength as they spread over the bags (no bag shorter than its signal).
+
+        Parameters
+        ----------
+        most_kinds : int, optional
+            Kinds of bags allowed: neighbouring lengths are put together, though not to fewer than two, until there are no
+            more. The theory's time grows with their number.
+
+        Returns
+        -------
+        Task
+        """
         least = max(count for count, _ in self.sparsity_law)
+        law = self.length_law
+        if most_kinds is not None:
+            law = _fewer(law, max(2, most_kinds // (len(self.sparsity_law) * len(self.strength_law))))
         lengths = dict[str, float]()
-        for length, share in self.length_law:
+        for length, share in law:
             key = str(max(length, least))
             lengths[key] = lengths.get(key, 0.0) + share
         return self.task.but(length=lengths, sparsity=dict(self.sparsity_law), strength=dict(self.strength_law))
@@ -179,6 +193,19 @@ def law_of_lengths(lengths: np.ndarray) -> tuple[tuple[int, float], ...]:
         values, places = np.unique(values, return_inverse=True)
         counts = np.bincount(places, weights=[len(part) for part in parts])
     return tuple((int(v), float(c / len(lengths))) for v, c in zip(values, counts))
+
+
+def _fewer(law: tuple[tuple[int, float], ...], most: int) -> tuple[tuple[int, float], ...]:
+    """The law with neighbouring values put together at their mean, in `most` groups of about the same probability."""
+    if len(law) <= most:
+        return law
+    groups: dict[int, list[tuple[int, float]]] = {}
+    before = 0.0
+    for value, share in law:
+        groups.setdefault(min(most - 1, int(most * (before + 0.5 * share))), []).append((value, share))
+        before += share
+    merged = [(sum(v * p for v, p in group), sum(p for _, p in group)) for group in groups.values()]
+    return tuple((max(1, round(total / share)), share) for total, share in merged)
 
 
 def _spread(seen: _Seen, strength: float) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[float, float], ...]]:
@@ -332,7 +359,7 @@ def _remarks(lengths: np.ndarray, seen: _Seen, found: bool, heavy: bool, dimensi
         remarks.append("the features have heavy tails, which were drawn in")
     if lengths.max() > 1.5 * lengths.min():
         remarks.append(
-            f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes them all as average ones"
+            f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes lengths as they spread"
         )
     if seen.effective >= 0.99 * STRONGEST or not seen.converged:
         remarks.append("message passing does not settle: these bags are far from the theory's")

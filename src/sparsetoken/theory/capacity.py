@@ -16,6 +16,7 @@ from scipy.special import ndtr
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
+from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
 from ..laws.law import SECOND_LEVEL, Law
 from ..laws.nodes import Population
@@ -170,13 +171,15 @@ def _heads_capacity(law: HeadsLaw, accuracy: float) -> Capacity:
     return Capacity(alpha, relative * alpha, nan, nan, nan, residual)
 
 
-def capacity(law: Law | HeadsLaw, *, accuracy: float = 1e-3) -> Capacity:
+def capacity(law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3) -> Capacity:
     """The separability threshold alpha* = n/d of a law (see the module's text).
 
     Parameters
     ----------
-    law : Law or HeadsLaw
-        The law of (T, S, kappa), or that of several heads, of which the minimiser (m_q, m_u, bias) is NaN.
+    law : Law, HeadsLaw or ColouredLaw
+        The law of (T, S, kappa), or that of several heads, of which the minimiser (m_q, m_u, bias) is NaN. In coloured noise
+        the threshold is that of the whitened bags, and so is the minimiser: separability does not change under an
+        invertible map of the features.
     accuracy : float
         Relative standard error wanted; the law is refined until it is met or cannot be refined further.
 
@@ -190,12 +193,16 @@ def capacity(law: Law | HeadsLaw, *, accuracy: float = 1e-3) -> Capacity:
     ------
     ConvergenceError
         Where the minimum is not found.
+    ValueError
+        If the noise of a coloured law leaves some directions out.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     if isinstance(law, HeadsLaw):
         return _heads_capacity(law, accuracy)
+    if isinstance(law, ColouredLaw):
+        law = whitened_law(law)
     if not isinstance(law, Law):
-        raise TypeError(f"capacity is known for laws in white noise, not for {type(law).__name__}")
+        raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
     points, p = law.first_points, np.zeros(3)
     while True:
         population, _ = law.at(points)
@@ -216,7 +223,7 @@ def capacity(law: Law | HeadsLaw, *, accuracy: float = 1e-3) -> Capacity:
     return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)
 
 
-def require_above_capacity(law: Law, alpha: float) -> None:
+def require_above_capacity(law: Law | ColouredLaw, alpha: float) -> None:
     """Without a ridge the minimiser exists only above capacity: say so otherwise."""
     threshold = capacity(law)
     if alpha <= threshold.alpha:

@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 from .._core.precision import in_double_precision
 from .._core.validation import real_number
 from ..jax_losses import traceable
-from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
+from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, whitened_law
 from ..laws.law import MAXIMUM_POINTS
 from ..laws.measures import ScoreLaw, fresh_measures, trained_measures
 from ..laws.nodes import Nodes, Population
@@ -47,10 +47,12 @@ from ..results import NOT_PLAIN, ClassifierResult, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .alignment import field_moments
+from .capacity import require_above_capacity
 from .continuation import WarmStart, at_rest
 from .elsewhere import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
+from .square_loss import is_square
 
 _FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
 _DEGENERATE = 1e-13  # chi over its largest possible value below which xi lies along a
@@ -345,7 +347,7 @@ def coloured_erm(
     law : ColouredLaw
         From `coloured_law`.
     alpha, ridge : float
-        n/d and lambda > 0.
+        n/d and lambda; zero above capacity, for the square loss above alpha = 1.
     loss : Loss
         l.
     accuracy : float
@@ -358,7 +360,14 @@ def coloured_erm(
     ColouredResult
     """
     if ridge == 0:
-        raise ValueError("ridge must be positive in coloured noise: a small one, such as 1e-6, gives the limit")
+        if not is_square(loss):
+            require_above_capacity(law, alpha)
+        elif not alpha > 1:
+            raise ValueError(
+                f"ridge must be positive in coloured noise where alpha is at most 1, got alpha {alpha:g}: the square loss has "
+                "many minimisers there; a small ridge gives the shortest one"
+            )
+        whitened_law(law)  # refuses noise that leaves directions out
     spectrum, query = law.spectrum, law.query
     samples = alpha * spectrum.dimension
     weights = (spectrum.eigenvalues, spectrum.signal, query.cross, query.square)
@@ -418,8 +427,11 @@ def _norm(x: np.ndarray, samples: float, ridge: float, spectrum: tuple[np.ndarra
     def excess(log_c: float) -> float:
         return np.log(_readout(np.exp(log_c), ridge, m_a, 0.0, spectrum).response / samples) - log_V
 
-    low, high = np.log(ridge / spectrum[0].max()) + np.array([-_FAR, _FAR])
-    log_c = low if excess(low) <= 0 else brentq(excess, low, high)  # tr[Sigma' M] falls with c
+    if ridge == 0:
+        log_c = np.log((len(spectrum[0]) - 1) / samples) - log_V  # tr[Sigma' M] = (d - 1)/c
+    else:
+        low, high = np.log(ridge / spectrum[0].max()) + np.array([-_FAR, _FAR])
+        log_c = low if excess(low) <= 0 else brentq(excess, low, high)  # tr[Sigma' M] falls with c
     c = np.exp(log_c)
     found = _readout(c, ridge, m_a, 0.0, spectrum)
     across = m_x - found.rho * m_a

@@ -31,6 +31,8 @@ from .signal_places import SUBSET_STEPS, Channel, few_signal_tokens, log_sum_exp
 
 BAGS = 1024  # per replicate, dealt to the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind
+MOST_STEPS = 1 << 16  # length times sparsity beyond few signal tokens: the recursion over tokens takes so many steps per bag
+_STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
 _ROUGH = 8  # one bag in so many is enough to find one's way
 _NODES = 33  # of the integral behind the information
@@ -54,20 +56,31 @@ class _Bags(NamedTuple):
 
 def check_known(task: Task) -> None:
     """Raise ValueError where the sums over subsets are not known for bags that differ."""
-    most = max(kind.sparsity for kind in task.kinds)
-    if most > SUBSET_STEPS:
-        raise ValueError(f"sparsity must be at most {SUBSET_STEPS} for the Bayes limit of bags that differ, got {most}")
+    steps = _steps(task)
+    if steps > MOST_STEPS:
+        raise ValueError(
+            f"sparsity must be at most {SUBSET_STEPS}, or times the length at most {MOST_STEPS:,}, for the Bayes limit of bags "
+            f"that differ, got {max(kind.sparsity for kind in task.kinds):,} with {task.longest:,} tokens"
+        )
     if task.correlation and task.longest > LONGEST_CORRELATED:
         raise ValueError(
             f"length must be at most {LONGEST_CORRELATED:,} for the Bayes limit of correlated tokens, got {task.longest:,}"
         )
 
 
+def _steps(task: Task) -> int:
+    """Length times sparsity where some bags have many signal tokens, which the sums over subsets take one by one; else 0."""
+    most = max(kind.sparsity for kind in task.kinds)
+    return task.longest * most if most > SUBSET_STEPS else 0
+
+
 def _drawn(task: Task, total: int) -> Iterator[_Bags]:
     """Bags of every length and hypothesis, about `total` per replicate in all."""
+    steps = _steps(task)
+    total = max(1, total // max(1, steps // _STEPS_AT_FULL))
     for kind in task.kinds:
         count = 1 << int(np.ceil(np.log2(max(LEAST_BAGS, kind.probability * total))))
-        draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0)
+        draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0 or steps > 0)
         rng = np.random.default_rng([20251117, kind.length, kind.sparsity, count])
         common = rng.standard_normal((REPLICATES, count)) if task.correlation else np.zeros((1, 1))
         truth = _Hypothesis(kind.sparsity, kind.strength, kind.probability)

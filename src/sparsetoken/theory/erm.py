@@ -265,7 +265,7 @@ def erm(
         n/d, samples per dimension of a token.
     ridge : float
         lambda. Zero is allowed for the square loss (the minimum-norm interpolator below alpha = 1) and, for other losses,
-        above capacity; it must be positive for several heads and in coloured noise.
+        above capacity; in coloured noise for the square loss above alpha = 1 only. It must be positive for several heads.
     loss : str or Loss
         l, by its name or as an object.
     accuracy : float
