@@ -273,7 +273,9 @@ def test_without_a_ridge(loss, alpha):
         assert getattr(found, name) == pytest.approx(getattr(small, name), rel=1e-4), name
     known = theory.erm(whitened_law(law), alpha, 0.0, loss, accuracy=1e-3)
     for name in ("test_error", "train_loss", "bias"):
-        bound = 4 * np.hypot(found.errors.get(name, 4e-4), known.errors.get(name, 4e-4)) + 0.03 * abs(getattr(known, name))
+        bound = 4 * np.hypot(found.errors.get(name, 4e-4), known.errors.get(name, 4e-4)) + 0.03 * abs(
+            getattr(known, name)
+        )
         assert abs(getattr(found, name) - getattr(known, name)) <= bound, name  # d - 1 against d directions
     same = found.on(task, accuracy=1e-3)
     assert same.test_error == pytest.approx(found.test_error, abs=1e-3)
@@ -286,7 +288,11 @@ def test_without_a_ridge(loss, alpha):
     }.items():
         error = np.std(values, ddof=1) / np.sqrt(len(values))
         limit = getattr(found, name)
-        assert abs(np.mean(values) - limit) < 4 * np.hypot(error, 2.0 * abs(limit) / SMALL), (name, np.mean(values), limit)
+        assert abs(np.mean(values) - limit) < 4 * np.hypot(error, 2.0 * abs(limit) / SMALL), (
+            name,
+            np.mean(values),
+            limit,
+        )
 
 
 def test_a_readout_on_its_own_law_is_itself():

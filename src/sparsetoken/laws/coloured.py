@@ -326,8 +326,8 @@ def coloured_law(
 def whitened_law(law: ColouredLaw) -> Law:
     """The law in white noise that an invertible map of the features turns this one into.
 
-    Tokens times Sigma^{-1/2} have white noise and a signal of strength theta sqrt(xi^T Sigma^{-1} xi) along Sigma^{-1/2} xi; the
-    query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
+    Tokens times Sigma^{-1/2} have white noise and a signal of strength theta sqrt(xi^T Sigma^{-1} xi) along Sigma^{-1/2} xi;
+    the query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
 
     Parameters
     ----------
@@ -345,7 +345,9 @@ def whitened_law(law: ColouredLaw) -> Law:
     """
     s, query = law.spectrum.eigenvalues, law.query
     if not s.min() > 0 or law.task is None:
-        raise ValueError("covariance must have positive eigenvalues for capacity and ridge 0: noise-free directions decide all")
+        raise ValueError(
+            "covariance must have positive eigenvalues for capacity and ridge 0: noise-free directions decide all"
+        )
     gain = float(np.sqrt((law.spectrum.signal / s).sum()))
     spread = float(np.sqrt(s @ query.square))
     task = law.task.at_strength(law.task.mean_strength * gain)

@@ -358,9 +358,7 @@ def _remarks(lengths: np.ndarray, seen: _Seen, found: bool, heavy: bool, dimensi
     if heavy:
         remarks.append("the features have heavy tails, which were drawn in")
     if lengths.max() > 1.5 * lengths.min():
-        remarks.append(
-            f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes lengths as they spread"
-        )
+        remarks.append(f"bags have {lengths.min()} to {lengths.max()} tokens; the theory takes lengths as they spread")
     if seen.effective >= 0.99 * STRONGEST or not seen.converged:
         remarks.append("message passing does not settle: these bags are far from the theory's")
     if not found:
