@@ -16,12 +16,14 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, Training, forecast, get_bag_model, simulate, theory
-from sparsetoken.explorer import create_app, points, simulation, views
+from sparsetoken.explorer import create_app, points, simulation, views, words
+from sparsetoken.explorer.patience import Background
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.simulation import Simulations
-from sparsetoken.explorer.state import DEFAULTS, DESCENT, check, from_query
+from sparsetoken.explorer.state import DEFAULTS, DESCENT, VIEWS, check, from_query, other_of
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.theory.forecast import law_of
 
 pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
 
@@ -99,14 +101,17 @@ def test_a_phase_diagram_around_zero_is_drawn_with_a_remark():
     heat = trace(figure, "phase")
     assert all(isinstance(value, float) for row in heat["z"] for value in row)
     assert min(heat["x"]) > 0
-    assert figure["remark"].startswith("beta = 0 has no place on a logarithmic axis")
+    assert "beta = 0 has no place on a logarithmic axis" in figure["remark"]
 
 
 def test_axes_end_where_the_page_does():
-    assert max(views.axis_values("length", 5000.0, 9)) == 5000
-    assert views.axis_values("eta_q", 0.0, 3) == pytest.approx([0.1, 31.62, 10_000])  # around zero, the slider's range
+    assert max(views.axis_values("length", 5000.0)) == 5000
+    assert views.axis_values("eta_q", 0.0, 3) == pytest.approx([0.1, 31.62, 10_000])  # zero has no place there
     assert views.axis_values("strength", 0.0, 3) == [0.0, 6.0, 12.0]
-    assert views.axis_values("beta", 1.0, 3) == pytest.approx([1 / 30, 1.0, 30.0], rel=1e-3)
+    assert views.axis_values("strength", 20.0, 3) == [0.0, 10.0, 20.0]  # a value beyond the slider's end is on the axis
+    # Within the range the axis does not move with the value, so that a click moves the mark and not the picture.
+    assert views.axis_values("beta", 1.0) == views.axis_values("beta", 5.0)
+    assert len(views.axis_values("beta", 1.0)) == 25
 
 
 def test_several_bad_fields_are_all_named():
@@ -136,11 +141,17 @@ def test_alignment_view_is_the_closed_form():
 
 
 def test_capacity_view_is_the_library_s():
-    state = state_of(view="capacity")
-    figure = views.figure_of(state, "quick")
-    line = trace(figure, "pooled")
-    expected = theory.capacity(theory.pooled_law(state.task)).alpha
-    assert line["y"][line["x"].index(5.0)] == pytest.approx(expected, rel=1e-6)
+    state = state_of(view="capacity", strength=3.0)
+    figure = views.figure_of(state, "models")
+    for model, law in (
+        ("pooled", theory.pooled_law(state.task)),
+        ("attention", law_of(state.task, state.training, "attention")[0]),
+    ):
+        line = trace(figure, model)
+        at, expected = line["x"].index(3.0), theory.capacity(law)
+        bars = line["error_y"]["array"][at] + expected.standard_error
+        assert abs(line["y"][at] - expected.alpha) <= max(4 * bars, 1e-6 * expected.alpha), model
+    assert all(isinstance(value, float) for t in figure["data"] for value in t["y"])  # what is infinite is not drawn
 
 
 def test_longer_bags_view_is_the_library_s():
@@ -167,10 +178,11 @@ def test_phase_view_leaves_gaps_where_there_is_no_task():
 
 def test_bag_view_shows_weights_that_sum_to_one():
     figure = views.figure_of(state_of(view="bag", length=30, sparsity=2, seed=3), "exact")
-    after = trace(figure, "after")
-    assert sum(after["x"]) == pytest.approx(1.0)
-    assert after["marker"]["color"].count(SIGNAL_TOKEN) == 2
-    assert len(trace(figure, "tokens")["z"]) == 30
+    signal, noise = trace(figure, "signal"), trace(figure, "noise")
+    assert sum(signal["y"]) + sum(noise["y"]) == pytest.approx(1.0)
+    assert signal["marker"]["color"] == SIGNAL_TOKEN and len(signal["x"]) == 2
+    assert sorted(signal["x"] + noise["x"]) == list(range(1, 31))
+    assert {len(row) for row in trace(figure, "tokens")["z"]} == {30}
 
 
 # -- training step by step ---------------------------------------------------------------------------------------------
@@ -220,7 +232,7 @@ def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_an
     assert f"{expected.test_error[-1]:.4f}" in out.getvalue()
 
 
-def test_the_first_answer_on_training_has_fewer_replicates(monkeypatch):
+def test_training_comes_after_the_first_answer_and_with_fewer_replicates_at_first(monkeypatch):
     asked = []
 
     def few(*_, replicates, bags, **__):
@@ -230,10 +242,13 @@ def test_the_first_answer_on_training_has_fewer_replicates(monkeypatch):
     monkeypatch.setattr(points, "trajectory", few)
     monkeypatch.setattr(points, "_curves", points._Memory(10))
     state = state_of(**TIED | {"steps": 5})
-    for stage in views.STAGES:
+    first = views.figure_of(state, "quick")
+    assert not asked and [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]
+    for stage in views.STAGES[1:]:
         assert views.figure_of(state, stage)["failures"] == ["nothing to see"]
-    # Equally many bags, for which the code is compiled once; the last stage only adds the limit.
+    # Equally many bags, for which the code is compiled once.
     assert asked == [(points.QUICK_REPLICATES, 1024), (points.REPLICATES, 1024)]
+    assert views.figure_of(state, "quick")["failures"] == ["nothing to see"]  # what is known is shown at once
 
 
 def test_training_stops_between_replicates_when_nobody_waits():
@@ -245,17 +260,18 @@ def test_training_stops_between_replicates_when_nobody_waits():
             raise Superseded
 
     with pytest.raises(Superseded):
-        views.figure_of(state_of(**TIED | {"decay": 0.3}), "quick", alive)
+        views.figure_of(state_of(**TIED | {"decay": 0.3}), "models", alive)
     assert len(calls) == 3
     assert points._one_at_a_time.acquire(blocking=False)
     points._one_at_a_time.release()
 
 
 def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
-    far = ask(create_app().server.test_client(), {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4,
-                                                   "decay": 1e4, "steps": 30})  # fmt: skip
-    assert far["stage"] == "quick" and "training diverges" in far["failures"][0]
-    assert [t["meta"] for t in far["figure"]["data"]] == ["staged"]
+    client = create_app().server.test_client()
+    values = {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4, "decay": 1e4, "steps": 6}
+    far = follow(client, ask(client, values), values)
+    assert far["stage"] == "models" and "training diverges" in far["failures"][0]
+    assert [t["meta"] for t in far["data"]] == ["staged"]
     assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
     long = views.figure_of(state_of(view="training", length=1000, steps=60), "quick")
     assert long["failures"] == [
@@ -282,7 +298,7 @@ def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     def remark(errors, start):
         curve = points.Curve(*(np.array(errors),) * 4)
         monkeypatch.setattr(views.rows, "descent_curve", lambda *_, **__: curve)
-        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "quick")["remark"]
+        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "models")["remark"]
 
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
     assert remark([0.5, 0.1], 0.5) == ""
@@ -315,6 +331,138 @@ def test_exported_code_runs(view):
     with contextlib.redirect_stdout(out):
         exec(code, {})
     assert ("attention" if view == "curves" else "of q2") in out.getvalue()
+
+
+# -- what the page says and where it starts ----------------------------------------------------------------------------
+
+
+def test_every_field_and_every_view_has_its_words():
+    assert set(DEFAULTS) - {"view", "compare"} == set(words.TIPS)
+    assert set(words.CAPTIONS) == set(words.STATUS) == set(VIEWS)
+    assert words.STORY.count(". ") == 1  # two sentences
+
+
+@pytest.mark.parametrize("name", words.PRESETS)
+def test_presets_are_valid_and_show_what_they_say(name):
+    state = state_of(**words.PRESETS[name][2])
+    limit = theory.bayes_limit(state.task, state.training.alpha0 + state.training.alpha1)
+    assert limit.hard == (name == "hard")
+    cosine = theory.alignment(state.task, state.training).cosine["q"]
+    assert (cosine < -0.2) if name == "anti" else (name == "hard" or cosine > 0.3)
+
+
+# -- the Bayes limit may take long -------------------------------------------------------------------------------------
+
+
+def test_a_bayes_limit_that_takes_long_is_left_out_with_a_remark_and_comes_later(monkeypatch):
+    held, slow = threading.Event(), theory.bayes_limit
+
+    def waiting(task, alpha):
+        assert held.wait(60)
+        return slow(task, alpha)
+
+    monkeypatch.setattr(points, "bayes_limit", waiting)
+    monkeypatch.setattr(points, "BAYES_SECONDS", 0.1)
+    monkeypatch.setattr(points, "_background", Background())
+    values = {**DEFAULTS, "strength": 4.32, "loss": "square"}
+    client = create_app().server.test_client()
+    first = ask(client, values)
+    refined = follow(client, first, values)
+    shown = follow(client, refined, values)
+    assert shown["stage"] == "exact" and shown["late"]
+    assert trace(shown, "bayes")["y"] == [None] * 7 and len(trace(shown, "attention")["y"]) == 9
+    assert "takes more than" in shown["remark"] and "7 of its 7 points" in shown["remark"]
+    row = next(row for row in shown["rows"] if row["model"] == "bayes")
+    assert row["test_error"] is None and "later" in row["failure"]
+    assert ask(client, values)["stage"] == "quick"  # an unfinished answer is not kept
+    held.set()
+    monkeypatch.setattr(points, "BAYES_SECONDS", 60.0)
+    again = follow(client, refined, values)
+    assert not again["late"] and all(trace(again, "bayes")["y"])
+    assert ask(client, values)["stage"] == "exact"
+
+
+# -- phase diagrams ----------------------------------------------------------------------------------------------------
+
+
+def test_phase_diagrams_get_finer_and_lie_within_their_error():
+    state = state_of(view="phase", x="strength", y="ridge", loss="square", strength=3.3)
+    sizes, values = [], {}
+    for stage in views.STAGES:
+        figure = views.figure_of(state, stage)
+        heat = trace(figure, "phase")
+        sizes.append((len(heat["y"]), len(heat["x"])))
+        for y, row in zip(heat["y"], heat["z"]):
+            for x, z in zip(heat["x"], row):
+                assert values.setdefault((x, y), z) == z  # cells stay when others come between them
+    assert sizes == [(5, 5), (13, 13), (25, 25)]
+    assert [t["meta"] for t in figure["data"]] == ["phase", "contours", "here"]
+    assert (trace(figure, "here")["x"], trace(figure, "here")["y"]) == ([3.3], [0.001])
+    for x, y in ((heat["x"][7], heat["y"][3]), (heat["x"][12], heat["y"][20])):
+        expected = forecast(state.task.but(strength=x), state.training.but(ridge=y), accuracy=1e-3, with_capacity=False)
+        assert values[x, y] == pytest.approx(expected.test_error, abs=0.005)
+    said = float(figure["remark"].split("up to ")[1])
+    assert 1e-5 < said < 0.01
+
+
+# -- several heads -----------------------------------------------------------------------------------------------------
+
+
+def test_heads_come_one_number_after_the_other(monkeypatch):
+    asked = []
+
+    def few(task, training, model, **options):
+        asked.append(model)
+        fixed = SimpleNamespace(warm_start=SimpleNamespace(x=np.zeros(5)))
+        return SimpleNamespace(test_error=0.1 + len(model) / 100, standard_error=0.001, result=fixed)
+
+    monkeypatch.setattr(points, "forecast", few)
+    monkeypatch.setattr(points, "_memory", points._Memory(1000))
+    state = state_of(view="heads", loss="square")
+    lines = [[t["meta"] for t in views.figure_of(state, stage)["data"]] for stage in views.STAGES]
+    assert lines == [["attention"], ["attention", "heads:2"], ["attention", "heads:2", "heads:4", "bayes"]]
+    assert asked.count("heads:2") == asked.count("heads:4") == 5
+    assert [row["model"] for row in views.numbers(state, "exact")] == ["attention", "heads:2", "heads:4", "bayes"]
+    assert "heads:4" in views.code_of(state)
+
+
+# -- two settings side by side -----------------------------------------------------------------------------------------
+
+
+def test_another_setting_is_shown_in_the_same_view():
+    values = {**DEFAULTS, "view": "alignment", "strength": 4, "compare": "strength=6&prevalence=0.3"}
+    state, why = other_of(values)
+    assert why == "" and state == state_of(view="alignment", strength=6, prevalence=0.3)
+    shown = ask(create_app().server.test_client(), values)
+    other = shown["other"]
+    expected = [theory.alignment(s.task, s.training).cosine["q"] for s in (state_of(strength=4), state)]
+    for answer, cosine in zip((shown, other), expected):
+        line = trace(answer, "cosine_q")
+        assert line["y"][line["x"].index(2)] == cosine
+    assert "θ = 6" in other["setting"] and "θ = 4" in shown["setting"]
+    assert "other" not in ask(create_app().server.test_client(), {**values, "compare": ""})
+
+
+@pytest.mark.parametrize(
+    ("text", "words_of_it"),
+    [
+        ("sparsity=50", "at most length"),
+        ("strength=-1", "strength must be"),
+        (5, "cannot be read"),
+        ("x" * 9999, "cannot be read"),
+    ],
+)
+def test_a_setting_that_cannot_be_compared_with_is_told(text, words_of_it):
+    values = {**DEFAULTS, "view": "alignment", "compare": text}
+    shown = ask(create_app().server.test_client(), values)
+    assert shown["stage"] == "quick" and "other" not in shown and words_of_it in shown["no_other"]
+
+
+def test_an_address_holds_both_settings():
+    values, remarks = from_query("?strength=4&compare=strength%3D6%26loss%3Dsquare")
+    assert not remarks and values["strength"] == 4 and values["compare"] == "strength=6&loss=square"
+    values, remarks = from_query("?compare=strength%3Dmuch")
+    assert values["compare"] == "" and "to compare with" in remarks[0]
 
 
 # -- simulations in the background ------------------------------------------------------------------------------------
@@ -457,7 +605,7 @@ def test_a_key_of_the_pages_making_gets_no_answer_to_another_state():
     assert ask(client, near, key="other")["key"] == "other"
     other = ask(client, far, key="same")
     assert other["stage"] == "quick"
-    assert trace(other["figure"], "cosine_q")["y"] != trace(shown["figure"], "cosine_q")["y"]
+    assert trace(other, "cosine_q")["y"] != trace(shown, "cosine_q")["y"]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ def test_few_draws_that_do_not_mix_are_not_taken_for_infinity():
     assert 3e3 < found.alpha < 3e4 and 0 < found.standard_error < 0.2 * found.alpha
 
 
+def test_refinement_ends_where_it_is_told_to():
+    law = theory.attention_law(Task(strength=6.0), 0.95, 4.0)
+    few, more = (theory.capacity(law, accuracy=1e-3, most_points=most) for most in (256, 2048))
+    assert few.standard_error > 2 * more.standard_error > 0  # neither meets the accuracy
+    assert abs(few.alpha - more.alpha) < 4 * np.hypot(few.standard_error, more.standard_error)
+    assert max(law._made) == 2048
+
+
 def test_below_an_infinite_capacity_a_ridge_is_needed():
     with pytest.raises(ValueError, match="below capacity"):
         theory.erm(theory.pooled_law(Task(length=2, strength=40.0)), 100.0, 0.0)

@@ -8,18 +8,27 @@ from typing import Any
 
 from dash import dcc, html
 
-from .state import AXES, BAG_MODELS, CHOICES, COLOURS, DEFAULTS, DESCENT, FIELDS, NUMBERS, VIEWS, Field
+from ..plotting.interactive import CONFIG
+from .state import AXES, BAG_MODELS, CHOICES, COLOURS, COMPARED, DEFAULTS, DESCENT, FIELDS, NUMBERS, VIEWS, Field
+from .words import CAPTIONS, PRESETS, STATUS, STORY, TIPS
 
 MESSAGES = (*NUMBERS, "d", "trials", "seed", "x", "y", *DESCENT)
+# The page has its own buttons for pictures and tables, with dark ink on white whatever the page's colours.
+_PLOT_CONFIG: Any = {**CONFIG, "modeBarButtonsToRemove": [*CONFIG["modeBarButtonsToRemove"], "toImage"]}
 
 
-def _attributes(name: str, value: str) -> dict[str, Any]:
-    """A data- or aria- attribute as a keyword."""
-    return {name: value}
+def _attributes(**values: str) -> dict[str, Any]:
+    """data- and aria- attributes as keywords (with _ for -)."""
+    return {name.replace("_", "-"): value for name, value in values.items()}
 
 
 def _message(name: str) -> html.Div:
-    return html.Div(id=f"message-{name}", className="message", role="status", **_attributes("aria-live", "polite"))
+    return html.Div(id=f"message-{name}", className="message", role="status", **_attributes(aria_live="polite"))
+
+
+def _tip(name: str) -> html.Span:
+    """A word on the field: shown while the pointer or the keyboard is on it; the script names it as its description."""
+    return html.Span(TIPS[name], id=f"tip-{name}", className="tip", role="tooltip")
 
 
 def _number(name: str) -> dcc.Input:
@@ -30,9 +39,11 @@ def _number(name: str) -> dcc.Input:
 
 def _field(field: Field) -> html.Div:
     step = 0.01 if field.logarithmic else field.step
+    words = f"{field.label} {field.symbol}"
     return html.Div(
         [
             html.Label([field.label, " ", html.Span(field.symbol, className="symbol")], htmlFor=f"in-{field.name}"),
+            html.Label(f"{words}, slider", htmlFor=f"slide-{field.name}", className="unseen"),
             dcc.Input(
                 id=f"slide-{field.name}",
                 type="range",
@@ -44,6 +55,7 @@ def _field(field: Field) -> html.Div:
             ),
             _number(field.name),
             _message(field.name),
+            _tip(field.name),
         ],
         className="field",
     )
@@ -57,7 +69,7 @@ def _scaled(field: Field, value: float) -> float:
 def _choice(name: str, label: str, options: dict[str, str], views: str = "") -> html.Div:
     return html.Div(
         [
-            html.Label(label, htmlFor=f"in-{name}"),
+            html.Label(label, htmlFor=f"in-{name}", id=f"label-{name}"),
             dcc.Dropdown(
                 id=f"in-{name}",
                 options=[{"label": text, "value": key} for key, text in options.items()],
@@ -67,142 +79,217 @@ def _choice(name: str, label: str, options: dict[str, str], views: str = "") -> 
                 className="choice",
             ),
             *([_message(name)] if name in MESSAGES else []),
+            _tip(name),
         ],
         className="field choice-field",
-        **(_attributes("data-views", views) if views else {}),
+        **(_attributes(data_views=views) if views else {}),
     )
 
 
-def _descent_field(name: str, text: str) -> html.Div:
-    """A number of the view "training"; the style sheet hides it for models that have no use for it."""
+def _small_field(name: str, text: str, views: str = "", **more: str) -> html.Div:
+    """A number without a slider; the style sheet hides those that the view or the model has no use for."""
     return html.Div(
-        [html.Label(text, htmlFor=f"in-{name}"), _number(name), _message(name)],
+        [html.Label(text, htmlFor=f"in-{name}"), _number(name), _message(name), _tip(name)],
         className="field small-field",
-        **_attributes("data-views", "training"),
-        **_attributes("data-field", name),
+        **(_attributes(data_views=views) if views else {}),
+        **_attributes(**more),
     )
+
+
+def _button(text: str, name: str, title: str = "", **more: Any) -> html.Button:
+    return html.Button(text, id=name, className="button", type="button", title=title or None, **more)
 
 
 def page() -> html.Div:
     """A fresh page with its own identity (several pages do not disturb each other)."""
-    names = {name: f"{NUMBERS[name].label} {NUMBERS[name].symbol}" for name in AXES}
-    options: list[Any] = [
-        _choice("x", "Horizontal axis", names, "phase"),
-        _choice("y", "Vertical axis", names, "phase"),
-        _choice("colour", "Colour", COLOURS, "phase"),
-        html.Div(
-            [html.Label("Seed", htmlFor="in-seed"), _number("seed"), _message("seed")],
-            className="field small-field",
-            **_attributes("data-views", "bag curves"),
-        ),
-        _choice("model", "Model", BAG_MODELS, "training"),
-        *(_descent_field(name, text) for name, (text, _, _) in DESCENT.items()),
-    ]
+    words = {
+        "captions": CAPTIONS,
+        "status": STATUS,
+        "presets": {name: values for name, (_, _, values) in PRESETS.items()},
+        "defaults": DEFAULTS,
+        "compared": list(COMPARED),
+    }
+    stores = ("raw", "answer", "refined", "completed", "simulated", "themed", "saved")
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),
             dcc.Store(id="page", data=uuid.uuid4().hex),
-            dcc.Store(id="raw"),
-            dcc.Store(id="answer"),
-            dcc.Store(id="refined"),
-            dcc.Store(id="completed"),
-            dcc.Store(id="simulated"),
-            dcc.Store(id="themed"),
-            dcc.Store(id="saved"),
+            dcc.Store(id="words", data=words),
+            *(dcc.Store(id=name) for name in stores),
+            # Hidden fields: the view that the tabs choose, and the setting that the page compares with.
+            dcc.Input(id="in-view", type="hidden", value=DEFAULTS["view"]),
+            dcc.Input(id="in-compare", type="hidden", value=DEFAULTS["compare"]),
             dcc.Interval(id="poll", interval=300, disabled=True),
-            html.Header(
-                [
-                    html.H1("sparsetoken explorer"),
-                    dcc.RadioItems(
-                        id="theme",
-                        options=[{"label": text, "value": text} for text in ("auto", "light", "dark")],
-                        value="auto",
-                        inline=True,
-                        persistence=True,
-                        className="theme",
-                    ),
-                ]
-            ),
+            _header(),
             html.Div(id="remarks", className="message", role="status"),
-            html.Main(
-                [
-                    html.Section(
-                        [
-                            html.H2("Task"),
-                            *(_field(field) for field in FIELDS if field.group == "task"),
-                            html.H2("Training"),
-                            *(_field(field) for field in FIELDS if field.group == "training"),
-                            _choice("loss", "Loss", {name: name.replace("_", " ") for name in CHOICES["loss"]}),
-                            _choice(
-                                "equal",
-                                "Pooled and vectorized learn from",
-                                {"yes": "all samples, α₀ + α₁", "no": "the readout's samples, α₁"},
-                            ),
-                        ],
-                        className="controls",
-                        **_attributes("aria-label", "Parameters"),
-                    ),
-                    html.Section(
-                        [
-                            dcc.RadioItems(
-                                id="in-view",
-                                options=[{"label": text, "value": key} for key, text in VIEWS.items()],
-                                value=DEFAULTS["view"],
-                                inline=True,
-                                className="views",
-                            ),
-                            html.Div(options, className="options"),
-                            html.Div(
-                                dcc.Graph(
-                                    id="graph",
-                                    figure={"data": [], "layout": {"paper_bgcolor": "rgba(0,0,0,0)"}},
-                                    config={"displaylogo": False, "responsive": True},
-                                    responsive=True,
-                                    style={"height": "480px"},
-                                    className="graph",
-                                ),
-                                id="plot-area",
-                            ),
-                            html.Div(
-                                id="status", className="status", role="status", **_attributes("aria-live", "polite")
-                            ),
-                            html.Div(_simulation(), className="simulation", **_attributes("data-views", "curves")),
-                            html.Div(
-                                [
-                                    html.Button("Save PNG", id="save-png", className="button"),
-                                    html.Button("Save SVG", id="save-svg", className="button"),
-                                ],
-                                className="buttons",
-                            ),
-                            html.H2("At these settings"),
-                            html.Div(id="numbers"),
-                            html.Details(
-                                [
-                                    html.Summary("Python code for these numbers"),
-                                    dcc.Clipboard(target_id="code", title="Copy the code", className="copy"),
-                                    html.Pre(id="code", tabIndex="0"),
-                                ]
-                            ),
-                        ],
-                        className="results",
-                        **_attributes("aria-label", "Results"),
-                    ),
-                ],
-                id="main",
-            ),
+            html.Main([_controls(), _results()], id="main"),
         ],
         id="explorer",
     )
 
 
-def _simulation() -> list[Any]:
-    return [
-        html.Div([html.Label("Simulate at d =", htmlFor="in-d"), _number("d"), _message("d")], className="small-field"),
+def _header() -> html.Header:
+    presets = [_button(label, f"preset-{name}", title) for name, (label, title, _) in PRESETS.items()]
+    theme = dcc.RadioItems(
+        id="theme",
+        options=[{"label": text, "value": text} for text in ("auto", "light", "dark")],
+        value="auto",
+        inline=True,
+        persistence=True,
+        className="theme",
+    )
+    return html.Header(
+        [
+            html.Div(
+                [
+                    html.H1("sparsetoken explorer"),
+                    html.Div(theme, role="group", **_attributes(aria_label="Colours of the page")),
+                ],
+                className="headline",
+            ),
+            html.P(STORY, className="story"),
+            html.Div(
+                [
+                    html.Span("Start from:", id="presets-label"),
+                    *presets,
+                    _button("Reset", "reset", "All parameters as at first; the view stays."),
+                ],
+                className="buttons presets",
+                role="group",
+                **_attributes(aria_labelledby="presets-label"),
+            ),
+        ]
+    )
+
+
+def _controls() -> html.Section:
+    return html.Section(
+        [
+            html.H2("Task"),
+            *(_field(field) for field in FIELDS if field.group == "task"),
+            html.H2("Training"),
+            *(_field(field) for field in FIELDS if field.group == "training"),
+            _choice("loss", "Loss", {name: name.replace("_", " ") for name in CHOICES["loss"]}),
+            _choice(
+                "equal",
+                "Pooled and vectorized learn from",
+                {"yes": "all samples, α₀ + α₁", "no": "the readout's samples, α₁"},
+            ),
+        ],
+        className="controls",
+        **_attributes(aria_label="Parameters"),
+    )
+
+
+def _tabs() -> html.Div:
+    tabs = [
+        html.Button(
+            text,
+            id=f"tab-{name}",
+            className="view-tab",
+            type="button",
+            role="tab",
+            tabIndex="0" if name == DEFAULTS["view"] else "-1",
+            **_attributes(aria_selected=str(name == DEFAULTS["view"]).lower(), aria_controls="panel"),
+        )
+        for name, text in VIEWS.items()
+    ]
+    return html.Div(tabs, className="view-tabs", role="tablist", id="tabs", **_attributes(aria_label="Views"))
+
+
+def _graph(name: str) -> dcc.Graph:
+    empty = {
+        "data": [],
+        "layout": {"paper_bgcolor": "rgba(0,0,0,0)", "xaxis": {"visible": False}, "yaxis": {"visible": False}},
+    }
+    return dcc.Graph(id=name, figure=empty, config=_PLOT_CONFIG, responsive=True, className="graph")
+
+
+def _results() -> html.Section:
+    names = {name: f"{NUMBERS[name].label} {NUMBERS[name].symbol}" for name in AXES}
+    options: list[Any] = [
+        _choice("x", "Horizontal axis", names, "phase"),
+        _choice("y", "Vertical axis", names, "phase"),
+        _choice("colour", "Colour", COLOURS, "phase"),
+        _choice("model", "Model", BAG_MODELS, "training"),
+        *(_small_field(name, text, "training", data_field=name) for name, (text, _, _) in DESCENT.items()),
+    ]
+    figure = html.Figure(
+        [
+            html.H2(id="plot-title"),
+            html.P(id="plot-setting", className="setting"),
+            _graph("graph"),
+        ],
+        id="plot-area",
+        **_attributes(aria_labelledby="plot-title", aria_describedby="caption"),
+    )
+    other = html.Figure(
+        [html.P(id="other-setting", className="setting"), html.Div(_graph("graph-a"), id="other-plot", hidden=True)],
+        id="other-area",
+        hidden=True,
+        **_attributes(aria_labelledby="other-setting"),
+    )
+    panel = [
+        html.Div(options, className="options"),
+        figure,
+        other,
+        html.P(CAPTIONS[DEFAULTS["view"]], id="caption", className="caption"),
+        html.Div(id="status", className="status", role="status", **_attributes(aria_live="polite")),
+        html.Div(_drawing(), className="simulation", **_attributes(data_views="curves bag")),
         html.Div(
-            [html.Label("Trials", htmlFor="in-trials"), _number("trials"), _message("trials")], className="small-field"
+            [
+                _button("Save PNG", "save-png"),
+                _button("Save SVG", "save-svg"),
+                _button("Save CSV", "save-csv", "The numbers behind the figure."),
+            ],
+            className="buttons",
         ),
-        html.Button("Simulate here", id="simulate", className="button"),
-        html.Button("Cancel", id="cancel", className="button", disabled=True),
-        html.Progress(id="bar", value="0", max="1", **_attributes("aria-label", "Progress of the simulation")),
+        html.Div(
+            [
+                html.Span("Compare:"),
+                _button(
+                    "Keep as A", "keep", "Remember these parameters; the figure then shows A beside the fields' own, B."
+                ),
+                _button("Swap A and B", "swap", disabled=True),
+                _button("End comparison", "end", disabled=True),
+            ],
+            className="buttons compare",
+            role="group",
+            **_attributes(aria_label="Compare two settings"),
+        ),
+        html.H2("At these settings"),
+        html.Div(id="numbers", className="wide"),
+        html.Details(
+            [
+                html.Summary("Python code for these numbers"),
+                dcc.Clipboard(target_id="code", title="Copy the code", className="copy"),
+                html.Pre(id="code", tabIndex="0"),
+            ]
+        ),
+    ]
+    return html.Section(
+        [
+            _tabs(),
+            html.Div(
+                panel, id="panel", className="panel", role="tabpanel", **_attributes(aria_labelledby="tab-curves")
+            ),
+        ],
+        className="results",
+        **_attributes(aria_label="Results"),
+    )
+
+
+def _drawing() -> list[Any]:
+    """What concerns random draws: the seed of one bag and of simulations, and the simulation itself."""
+    simulation = [
+        _small_field("d", "Simulate at d ="),
+        _small_field("trials", "Trials"),
+        _button("Simulate here", "simulate"),
+        _button("Cancel", "cancel", disabled=True),
+        html.Progress(id="bar", value="0", max="1", **_attributes(aria_label="Progress of the simulation")),
         html.Span(id="progress", role="status"),
+    ]
+    return [
+        _small_field("seed", "Seed"),
+        html.Div(simulation, className="simulation", **_attributes(data_views="curves")),
     ]

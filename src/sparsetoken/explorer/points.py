@@ -1,16 +1,18 @@
 """Forecasts for the page: quick ones for the first answer, the library's own for the second, each computed once.
 
-A quick point solves the same equations on few draws (about 1 % off in the test error); an exact one is
-`forecast(..., accuracy=1e-3)`. Training step by step, `theory.trajectory`, takes few replicates for the first answer and more
-for the second.
+A quick point solves the same equations on few draws (`rough`, about 1 % off in the test error); an exact one is
+`forecast(..., accuracy=1e-3)`. The Bayes limit is waited for so long and no longer. Training step by step,
+`theory.trajectory`, takes few replicates for one answer and more for the next.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,14 +21,21 @@ from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
 from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
-from ..theory.forecast import law_of, readout_alpha
+from ..theory.forecast import law_of
 from ..theory.refit import threshold_error
 from ..theory.trajectory import PROBES
 from ..training import Training
+from .patience import Background
+from .rough import rough_forecast, rough_test_elsewhere
 from .state import Descent
 
 ACCURACY = 1e-3
-_QUICK_POINTS = 128
+_TEST_ACCURACY = 5e-3  # of test errors on longer bags
+HEADS_ACCURACY = 5e-3  # several heads cost up to half a second per point at this
+BAYES_SECONDS = 4.0  # what a page waits for the Bayes limits of one answer
+# Draws per replicate at which capacities are refined no further, in the first answer and the second: a tenth of a second.
+# Very large capacities then have wide error bars (10 % at alpha* = 1500).
+_QUICK_CAPACITY_POINTS, _CAPACITY_POINTS = 512, 4096
 _KEPT = 20_000
 # Training step by step: replicates of the first answer and of the second, of equally many bags, so that both run the same
 # compiled code. The page fixes their number, which bounds the time, and shows the standard errors that come of it.
@@ -52,13 +61,14 @@ def always() -> None:
 
 @dataclass(frozen=True)
 class Point:
-    """A model's test error and its standard error; why there is none, in `failure`."""
+    """A model's test error and its standard error; why there is none, in `failure`, or that it is still computed, `late`."""
 
     test_error: float
     standard_error: float = 0.0
     reachable: float = float("nan")
     hard: bool = False
     failure: str = ""
+    late: bool = False
     start: WarmStart | None = None
 
 
@@ -83,20 +93,22 @@ class _Memory:
 
 
 _memory = _Memory(_KEPT)
-_QUICK_TEST, _EXACT_TEST = 2e-2, 5e-3  # accuracy of test errors on longer bags, in the two stages
 _curves = _Memory(_CURVES_KEPT)
 _one_at_a_time = threading.Lock()
+_background = Background()
 
 
 def point(
     task: Task, training: Training, model: str, *, equal_samples: bool, quick: bool, near: Point | None = None
 ) -> Point:
     """The forecast of one model, remembered. `near`, a neighbouring point, is only a start for the solver."""
-    exact_key = (task, training, model, equal_samples, False)
+    exact_key = _key(task, training, model, equal_samples)
     key = exact_key if not quick else (*exact_key[:-1], True)
     known = _memory.get(exact_key) or _memory.get(key)
     if known is not None:
         return known
+    if near is None and not quick:
+        near = _memory.get((*exact_key[:-1], True))  # the rough answer to the same question
     try:
         found = _solve(task, training, model, equal_samples, quick, None if near is None else near.start)
     except (ValueError, ArithmeticError, MemoryError) as error:
@@ -105,51 +117,76 @@ def point(
     return found
 
 
-def _solve(task, training, model, equal_samples, quick, start) -> Point:
+def _key(task: Task, training: Training, model: str, equal_samples: bool) -> tuple:
+    return (task, training, model, equal_samples, False)
+
+
+class BayesLimits:
+    """Bayes limits for one answer: all of them together may take `BAYES_SECONDS`; what comes later is there the next time."""
+
+    def __init__(self, alive: Alive) -> None:
+        self._alive, self._ends = alive, float("inf")
+
+    def at(self, task: Task, training: Training) -> Point:
+        """The limit at alpha0 + alpha1, or a point that is `late`."""
+        key = _key(task, training, "bayes", True)
+        if _memory.get(key) is None:
+            self._ends = min(self._ends, time.monotonic() + BAYES_SECONDS)  # the time runs from the first one asked for
+            work = partial(point, task, training, "bayes", equal_samples=True, quick=False)
+            _background.waited(key, work, max(self._ends - time.monotonic(), 0.0), self._alive)
+        return _memory.get(key) or Point(float("nan"), late=True)
+
+
+def _solve(
+    task: Task, training: Training, model: str, equal_samples: bool, quick: bool, start: WarmStart | None
+) -> Point:
     if model == "bayes":
         limit = bayes_limit(task, training.alpha0 + training.alpha1)
         return Point(limit.test_error, limit.errors["test_error"], limit.reachable_test_error, limit.hard)
-    if not quick:
-        found = forecast(
-            task, training, model, equal_samples=equal_samples, accuracy=ACCURACY, with_capacity=False, warm_start=start
+    if quick:
+        rough = rough_forecast(
+            task, training, model, equal_samples=equal_samples, near=None if start is None else start.x
         )
-        assert found.result is not None
-        return Point(found.test_error, found.standard_error, start=WarmStart(found.result.fixed_point))
-    law, _ = law_of(task, training, model)
-    if law.refinable:
-        draw = law.make_population
-        law = replace(law, make_population=lambda _: draw(_QUICK_POINTS), first_points=0)
-    alpha = readout_alpha(training, model, equal_samples)
-    result = erm(law, alpha, training.ridge, training.loss, accuracy=1.0, warm_start=start)
-    return Point(result.test_error, result.standard_error, start=WarmStart(result.fixed_point))
+        return Point(rough.test_error, rough.standard_error, start=WarmStart(rough.x))
+    found = forecast(
+        task,
+        training,
+        model,
+        equal_samples=equal_samples,
+        accuracy=HEADS_ACCURACY if model.startswith("heads") else ACCURACY,
+        with_capacity=False,
+        warm_start=start,
+    )
+    assert found.result is not None
+    # The fixed point alone: with the neighbour's number of draws the answer would depend on where the page came from.
+    return Point(found.test_error, found.standard_error, start=WarmStart(found.result.warm_start.x))
 
 
 def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[str, float]:
     """Attention trained on the task and tested on bags of another length: its measures, remembered.
 
-    `threshold_error` is the test error with the threshold fitted to those bags.
+    `threshold_error` is the test error with the threshold fitted to those bags; the quick answer does without.
     """
     key = ("tested", task, training, length, quick)
     known = _memory.get(key)
     if known is None:
-        accuracy = _QUICK_TEST if quick else _EXACT_TEST
-        trained = ("trained", task, training, quick)
-        solved = _memory.get(trained)
-        if solved is None:
-            solved = erm(
-                law_of(task, training, "attention")[0],
-                training.alpha1,
-                training.ridge,
-                training.loss,
-                accuracy=accuracy,
-            )
-            _memory.put(trained, solved)
-        bags = task.but(length=length)
-        there = solved.on(bags, accuracy=accuracy)
-        known = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity", "specificity")}
-        known["threshold_error"] = min(there.test_error, threshold_error(solved, same_mechanism(solved.law, bags)))
+        known = _tested(task, training, task.but(length=length), quick)
         _memory.put(key, known)
     return known
+
+
+def _tested(task: Task, training: Training, bags: Task, quick: bool) -> dict[str, float]:
+    if quick:
+        return rough_test_elsewhere(task, training, bags) | {"threshold_error": float("nan")}
+    solved = _memory.get(("trained", task, training))
+    if solved is None:
+        law = law_of(task, training, "attention")[0]
+        solved = erm(law, training.alpha1, training.ridge, training.loss, accuracy=_TEST_ACCURACY)
+        _memory.put(("trained", task, training), solved)
+    there = solved.on(bags, accuracy=_TEST_ACCURACY)
+    found = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity", "specificity")}
+    found["threshold_error"] = min(there.test_error, threshold_error(solved, same_mechanism(solved.law, bags)))
+    return found
 
 
 def threshold(task: Task, training: Training, model: str, quick: bool) -> Capacity:
@@ -158,9 +195,8 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> Capaci
     known = _memory.get(key)
     if known is None:
         law, _ = law_of(task, training, model)
-        if law.refinable:
-            law = replace(law, first_points=_QUICK_POINTS if quick else 1024)
-        known = capacity(law, accuracy=0.05 if quick else 0.005)
+        most = _QUICK_CAPACITY_POINTS if quick else _CAPACITY_POINTS
+        known = capacity(law, accuracy=0.05 if quick else 0.01, most_points=most)
         _memory.put(key, known)
     return known
 
@@ -191,8 +227,8 @@ def bags_for(task: Task, descent: Descent) -> int:
 
 
 def descent_curve(
-    task: Task, descent: Descent, alpha: float, loss: str | Loss, *, quick: bool, alive: Alive = always
-) -> Curve:
+    task: Task, descent: Descent, alpha: float, loss: str | Loss, *, effort: int, alive: Alive = always
+) -> Curve | None:
     """Training step by step on n = alpha d bags, remembered.
 
     Parameters
@@ -205,24 +241,26 @@ def descent_curve(
         n/d of the data that every step uses.
     loss : str or Loss
         l(z; y).
-    quick : bool
-        Whether `QUICK_REPLICATES` are enough.
+    effort : int
+        0 for what is known already or refused, 1 for `QUICK_REPLICATES`, 2 for `REPLICATES`.
     alive : callable
         Called between replicates; may raise to stop the work.
 
     Returns
     -------
-    Curve
+    Curve or None
+        None where it would have to be computed and no effort is allowed.
     """
-    exact_key = (task, descent, alpha, loss, False)
-    key = (*exact_key[:-1], quick)
-    known = _curves.get(exact_key) or _curves.get(key)
+    key = (task, descent, alpha, loss)
+    known = next((curve for level in (2, 1) if level >= effort and (curve := _curves.get((*key, level)))), None)
     if known is not None:
         return known
     bags = bags_for(task, descent)
     if not bags:
         words = f"{descent.steps} steps on bags of {task.length} tokens take too long for this page; take fewer or shorter ones"
         return Curve(*(np.array([]),) * 4, failure=words)
+    if not effort:
+        return None
     # One at a time: pages that move on while theirs waits leave before it begins.
     with _one_at_a_time:
         alive()
@@ -235,11 +273,11 @@ def descent_curve(
                 descent.start_norms,
                 accuracy=1.0,
                 bags=bags,
-                replicates=QUICK_REPLICATES if quick else REPLICATES,
+                replicates=QUICK_REPLICATES if effort == 1 else REPLICATES,
                 progress=lambda done, wanted: alive(),
             )
             curve = Curve(found.test_error, found.standard_error, found.train_error, found.errors["train_error"])
         except (ValueError, ArithmeticError, MemoryError) as error:
             curve = Curve(*(np.array([]),) * 4, failure=str(error) or "it takes more memory than there is")
-    _curves.put(key, curve)
+    _curves.put((*key, effort), curve)
     return curve

@@ -12,13 +12,15 @@ from flask import abort, request
 
 from . import views
 from .layout import MESSAGES, page
-from .points import Superseded
+from .points import BayesLimits, Superseded
 from .simulation import Simulations
-from .state import DEFAULTS, FIELDS, NAMES, check, from_query
+from .state import DEFAULTS, FIELDS, NAMES, VIEWS, check, from_query, other_of
 from .state import State as PageState
+from .words import PRESETS
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 _MOST_PAGES = 1000
+_States = tuple[PageState, PageState | None]  # what the fields hold, and what it is compared with
 
 
 class _Latest:
@@ -40,26 +42,28 @@ class _Latest:
                 raise Superseded
 
 
-def answer_for(state: PageState, key: str, stage: str, alive: Any) -> dict[str, Any]:
-    """What the page shows for a state."""
-    figure = views.figure_of(state, stage, alive)
+def answer_for(state: PageState, other: PageState | None, key: str, stage: str, alive: Any) -> dict[str, Any]:
+    """What the page shows for a state, and beside it for the one that it is compared with."""
+    limits = BayesLimits(alive)
+    answer = {"key": key, "stage": stage, "view": state.view, **_shown(state, stage, alive, limits)}
+    answer["code"] = views.code_of(state)
+    if other is not None:
+        answer["other"] = _shown(other, stage, alive, limits)
+    return answer
+
+
+def _shown(state: PageState, stage: str, alive: Any, limits: BayesLimits) -> dict[str, Any]:
+    figure = views.figure_of(state, stage, alive, limits)
     alive()
-    return {
-        "key": key,
-        "stage": stage,
-        "view": state.view,
-        "figure": {"data": figure["data"], "layout": figure["layout"]},
-        "failures": figure["failures"],
-        "remark": figure.get("remark", ""),
-        "rows": views.numbers(state, stage),
-        "code": views.code_of(state),
-    }
+    rows = views.numbers(state, stage, limits)
+    late = figure["late"] or any(row.get("late") for row in rows)
+    return {**figure, "setting": views.describe(state), "rows": rows, "late": late}
 
 
-def _or_failure(state: PageState, key: str, stage: str, alive: Any) -> dict[str, Any]:
+def _or_failure(state: PageState, other: PageState | None, key: str, stage: str, alive: Any) -> dict[str, Any]:
     """The answer, or in words why there is none: whatever goes wrong, the page says so instead of waiting for ever."""
     try:
-        return answer_for(state, key, stage, alive)
+        return answer_for(state, other, key, stage, alive)
     except Superseded:
         raise
     except Exception as error:
@@ -105,11 +109,38 @@ def create_app() -> Dash:
             Input(number, "value"),
             prevent_initial_call=True,
         )
-    app.clientside_callback(
-        ClientsideFunction("explorer", "collect"),
-        Output("raw", "data"),
-        *(Input(f"in-{name}", "value") for name in DEFAULTS),
+    # What the buttons, the tabs and a click into the plot do to the fields.
+    acting = (
+        "reset",
+        "keep",
+        "swap",
+        "end",
+        *(f"preset-{name}" for name in PRESETS),
+        *(f"tab-{name}" for name in VIEWS),
     )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "act"),
+        *(Output(f"in-{name}", "value", allow_duplicate=True) for name in NAMES),
+        *(Input(name, "n_clicks") for name in acting),
+        Input("graph", "clickData"),
+        State("words", "data"),
+        *(State(f"in-{name}", "value") for name in NAMES),
+        prevent_initial_call=True,
+    )
+    fields = [Input(f"in-{name}", "value") for name in DEFAULTS]
+    # At once: the tabs, the caption and the word that an answer is on its way. After a moment: the question to the server.
+    app.clientside_callback(
+        ClientsideFunction("explorer", "touched"),
+        Output("status", "children"),
+        Output("caption", "children"),
+        Output("swap", "disabled"),
+        Output("end", "disabled"),
+        *(Output(f"tab-{name}", attribute) for name in VIEWS for attribute in ("aria-selected", "tabIndex")),
+        Output("panel", "aria-labelledby"),
+        *fields,
+        State("words", "data"),
+    )
+    app.clientside_callback(ClientsideFunction("explorer", "collect"), Output("raw", "data"), *fields)
 
     @app.callback(
         Output("answer", "data"),
@@ -126,14 +157,15 @@ def create_app() -> Dash:
         beside = [messages.get(name, "") for name in MESSAGES]
         if state is None:
             return ({"key": key, "stage": "invalid"}, *beside)
-        known = exact.get(state)
+        other, why = other_of(values)
+        known = exact.get((state, other))
         if known is not None:
             return ({**known, "key": key}, *beside)
         try:
-            found = _or_failure(state, key, "quick", lambda: latest.alive(page_id, key))
+            found = _or_failure(state, other, key, "quick", lambda: latest.alive(page_id, key))
         except Superseded:
             return (no_update,) * (1 + len(MESSAGES))
-        return (found, *beside)
+        return ({**found, "no_other": why}, *beside)
 
     def following(shown: dict[str, Any] | None, raw: dict[str, Any] | None, page_id: str) -> Any:
         """The next stage after what is shown, if that is still what the page asks for."""
@@ -142,13 +174,15 @@ def create_app() -> Dash:
         state, _ = check(raw["values"])
         if state is None:
             return no_update
+        other, why = other_of(raw["values"])
         key, stage = raw["key"], views.STAGES[views.STAGES.index(shown["stage"]) + 1]
         try:
-            found = _or_failure(state, key, stage, lambda: latest.alive(page_id, key))
+            found = _or_failure(state, other, key, stage, lambda: latest.alive(page_id, key))
         except Superseded:
             return no_update
-        if found["stage"] == views.STAGES[-1]:
-            exact.put(state, found)
+        found["no_other"] = why
+        if found["stage"] == views.STAGES[-1] and not (found["late"] or found.get("other", {}).get("late")):
+            exact.put((state, other), found)
         return found
 
     for before, after in (("answer", "refined"), ("refined", "completed")):
@@ -184,15 +218,17 @@ def create_app() -> Dash:
     app.clientside_callback(ClientsideFunction("explorer", "theme"), Output("themed", "data"), Input("theme", "value"))
     # One callback for each thing that can change. A single one with all of them as inputs would wait for the last: Dash holds
     # a callback back while any of its inputs is being computed, and the first answer sets off the second.
+    shown = (
+        ("graph", "figure"), ("graph-a", "figure"), ("other-area", "hidden"), ("other-plot", "hidden"),
+        ("other-setting", "children"), ("plot-title", "children"), ("plot-setting", "children"), ("status", "children"),
+        ("numbers", "children"), ("code", "children"),
+    )  # fmt: skip
     for changed in ("answer", "refined", "completed", "simulated", "themed"):
         app.clientside_callback(
             ClientsideFunction("explorer", "show"),
-            Output("graph", "figure", allow_duplicate=True),
-            Output("status", "children", allow_duplicate=True),
-            Output("numbers", "children", allow_duplicate=True),
-            Output("code", "children", allow_duplicate=True),
+            *(Output(name, attribute, allow_duplicate=True) for name, attribute in shown),
             Input(changed, "data"),
-            *(State(name, "data") for name in ("answer", "refined", "completed", "simulated")),
+            *(State(name, "data") for name in ("answer", "refined", "completed", "simulated", "words")),
             prevent_initial_call=True,
         )
     app.clientside_callback(
@@ -210,6 +246,7 @@ def create_app() -> Dash:
         Output("saved", "data"),
         Input("save-png", "n_clicks"),
         Input("save-svg", "n_clicks"),
+        Input("save-csv", "n_clicks"),
         prevent_initial_call=True,
     )
     return app
@@ -222,17 +259,17 @@ def _sync_name(logarithmic: bool, whole: bool) -> str:
 class _Exact:
     """Finished exact answers, ready to be shown at once when a page comes back to them.
 
-    They are kept by the state that was checked here; a page's own key for it is only handed back to that page.
+    They are kept by the states that were checked here; a page's own key for them is only handed back to that page.
     """
 
     def __init__(self, kept: int = 200) -> None:
-        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[PageState, dict[str, Any]]()
+        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[_States, dict[str, Any]]()
 
-    def get(self, state: PageState) -> dict[str, Any] | None:
+    def get(self, state: _States) -> dict[str, Any] | None:
         with self._lock:
             return self._answers.get(state)
 
-    def put(self, state: PageState, answer: dict[str, Any]) -> None:
+    def put(self, state: _States, answer: dict[str, Any]) -> None:
         with self._lock:
             self._answers[state] = answer
             while len(self._answers) > self._kept:

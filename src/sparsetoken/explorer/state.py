@@ -27,6 +27,7 @@ VIEWS = {
     "bag": "One bag",
     "training": "Training",
     "lengths": "Longer bags",
+    "heads": "Heads",
 }
 BAG_MODELS = {
     "attention": "attention",
@@ -35,6 +36,7 @@ BAG_MODELS = {
     "heads:2": "two attention heads",
 }
 COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
+LONGEST_TEXT = 2_000  # of a setting to compare with, in the address
 LONGEST, LARGEST_D, MOST_TRIALS = 5_000, 5_000, 200
 # Numbers of the page lie between these, or are zero where the library takes it: a figure shows their neighbourhood, and what
 # is computed there must stay within what floats can hold.
@@ -132,7 +134,10 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "model": "attention",
     **{name: default for name, (_, default, _) in DESCENT.items()},
+    "compare": "",
 }
+# What a setting is when two are compared; the view and what belongs to it are common to both.
+COMPARED = (*NUMBERS, "loss", "equal", "model", *DESCENT)
 NAMES = tuple(DEFAULTS)
 
 
@@ -244,6 +249,10 @@ def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
     for name, text in parse_qsl(query.lstrip("?"), keep_blank_values=True):
         if name not in DEFAULTS:
             remarks.append(f"the address names {name[:40]!r}, which this page does not know")
+        elif name == "compare":
+            problems = from_query(text)[1] if len(text) <= LONGEST_TEXT else ["it is too long"]
+            remarks += [f"of the setting to compare with, {problem}" for problem in problems[:1]]
+            values[name] = "" if problems else text
         elif name in CHOICES:
             if text in CHOICES[name]:
                 values[name] = text
@@ -255,6 +264,29 @@ def from_query(query: str) -> tuple[dict[str, Any], list[str]]:
             except ValueError:
                 remarks.append(f"the address gives {name} as {text[:40]!r}, which is not a number")
     return values, remarks
+
+
+def other_of(raw: Mapping[str, Any]) -> tuple[State | None, str]:
+    """The setting that the page compares with, in the view that the fields choose.
+
+    Parameters
+    ----------
+    raw : mapping
+        What the fields hold; `compare` is a query with the other setting's values.
+
+    Returns
+    -------
+    tuple of State or None, and str
+        None where there is nothing to compare with, and why, if that was not meant.
+    """
+    text = raw.get("compare")
+    if not text:
+        return None, ""
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        return None, "the setting to compare with cannot be read"
+    values, _ = from_query(text)
+    state, messages = check({**raw, **{name: values[name] for name in COMPARED}})
+    return state, "; ".join(messages.values())
 
 
 def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:

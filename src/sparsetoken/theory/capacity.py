@@ -18,7 +18,7 @@ from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
-from ..laws.law import SECOND_LEVEL, Law
+from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.nodes import Population
 from .errors import ConvergenceError
 from .heads_capacity import heads_threshold
@@ -153,17 +153,17 @@ def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.nda
     return p, value, residual
 
 
-def _heads_capacity(law: HeadsLaw, accuracy: float) -> Capacity:
+def _heads_capacity(law: HeadsLaw, accuracy: float, most_points: int) -> Capacity:
     """Several heads: the threshold alone, since their minimiser is not three numbers."""
     points, saddle = law.first_points, None
     while True:
         saddle, value, residual = heads_threshold(law, points, saddle, NEVER)
         apart = value.mean() < NEVER
         relative = float(standard_error(value) / value.mean()) if not apart else SECOND_LEVEL * accuracy
-        finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
+        finer = None if relative <= accuracy or points >= most_points else law.finer(points, relative / accuracy)
         if finer is None:
             break
-        points = finer
+        points = min(finer, most_points)
     nan = float("nan")
     if apart:
         return Capacity(float("inf"), 0.0, nan, nan, nan, residual)
@@ -171,7 +171,9 @@ def _heads_capacity(law: HeadsLaw, accuracy: float) -> Capacity:
     return Capacity(alpha, relative * alpha, nan, nan, nan, residual)
 
 
-def capacity(law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3) -> Capacity:
+def capacity(
+    law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3, most_points: int = MAXIMUM_POINTS
+) -> Capacity:
     """The separability threshold alpha* = n/d of a law (see the module's text).
 
     Parameters
@@ -182,12 +184,15 @@ def capacity(law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3) -> Ca
         invertible map of the features.
     accuracy : float
         Relative standard error wanted; the law is refined until it is met or cannot be refined further.
+    most_points : int
+        Draws per replicate and class at which refinement ends, for those who would rather have an error bar than wait.
 
     Returns
     -------
     Capacity
         With the standard error reached. alpha = inf where the classes lie so far apart that they do not mix: exact laws at
-        1/alpha* below 1e-13, sampled ones where none of half a million bags per class lies on the wrong side.
+        1/alpha* below 1e-13, sampled ones where none of the bags drawn (half a million per class, unless `most_points` says
+        otherwise) lies on the wrong side.
 
     Raises
     ------
@@ -198,7 +203,7 @@ def capacity(law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3) -> Ca
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     if isinstance(law, HeadsLaw):
-        return _heads_capacity(law, accuracy)
+        return _heads_capacity(law, accuracy, most_points)
     if isinstance(law, ColouredLaw):
         law = whitened_law(law)
     if not isinstance(law, Law):
@@ -212,10 +217,10 @@ def capacity(law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3) -> Ca
         # that do not mix at all say little about rare bags that do: more draws.
         scatter = standard_error(value, alone=0.0)
         relative = float(scatter / value.mean()) if not apart else SECOND_LEVEL * accuracy
-        finer = None if relative <= accuracy else law.finer(points, relative / accuracy)
+        finer = None if relative <= accuracy or points >= most_points else law.finer(points, relative / accuracy)
         if finer is None:
             break
-        points = finer
+        points = min(finer, most_points)
     m_q, m_u, bias = map(float, p)
     if apart:
         return Capacity(float("inf"), 0.0, m_q, m_u, bias, residual)

@@ -1,15 +1,20 @@
-/* Client side of the explorer: fields in step, the state in the URL, and no plot but that of the current state. */
+/* Client side of the explorer: fields in step, the state in the URL, and no undimmed plot but that of the current state. */
 (function () {
   "use strict";
   const skip = () => window.dash_clientside.no_update;
-  const triggered = () => window.dash_clientside.callback_context.triggered_id;
+  const context = () => window.dash_clientside.callback_context;
+  const triggered = () => String(context().triggered_id || "");
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  const DEBOUNCE = 80;
+  const DEBOUNCE = 60;
+  const MAPS = ["phase", "bag"]; // views whose two settings stand below each other; lines are laid over each other
+  const DARK_INK = "#1f2937";
+  const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
   let current = null; // key of the state that the fields show
   let drawn = null; // key of the state that the plot shows
   let pending = false; // a field has been touched and its state is not known yet
   let turn = 0;
   let timer = null;
+  let exported = null; // what is on the screen, for pictures and tables
 
   function digits(value, count) {
     return Number(Number(value).toPrecision(count));
@@ -18,8 +23,7 @@
   /* A slider and its number field: whichever moved sets the other. */
   function sync(fromSlider, toSlider) {
     return function (slide, number) {
-      const id = String(triggered() || "");
-      if (id.startsWith("slide-")) {
+      if (triggered().startsWith("slide-")) {
         return [skip(), fromSlider(Number(slide))];
       }
       if (number === null || number === undefined || !Number.isFinite(Number(number))) {
@@ -32,13 +36,20 @@
 
   const log10 = (x) => (x > 0 ? Math.round(Math.log10(x) * 1e4) / 1e4 : NaN);
 
+  /* The values of the fields among a callback's inputs or states. */
+  function valuesOf(list) {
+    const values = {};
+    for (const input of list) {
+      if (!input.id.startsWith("in-")) continue;
+      values[input.id.slice(3)] = input.value === undefined || input.value === "" ? null : input.value;
+    }
+    if ("compare" in values) values.compare = values.compare || "";
+    return values;
+  }
+
   /* All fields as one state: marked as current at once, sent on when the fields have been still for a moment. */
   async function collect() {
-    const values = {};
-    for (const input of window.dash_clientside.callback_context.inputs_list) {
-      const name = input.id.slice(3);
-      values[name] = input.value === undefined || input.value === "" ? null : input.value;
-    }
+    const values = valuesOf(context().inputs_list);
     const key = JSON.stringify(values);
     const mine = ++turn;
     current = key;
@@ -46,17 +57,70 @@
     stale(drawn !== current);
     const explorer = document.getElementById("explorer");
     if (explorer) Object.assign(explorer.dataset, { view: values.view, model: values.model });
+    for (const [name, value] of Object.entries(values)) {
+      const slider = document.getElementById("slide-" + name); // many move a logarithm: say the value itself
+      if (slider) slider.setAttribute("aria-valuetext", String(value));
+    }
     await pause(DEBOUNCE);
     if (mine !== turn) return skip();
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(values)) {
-      if (value !== null) query.set(name, value);
+      if (value !== null && !(name === "compare" && !value)) query.set(name, value);
     }
     window.history.replaceState(window.history.state, "", "?" + query.toString());
     return { key: key, values: values };
   }
 
-  /* The plot is hidden from the very event that touches a field; a touch that changes nothing brings it back. */
+  /* What belongs to the view, from the event that chose it on. */
+  function touched() {
+    const words = context().states_list[0].value;
+    const values = valuesOf(context().inputs_list);
+    const views = Object.keys(words.captions);
+    const tabs = views.flatMap((name) => [String(name === values.view), name === values.view ? "0" : "-1"]);
+    const waiting = drawn === JSON.stringify(values) ? skip() : "updating …";
+    return [waiting, words.captions[values.view] || "", !values.compare, !values.compare, ...tabs, "tab-" + values.view];
+  }
+
+  /* Buttons, tabs and clicks into a phase diagram, as changes of the fields. */
+  function act(...args) {
+    const states = context().states_list;
+    const names = states.filter((one) => one.id.startsWith("in-")).map((one) => one.id.slice(3));
+    const words = states.find((one) => one.id === "words").value;
+    const values = valuesOf(states);
+    const id = triggered();
+    let changes = {};
+    if (id.startsWith("tab-")) changes = { view: id.slice(4) };
+    else if (id.startsWith("preset-")) changes = Object.assign({}, chosen(words.defaults, words), { view: "curves" }, words.presets[id.slice(7)]);
+    else if (id === "reset") changes = chosen(words.defaults, words);
+    else if (id === "keep") changes = { compare: asText(values, words) };
+    else if (id === "end") changes = { compare: "" };
+    else if (id === "swap" && values.compare) {
+      const other = new URLSearchParams(values.compare);
+      changes = chosen(words.defaults, words);
+      for (const [name, text] of other) {
+        if (name in changes) changes[name] = typeof words.defaults[name] === "number" ? Number(text) : text;
+      }
+      changes.compare = asText(values, words);
+    } else if (id === "graph" && values.view === "phase") {
+      const click = args[context().inputs_list.findIndex((one) => one.id === "graph")];
+      const point = click && click.points && click.points[0];
+      if (point && point.z !== undefined) changes = { [values.x]: point.x, [values.y]: point.y };
+    }
+    return names.map((name) => (name in changes && changes[name] !== values[name] ? changes[name] : skip()));
+  }
+
+  const chosen = (values, words) => Object.fromEntries(words.compared.map((name) => [name, values[name]]));
+
+  /* A setting as a query: what differs from the defaults, and always one field, so that it is never empty. */
+  function asText(values, words) {
+    const query = new URLSearchParams();
+    for (const name of words.compared) {
+      if (values[name] !== null && (name === words.compared[0] || values[name] !== words.defaults[name])) query.set(name, values[name]);
+    }
+    return query.toString();
+  }
+
+  /* The plot is dimmed from the very event that touches a field; a touch that changes nothing brings it back. */
   document.addEventListener("input", function (event) {
     const id = String(event.target.id || "");
     if (!id.startsWith("in-") && !id.startsWith("slide-")) return;
@@ -74,20 +138,37 @@
     if (area) area.dataset.stale = yes ? "yes" : "no";
   }
 
+  /* Tabs as everywhere: arrows, Home and End move between them. */
+  document.addEventListener("keydown", function (event) {
+    const tab = event.target.closest && event.target.closest("[role=tab]");
+    if (!tab) return;
+    const all = Array.from(tab.parentNode.querySelectorAll("[role=tab]"));
+    const at = all.indexOf(tab);
+    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = all[(to + all.length) % all.length];
+    next.focus();
+    next.click();
+  });
+
+  /* Names and descriptions that the component library has no property for. */
+  function describe() {
+    for (const tip of document.querySelectorAll(".tip")) {
+      const name = tip.id.slice(4);
+      for (const id of ["in-" + name, "slide-" + name]) {
+        const field = document.getElementById(id);
+        if (!field || field.getAttribute("aria-describedby")) continue;
+        field.setAttribute("aria-describedby", tip.id);
+        if (document.getElementById("label-" + name)) field.setAttribute("aria-labelledby", "label-" + name + " " + id);
+      }
+    }
+  }
+  new MutationObserver(describe).observe(document.documentElement, { childList: true, subtree: true });
+
   function element(type, props) {
     return { type: type, namespace: "dash_html_components", props: props };
   }
-
-  const STATUS = {
-    curves: "theory exact in the limit, computed to 0.001; bars are standard errors",
-    alignment: "closed form",
-    capacity: "computed to 0.5 %; bars are standard errors",
-    phase: "test errors computed to 0.001",
-    bag: "one draw; another seed draws another",
-    training: "all α₀ + α₁ samples in every step, in the limit of many dimensions; bands are two standard errors",
-    lengths: "trained at L, tested at longer bags; theory computed to 0.005",
-  };
-  const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
 
   /* Simulated points in the colours of the curves they belong to. */
   function overlay(simulated, curves) {
@@ -101,21 +182,41 @@
         x: rows.map((row) => row.x),
         y: rows.map((row) => row.y),
         error_y: { type: "data", array: rows.map((row) => row.error), visible: true },
-        marker: { color: curve.line.color, size: 9, symbol: "circle-open", line: { width: 2 } },
+        marker: { color: curve.line && curve.line.color, size: 9, symbol: "circle-open", line: { width: 2 } },
         meta: "simulated-" + model,
       };
     });
   }
 
-  function table(rows) {
+  /* The other setting's lines: dotted and lighter, with one entry in the legend for all of them. */
+  function ghosts(data) {
+    const lines = data.filter((trace) => trace.type === "scatter" && !String(trace.meta).endsWith("_band") && trace.meta !== "best");
+    const faded = lines.map((trace) =>
+      Object.assign({}, trace, {
+        name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, mode: "lines", opacity: 0.6, error_y: undefined,
+        line: Object.assign({}, trace.line, { dash: "dot", width: 2 }),
+      }));
+    const entry = {
+      type: "scatter", mode: "lines", name: "A (dotted)", x: [null], y: [null], meta: "legend",
+      line: { color: "#888888", dash: "dot", width: 2 },
+    };
+    return faded.concat([entry]);
+  }
+
+  function table(rows, others) {
+    const shown = (row) => (row.test_error === null ? "–" : row.test_error.toFixed(5));
+    const name = (row) => row.label || { bayes: "Bayes limit", "heads:2": "two heads", "heads:4": "four heads" }[row.model] || row.model;
     const line = function (row) {
-      const value = row.test_error === null ? "–" : row.test_error.toFixed(5);
       const spread = row.standard_error > 0 ? "± " + row.standard_error.toExponential(1) : "exact";
-      const error = row.test_error === null ? row.failure : spread;
-      const cells = [row.label || (row.model === "bayes" ? "Bayes limit" : row.model), value, error];
+      const cells = [name(row), shown(row), row.test_error === null ? row.failure : spread];
+      if (others) {
+        const other = others.find((one) => one.model === row.model);
+        cells.push(other ? shown(other) : "–");
+      }
       return element("Tr", { children: cells.map((cell) => element("Td", { children: cell })), id: "row-" + row.model });
     };
-    const head = ["model", "test error", "standard error"].map((text) => element("Th", { children: text, scope: "col" }));
+    const titles = ["model", others ? "test error (B)" : "test error", "standard error"].concat(others ? ["test error (A)"] : []);
+    const head = titles.map((text) => element("Th", { children: text, scope: "col" }));
     return element("Table", {
       children: [
         element("Thead", { children: element("Tr", { children: head }) }),
@@ -124,41 +225,63 @@
     });
   }
 
-  /* The answer to the current state, or nothing: an answer to another state is never drawn. */
-  function show(changed, answer, refined, completed, simulated) {
-    const found = [completed, refined, answer].find((one) => one && one.key === current);
-    if (!found) return [skip(), "computing …", skip(), skip()];
-    const style = getComputedStyle(document.documentElement);
-    const ink = style.getPropertyValue("--ink").trim() || "#222";
-    drawn = found.key;
-    stale(pending);
-    if (found.stage === "invalid" || found.stage === "failed") {
-      const words = found.message || "Correct the marked fields to see the figure.";
-      const note = { text: words, showarrow: false, font: { size: 16 } };
-      const layout = {
-        paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: { visible: false }, yaxis: { visible: false },
-        annotations: [note], font: { color: ink }, meta: { key: found.key, stage: found.stage },
-      };
-      return [{ data: [], layout: layout }, words, "", ""];
-    }
-    const figure = JSON.parse(JSON.stringify(found.figure));
-    for (const trace of figure.data) {
+  /* A figure in a given ink. */
+  function inked(data, layout, ink) {
+    const copy = JSON.parse(JSON.stringify({ data: data, layout: layout }));
+    for (const trace of copy.data) {
       for (const part of [trace.line, trace.marker]) {
         if (part && part.color === BLACK) part.color = ink;
       }
     }
-    if (simulated && simulated.key === current && found.view === "curves") {
-      figure.data = figure.data.concat(overlay(simulated, figure.data).filter((trace) => trace.x.length));
+    copy.layout.font = { color: ink };
+    return copy;
+  }
+
+  const EMPTY = {
+    data: [], layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: { visible: false }, yaxis: { visible: false } },
+  };
+  const pageInk = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() || DARK_INK;
+
+  /* The answer to the current state, or nothing: an answer to another state is never drawn. */
+  function show(changed, answer, refined, completed, simulated, words) {
+    const found = [completed, refined, answer].find((one) => one && one.key === current);
+    if (!found) return Array(10).fill(skip());
+    const ink = pageInk();
+    drawn = found.key;
+    stale(pending);
+    if (found.stage === "invalid" || found.stage === "failed") {
+      const text = found.message || "Correct the marked fields to see the figure.";
+      const layout = Object.assign({}, EMPTY.layout, { meta: { key: found.key, stage: found.stage } });
+      exported = null;
+      return [{ data: [], layout: layout }, EMPTY, true, true, "", text, "", text, "", ""];
     }
-    figure.layout.font = { color: ink };
+    const map = MAPS.includes(found.view);
+    const other = found.other;
+    let data = found.data.slice();
+    if (simulated && simulated.key === current && found.view === "curves") {
+      data = data.concat(overlay(simulated, found.data).filter((trace) => trace.x.length));
+    }
+    if (other && !map) data = data.concat(ghosts(other.data));
+    const setting = (other ? "B: " : "") + found.setting;
+    exported = {
+      view: found.view, title: found.title, settings: other ? [setting, "A: " + other.setting] : [setting],
+      data: data, layout: found.layout, other: other,
+    };
+    const figure = inked(data, found.layout, ink);
     figure.layout.meta = { key: found.key, stage: found.stage };
     figure.layout.uirevision = found.view;
-    let words = STATUS[found.view];
-    if (found.stage === "quick") words = "quick answer, refining …";
-    if (found.stage === "models") words = words + "; the Bayes limit follows …";
-    if (found.remark) words = words + "; " + found.remark;
-    if (found.failures.length) words = "some points have no answer: " + found.failures[0];
-    return [figure, words, table(found.rows), found.code];
+    const second = other && map ? inked(other.data, other.layout, ink) : EMPTY;
+    const parts = [words.status[found.view]];
+    if (found.stage === "quick") parts[0] = "quick answer, refining …";
+    if (found.stage === "models") parts.push("the rest follows …");
+    if (found.remark) parts.push(found.remark);
+    if (found.no_other) parts.push("nothing to compare with: " + found.no_other);
+    if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
+    const otherSetting = other ? "A: " + other.setting : "";
+    return [
+      figure, second, !other, !(other && map), otherSetting, found.title, setting, parts.join("; "),
+      table(found.rows, other && other.rows), found.code,
+    ];
   }
 
   function simulation(found) {
@@ -178,18 +301,65 @@
   }
 
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
-    const graph = document.querySelector("#graph .js-plotly-plot");
-    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-    if (graph && window.Plotly) window.Plotly.relayout(graph, { "font.color": ink });
+    for (const graph of document.querySelectorAll(".graph .js-plotly-plot")) {
+      if (window.Plotly) window.Plotly.relayout(graph, { "font.color": pageInk() });
+    }
   });
 
-  function save() {
-    const graph = document.querySelector("#graph .js-plotly-plot");
-    const format = triggered() === "save-svg" ? "svg" : "png";
-    if (graph && window.Plotly) {
-      window.Plotly.downloadImage(graph, { format: format, filename: "sparsetoken", width: 900, height: 600 });
+  /* Pictures have a white ground and dark ink, whatever the page's colours, and say what they show. */
+  function picture() {
+    const figure = inked(exported.data, exported.layout, DARK_INK);
+    const small = exported.settings.map((text) => '<span style="font-size:11px">' + text + "</span>");
+    Object.assign(figure.layout, {
+      paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff",
+      title: { text: [exported.title].concat(small).join("<br>"), font: { size: 15 }, x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
+    });
+    figure.layout.margin = Object.assign({}, figure.layout.margin, { t: 130 + 16 * small.length });
+    delete figure.layout.meta;
+    return figure;
+  }
+
+  /* The numbers of the figure: a row per point, per cell for maps. */
+  function csv() {
+    const quoted = (value) => {
+      const text = value === null || value === undefined ? "" : String(value);
+      return /[",\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+    };
+    const map = MAPS.includes(exported.view);
+    const axes = [exported.layout.xaxis.title.text, exported.layout.yaxis.title.text];
+    const rows = [map ? ["series", axes[0], axes[1], "value", "setting"] : ["series", axes[0], axes[1], "standard error", "setting"]];
+    const both = [[exported.data, exported.settings[0]]];
+    if (map && exported.other) both.push([exported.other.data, exported.settings[1]]);
+    for (const [data, setting] of both) {
+      for (const trace of data) {
+        const name = String(trace.meta);
+        if (name.endsWith("_band") || ["legend", "contours", "here"].includes(name)) continue;
+        const mine = name.startsWith("other-") ? exported.settings[1] : setting;
+        const series = trace.name || (exported.view === "phase" ? exported.title : name);
+        trace.x.forEach(function (x, i) {
+          if (trace.z) trace.y.forEach((y, j) => rows.push([series, x, y, trace.z[j][i], mine]));
+          else if (map) rows.push([series, x, "", trace.y[i], mine]);
+          else rows.push([series, x, trace.y[i], trace.error_y ? trace.error_y.array[i] : trace.customdata ? trace.customdata[i] : "", mine]);
+        });
+      }
     }
-    return format;
+    return rows.map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+  }
+
+  function save() {
+    const format = triggered().slice(5);
+    if (!exported || !window.Plotly) return skip();
+    const name = "sparsetoken-" + exported.view;
+    if (format === "csv") {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob(["\ufeff" + csv()], { type: "text/csv;charset=utf-8" }));
+      link.download = name + ".csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    } else {
+      window.Plotly.downloadImage(picture(), { format: format, filename: name, width: 1000, height: 650 });
+    }
+    return format + turn;
   }
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
@@ -199,6 +369,8 @@
       syncLinear: sync((x) => digits(x, 6), (x) => x),
       syncLinearWhole: sync((x) => Math.round(x), (x) => x),
       collect: collect,
+      touched: touched,
+      act: act,
       show: show,
       simulation: simulation,
       theme: theme,

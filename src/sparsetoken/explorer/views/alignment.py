@@ -8,12 +8,12 @@ import numpy as np
 
 from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
 from ...theory import alignment
-from ..points import Alive
+from ..points import Alive, BayesLimits
 from ..state import State
-from .drawing import axis, describe, layout_of, small
+from .drawing import axis, figure, log_axis, upright
 
 
-def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
     """The query's cosine with the signal against alpha0, its first-order approach to one, and the sharpness."""
     here = state.training.alpha0
     alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
@@ -22,8 +22,8 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     sign = -1.0 if found[-1].cosine["q"] < 0 else 1.0
     line = lambda name, y, **more: {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}  # noqa: E731
     cosines = lambda name: [c if np.isfinite(c := f.cosine[name]) else None for f in found]  # noqa: E731
-    traces = [line("cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
-    traces.append(line("cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
+    traces = [line("query: cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
+    traces.append(line("first readout: cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
     if np.isfinite(rate):
         first = [sign * (1 - rate / a) if rate / a < 1 else None for a in alphas]
         traces.append(line("±(1 − K/α₀)", first, line={"color": REFERENCE, "dash": "dash"}, meta="rate"))
@@ -32,12 +32,11 @@ def alignment_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         line("sharpness k = β‖q₂‖", sharpness, line={"color": OTHER_COLOURS[2], "dash": "dot"}, yaxis="y2", meta="k")
     )
     note = ": anti-aligned here" if found[alphas.index(here)].cosine["q"] < 0 else ""
-    layout = layout_of(
-        f"Alignment after the two steps{note}<br>{small(describe(state))}",
-        axis("samples of the steps α₀ = n₀/d", type="log"),
+    return figure(
+        f"Alignment after the two steps{note}",
+        traces,
+        log_axis("samples of the steps α₀ = n₀/d", alphas),
         axis("cosine with the signal", range=[-1.05, 1.05]),
-        yaxis2=axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
-        shapes=[{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper",
-                 "line": {"color": REFERENCE, "dash": "dot", "width": 1}}],
-    )  # fmt: skip
-    return {"data": traces, "layout": layout, "failures": []}
+        yaxis2=axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False),
+        shapes=[upright(here)],
+    )

@@ -8,16 +8,16 @@ import numpy as np
 
 from ...plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
 from ...simulation.steps import two_steps
-from ..points import Alive
+from ..points import Alive, BayesLimits
 from ..state import State
-from .drawing import axis, describe, layout_of, small
+from .drawing import axis, figure
 
 BAG_DIMENSION = 400
 SHOWN_COORDINATES = 24
 
 
-def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
-    """One positive bag as a heat map, and each token's attention before and after the two steps.
+def bag(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+    """Each token's attention before and after the two steps, and below it the tokens of one positive bag as a heat map.
 
     Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags, d = 400.
     """
@@ -31,28 +31,34 @@ def bag(state: State, stage: str, alive: Alive) -> dict[str, Any]:
     scores = training.beta * tokens @ steps.query
     after = np.exp(scores - scores.max())
     after /= after.sum()
-    before = np.full(length, 1.0 / length)
     index = list(range(1, length + 1))
-    heat = {
-        "type": "heatmap", "x": [f"{i}" for i in range(1, SHOWN_COORDINATES + 1)], "y": index,
-        "z": np.round(tokens[:, :SHOWN_COORDINATES], 3).tolist(), "colorscale": "RdBu", "zmid": 0.0, "reversescale": True,
-        "colorbar": {"title": {"text": "coordinate", "side": "right"}, "x": -0.18}, "meta": "tokens",
-    }  # fmt: skip
+    signal = set(places.tolist())
+    kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
     bars = [
-        {"type": "scatter", "mode": "lines", "name": "weight before (1/L)", "x": before.tolist(), "y": index,
-         "line": {"color": REFERENCE, "dash": "dash"}, "xaxis": "x2", "meta": "before"},
-        {"type": "bar", "orientation": "h", "name": "weight after", "x": after.tolist(), "y": index, "xaxis": "x2",
-         "marker": {"color": [SIGNAL_TOKEN if i in set(places.tolist()) else NOISE_TOKEN for i in range(length)]},
-         "meta": "after"},
+        {"type": "bar", "name": f"weight of {words}", "marker": {"color": ink}, "meta": meta, "yaxis": "y2",
+         "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
+         "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
+        for words, ink, meta in kinds
     ]  # fmt: skip
+    before = {
+        "type": "scatter", "mode": "lines", "name": "weight before, 1/L", "x": [0.5, length + 0.5],
+        "y": [1.0 / length] * 2, "line": {"color": REFERENCE, "dash": "dash"}, "yaxis": "y2", "meta": "before",
+    }  # fmt: skip
+    heat = {
+        "type": "heatmap", "x": index, "y": list(range(1, SHOWN_COORDINATES + 1)), "yaxis": "y",
+        "z": np.round(tokens[:, :SHOWN_COORDINATES].T, 3).tolist(), "colorscale": "RdBu", "zmid": 0.0,
+        "reversescale": True, "meta": "tokens",
+        "colorbar": {"thickness": 10, "len": 0.55, "y": 0.0, "yanchor": "bottom", "x": 1.0, "xpad": 4},
+        "hovertemplate": "token %{x}, coordinate %{y}: %{z}<extra></extra>",
+    }  # fmt: skip
     share = float(after[places].sum())
-    layout = layout_of(
-        f"A positive bag, signal tokens highlighted: their weight goes from {sparsity / length:.2f} to {share:.2f} "
-        f"(cos(q₂, ξ) = {steps.cosine['q']:.2f} at d = {d})<br>"
-        f"{small(describe(state))}",
-        axis("coordinate (first: along the signal)", domain=[0.0, 0.6]),
-        axis("token", autorange="reversed"),
-        xaxis2=axis("attention weight", domain=[0.66, 1.0], rangemode="tozero"),
-        margin={"l": 130, "r": 20, "t": 60, "b": 50},
+    return figure(
+        f"A positive bag: the weight of its signal tokens goes from {sparsity / length:.2f} to {share:.2f} "
+        f"(cos(q₂, ξ) = {steps.cosine['q']:.2f} at d = {d})",
+        [heat, *bars, before],
+        axis("token", range=[0.5, length + 0.5]),
+        axis("coordinate", domain=[0.0, 0.55], range=[SHOWN_COORDINATES + 0.5, 0.5]),
+        yaxis2=axis("attention", domain=[0.65, 1.0], rangemode="tozero", anchor="x"),
+        barmode="overlay",
+        bargap=0.1,
     )
-    return {"data": [heat, *bars], "layout": layout, "failures": []}

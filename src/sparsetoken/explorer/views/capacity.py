@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label, marker
-from ..points import Alive, threshold
+from ..points import Alive, BayesLimits, threshold
 from ..state import State
-from .drawing import axis, describe, layout_of, small
+from .drawing import axis, figure, finite, log_axis, upright
 from .stages import MODELS
 
 
-def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+def capacity_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
     """The separability threshold alpha* against the strength, and the readout's alpha1."""
     here, quick = state.task.mean_strength, stage == "quick"
     strengths = np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist()
     strengths = sorted({*strengths, here})
-    traces, failures = [], []
+    traces, failures, never = [], [], 0
     for model in MODELS:
         values: list[float | None] = []
         errors: list[float | None] = []
@@ -26,8 +26,9 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
             alive()
             try:
                 found = threshold(state.task.but(strength=strength), state.training, model, quick)
-                values.append(found.alpha)
-                errors.append(found.standard_error)
+                values.append(finite(found.alpha))
+                errors.append(finite(found.standard_error))
+                never += found.alpha == float("inf")
             except (ValueError, ArithmeticError, MemoryError) as error:
                 failures.append(str(error) or "it takes more memory than there is")
                 values.append(None)
@@ -39,12 +40,15 @@ def capacity_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         })  # fmt: skip
     alpha1 = state.training.alpha1
     traces.append({
-        "type": "scatter", "mode": "lines", "name": "α₁", "x": [strengths[0], strengths[-1]], "y": [alpha1, alpha1],
-        "line": {"color": REFERENCE, "dash": "dash"}, "meta": "alpha1",
+        "type": "scatter", "mode": "lines", "name": "samples of the readout α₁", "x": [strengths[0], strengths[-1]],
+        "y": [alpha1, alpha1], "line": {"color": REFERENCE, "dash": "dash"}, "meta": "alpha1",
     })  # fmt: skip
-    layout = layout_of(
-        f"Capacity: D₁ is separable below the line, not above<br>{small(describe(state))}",
+    return figure(
+        "Capacity: the readout's data are separable below the line, not above",
+        traces,
         axis("strength θ"),
-        axis("capacity α* = n₁/d", type="log"),
+        log_axis("capacity α* = n₁/d", [alpha1, *(v for trace in traces for v in trace["y"])]),
+        failures=failures,
+        remark="where a line ends, no bag drawn lies on the wrong side" if never else "",
+        shapes=[upright(here)],
     )
-    return {"data": traces, "layout": layout, "failures": failures[:1]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..points import REPLICATES, bags_for
 from ..state import State, descent_fields
+from .curves import all_samples
 from .drawing import value_of
 from .phase import axis_values
-from .rows import all_samples
 
 
 def code_of(state: State) -> str:
@@ -36,6 +36,12 @@ def code_of(state: State) -> str:
             f"for length in ({t.longest}, {10 * t.longest}, {100 * t.longest}):",
             "    found = forecast(task, training, 'attention', test_task={'length': length}, accuracy=5e-3)",
             "    print(length, found.test_error, found.auc, found.sensitivity)",
+        ]
+    elif state.view == "heads":
+        lines += [
+            "for model in ('attention', 'heads:2', 'heads:4', 'bayes'):",
+            "    found = forecast(task, training, model, accuracy=5e-3)",
+            "    print(model, found.test_error, found.standard_error)",
         ]
     elif state.view == "alignment":
         lines += ["print(theory.alignment(task, training))"]

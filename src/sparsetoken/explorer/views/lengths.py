@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import OTHER_COLOURS, colour
-from ..points import Alive, tested_at
+from ..points import Alive, BayesLimits, tested_at
 from ..state import LONGEST, State
-from .drawing import axis, describe, finite, layout_of, small
+from .drawing import axis, figure, finite, log_axis
 
 FARTHEST = 100  # test bags are at most that many times longer than those of the training
 
 
-def lengths_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
+def lengths_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
     """Attention trained at this length and tested on longer bags: error, AUC and sensitivity against their length."""
     quick, here = stage == "quick", state.task.longest
     furthest = min(FARTHEST * here, LONGEST)
@@ -41,9 +41,10 @@ def lengths_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
          "line": {"color": ink, "dash": dash}, "marker": {"size": 5}, "meta": name}
         for name, words, ink, dash in shown
     ]  # fmt: skip
-    layout = layout_of(
-        f"Attention trained at L = {here}, tested on longer bags<br>{small(describe(state))}",
-        axis("tokens per bag at test time", type="log"),
-        axis("share", range=[0.0, 1.02]),
+    return figure(
+        f"Attention trained at L = {here}, tested on longer bags",
+        traces,
+        log_axis("tokens per bag at test time", lengths),
+        axis("share of bags", range=[0.0, 1.02]),
+        failures=failures,
     )
-    return {"data": traces, "layout": layout, "failures": failures[:1]}

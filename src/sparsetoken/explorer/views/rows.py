@@ -4,44 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..points import Alive, Curve, always, descent_curve, point
+from ..points import Alive, BayesLimits, Curve, always, descent_curve, point
 from ..state import BAG_MODELS, State
+from .curves import all_samples
 from .drawing import finite
-from .stages import models_at
+from .heads import HEADS_AT
+from .stages import MODELS
 
 STAGED = "attention, staged"
+LATE = "still being computed; look again later"
 
 
-def all_samples(state: State) -> float:
-    """alpha = alpha0 + alpha1: what step-by-step training learns from, so that it compares with the staged forecast."""
-    return state.training.alpha0 + state.training.alpha1
+def curve_of(state: State, stage: str, alive: Alive = always) -> Curve | None:
+    """Training step by step at the state; the first stage leaves it out, unless it is known already."""
+    replicates = {"quick": 0, "models": 1, "exact": 2}[stage]
+    return descent_curve(
+        state.task, state.descent, all_samples(state), state.training.loss, effort=replicates, alive=alive
+    )
 
 
-def curve_of(state: State, stage: str, alive: Alive = always) -> Curve:
-    """Training step by step at the state."""
-    quick, loss = stage == "quick", state.training.loss
-    return descent_curve(state.task, state.descent, all_samples(state), loss, quick=quick, alive=alive)
-
-
-def numbers(state: State, stage: str) -> list[dict[str, Any]]:
+def numbers(state: State, stage: str, limits: BayesLimits | None = None) -> list[dict[str, Any]]:
     """The forecasts at the state itself, a row per model."""
     rows: list[dict[str, Any]] = []
+    models: tuple[str, ...] = MODELS
     if state.view == "training":
         rows += _rows_of_training(state, stage)
-    for model in models_at(stage):
-        if state.view == "training" and model in ("pooled", "vectorized"):
-            continue  # staged attention is what step-by-step training is compared with
-        found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=stage == "quick")
+        models = ("attention",)  # staged attention is what step-by-step training is compared with
+    elif state.view == "heads":
+        models = ("attention", *(f"heads:{count}" for count in HEADS_AT[stage]))
+    for model in models:
+        quick = stage == "quick"
+        found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=quick)
         rows.append({"model": model, "test_error": finite(found.test_error), "standard_error": found.standard_error,
                      "failure": found.failure})  # fmt: skip
-        if state.view == "training" and model == "attention":
-            rows[-1]["label"] = STAGED
+    if stage == "exact":
+        found = (limits or BayesLimits(always)).at(state.task, state.training)
+        rows.append({"model": "bayes", "test_error": finite(found.test_error), "standard_error": found.standard_error,
+                     "failure": LATE if found.late else found.failure, "late": found.late})  # fmt: skip
+    if state.view == "training":
+        next(row for row in rows if row["model"] == "attention")["label"] = STAGED
     return rows
 
 
 def _rows_of_training(state: State, stage: str) -> list[dict[str, Any]]:
     """The test error of step-by-step training at its best step and at the end."""
     found, name = curve_of(state, stage), BAG_MODELS[state.descent.model]
+    if found is None:
+        return []
     if found.failure:
         return [{"model": "last", "label": name, "test_error": None, "standard_error": 0.0, "failure": found.failure}]
     places = (("best", found.best_step, "best step"), ("last", state.descent.steps, "at the end, step"))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label
-from ..points import Alive, Curve
+from ..points import Alive, BayesLimits, Curve
 from ..state import BAG_MODELS, LEAST, State, descent_fields
-from .drawing import axis, describe, layout_of, small
+from .drawing import axis, figure, log_axis
 from .rows import STAGED, curve_of, numbers
 
 
@@ -43,26 +43,30 @@ def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, li
     }]  # fmt: skip
 
 
-def _error_axis(found: Curve, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _error_axis(found: Curve | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """A logarithmic axis of errors up to one half.
 
     It ends at half the least test error of the rows, or lower where the training error goes on, by up to another factor of
     ten; never below 1e-6.
     """
     least = min((row["test_error"] for row in rows if row["test_error"]), default=0.1) / 2
-    training = found.train_error[found.train_error > 0]
+    errors = np.array([]) if found is None else found.train_error
+    training = errors[errors > 0]
     low = max(min(least, max(float(training.min(initial=1.0)) / 2, least / 10)), 1e-6)
-    ticks = [digit * 10.0**power for power in range(-6, 0) for digit in (1, 2, 5)]
-    labels = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
-    return axis("error", type="log", range=[float(np.log10(low)), float(np.log10(0.7))], **labels)
+    return log_axis("error", [low, 0.7], range=[float(np.log10(low)), float(np.log10(0.7))])
 
 
-def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
-    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them."""
+def training_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them.
+
+    The first stage has the staged forecast alone.
+    """
     descent, traces, failures, remarks = state.descent, [], [], []
     found = curve_of(state, stage, alive)
     ink = colour(descent.model, tuple(BAG_MODELS).index(descent.model))
-    if found.failure:
+    if found is None:
+        remarks.append("the steps follow; a new length, model or number of steps is compiled first")
+    elif found.failure:
         failures.append(found.failure)
     else:
         traces += _over_steps(
@@ -76,7 +80,9 @@ def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
             "marker": {"color": ink, "symbol": "star", "size": 14}, "text": [f"step {best}: {value:.4f}"],
             "textposition": "top left" if best > descent.steps / 2 else "top right", "hoverinfo": "skip",
         })  # fmt: skip
-    rows = numbers(state, stage)
+        if (found.train_error == 0).any():
+            remarks.append("training errors of zero have no place on the logarithmic axis")
+    rows = numbers(state, stage, limits)
     for model, name, line in (
         ("attention", STAGED, {"color": REFERENCE, "dash": "dash"}),
         ("bayes", label("bayes"), {"color": colour("bayes"), "width": 1}),
@@ -84,7 +90,8 @@ def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         row = next((row for row in rows if row["model"] == model), None)
         if row is None:
             continue
-        failures += [row["failure"]] if row["failure"] else []
+        if row["failure"]:
+            (remarks if row.get("late") else failures).append(f"{name}: {row['failure']}")
         alive()
         traces.append({
             "type": "scatter", "mode": "lines", "name": name, "x": [0, descent.steps], "y": [row["test_error"]] * 2,
@@ -92,13 +99,12 @@ def training_view(state: State, stage: str, alive: Alive) -> dict[str, Any]:
         })  # fmt: skip
     if descent.model.startswith("heads") and descent.start == 0:
         remarks.append("from a start at zero both heads stay equal")
-    if not found.failure and (found.train_error == 0).any():
-        remarks.append("training errors of zero have no place on the logarithmic axis")
-    layout = layout_of(
-        f"Training step by step: {BAG_MODELS[descent.model]}<br>{small(describe(state))}<br>"
-        f"{small(_describe_descent(state))}",
+    return figure(
+        f"Training step by step: {BAG_MODELS[descent.model]}; {_describe_descent(state)}",
+        traces,
         axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
         _error_axis(found, rows),
-        margin={"l": 60, "r": 20, "t": 80, "b": 50},
+        failures=failures,
+        remark="; ".join(remarks),
+        late=any(row.get("late") for row in rows),
     )
-    return {"data": traces, "layout": layout, "failures": failures[:1], "remark": "; ".join(remarks)}
