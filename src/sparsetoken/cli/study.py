@@ -204,7 +204,7 @@ def results(
         for row in rows:
             arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())
             echo(f"{row.kind}({arguments})\n{row.traceback}\n")
-        echo(f"{len(rows)} failed trials")
+        echo(f"{len(rows)} failed trial{'s' if len(rows) != 1 else ''}")
         return
     done = [row for row in rows if row.status == "done"]
     if study is None:
@@ -266,7 +266,7 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
     total, reused = (sum(getattr(o.summary, name) for o in outcomes) for name in ("total", "reused"))
     failed = [trial for o in outcomes for trial in o.summary.failed]
     seconds = sum(o.summary.cpu_seconds for o in outcomes)
-    echo(f"{total} trials, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
+    echo(f"{total} trial{'s' if total != 1 else ''}, {reused} of them from {store}; {seconds:.0f} CPU seconds spent")
     echo(f"report: {page}")
     problems = [problem for outcome in outcomes for problem in outcome.problems] + [
         r.problem for r in rows if r.problem
