@@ -46,7 +46,7 @@ MEANINGS = {
     "right": "right edge of the bin",
     "train_share": "share of the training margins in the bin",
     "test_share": "share of the test margins in the bin",
-    "share": "share of the positive bags in the bin",
+    "share": "share of the positive bags in the bin; in `planned`, of the samples that the two steps get",
     "share_se": "standard error of the predicted share",
     "mass": "mean attention mass on the signal tokens of positive bags",
     "mass_se": "standard error of the predicted mass",
@@ -62,6 +62,13 @@ MEANINGS = {
     "test_error_se": "standard error of `test_error`",
     "reachable_overlap_se": "standard error of `reachable_overlap`",
     "reachable_test_error_se": "standard error of `reachable_test_error`",
+    "trial": "number of the simulated data set",
+    "planned_error": "test error with the planner's settings, simulated",
+    "default_error": "test error with the default settings, simulated",
+    "expected": "test error that the plan promises at this n and d",
+    "expected_se": "standard error of `expected`",
+    "limit": "test error of the planner's settings in the limit of large n and d",
+    **{f"planned_{name}": f"the planner's {name}" for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge")},
     "strength_needed": "θ at which the test error is the target",
     "step": "gradient step of the row, from 0",
     "unstable": "whether training amplifies small differences from an earlier step on",
@@ -69,6 +76,7 @@ MEANINGS = {
     "cosine[*]": "cosine of the direction with ξ, such as `cosine[q]`",
     "gram[*]": "scalar product of two directions, such as `gram[q,w]`",
 }
+PLANNED = ("planned_eta_w", "planned_eta_b", "planned_eta_q", "planned_beta", "planned_ridge")
 _OF_A_STEP = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
 _OF_DIRECTIONS = ("overlap[*]", "cosine[*]", "gram[*]")
 MEANINGS |= {

@@ -12,10 +12,27 @@ from ...simulation.repeats import trial_seeds
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
+from .columns import PLANNED, columns
 from .simulation import check_sizes
 
 
-@trial_kind("planned", version=1, check=check_sizes)
+@trial_kind(
+    "planned",
+    version=1,
+    check=check_sizes,
+    columns=columns(
+        "trial",
+        "planned_error",
+        "default_error",
+        "expected",
+        "expected_se",
+        "limit",
+        "share",
+        "k",
+        "cosine_q",
+        *PLANNED,
+    ),
+)
 def planned_trial(
     task: Task, alpha: float, d: int, seed: int, trials: int = 16, thorough: bool = False
 ) -> list[dict[str, Any]]:
