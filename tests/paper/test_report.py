@@ -23,7 +23,7 @@ LONG = "samples of the readout per dimension, with a name that is longer than an
 
 def outcome(name, origin, *verdicts, found=None):
     claims = tuple(
-        Claim(f"{name}{i}", f"Statement {i} of {name} </script>", "source", "rule", judged)
+        Claim(f"{name}{i}", f"Statement {i} of {name} </script>", "source", "rule", judged, origin=origin)
         for i, judged in enumerate((lambda tables, v=v: Judgement(v, "1", "2", "why")) for v in verdicts)
     )
     study = Study(name, f"Title {name}", "Question?", {"quick": [Grid("t", "alignment")]}, claims=claims, origin=origin)
@@ -70,6 +70,9 @@ def test_the_catalogue_says_what_is_new():
     origin = {study.name: study.origin for study in get_studies()}
     assert set(origin.values()) == {"paper", "beyond"}
     assert origin["fig1"] == origin["scaling"] == "paper" and origin["joint"] == origin["lengths"] == "beyond"
+    whose = {claim.id: claim.origin for study in get_studies() for claim in study.claims}
+    assert set(whose.values()) == {"paper", "beyond"} and whose["designs-hold"] == "beyond"
+    assert all(claim.origin == "paper" for claim in get_studies(["fig1"])[0].claims)
     with pytest.raises(ValueError, match="origin must be one of paper, beyond, own"):
         Study("s", "S", "", {"quick": []}, origin="mine")
 

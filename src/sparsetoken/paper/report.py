@@ -147,7 +147,7 @@ def _page(
         f"{f', <b>{failed} failed</b>' if failed else ''}<br>{facts}</p>",
         _summary_html(outcomes, rows, size),
         *(_study_html(outcome, drawn.get(outcome.study.name), size) for outcome in outcomes),
-        _ledger_html(rows, {o.study.name: o.study.origin for o in outcomes}),
+        _ledger_html(rows),
     ]
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
@@ -167,7 +167,7 @@ def _summary_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
     """What is new against the paper, what was refuted, what is undecided, and what is not as recorded."""
     parts = ["<section id='summary'>"]
     if rows:
-        parts.append(_counts_html(outcomes, rows))
+        parts.append(_counts_html(rows))
     if size in _SIZE_NOTES:
         parts.append(f'<p class="lead small">{_SIZE_NOTES[size]}</p>')
     new = [o for o in outcomes if o.study.origin == "beyond"]
@@ -185,11 +185,10 @@ def _summary_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
     return "".join([*parts, "</section>"])
 
 
-def _counts_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> str:
-    origin = {o.study.name: o.study.origin for o in outcomes}
+def _counts_html(rows: Sequence[LedgerRow]) -> str:
     items = []
     for name, words in _ORIGINS.items():
-        mine = [row for row in rows if origin[row.study] == name]
+        mine = [row for row in rows if row.claim.origin == name]
         if mine:
             counts = {v: sum(row.judgement.verdict == v for row in mine) for v in _MARKS}
             told = " ".join(f"<span class='verdict {v}'>{n} {v}</span>" for v, n in counts.items() if n)
@@ -246,7 +245,7 @@ _SIZE_NOTES = {
 }
 
 
-def _ledger_html(rows: Sequence[LedgerRow], origins: Mapping[str, str]) -> str:
+def _ledger_html(rows: Sequence[LedgerRow]) -> str:
     """Every claim with its source, criterion and numbers, in a fold with filters."""
     if not rows:
         return ""
@@ -255,7 +254,7 @@ def _ledger_html(rows: Sequence[LedgerRow], origins: Mapping[str, str]) -> str:
         claim, judged = row.claim, row.judgement
         recorded = "" if row.as_recorded else f"<br><b>recorded: {claim.expected}</b>"
         lines.append(
-            f"<tr data-verdict='{judged.verdict}' data-origin='{origins[row.study]}'>"
+            f"<tr data-verdict='{judged.verdict}' data-origin='{claim.origin}'>"
             f"<td>{escape(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
             f"<a href='#{escape(row.study)}'>{escape(row.study)}</a></span></td>"
             f"<td data-name='predicted'>{escape(judged.predicted)}</td>"
@@ -263,7 +262,7 @@ def _ledger_html(rows: Sequence[LedgerRow], origins: Mapping[str, str]) -> str:
             f"<td class='small' data-name='criterion'>{escape(claim.rule)}</td>"
             f"<td>{_verdict_html(row)}{recorded}</td></tr>"
         )
-    present = dict.fromkeys(origins[row.study] for row in rows)
+    present = dict.fromkeys(row.claim.origin for row in rows)
     verdicts = "".join(f"<option value='{name}'>{name}</option>" for name in _MARKS)
     sources = "".join(f"<option value='{name}'>claims {_ORIGINS[name]}</option>" for name in present)
     return (

@@ -17,8 +17,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from .._core.validation import rejection
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import COLOURS, REFERENCE
+from .specification import ORIGINS
 
 VERDICTS = ("confirmed", "refuted", "undecided")
 _VERDICT_COLOURS = {"confirmed": COLOURS["vectorized"], "refuted": COLOURS["attention"], "undecided": REFERENCE}
@@ -76,6 +78,8 @@ class Claim:
         Tables -> Judgement.
     expected : str
         The recorded verdict; a run whose verdict differs ends with a non-zero exit code.
+    origin : str
+        Whose claim it is: "paper", "beyond" (it goes beyond the paper) or "own".
     """
 
     id: str
@@ -84,8 +88,11 @@ class Claim:
     rule: str
     criterion: Callable[[Tables], Judgement]
     expected: str = "confirmed"
+    origin: str = "own"
 
     def __post_init__(self):
+        if self.origin not in ORIGINS:
+            raise rejection(f"origin of claim {self.id}", self.origin, f"one of {', '.join(ORIGINS)}")
         if self.expected not in VERDICTS:
             raise ValueError(
                 f"expected verdict of {self.id} must be one of {', '.join(VERDICTS)}, got {self.expected!r}"
@@ -202,6 +209,7 @@ def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
             "claim": row.claim.id,
             "statement": row.claim.statement,
             "source": row.claim.source,
+            "origin": row.claim.origin,
             "predicted": row.judgement.predicted,
             "measured": row.judgement.measured,
             "criterion": row.claim.rule,

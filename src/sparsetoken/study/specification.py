@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .claims import Claim, Tables
 
 SIZES = ("quick", "full")
-ORIGINS = ("paper", "beyond", "own")  # what the paper states; what goes beyond it; a study of the user's
+ORIGINS = ("paper", "beyond", "own")  # of studies and claims: what the paper states; what goes beyond it; a user's
 MOST_TRIALS = 1_000_000  # of one grid: a store of about a gigabyte, and days of work for the quickest trials
 LONGEST_NAME = 100  # characters: a study's and a table's together make the name of a file
 
@@ -168,8 +168,8 @@ class Study:
     notes : str
         Shown in the report, in small type.
     origin : str
-        "paper" where it checks what the paper states, "beyond" where it answers what the paper leaves open, "own" for a
-        user's study. The report opens with what goes beyond the paper.
+        "paper" where it checks what the paper states, "beyond" where all of it goes beyond the paper, "own" for a user's
+        study. The report opens with the studies that go beyond the paper.
     headline : callable or None
         Tables -> its finding in a sentence or two, for that opening; by default the first sentence of the findings.
     """

@@ -49,10 +49,11 @@ def get_studies(names: Sequence[str] | None = None) -> list[Study]:
 
 def _study(name: str) -> Study:
     study: Study = import_module(f".{name.replace('-', '_')}", __name__).study
-    return replace(study, cost=dict(zip(SIZES, COSTS[name])), origin=_origin(study))
+    claims = [replace(claim, origin=_origin(claim.source)) for claim in study.claims]
+    origin = "paper" if any(claim.origin == "paper" for claim in claims) else "beyond"
+    return replace(study, cost=dict(zip(SIZES, COSTS[name])), claims=claims, origin=origin)
 
 
-def _origin(study: Study) -> str:
-    """The paper's, if one of its claims is; beyond the paper if all of them come from elsewhere."""
-    stated = any(source in claim.source for claim in study.claims for source in (PAPER, FOLKLORE))
-    return "paper" if stated else "beyond"
+def _origin(source: str) -> str:
+    """Whether a claim is the paper's (or commonly made of its subject), or goes beyond it."""
+    return "paper" if PAPER in source or FOLKLORE in source else "beyond"
