@@ -80,3 +80,11 @@ def _release() -> None:
                 library.clear_controlling_thread(force=True)
     _limiter.__exit__(None, None, None)
     _limiter = _setter = None
+
+
+def limit_threads() -> None:
+    """One BLAS thread in this (worker) process from now on, also where NumPy is imported already."""
+    import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)

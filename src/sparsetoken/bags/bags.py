@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
+from .cluster import on_cluster
 from .folders import gather, list_files
-from .scratch import BLOCK_BYTES, rows_taken
-from .segments import lengths_of, rows_of, starts_of
-from .tables import values_by_id
+from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, rows_taken
+from .segments import Combination, Work, lengths_of, rows_of, starts_of
+from .tables import labels_of, values_by_id
 
 FORMS = (
     "a list of (tokens, features) arrays, a (bags, tokens, features) array with or without a mask, "
@@ -94,6 +97,8 @@ class Bags:
         bag: str = "bag_id",
         label: str = "label",
         skip_unmatched: bool = False,
+        executor: Any = "local",
+        scheduler: str | None = None,
     ) -> Any:
         """Bags from a folder, one file per bag, as tools that extract features write them.
 
@@ -115,10 +120,15 @@ class Bags:
             Columns of the table.
         skip_unmatched : bool
             Whether files without a label, and labels without a file, are left out instead of being an error.
+        executor : "local", "dask" or distributed.Client
+            Where sums over the bags are computed. On a Dask cluster nothing is copied: workers read the files in every pass,
+            some megabytes at a time, and the bags are `ClusterBags`, which some learners take (those that refuse say so).
+        scheduler : str, optional
+            Address of the scheduler of executor="dask", such as "tcp://host:8786"; without it, the client that is open.
 
         Returns
         -------
-        Bags or tuple of Bags and ndarray
+        Bags (or ClusterBags), or tuple of these and ndarray
             The bags; with `labels`, the bags and their labels.
 
         Raises
@@ -133,8 +143,14 @@ class Bags:
                 raise ValueError("skip_unmatched goes with labels")
             found = found.only(known)
             known = found.known(known)
-        held = gather(found, key, bag, label)
-        bags = cls.trusted(held.tokens, held.starts, held.ids, held.names)
+        bags: Any
+        if isinstance(executor, str) and executor == "local":
+            if scheduler is not None:
+                raise ValueError("scheduler belongs to executor='dask'")
+            held = gather(found, key, bag, label)
+            bags = cls.trusted(held.tokens, held.starts, held.ids, held.names)
+        else:
+            bags = on_cluster(found, cls.trusted, executor, scheduler, key, bag, label)
         if known is None:
             return bags
         return bags, bags.labels({found.id_of(name): value for name, value in known.items()})
@@ -233,6 +249,67 @@ class Bags:
             )
             first = last
 
+    def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = (), size: int | None = None) -> Any:
+        """A pass over all bags, some megabytes at a time: what the work gives for every part, one below the other.
+
+        Sums over bags are written as passes so that they run where the bags are: here, or on the workers of a cluster
+        (`ClusterBags`).
+
+        Parameters
+        ----------
+        work : callable
+            work(part, *rows of own, *shared) gives an array with one row per bag of the part.
+        own : sequence of ndarray
+            Arrays with one row per bag.
+        shared : sequence
+            What all parts are given.
+        size : int, optional
+            Bytes of tokens per part; by default some megabytes, more on a device.
+
+        Returns
+        -------
+        array
+            One row per bag, NumPy's or JAX's, as the work gives it.
+        """
+        found = list(self._worked(work, own, shared, size))
+        return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
+
+    def combined(
+        self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
+    ) -> Any:
+        """A pass over all bags: what the work gives for every part, combined (by default added) in the order of the bags.
+
+        Parameters
+        ----------
+        work : callable
+            work(part, *rows of own, *shared).
+        combine : callable
+            Two results -> one, associative.
+        own : sequence of ndarray
+            Arrays with one row per bag.
+        shared : sequence
+            What all parts are given.
+
+        Returns
+        -------
+        object
+            The combination.
+        """
+        return reduce(combine, self._worked(work, own, shared))
+
+    def _worked(self, work: Work, own: Sequence[Any], shared: Sequence[Any], size: int | None = None) -> Iterator[Any]:
+        if size is None:
+            size = DEVICE_BLOCK_BYTES if is_jax_array(self.tokens) else BLOCK_BYTES
+        first = 0
+        for part in self.batches(size):
+            last = first + len(part)
+            yield work(part, *(rows[first:last] for rows in own), *shared)
+            first = last
+
+    def scaled_by(self, scaler: Any) -> Bags:
+        """The same bags with tokens scaled by a fitted `BagScaler`."""
+        return self.with_tokens(scaler.scaled(self.tokens), self.feature_names)
+
     def with_tokens(self, tokens: np.ndarray, feature_names: np.ndarray | None = None) -> Bags:
         """The same bags with other token features (one row per token, in the same order)."""
         if len(tokens) != self.n_tokens:
@@ -290,17 +367,7 @@ class Bags:
 
     def labels(self, labels: Any) -> np.ndarray:
         """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
-        if not isinstance(labels, Mapping) and not (hasattr(labels, "index") and hasattr(labels, "items")):
-            raise ValueError("labels must map bag ids to labels (a dict or a pandas Series indexed by bag id)")
-        table = dict(labels.items())
-        known = set(self.ids.tolist())
-        for name in table:
-            if name not in known:
-                raise ValueError(f"the labels name bag {name!r}, which is not among the bags")
-        for name in known:
-            if name not in table:
-                raise ValueError(f"bag {name!r} has no label")
-        return np.array([table[name] for name in self.ids.tolist()])
+        return labels_of(self.ids, labels)
 
     def _check_finite(self) -> None:
         # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).

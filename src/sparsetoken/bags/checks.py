@@ -8,18 +8,41 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from .bags import Bags, is_bag_list, is_groupby
+from .cluster import ClusterBags
 
 
 def holds_bags(X: Any) -> bool:
     """Whether X is bags of tokens, rather than a plain table with one token per bag."""
-    return isinstance(X, Bags) or is_groupby(X) or is_bag_list(X) or getattr(X, "ndim", 0) == 3
+    return isinstance(X, Bags | ClusterBags) or is_groupby(X) or is_bag_list(X) or getattr(X, "ndim", 0) == 3
 
 
-def checked_bags(estimator: Any, X: Any, *, reset: bool) -> Bags:
-    """X as Bags with finite float tokens; sets (reset) or compares n_features_in_ and feature_names_in_."""
+def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = False) -> Any:
+    """X as Bags with finite float tokens; sets (reset) or compares n_features_in_ and feature_names_in_.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose features they must be.
+    X : bags
+        Any form that `Bags` takes.
+    reset : bool
+        Whether the estimator learns its features from them.
+    on_cluster : bool
+        Whether bags on a cluster may stay there; they are refused otherwise.
+
+    Returns
+    -------
+    Bags
+        The bags; `ClusterBags` where these were given and may stay.
+    """
     if holds_bags(X):
-        bags = Bags(X)
-        named: Any = bags.tokens
+        if isinstance(X, ClusterBags) and not on_cluster:
+            raise ValueError(
+                f"{type(estimator).__name__} needs the tokens here, not on a cluster, for this: take "
+                "Bags.from_files without an executor, or read some of the bags (bags.read(index))"
+            )
+        bags = X if isinstance(X, ClusterBags) else Bags(X)
+        named: Any = np.broadcast_to(np.float64(0.0), (len(bags), bags.n_features))
         if bags.feature_names is not None:
             import pandas as pd
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.extras import require
 from . import scratch
-from .array_files import ENDINGS, BagSource, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
+from .array_files import ENDINGS, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
 from .segments import starts_of
 from .tables import plain_labels
 
@@ -170,24 +170,51 @@ def gather(
         If a file cannot be read, has other features than the first, or holds a number that is missing or infinite.
     """
     left_out = (bag, label, *aside)
-    if files.are_tables and (
-        bag in _columns(files.paths[0]) or features is not None or label in _columns(files.paths[0])
-    ):
+    if holds_tables(files, (bag, label)) or (files.are_tables and features is not None):
         return _gather_tables(files, bag, label, left_out, features)
+    return gather_arrays(files, key, left_out)
+
+
+def holds_tables(files: BagFiles, columns: Iterable[str]) -> bool:
+    """Whether the files are Parquet tables that have one of the columns: ids, or labels, of their own."""
+    return files.are_tables and not set(columns).isdisjoint(_columns(files.paths[0]))
+
+
+def gather_arrays(
+    files: BagFiles, key: str | None = None, aside: Iterable[str] = (), in_memory: int = scratch.BLOCK_BYTES
+) -> Gathered:
+    """`gather`, of files with one bag each.
+
+    Parameters
+    ----------
+    files : BagFiles
+        One file per bag.
+    key : str, optional
+        The array, where files hold several.
+    aside : iterable of str
+        Columns of Parquet files that are not features.
+    in_memory : int
+        Bytes of tokens up to which they are kept in memory.
+
+    Returns
+    -------
+    Gathered
+        The parts of `Bags`.
+    """
     lengths = np.empty(len(files.paths), dtype=np.intp)
     width, names, dtype = 0, None, np.dtype(np.float32)
     for i, path in enumerate(files.paths):
-        with opened_bag(path, key, left_out) as source:
+        with opened_bag(path, key, aside) as source:
             if i == 0:
                 width, names = source.shape[1], source.names
-            _check_like_first(source, path, width, names, files.paths[0])
+            check_like_first((source.shape[1], source.names), path, (width, names), files.paths[0])
             lengths[i] = source.shape[0]
             dtype = np.result_type(dtype, source.working_dtype)
-    tokens = scratch.room((int(lengths.sum()), width), dtype)
+    tokens = scratch.room((int(lengths.sum()), width), dtype, in_memory)
     row = 0
     for path, length in zip(files.paths, lengths):
         end = row + int(length)
-        with opened_bag(path, key, left_out) as source:
+        with opened_bag(path, key, aside) as source:
             for block in source.tokens():
                 _check_finite(block, path, row - end + int(length), names)
                 if row + len(block) > end:
@@ -196,7 +223,7 @@ def gather(
                 row += len(block)
         if row != end:
             raise UnreadableBag(f"{path} changed while it was read")
-    return Gathered(tokens, starts_of(lengths), _object_array(files.ids), _name_array(names))
+    return Gathered(tokens, starts_of(lengths), _object_array(files.ids), name_array(names))
 
 
 def _object_array(values: Iterable[Any]) -> np.ndarray:
@@ -206,14 +233,16 @@ def _object_array(values: Iterable[Any]) -> np.ndarray:
     return out
 
 
-def _name_array(names: Sequence[str] | None) -> np.ndarray | None:
+def name_array(names: Sequence[str] | None) -> np.ndarray | None:
+    """The features' names as `Bags` has them."""
     return None if names is None else np.asarray(names, dtype=object)
 
 
-def _check_like_first(source: BagSource, path: Path, width: int, names: list[str] | None, first: Path) -> None:
-    if source.shape[1] != width:
-        raise UnreadableBag(f"{path} has {source.shape[1]} features, {first} has {width}")
-    if source.names != names:
+def check_like_first(own: tuple[int, Any], path: Path, wanted: tuple[int, Any], first: Path) -> None:
+    """See that a file has as many features as the first, of the same names; both are given as (features, names)."""
+    if own[0] != wanted[0]:
+        raise UnreadableBag(f"{path} has {own[0]} features, {first} has {wanted[0]}")
+    if own[1] != wanted[1]:
         raise UnreadableBag(f"{path} names its features otherwise than {first}")
 
 
@@ -298,7 +327,7 @@ def _gather_tables(
     labels = None
     if with_labels and all(part is not None and not pd.isna(part).any() for part in labels_of_file):
         labels = _agreed(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
-    return Gathered(tokens, starts, ids, _name_array(columns), labels)
+    return Gathered(tokens, starts, ids, name_array(columns), labels)
 
 
 def _table_blocks(path: Path, columns: list[str]) -> Iterator[tuple[int, np.ndarray]]:

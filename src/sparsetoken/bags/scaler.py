@@ -90,18 +90,17 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         true_or_false("clip", self.clip)
         if true_or_false("common", self.common) and self.compress:
             raise ValueError("common must be False where compress is True: tails are judged feature by feature")
-        bags = checked_bags(self, X, reset=True)
-        tokens = bags.tokens
-        self.mean_, deviation, varies = _moments(tokens)
+        bags = checked_bags(self, X, reset=True, on_cluster=not self.compress)
+        self.mean_, deviation, varies = _moments(bags)
         self.scale_ = deviation
         if self.common and varies.any():
             largest = deviation[varies].max()  # in its units no square overflows
             self.scale_ = np.full(len(deviation), largest * np.sqrt(np.mean((deviation[varies] / largest) ** 2)))
         if self.compress:
             self.heavy_ = heavy_features(bags, y)
-            self.compressed_mean_, self.compressed_scale_, _ = _moments(tokens, self._compressed)
+            self.compressed_mean_, self.compressed_scale_, _ = _moments(bags, self._compressed)
         if self.clip:
-            extremes = np.stack(_range(tokens)).astype(tokens.dtype)  # scaling is monotone: it keeps the extremes
+            extremes = np.stack(_range(bags)).astype(bags.dtype)  # scaling is monotone: it keeps the extremes
             low, high = np.asarray(self._unclipped(extremes), dtype=np.float64)
             margin = np.where(varies, MARGIN * deviation / self.scale_, 0.0)
             self.lowest_, self.highest_ = np.where(varies, low, 0.0) - margin, np.where(varies, high, 0.0) + margin
@@ -121,10 +120,10 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
             The same tokens, scaled.
         """
         check_is_fitted(self)
-        bags = checked_bags(self, X, reset=False)
-        tokens = self.scaled(bags.tokens)
+        bags = checked_bags(self, X, reset=False, on_cluster=True)
         if holds_bags(X):
-            return bags.with_tokens(tokens, bags.feature_names)
+            return bags.scaled_by(self)
+        tokens = self.scaled(bags.tokens)
         return _wrap_data_with_container("transform", tokens, X, self)
 
     def scaled(self, tokens: Any) -> Any:
@@ -161,38 +160,65 @@ def _standardised(tokens: Any, mean: np.ndarray, scale: np.ndarray) -> Any:
     return z
 
 
-def _moments(
-    tokens: Any, change: Callable[[Any], Any] = lambda block: block
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _unchanged(block: Any) -> Any:
+    return block
+
+
+def _moments(bags: Any, change: Callable[[Any], Any] = _unchanged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, and whether it varies; a constant one's deviation is 1.
 
     Sums are of differences from the first token: they vanish exactly where a feature is constant, while a sum of many
     large values would be off by more than rounding of one of them.
     """
-    first = np.asarray(change(tokens[:1])[0], dtype=np.float64)
-    low, high = _range(tokens, change)
+    low, high, first = bags.combined(_extremes, _wider, shared=(change,))
     with np.errstate(over="ignore"):
         spread = np.maximum(high - first, first - low)
     if not np.all(np.isfinite(spread)):
         raise ValueError(f"the values of feature {int(np.argmin(np.isfinite(spread)))} are too far apart to be scaled")
     spread = np.where(spread > 0, spread, 1.0)  # in its units no square overflows
-    total = sum(((change(tokens[block]) - first) / spread).sum(axis=0) for block in row_blocks(tokens))
-    shift = np.asarray(total) / len(tokens)
-    squares = sum((((change(tokens[block]) - first) / spread - shift) ** 2).sum(axis=0) for block in row_blocks(tokens))
-    mean, deviation = first + shift * spread, np.sqrt(np.asarray(squares) / len(tokens)) * spread
+    shift = bags.combined(_power_sums, shared=(change, first, spread, None, 0)) / bags.n_tokens
+    squares = bags.combined(_power_sums, shared=(change, first, spread, shift, 1)) / bags.n_tokens
+    mean, deviation = first + shift * spread, np.sqrt(squares) * spread
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
-    varies = deviation > 10 * np.finfo(tokens.dtype).eps * np.abs(mean)
+    varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(mean)
     return mean, np.where(varies, deviation, 1.0), varies
 
 
-def _range(tokens: Any, change: Callable[[Any], Any] = lambda block: block) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest value of each feature after `change`."""
+def _range(bags: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest value of each feature."""
+    low, high, _ = bags.combined(_extremes, _wider, shared=(_unchanged,))
+    return low, high
+
+
+def _extremes(part: Bags, change: Callable[[Any], Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Least and greatest value of each feature after `change`, and the first one."""
     low, high = [], []
-    for block in row_blocks(tokens):
-        changed = change(tokens[block])
+    for block in row_blocks(part.tokens):
+        changed = change(part.tokens[block])
         low.append(np.asarray(changed.min(axis=0), dtype=np.float64))
         high.append(np.asarray(changed.max(axis=0), dtype=np.float64))
-    return np.min(low, axis=0), np.max(high, axis=0)
+    first = np.asarray(change(part.tokens[:1])[0], dtype=np.float64)
+    return np.min(low, axis=0), np.max(high, axis=0), first
+
+
+def _wider(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The extremes of both; the first value is the former's."""
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1]), one[2]
+
+
+def _power_sums(
+    part: Bags, change: Callable[[Any], Any], centre: np.ndarray, spread: np.ndarray, shift: Any, squarings: int
+) -> np.ndarray:
+    """Sum over tokens of ((x - centre)/spread - shift)^(2^squarings), x the token after `change`."""
+    total: Any = 0.0
+    for block in row_blocks(part.tokens):
+        z = (change(part.tokens[block]) - centre) / spread
+        if shift is not None:
+            z -= shift
+        for _ in range(squarings):
+            z = z * z
+        total = total + z.sum(axis=0)
+    return np.asarray(total)
 
 
 def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
@@ -210,7 +236,7 @@ def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
     ndarray of bool
         One entry per feature.
     """
-    tails = _fourth_moments(bags.tokens)
+    tails = _fourth_moments(bags)
     heavy = tails > HEAVY
     if labels is None:
         return heavy
@@ -218,13 +244,13 @@ def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
     check_consistent_length(bags, labels)
     first = labels == np.unique(labels)[0]
     quiet_bags = bags[first]
-    quiet = _fourth_moments(quiet_bags.tokens)
+    quiet = _fourth_moments(quiet_bags)
     own = np.flatnonzero(heavy & (quiet <= HEAVY) & (tails > CLEARLY * quiet))
     if len(own) and not first.all():
         share = 1.0 - first.mean()
         # d share^k features would have k carriers of the second class alone by chance.
         needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
-        own = own[_carriers(bags[~first], own, *_range(quiet_bags.tokens)) >= needed]
+        own = own[_carriers(bags[~first], own, *_range(quiet_bags)) >= needed]
         heavy[own] = False
     return heavy
 
@@ -239,13 +265,12 @@ def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarra
     return count
 
 
-def _fourth_moments(tokens: Any) -> np.ndarray:
+def _fourth_moments(bags: Any) -> np.ndarray:
     """E z^4 of each feature when standardised."""
-    mean, scale, _ = _moments(tokens)
-    squares = ((((tokens[block] - mean) / scale) ** 2) for block in row_blocks(tokens))
-    return np.asarray(sum((square**2).sum(axis=0) for square in squares)) / len(tokens)
+    mean, scale, _ = _moments(bags)
+    return bags.combined(_power_sums, shared=(_unchanged, mean, scale, None, 2)) / bags.n_tokens
 
 
-def scaled_bags(scaler: BagScaler | None, bags: Bags) -> Bags:
+def scaled_bags(scaler: BagScaler | None, bags: Any) -> Any:
     """The bags with scaled tokens, or the bags themselves without a scaler."""
-    return bags if scaler is None else bags.with_tokens(scaler.scaled(bags.tokens), bags.feature_names)
+    return bags if scaler is None else bags.scaled_by(scaler)

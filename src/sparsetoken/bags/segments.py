@@ -7,6 +7,7 @@ each bag's rows is padded to the longest bag's (`Layout`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ import numpy as np
 
 from .._core.arrays import namespace
 
+Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
+Combination = Callable[[Any, Any], Any]  # two results of work -> one
 GATHERED = 2**28  # numbers a device gathers at a time: 2 GB in double precision
 
 

@@ -145,3 +145,31 @@ def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) 
         raise ValueError(f"bag {ids[int(np.argmax(missing))]!r} has no value in column {column!r} of {where}")
     plain = plain_labels(column_values.to_numpy(), f"column {column!r} of {where}")
     return dict(zip(ids.tolist(), plain.tolist()))
+
+
+def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
+    """One label per bag, in the order of the ids.
+
+    Parameters
+    ----------
+    ids : ndarray
+        The bags' ids.
+    labels : mapping or Series
+        Labels keyed by bag id.
+
+    Returns
+    -------
+    ndarray
+        The labels.
+    """
+    if not isinstance(labels, Mapping) and not (hasattr(labels, "index") and hasattr(labels, "items")):
+        raise ValueError("labels must map bag ids to labels (a dict or a pandas Series indexed by bag id)")
+    table = dict(labels.items())
+    known = set(ids.tolist())
+    for name in table:
+        if name not in known:
+            raise ValueError(f"the labels name bag {name!r}, which is not among the bags")
+    for name in known:
+        if name not in table:
+            raise ValueError(f"bag {name!r} has no label")
+    return np.array([table[name] for name in ids.tolist()])

@@ -19,7 +19,7 @@ from .base import each_class, per_bag
 from .descent import MODEL, fit_descent
 from .heads import Head
 from .readout import ReadoutClassifier, checked_ridge, held_out_diagnostics
-from .staged import checked_rate, checked_sharpness, checked_split, fit_staged, softmax_feature
+from .staged import attention_features, checked_rate, checked_sharpness, checked_split, fit_staged, softmax_attention
 
 TRAININGS = ("staged", "joint", "tied")
 # What only one way of training uses, with the value that says it was left alone.
@@ -192,6 +192,10 @@ class AttentionClassifier(ReadoutClassifier):
         return found.held_out
 
     @property
+    def _sums_only(self) -> bool:
+        return self.training == "staged"
+
+    @property
     def bag_model_(self) -> BagModel:
         """The theory's model at the sharpness that was used."""
         if self.training == "staged":
@@ -216,7 +220,7 @@ class AttentionClassifier(ReadoutClassifier):
         return self.calibration_(self._head().decide(scaled.tokens, scaled.starts))
 
     def _features(self, bags: Bags) -> Any:
-        return softmax_feature(bags, self.query_)
+        return attention_features(bags, self.query_[None, :], softmax_attention)[:, 0]
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:

@@ -18,7 +18,7 @@ from .._core.callers import caller_level
 from .._core.devices import working_on
 from ..bags.bags import Bags, shown
 from ..bags.checks import checked_bags
-from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES
+from ..bags.scratch import DEVICE_BLOCK_BYTES
 from .calibration import Calibration, JointCalibration, fit_joint_calibration
 from .canonical import canonical, joined_groups
 from .folds import checked_groups
@@ -50,7 +50,7 @@ def side_by_side(method: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]
         check_is_fitted(self)
         if not hasattr(self, "estimators_"):
             return method(self, X)
-        bags = self._checked(X)
+        bags = self._checked(X, on_cluster=True)
         return np.hstack([method(one, bags) for one in self._feature_makers()])
 
     return answered
@@ -101,7 +101,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        bags = checked_bags(self, X, reset=True)
+        bags = checked_bags(self, X, reset=True, on_cluster=self._sums_only)
         codes, weights = self._checked_labels(bags, y, sample_weight)
         together = checked_groups(groups, len(bags))
         for name in ("estimators_", "joint_calibration_"):  # of an earlier fit to more classes
@@ -244,25 +244,35 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         """What a fit has to say to the user, from its diagnostics."""
         return remarks_on(self.diagnostics_)
 
-    def _checked(self, X: Any) -> Bags:
+    @property
+    def _sums_only(self) -> bool:
+        """Whether the training is made of few passes over the bags: then bags on a cluster may stay there."""
+        return False
+
+    def _checked(self, X: Any, on_cluster: bool = False) -> Any:
         check_is_fitted(self)
-        return checked_bags(self, X, reset=False)
+        return checked_bags(self, X, reset=False, on_cluster=on_cluster)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of `classes_[1]`, one per bag; with more than two classes, log probabilities of all, (bags, classes)."""
-        bags = self._checked(X)
+        bags = self._checked(X, on_cluster=True)
         if hasattr(self, "estimators_"):
             odds = np.stack([one._odds(bags) for one in self.estimators_], axis=1)
-            return self.joint_calibration_(odds).astype(bags.tokens.dtype, copy=False)
-        return self._odds(bags).astype(bags.tokens.dtype, copy=False)
+            return self.joint_calibration_(odds).astype(bags.dtype, copy=False)
+        return self._odds(bags).astype(bags.dtype, copy=False)
 
-    def _odds(self, bags: Bags) -> np.ndarray:
+    def _odds(self, bags: Any) -> np.ndarray:
         """Log odds of the second of two classes."""
         # Some bags at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
         where = bags.device(self._device, self._room_beside(bags))
-        batches = bags.batches(BLOCK_BYTES if where is None else DEVICE_BLOCK_BYTES)
+        if where is None:
+            return bags.per_bag(self._decide)
+
+        def decide(part: Bags) -> np.ndarray:
+            return self._decide(part.on_device(where))
+
         with working_on(where):
-            return np.concatenate([self._decide(part.on_device(where)) for part in batches])
+            return bags.per_bag(decide, size=DEVICE_BLOCK_BYTES)
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each bag."""

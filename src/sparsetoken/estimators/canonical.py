@@ -7,7 +7,7 @@ features' units and origin, nor single or double precision move a bag from one i
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,18 +57,19 @@ def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: 
     Canonical
         The bags to use.
     """
+    if real_valued:
+        tags = np.asarray(labels, dtype=np.float64)[:, None].view(np.uint8)
+    else:
+        tags = np.where(np.asarray(labels) > 0, ord("+"), ord("-")).astype(np.uint8)[:, None]
+    digests = np.asarray(bags.per_bag(_digests, own=(tags,)))
     places: dict[bytes, int] = {}
     chosen: list[int] = []
     total: list[float] = []
     first = np.full(len(bags), -1)
-    zero = bags.tokens.dtype.type(0)
-    for i, bag in enumerate(bags):
+    for i, digest in enumerate(digests):
         if not weights[i] > 0:
             continue
-        content = (bag + zero).reshape(-1).view(np.uint8)  # -0.0 and 0.0 are the same number
-        tag = np.float64(labels[i]).tobytes() if real_valued else b"+" if labels[i] > 0 else b"-"
-        key = blake2b(content, digest_size=16, key=tag).digest()
-        place = places.setdefault(key, len(chosen))
+        place = places.setdefault(digest.tobytes(), len(chosen))
         if place == len(chosen):
             chosen.append(i)
             total.append(0.0)
@@ -114,7 +115,17 @@ def joined_groups(groups: np.ndarray | None, places: np.ndarray) -> np.ndarray |
     return np.argsort(np.argsort(first))[codes]
 
 
-def _sorting_numbers(bags: Bags) -> np.ndarray:
+def _digests(part: Bags, tags: np.ndarray) -> np.ndarray:
+    """16 bytes per bag that say what it holds and how it is labelled."""
+    zero = part.dtype.type(0)  # -0.0 and 0.0 are the same number
+    found = [
+        blake2b((bag + zero).reshape(-1).view(np.uint8), digest_size=16, key=tag.tobytes()).digest()
+        for bag, tag in zip(part, tags)
+    ]
+    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(len(part), 16)
+
+
+def _sorting_numbers(bags: Any) -> np.ndarray:
     """For each bag the mean over its tokens of <g, z> + <h, |z|>, z the standardised token and g, h fixed random numbers.
 
     |z| tells apart bags of the same mean. The tokens are standardised with their own moments over all bags, hence units
@@ -122,12 +133,14 @@ def _sorting_numbers(bags: Bags) -> np.ndarray:
     """
     scaler = BagScaler(clip=False).fit(bags)
     g, h = np.random.default_rng(0).standard_normal((2, bags.n_features)) / np.sqrt(bags.n_features)
+    return np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
 
-    def numbers(tokens: np.ndarray) -> np.ndarray:
+
+def _numbers(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def of_tokens(tokens: np.ndarray) -> np.ndarray:
         if np.abs(tokens).max() < LARGEST_SINGLE:
             tokens = tokens.astype(np.float32)
         z = scaler.scaled_block(tokens.astype(np.float64))
         return (z @ g + np.abs(z) @ h)[:, None]
 
-    of_tokens = rowwise(numbers, bags.tokens, 1, np.float64)[:, 0]
-    return np.round(bag_mean(of_tokens, bags.starts), DECIMALS)
+    return bag_mean(rowwise(of_tokens, part.tokens, 1, np.float64)[:, 0], part.starts)

@@ -11,11 +11,11 @@ from .._core.validation import real_number
 from ..activations import DEFAULT_ACTIVATION, get_activation
 from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
-from ..bags.segments import bag_sum, weighted_bag_sum
+from ..bags.segments import bag_sum, lengths_of
 from ..losses import Loss, get_loss
 from .base import each_class, per_bag
 from .readout import ReadoutClassifier, checked_ridge
-from .staged import checked_rate, checked_sharpness, checked_split, fit_staged
+from .staged import attention_features, checked_rate, checked_sharpness, checked_split, fit_staged
 
 
 class ElementwiseAttentionClassifier(ReadoutClassifier):
@@ -101,29 +101,34 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
             real_number("eta_w", self.eta_w, 0.0),
             checked_rate("eta_b", self.eta_b),
             np.random.default_rng(self.random_state),
-            self._feature,
+            self._attend,
             groups,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.diagnostics_["query_statistic"] = staged.query_statistic
         return self._finish(staged.readout, features, labels, signs)
 
-    def _weights(self, bags: Bags, query: np.ndarray) -> np.ndarray:
-        scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
-        lengths = bags.lengths
-        return np.asarray(get_activation(self.activation)(scores)) / np.repeat(lengths, lengths)
+    @property
+    def _sums_only(self) -> bool:
+        return True
 
-    def _feature(self, bags: Bags, query: np.ndarray) -> Any:
-        return weighted_bag_sum(self._weights(bags, query), bags.tokens, bags.starts)
+    def _attend(self, scores: Any, starts: Any) -> np.ndarray:
+        """sigma of every token's score over its bag's length."""
+        lengths = lengths_of(starts, len(scores))
+        return np.asarray(get_activation(self.activation)(np.asarray(scores))) / np.repeat(lengths, lengths)
+
+    def _weights(self, bags: Bags) -> np.ndarray:
+        scores = np.asarray(bags.tokens @ self.query_.astype(bags.tokens.dtype), dtype=np.float64)
+        return self._attend(scores, bags.starts)
 
     def _features(self, bags: Bags) -> Any:
-        return self._feature(bags, self.query_)
+        return attention_features(bags, self.query_[None, :], self._attend)[:, 0]
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:
         """|sigma| of each token, normalised over its bag (1/L where a bag has none)."""
         bags = scaled_bags(self.scaler_, self._checked(X))
-        size = np.abs(self._weights(bags, self.query_))
+        size = np.abs(self._weights(bags))
         lengths = bags.lengths
         total = np.repeat(bag_sum(size, bags.starts), lengths)
         shares = np.where(total > 0, size / np.where(total > 0, total, 1.0), 1.0 / np.repeat(lengths, lengths))
@@ -134,5 +139,5 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         """sigma(<x_l, q>) <w, x_l> of each token: L times what it adds to its bag's score, one array per bag."""
         bags = scaled_bags(self.scaler_, self._checked(X))
         values = np.asarray(bags.tokens @ self.coef_[0].astype(bags.tokens.dtype), dtype=np.float64)
-        scores = self._weights(bags, self.query_) * np.repeat(bags.lengths, bags.lengths) * values
+        scores = self._weights(bags) * np.repeat(bags.lengths, bags.lengths) * values
         return per_bag(scores.astype(bags.tokens.dtype), bags)

@@ -66,6 +66,10 @@ class PooledClassifier(ReadoutClassifier):
         self.random_state = random_state
         self.device = device
 
+    @property
+    def _sums_only(self) -> bool:
+        return True
+
     def _features(self, bags: Bags) -> Any:
         return bag_mean(bags.tokens, bags.starts)
 

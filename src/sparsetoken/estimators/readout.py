@@ -179,7 +179,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         loss, ridge = get_loss(self.loss), checked_ridge(self.ridge)
         rng = np.random.default_rng(self.random_state)
-        features = self._features(self._prepare(bags))
+        features = self._prepare(bags).per_bag(self._features)
         return self._finish(fit_readout(features, signs, weights, ridge, loss, rng, groups), features, signs)
 
     def _finish(
@@ -205,7 +205,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
     @side_by_side
     def transform(self, X: Any) -> np.ndarray:
         """The bags' features, (bags, features): what the readout sees."""
-        return self._features(scaled_bags(self.scaler_, self._checked(X)))
+        return scaled_bags(self.scaler_, self._checked(X, on_cluster=True)).per_bag(self._features)
 
 
 def readout_diagnostics(readout: Readout, features: Any, signs: np.ndarray) -> dict[str, Any]:

@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.arrays import namespace
 from .._core.devices import to_host
 from .._core.validation import real_number
 from ..bags.bags import Bags
-from ..bags.segments import bag_mean, bag_softmax, weighted_bag_sum
+from ..bags.segments import bag_softmax, weighted_bag_sum
 from ..losses import Loss
 from ..solvers.erm import fit_erm
 from .calibration import Calibration, final_calibration, fit_calibration, supported_range
 from .folds import stratified_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout
-from .two_steps import noise_scale, two_gradient_steps
+from .two_steps import many_two_steps, mean_tokens, noise_scales
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
 # 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
@@ -35,13 +36,38 @@ SPLITS: tuple[float | str, ...] = (0.35, 0.5, 0.65, "reuse")
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
 
-Feature = Callable[[Bags, np.ndarray], Any]
+# Features of all bags at several queries that are held at a time, in bytes: a pass over the tokens makes as many as go in.
+FEATURE_BYTES = 2**28
+
+Attend = Callable[[Any, Any], Any]  # scores <x_l, q> of all tokens, first rows of the bags -> the tokens' weights
 
 
-def softmax_feature(bags: Bags, query: np.ndarray) -> Any:
-    """f_q(X) = X^T softmax(X q), one row per bag."""
-    attention, _ = bag_softmax((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts)
-    return weighted_bag_sum(attention, bags.tokens, bags.starts)
+def softmax_attention(scores: Any, starts: Any) -> Any:
+    """softmax over each bag."""
+    return bag_softmax(scores, starts)[0]
+
+
+def attention_features(part: Bags, queries: np.ndarray, attend: Attend) -> Any:
+    """sum_l a_l x_l of each bag and query, a the weights that `attend` gives its tokens.
+
+    Parameters
+    ----------
+    part : Bags
+        The bags.
+    queries : ndarray of shape (queries, features)
+        The queries.
+    attend : callable
+        The tokens' weights from their scores.
+
+    Returns
+    -------
+    array of shape (bags, queries, features)
+        NumPy's or JAX's.
+    """
+    tokens, starts = part.tokens, part.starts
+    scores = (tokens @ queries.T.astype(tokens.dtype)).astype(np.float64)
+    found = [weighted_bag_sum(attend(scores[:, k], starts), tokens, starts) for k in range(len(queries))]
+    return namespace(found[0]).stack(found, axis=1)
 
 
 @dataclass(frozen=True)
@@ -107,7 +133,7 @@ def fit_staged(
     eta_w: float,
     eta_b: float | str,
     rng: np.random.Generator,
-    feature: Feature = softmax_feature,
+    attend: Attend = softmax_attention,
     groups: np.ndarray | None = None,
 ) -> tuple[Staged, Any, np.ndarray]:
     """The staged training.
@@ -117,7 +143,7 @@ def fit_staged(
 
     Parameters
     ----------
-    bags : Bags
+    bags : Bags or ClusterBags
         All bags, scaled.
     signs, weights : ndarray
         Their labels and weights.
@@ -135,8 +161,8 @@ def fit_staged(
         Learning rate of the bias in the first step.
     rng : numpy.random.Generator
         Deals out the bags.
-    feature : callable
-        The bags' features at a query.
+    attend : callable
+        The tokens' weights from their scores; a bag's feature is the weighted sum of its tokens.
     groups : ndarray of int, optional
         Bags that stay on one side of every split.
 
@@ -145,91 +171,109 @@ def fit_staged(
     tuple
         The training's outcome, the features on D1 and the labels of D1.
     """
-    training = _Training(bags, signs, weights, loss, eta_w, eta_b, feature, _dealt(signs, rng, groups), groups)
     splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
     ridges = RIDGES if ridge == "auto" else (float(ridge),)
     settings = list(product(splits, sharpnesses, ridges))
+    order = _dealt(signs, rng, groups)
+    folds = stratified_folds(signs, rng, groups=groups) if len(settings) > 1 else []
+    training = _Training(bags, signs, weights, loss, attend, order, groups)
+    everything = np.arange(len(signs))
+    kept_in = [np.setdiff1d(everything, held) for held in folds]
+    *tried, own = training.queries([*kept_in, everything], splits, eta_w, eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
-    if len(settings) > 1:
-        folds = stratified_folds(signs, rng, groups=groups)
-        if folds:
-            scores = training.held_out_scores(folds, splits, sharpnesses, ridges)
-            fits = [fit_calibration(row, signs, weights) for row in scores]
-            best = int(np.argmin([c.loss for c in fits]))
-            chosen, held_out = settings[best], scores[best]
-            calibration = final_calibration(fits[best], signs, weights, len(settings))
-        else:  # a class of one bag: nothing can be held out
-            low, high = supported_range(signs, weights)
-            calibration = Calibration(low=low, high=high)
-            chosen = (splits[-1], sharpnesses[len(sharpnesses) // 2], FALLBACK_RIDGE if ridge == "auto" else ridges[0])
+    if folds:
+        scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
+        fits = [fit_calibration(row, signs, weights) for row in scores]
+        best = int(np.argmin([c.loss for c in fits]))
+        chosen, held_out = settings[best], scores[best]
+        calibration = final_calibration(fits[best], signs, weights, len(settings))
+    elif len(settings) > 1:  # a class of one bag: nothing can be held out
+        low, high = supported_range(signs, weights)
+        calibration = Calibration(low=low, high=high)
+        chosen = (splits[-1], sharpnesses[len(sharpnesses) // 2], FALLBACK_RIDGE if ridge == "auto" else ridges[0])
     share, k, used_ridge = chosen
-    query = training.query(training.everything, share)
+    query = own[splits.index(share)]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
-    readout_bags = bags[query.second]
-    features = to_host(feature(readout_bags, k * query.direction))
+    features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
     found = fit_erm(features, y, used_ridge, loss, p)
     readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
-    statistic = _query_statistic(readout_bags, y, query.direction)
-    return Staged(k * query.direction, readout, query.used, k, statistic), features, y
+    return Staged(k * query.direction, readout, query.used, k, query.statistic), features, y
 
 
 class _Query(NamedTuple):
-    """A query of unit spread over the noise tokens, the bags left for the readout, and the split that was used."""
+    """A query of unit spread over the noise tokens, the bags left for the readout, the split that was used, and the
+    difference of the classes' mean <xbar, q> on these bags, in standard errors."""
 
     direction: np.ndarray
     second: np.ndarray
     used: float | str
+    statistic: float
 
 
 @dataclass(frozen=True)
 class _Training:
     """The bags and what is the same in all settings."""
 
-    bags: Bags
+    bags: Any
     signs: np.ndarray
     weights: np.ndarray
     loss: Loss
-    eta_w: float
-    eta_b: float | str
-    feature: Feature
+    attend: Attend
     order: np.ndarray
     groups: np.ndarray | None
 
-    @property
-    def everything(self) -> np.ndarray:
-        return np.arange(len(self.signs))
+    def queries(
+        self, subsets: list[np.ndarray], splits: tuple[float | str, ...], eta_w: float, eta_b: float | str
+    ) -> list[list[_Query]]:
+        """For each subset of the bags and each split, the two steps on their share of it; three passes over the tokens."""
+        parts = [
+            _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
+            for inside in subsets
+            for share in splits
+        ]
+        weights = np.zeros((len(parts), len(self.signs)))
+        for row, (first, _, _) in zip(weights, parts):
+            row[first] = self.weights[first]
+        pooled = mean_tokens(self.bags)
+        steps = many_two_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
+        spreads = noise_scales(self.bags, pooled, self.signs, weights, steps.query)
+        found = []
+        for query, spread, (_, second, used) in zip(steps.query, spreads, parts):
+            direction = query / spread if spread > 0 else query
+            statistic = _query_statistic(pooled[second] @ direction, self.signs[second])
+            found.append(_Query(direction, second, used, statistic))
+        return [found[i : i + len(splits)] for i in range(0, len(found), len(splits))]
 
-    def query(self, inside: np.ndarray, share: float | str) -> _Query:
-        """The two steps on their share of the bags numbered `inside`."""
-        first, second, used = _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
-        bags, signs, weights = self.bags[first], self.signs[first], self.weights[first]
-        steps = two_gradient_steps(bags, signs, weights, self.loss, self.eta_w, self.eta_b)
-        spread = noise_scale(bags, signs, weights, steps.query)
-        return _Query(steps.query / spread if spread > 0 else steps.query, second, used)
+    def features(self, queries: np.ndarray) -> Any:
+        """(bags, queries, features): one pass over the tokens."""
+        return self.bags.per_bag(attention_features, shared=(queries, self.attend))
 
     def held_out_scores(
         self,
         folds: list[np.ndarray],
-        splits: tuple[float | str, ...],
+        tried: list[list[_Query]],
         sharpnesses: tuple[float, ...],
         ridges: tuple[float, ...],
     ) -> np.ndarray:
         """(settings, bags): the score of each bag by trainings that never saw its fold, the ridges running fastest."""
-        scores = np.empty((len(splits) * len(sharpnesses) * len(ridges), len(self.signs)))
-        for held in folds:
-            rest, row = np.setdiff1d(self.everything, held), 0
-            outside = self.bags[held]
-            for share in splits:
-                query = self.query(rest, share)
-                seen, y = self.bags[query.second], self.signs[query.second]
-                p = _class_shares_kept(self.signs, self.weights, query.second)
-                for k in sharpnesses:
-                    features = to_host(self.feature(seen, k * query.direction))
-                    unseen = to_host(self.feature(outside, k * query.direction))
+        block = len(sharpnesses) * len(ridges)  # settings that share a query
+        scores = np.empty((len(tried[0]) * block, len(self.signs)))
+        jobs = [(held, query, i * block) for held, own in zip(folds, tried) for i, query in enumerate(own)]
+        size = len(sharpnesses) * len(self.bags) * self.bags.n_features * self.bags.dtype.itemsize
+        at_once = max(1, FEATURE_BYTES // size)
+        for first in range(0, len(jobs), at_once):
+            some = jobs[first : first + at_once]
+            features = self.features(
+                np.concatenate([[k * query.direction for k in sharpnesses] for _, query, _ in some])
+            )
+            for i, (held, query, row) in enumerate(some):
+                y, p = self.signs[query.second], _class_shares_kept(self.signs, self.weights, query.second)
+                for column in range(i * len(sharpnesses), (i + 1) * len(sharpnesses)):
+                    seen, unseen = (to_host(features[rows, column]) for rows in (query.second, held))
                     start = None
                     for ridge in ridges:
-                        start = fit_erm(features, y, ridge, self.loss, p, start=start, tolerance=1e-4)
+                        start = fit_erm(seen, y, ridge, self.loss, p, start=start, tolerance=1e-4)
                         scores[row, held] = unseen @ start.coef + start.bias
                         row += 1
         return scores
@@ -279,9 +323,8 @@ def _class_shares_kept(signs: np.ndarray, weights: np.ndarray, part: np.ndarray)
     return p
 
 
-def _query_statistic(bags: Bags, signs: np.ndarray, query: np.ndarray) -> float:
+def _query_statistic(scores: np.ndarray, signs: np.ndarray) -> float:
     """Difference of the mean <xbar, q> between the classes in standard errors: negative means anti-aligned."""
-    scores = np.asarray(bag_mean((bags.tokens @ query.astype(bags.tokens.dtype)).astype(np.float64), bags.starts))
     positive, negative = scores[signs > 0], scores[signs < 0]
     variance = sum(float(np.var(s, ddof=1)) / len(s) for s in (positive, negative) if len(s) > 1)
     gap = float(positive.mean() - negative.mean())

@@ -9,21 +9,31 @@ used, and the sharpness sets its length.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
 from ..bags.bags import Bags
-from ..bags.segments import bag_mean, over_tokens
+from ..bags.segments import bag_mean, bag_sum, over_tokens
 from ..losses import Loss
 
 
-class _Steps(NamedTuple):
-    """readout w1, bias b1 and (unscaled) query q2."""
+class Steps(NamedTuple):
+    """What two steps arrive at, one row per run of them.
+
+    Attributes
+    ----------
+    readout : ndarray
+        w1.
+    bias : ndarray or float
+        b1.
+    query : ndarray
+        q2, not scaled.
+    """
 
     readout: np.ndarray
-    bias: float
+    bias: Any
     query: np.ndarray
 
 
@@ -34,7 +44,7 @@ def two_gradient_steps(
     loss: Loss,
     eta_w: float = 1.0,
     eta_b: float | str = "auto",
-) -> _Steps:
+) -> Steps:
     """Two full-batch gradient steps of  sum_i p_i l(<w, f_q(X_i)> + b; y_i)  from w = q = 0, b = 0.
 
     On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]):  with h+ < 0, a query can
@@ -57,24 +67,81 @@ def two_gradient_steps(
 
     Returns
     -------
-    tuple
+    Steps
         readout w1, bias b1 and query q2.
     """
-    p = weights / weights.sum()
-    tokens, starts, lengths = bags.tokens, bags.starts, bags.lengths
-    pooled = bag_mean(tokens, starts)
+    found = many_two_steps(bags, mean_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
+    return Steps(found.readout[0], float(found.bias[0]), found.query[0])
+
+
+def many_two_steps(
+    bags: Any,
+    pooled: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    eta_w: float = 1.0,
+    eta_b: float | str = "auto",
+) -> Steps:
+    """`two_gradient_steps` for many weights of the same bags, by one pass over the tokens.
+
+    Parameters
+    ----------
+    bags : Bags or ClusterBags
+        All bags.
+    pooled : ndarray of shape (bags, features)
+        Their mean tokens.
+    signs : ndarray
+        Their labels.
+    weights : ndarray of shape (runs, bags)
+        Weights of the bags in each run, zero for a bag that is not in its D0.
+    loss : Loss
+        l of the objective.
+    eta_w : float
+        Learning rate of the readout.
+    eta_b : float or "auto"
+        Learning rate of the bias.
+
+    Returns
+    -------
+    Steps
+        Readouts (runs, features), biases (runs) and queries (runs, features).
+    """
+    p = weights / weights.sum(axis=1, keepdims=True)
     c = loss.slope(np.zeros(len(signs)), signs)
-    w1 = -eta_w * np.asarray((p * c).astype(tokens.dtype) @ pooled, dtype=np.float64)
-    scores = (tokens @ w1.astype(tokens.dtype)).astype(np.float64)
-    pooled_scores = bag_mean(scores, starts)
-    z = np.asarray(pooled_scores)
-    b1 = _balancing_bias(z, signs, p, loss) if isinstance(eta_b, str) else -eta_b * float(p @ c)
-    h = loss.slope(z + b1, signs)
-    pull = over_tokens(p * h / lengths, starts, len(tokens)) * (
-        scores - over_tokens(pooled_scores, starts, len(tokens))
-    )
-    q2 = -np.asarray(pull.astype(tokens.dtype) @ tokens, dtype=np.float64)
-    return _Steps(w1, b1, q2)
+    w1 = -eta_w * ((p * c) @ pooled)
+    z = w1 @ pooled.T
+    if isinstance(eta_b, str):
+        own = [p_run > 0 for p_run in p]
+        b1 = np.array([_balancing_bias(z[j, on], signs[on], p[j, on], loss) for j, on in enumerate(own)])
+    else:
+        b1 = -eta_b * (p @ c)
+    pull = p * np.stack([loss.slope(row + b, signs) for row, b in zip(z, b1)]) / bags.lengths
+    q2 = -bags.combined(_pulled_tokens, own=(pull.T,), shared=(w1.T,))
+    return Steps(w1, b1, q2)
+
+
+def mean_tokens(bags: Any) -> np.ndarray:
+    """xbar of each bag, (bags, features), in double precision."""
+    return np.asarray(bags.per_bag(_means), dtype=np.float64)
+
+
+def _means(part: Bags) -> Any:
+    return bag_mean(part.tokens, part.starts)
+
+
+def _pulled_tokens(part: Bags, pull: np.ndarray, readouts: np.ndarray) -> np.ndarray:
+    """sum_i pull_i X_i^T P_i X_i w of each readout w: (readouts, features)."""
+    tokens, count = part.tokens, len(part.tokens)
+    centred = _centred_scores(part, readouts)
+    pulled = over_tokens(pull, part.starts, count) * centred
+    return np.asarray(pulled.T.astype(tokens.dtype) @ tokens, dtype=np.float64)
+
+
+def _centred_scores(part: Bags, directions: np.ndarray) -> Any:
+    """P_i X_i v of each direction v, bag after bag: (tokens, directions)."""
+    scores = (part.tokens @ directions.astype(part.tokens.dtype)).astype(np.float64)
+    return scores - over_tokens(bag_mean(scores, part.starts), part.starts, len(scores))
 
 
 def _balancing_bias(z: np.ndarray, signs: np.ndarray, p: np.ndarray, loss: Loss) -> float:
@@ -98,11 +165,47 @@ def noise_scale(bags: Bags, signs: np.ndarray, weights: np.ndarray, query: np.nd
     size, it is what makes `sharpness` mean the same thing. Bags of one token have no spread of their own: then the
     spread over all tokens stands in.
     """
-    scores = np.asarray(bags.tokens @ query.astype(bags.tokens.dtype), dtype=np.float64)
+    return float(noise_scales(bags, mean_tokens(bags), signs, weights[None, :], query[None, :])[0])
+
+
+def noise_scales(
+    bags: Any, pooled: np.ndarray, signs: np.ndarray, weights: np.ndarray, queries: np.ndarray
+) -> np.ndarray:
+    """`noise_scale` for many queries and weights of the same bags, by one pass over the tokens.
+
+    Parameters
+    ----------
+    bags : Bags or ClusterBags
+        All bags.
+    pooled : ndarray of shape (bags, features)
+        Their mean tokens.
+    signs : ndarray
+        Their labels.
+    weights : ndarray of shape (queries, bags)
+        Their weights for each query.
+    queries : ndarray of shape (queries, features)
+        The queries.
+
+    Returns
+    -------
+    ndarray of shape (queries,)
+        One spread per query.
+    """
     lengths = bags.lengths
-    centred = scores - np.repeat(bag_mean(scores, bags.starts), lengths)
-    quiet = (signs < 0) & (weights > 0)
-    freedom = int(np.sum(lengths[quiet] - 1))
-    if freedom >= 2:
-        return float(np.sqrt(np.sum(centred[np.repeat(quiet, lengths)] ** 2) / freedom))
-    return float(np.std(scores[np.repeat(weights > 0, lengths)]))
+    within = np.asarray(bags.per_bag(_squares_within, shared=(queries.T,))).T
+    used = weights > 0
+    quiet = used & (signs < 0)
+    freedom = quiet @ (lengths - 1)
+    scales = np.sqrt(np.einsum("jn,jn->j", quiet, within) / np.maximum(freedom, 1))
+    for j in np.flatnonzero(freedom < 2):
+        on, means = used[j], pooled @ queries[j]
+        count = lengths[on].sum()
+        centre = lengths[on] @ means[on] / count
+        scales[j] = np.sqrt((within[j, on].sum() + lengths[on] @ (means[on] - centre) ** 2) / count)
+    return scales
+
+
+def _squares_within(part: Bags, directions: np.ndarray) -> Any:
+    """Sum over each bag's tokens of (<x_l, v> - its mean over the bag)^2, of each direction v: (bags, directions)."""
+    centred = _centred_scores(part, directions)
+    return bag_sum(centred * centred, part.starts)

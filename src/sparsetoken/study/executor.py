@@ -7,32 +7,21 @@ pool with it).
 
 from __future__ import annotations
 
-import logging
 import os
-import re
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
 from typing import Any, Protocol
 
-from .._core.extras import require
+from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
 from .._core.own import shared_sources
 from .._core.threads import single_blas_thread
 from .._core.validation import whole_number
-from .worker import limit_threads, start_worker
+from .worker import start_worker
 
 EXECUTORS = ("local", "dask")
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
-
-
 LOST = "the connection to the Dask scheduler was lost; finished trials are in the store, run again to resume"
-
-
-class ExecutorError(OSError):
-    """The executor cannot be reached or was lost; finished trials are in the store."""
 
 
 class TrialExecutor(Protocol):
@@ -115,26 +104,9 @@ class DaskExecutor:
     remote = True
 
     def __init__(self, scheduler: str, timeout: float = 10.0):
-        parse_address(scheduler)
-        require("dask")
-        from distributed import Client
-
-        if not _answers(scheduler, timeout):
-            raise ExecutorError(f"no Dask scheduler answers at {scheduler}")
-        # What Dask logs about a lost connection is said by `ExecutorError` in one line.
-        loggers = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
-        self._loggers = {name: logging.getLogger(name).level for name in (*loggers, "tornado.application")}
-        self._quiet(True)
-        try:
-            self._client = Client(scheduler, timeout=timeout, set_as_default=False)
-        except Exception as error:  # whatever a port says that speaks another language
-            self._quiet(False)
-            raise ExecutorError(f"no Dask scheduler answers at {scheduler}") from error
+        self._connection = ClusterConnection(scheduler, timeout)
+        self._client = self._connection.client
         self._pool = self._client.get_executor(pure=False)
-
-    def _quiet(self, yes: bool) -> None:
-        for name, level in self._loggers.items():
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1 if yes else level)
 
     @property
     def slots(self) -> int:
@@ -145,7 +117,7 @@ class DaskExecutor:
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
         """Run a function on its arguments; a future of its result."""
         with _lost_connection():
-            return self._pool.submit(_run_on_dask, function, *arguments)
+            return self._pool.submit(run_on_worker, function, *arguments)
 
     def restart(self) -> None:
         """Start again after a worker died."""
@@ -157,12 +129,12 @@ class DaskExecutor:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self._pool.shutdown(wait=kind is None)
-            self._client.close(timeout=5)
         except Exception:  # nobody there to say goodbye to
             if kind is None:
                 raise
         finally:
-            self._quiet(False)
+            with nullcontext() if kind is None else suppress(Exception):
+                self._connection.close()
 
 
 @contextmanager
@@ -171,45 +143,6 @@ def _lost_connection() -> Iterator[None]:
         yield
     except Exception as error:
         raise ExecutorError(LOST) from error
-
-
-def parse_address(scheduler: str) -> tuple[str, int]:
-    """Host and port of a Dask scheduler's address, or a ValueError that shows a right one."""
-    found = _ADDRESS.fullmatch(scheduler)
-    if found is None or not 0 < int(found[3]) < 2**16:
-        raise ValueError(f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {scheduler!r}")
-    return found[2].strip("[]"), int(found[3])
-
-
-def _answers(scheduler: str, timeout: float) -> bool:
-    """Whether a Dask scheduler greets us there in time.
-
-    Asked before Dask's own client, which tries for long and, at a server of another kind, for ever. A scheduler speaks
-    first: eight bytes with the length of its greeting (an encrypted one does not, and is believed once it connects).
-    Looking up a name has no time limit of its own, so all this happens in a thread.
-    """
-    host, port = parse_address(scheduler)
-    greeting: list[bytes] = []
-
-    def knock() -> None:
-        with suppress(OSError), socket.create_connection((host, port), timeout=timeout) as line:
-            greeting.append(line.recv(8) if scheduler.startswith("tcp:") else bytes(8))
-
-    knocking = threading.Thread(target=knock, daemon=True)
-    knocking.start()
-    knocking.join(timeout)
-    return bool(greeting) and len(greeting[0]) == 8 and int.from_bytes(greeting[0], "little") < 2**30
-
-
-_threads_limited = False
-
-
-def _run_on_dask(function: Callable[..., Any], *arguments: Any) -> Any:
-    global _threads_limited
-    if not _threads_limited:
-        limit_threads()
-        _threads_limited = True
-    return function(*arguments)
 
 
 def open_executor(kind: str = "local", workers: int | None = None, scheduler: str | None = None) -> TrialExecutor:

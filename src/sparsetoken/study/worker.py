@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core.own import load_source
-from .._core.threads import THREAD_VARIABLES
+from .._core.threads import THREAD_VARIABLES, limit_threads
 
 
 def run_trial(
@@ -66,14 +66,6 @@ def start_worker(sources: Sequence[str] = ()) -> None:
     limit_threads()
     for source in sources:
         load_source(source)
-
-
-def limit_threads() -> None:
-    """One BLAS thread, also where NumPy was imported before the variables above were set."""
-    import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
 
 
 def _leave_with_parent() -> None:

@@ -1,0 +1,418 @@
+"""`ClusterBags`: bags whose tokens stay in their files and are read by the workers of a Dask cluster, in every pass anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
+from .._core.extras import require
+from .array_files import UnreadableBag, opened_bag
+from .folders import BagFiles, check_like_first, gather_arrays, holds_tables, name_array
+from .segments import Combination, Work
+from .tables import labels_of
+
+# Tokens that a worker reads at a time, in bytes. Large enough that a task costs more than its scheduling (a millisecond), small
+# next to a worker's memory; a single bag may be larger, and then lies in a temporary file of the worker.
+PART_BYTES = 2**26
+HEADERS = 256  # files whose headers are read by one task
+IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
+LOST = "the connection to the Dask cluster was lost, and with it this pass over the bags"
+
+
+@dataclass(frozen=True)
+class ClusterBags:
+    """Bags on a cluster: the learners that say so are fitted to them by passes that the workers do part by part.
+
+    `Bags.from_files(..., executor=client)` makes them. The workers must see the files under the same paths as this process. A
+    pass (`per_bag`, `combined`) is the same as on `Bags`, and gives the same to rounding: parts differ in where they are cut.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        The cluster.
+    make : callable
+        (tokens, starts, ids, names) -> `Bags`, on the workers.
+    files : BagFiles
+        One file per bag, all of them.
+    rows : ndarray of int
+        The bags that are meant, in order, by their place among the files.
+    all_lengths : ndarray of int
+        Tokens of every file.
+    n_features : int
+        d.
+    dtype : dtype
+        The tokens' precision.
+    feature_names : ndarray or None
+        The names of the features.
+    key : str or None
+        The array, where files hold several.
+    aside : tuple of str
+        Columns of Parquet files that are not features.
+    scaler : BagScaler or None
+        What workers do to the tokens after reading them.
+    """
+
+    client: Any
+    make: Callable[..., Any]
+    files: BagFiles
+    rows: np.ndarray
+    all_lengths: np.ndarray
+    n_features: int
+    dtype: np.dtype
+    feature_names: np.ndarray | None
+    key: str | None = None
+    aside: tuple[str, ...] = ()
+    scaler: Any = None
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens per bag, n_i."""
+        return self.all_lengths[self.rows]
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The bags' ids: the files' names without their endings."""
+        return np.array(self.files.ids, dtype=object)[self.rows]
+
+    @property
+    def n_tokens(self) -> int:
+        """All tokens of all bags, N."""
+        return int(self.lengths.sum())
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(number of bags,): what cross-validation counts."""
+        return (len(self.rows),)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int | np.integer) and not isinstance(index, bool):
+            return self.read(index)[0]
+        chosen = self.rows[index if isinstance(index, slice) else np.asarray(index)]
+        if chosen.size == 0:
+            raise ValueError("this index leaves no bags")
+        return replace(self, rows=chosen)
+
+    def __repr__(self) -> str:
+        lengths = self.lengths
+        spread = str(lengths.min()) if lengths.min() == lengths.max() else f"{lengths.min()}-{lengths.max()}"
+        return (
+            f"ClusterBags({len(self)} bags, {spread} tokens each, {self.n_features} features, {self.dtype}; "
+            f"{len(self._parts())} parts)"
+        )
+
+    def read(self, index: Any) -> Any:
+        """Some of the bags as `Bags`, read by this process: for what needs their tokens one by one, such as `token_scores`."""
+        return _read(self._wanted(np.atleast_1d(self.rows[index])))
+
+    def scaled_by(self, scaler: Any) -> ClusterBags:
+        """The same bags with tokens that workers scale after reading them."""
+        if self.scaler is not None:
+            raise ValueError("these bags are scaled already")
+        return replace(self, scaler=scaler)
+
+    def labels(self, labels: Any) -> np.ndarray:
+        """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
+        return labels_of(self.ids, labels)
+
+    def device(self, wanted: str, beside: int = 0) -> None:
+        """Workers compute with NumPy: a JAX device is refused, "auto" and "numpy" are the same.
+
+        Parameters
+        ----------
+        wanted : str
+            What the user asked for.
+        beside : int
+            Not used.
+        """
+        if wanted not in ("auto", "numpy"):
+            raise ValueError(f"device must be 'auto' or 'numpy' for bags on a cluster, got {wanted!r}")
+
+    def on_device(self, device: None) -> ClusterBags:
+        """The bags themselves."""
+        return self
+
+    # -- passes -------------------------------------------------------------------------------------------------------
+
+    def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = ()) -> np.ndarray:
+        """`Bags.per_bag` on the cluster.
+
+        Parameters
+        ----------
+        work : callable
+            work(part, *rows of own, *shared) -> one row per bag of the part; picklable.
+        own : sequence of ndarray
+            Arrays with one row per bag.
+        shared : sequence
+            What all parts are given.
+
+        Returns
+        -------
+        ndarray
+            One row per bag.
+        """
+        out: np.ndarray | None = None
+        for inside, found in self._run(_rows_of_part, work, own, shared):
+            if out is None:
+                out = np.empty((len(self), *found.shape[1:]), dtype=found.dtype)
+            out[inside] = found
+        assert out is not None
+        return out
+
+    def combined(
+        self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
+    ) -> Any:
+        """`Bags.combined` on the cluster.
+
+        Parameters
+        ----------
+        work : callable
+            work(part, *rows of own, *shared); picklable.
+        combine : callable
+            Two results -> one, associative; picklable.
+        own : sequence of ndarray
+            Arrays with one row per bag.
+        shared : sequence
+            What all parts are given.
+
+        Returns
+        -------
+        object
+            The combination of all parts, in the order of the files: the same in every run.
+        """
+        task = partial(_combined_part, combine)
+        return reduce(combine, (found for _, found in self._run(task, work, own, shared)))
+
+    def _parts(self) -> list[np.ndarray]:
+        """For each part the places of its bags among these, in the order of the files."""
+        order = np.argsort(self.rows, kind="stable")
+        sizes = self.lengths[order] * self.n_features * self.dtype.itemsize
+        parts, first, held = [], 0, 0
+        for i, size in enumerate(sizes):
+            if i > first and held + size > PART_BYTES:
+                parts.append(order[first:i])
+                first, held = i, 0
+            held += int(size)
+        return [*parts, order[first:]]
+
+    def _wanted(self, rows: np.ndarray) -> _Wanted:
+        names = self.feature_names
+        return _Wanted(
+            self.make,
+            tuple(str(self.files.paths[row].absolute()) for row in rows),
+            tuple(self.files.ids[row] for row in rows),
+            self.all_lengths[rows],
+            self.n_features,
+            self.dtype,
+            None if names is None else tuple(names),
+            self.key,
+            self.aside,
+            self.scaler,
+        )
+
+    def _run(
+        self, task: Callable[..., Any], work: Work, own: Sequence[Any], shared: Sequence[Any]
+    ) -> Iterator[tuple[np.ndarray, Any]]:
+        """The places and the result of each part, in order."""
+        parts = self._parts()
+        calls = (
+            (task, self._wanted(self.rows[inside]), work, tuple(rows[inside] for rows in own), tuple(shared))
+            for inside in parts
+        )
+        yield from zip(parts, in_order(self.client, calls))
+
+
+def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
+    """Results of calls (function, *arguments) on the workers, in the order of the calls, a few of them under way at a time.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    calls : iterator of tuple
+        Function and arguments.
+
+    Yields
+    ------
+    object
+        One result per call.
+
+    Raises
+    ------
+    ExecutorError
+        If the cluster is lost, or a worker dies again and again.
+    """
+    pending: list[Any] = []
+    try:
+        limit = IN_FLIGHT * max(1, sum(client.nthreads().values()))
+        for call in calls:
+            pending.append(client.submit(run_on_worker, *call, pure=False))
+            if len(pending) >= limit:
+                yield pending.pop(0).result()
+        while pending:
+            yield pending.pop(0).result()
+    except (ValueError, TypeError, MemoryError, ArithmeticError):  # of the work itself
+        raise
+    except (CancelledError, OSError, TimeoutError) as error:
+        raise ExecutorError(LOST) from error
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":
+            raise ExecutorError(
+                "workers of the Dask cluster died again and again at the same bags, most likely for lack of memory"
+            ) from error
+        if type(error).__module__.startswith("distributed"):
+            raise ExecutorError(LOST) from error
+        raise
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a worker needs to know to read its part."""
+
+    make: Callable[..., Any]
+    paths: tuple[str, ...]
+    ids: tuple[str, ...]
+    lengths: np.ndarray
+    width: int
+    dtype: np.dtype
+    names: tuple[str, ...] | None
+    key: str | None
+    aside: tuple[str, ...]
+    scaler: Any
+
+
+def _read(wanted: _Wanted) -> Any:
+    """The part's bags, scaled if that is wanted."""
+    files = BagFiles(tuple(Path(path) for path in wanted.paths), wanted.ids)
+    held = gather_arrays(files, wanted.key, wanted.aside, in_memory=PART_BYTES)
+    bags = wanted.make(held.tokens, held.starts, held.ids, held.names).astype(wanted.dtype)
+    names = None if held.names is None else tuple(held.names)
+    if bags.n_features != wanted.width or names != wanted.names or not np.array_equal(bags.lengths, wanted.lengths):
+        raise UnreadableBag(f"{wanted.paths[0]}, or a file after it, changed since the folder was opened")
+    if wanted.scaler is None:
+        return bags
+    return bags.scaled_by(wanted.scaler)
+
+
+def _rows_of_part(wanted: _Wanted, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:
+    return np.asarray(_read(wanted).per_bag(work, own, shared))
+
+
+def _combined_part(
+    combine: Combination, wanted: _Wanted, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]
+) -> Any:
+    return _read(wanted).combined(work, combine, own, shared)
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def on_cluster(
+    files: BagFiles,
+    make: Callable[..., Any],
+    executor: Any,
+    scheduler: str | None,
+    key: str | None = None,
+    bag: str = "bag_id",
+    label: str = "label",
+    aside: tuple[str, ...] = ("instance_label",),
+) -> ClusterBags:
+    """The files as bags on a cluster; only their headers are read, by the workers.
+
+    Parameters
+    ----------
+    files : BagFiles
+        One file per bag.
+    make : callable
+        (tokens, starts, ids, names) -> `Bags`.
+    executor : "dask" or distributed.Client
+        A client of one's own, or the name.
+    scheduler : str or None
+        Address of the scheduler, for "dask"; without one, the client that is open in this process.
+    key : str or None
+        The array, where files hold several.
+    bag, label : str
+        Columns of ids and labels, which Parquet files on a cluster must not have: they hold one bag each.
+    aside : tuple of str
+        Columns of Parquet files that are not features.
+
+    Returns
+    -------
+    ClusterBags
+        All bags.
+    """
+    client = _client(executor, scheduler)
+    if holds_tables(files, (bag, label)):
+        raise ValueError(
+            f"{files.paths[0]} has a column of ids or labels: on a cluster every file holds one bag, and the labels are a table"
+        )
+    blocks = [slice(i, i + HEADERS) for i in range(0, len(files.paths), HEADERS)]
+    calls = (
+        (_headers, tuple(str(path.absolute()) for path in files.paths[block]), key, aside, _version())
+        for block in blocks
+    )
+    found = [header for part in in_order(client, iter(calls)) for header in part]
+    _, width, names, _ = found[0]
+    for path, (_, own_width, own_names, _) in zip(files.paths, found):
+        check_like_first((own_width, own_names), path, (width, names), files.paths[0])
+    lengths = np.array([length for length, _, _, _ in found], dtype=np.intp)
+    dtype = np.result_type(np.float32, *{own for _, _, _, own in found})
+    rows = np.arange(len(lengths))
+    return ClusterBags(client, make, files, rows, lengths, width, dtype, name_array(names), key, aside)
+
+
+def _client(executor: Any, scheduler: str | None) -> Any:
+    if not isinstance(executor, str):
+        if scheduler is not None:
+            raise ValueError("scheduler belongs to executor='dask'; a client knows its own")
+        if not (hasattr(executor, "submit") and hasattr(executor, "nthreads")):
+            raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {type(executor).__name__}")
+        if getattr(executor, "asynchronous", False):
+            raise ValueError("executor must be a client that waits (asynchronous=False)")
+        return executor
+    if executor != "dask":
+        raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {executor!r}")
+    if scheduler is not None:
+        return ClusterConnection(scheduler).client
+    require("dask")
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "executor='dask' needs the scheduler's address, such as scheduler='tcp://127.0.0.1:8786', or an open client"
+        ) from None
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("sparsetoken")
+
+
+def _headers(
+    paths: tuple[str, ...], key: str | None, aside: tuple[str, ...], version: str
+) -> list[tuple[int, int, Any, np.dtype]]:
+    """Tokens, features, their names and precision of each file."""
+    if _version() != version:
+        raise ValueError(
+            f"a worker has sparsetoken {_version()}, this process {version}: install the same version there"
+        )
+    found = []
+    for path in paths:
+        with opened_bag(Path(path), key, aside) as source:
+            found.append((source.shape[0], source.shape[1], source.names, np.dtype(source.working_dtype)))
+    return found
