@@ -11,6 +11,8 @@ from sparsetoken import (
     AttentionClassifier,
     Bags,
 )
+from sparsetoken.bags import bags as bags_module
+from sparsetoken.estimators import staged
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.two_steps import noise_scale
 from sparsetoken.losses import get_loss
@@ -56,3 +58,15 @@ def test_split_reports_what_happened():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         assert AttentionClassifier(split=0.3, sharpness=1.0, ridge=0.1).fit(bags, rare).split_ == "reuse"
+
+
+def test_features_of_few_settings_at_a_time_are_the_same(monkeypatch):
+    """Features of all settings are made in as few passes over the tokens as memory allows; that must not show."""
+    rng = np.random.default_rng(8)
+    X, y = rng.standard_normal((60, 5, 6)), np.arange(60) % 2
+    X[y == 1, 0, 0] += 4.0
+    model = AttentionClassifier(sharpness=1.5, ridge=0.1)
+    together = model.fit(X, y).decision_function(X)
+    monkeypatch.setattr(staged, "FEATURE_BYTES", 1)
+    monkeypatch.setattr(bags_module, "BLOCK_BYTES", 2000)  # and tokens some bags at a time
+    np.testing.assert_allclose(model.fit(X, y).decision_function(X), together, rtol=1e-9)

@@ -11,7 +11,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hdf5": (("h5py",), "HDF5 files of bags", "NPY and NPZ files work without it"),
     "report": (("plotly",), "the report of studies with its interactive figures", ""),
     "explorer": (("dash", "plotly"), "the web page with sliders", ""),
-    "dask": (("distributed",), "studies on a Dask cluster", "local processes need nothing more"),
+    "dask": (("distributed",), "studies and large folders on a Dask cluster", "local processes need nothing more"),
     "docs": (("mkdocs", "material", "mkdocstrings_handlers.python"), "building the documentation site", ""),
 }
 

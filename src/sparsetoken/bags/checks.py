@@ -10,6 +10,20 @@ from sklearn.utils.validation import validate_data
 from .bags import Bags, is_bag_list, is_groupby
 from .cluster import ClusterBags
 
+# What trains on a cluster, in words: the trainings that are few passes over the bags.
+ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"
+TOKENS_HERE = "this needs the tokens in this process, not on a cluster: read the bags that you want (bags.read(index))"
+
+
+def _fit_here(estimator: Any) -> str:
+    name = type(estimator).__name__
+    training = getattr(estimator, "training", None)
+    shown = name if training is None else f"{name}(training={training!r})"
+    return (
+        f"{shown} does not train on a cluster; {ON_CLUSTER} do. For others take Bags.from_files without an executor: it "
+        "streams the files from a disk of this machine"
+    )
+
 
 def holds_bags(X: Any) -> bool:
     """Whether X is bags of tokens, rather than a plain table with one token per bag."""
@@ -37,10 +51,7 @@ def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = Fals
     """
     if holds_bags(X):
         if isinstance(X, ClusterBags) and not on_cluster:
-            raise ValueError(
-                f"{type(estimator).__name__} needs the tokens here, not on a cluster, for this: take "
-                "Bags.from_files without an executor, or read some of the bags (bags.read(index))"
-            )
+            raise ValueError(_fit_here(estimator) if reset else TOKENS_HERE)
         bags = X if isinstance(X, ClusterBags) else Bags(X)
         named: Any = np.broadcast_to(np.float64(0.0), (len(bags), bags.n_features))
         if bags.feature_names is not None:

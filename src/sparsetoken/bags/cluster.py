@@ -57,6 +57,8 @@ class ClusterBags:
         Columns of Parquet files that are not features.
     scaler : BagScaler or None
         What workers do to the tokens after reading them.
+    connection : ClusterConnection or None
+        What was opened for these bags, from a scheduler's address; `close` ends it.
     """
 
     client: Any
@@ -70,6 +72,7 @@ class ClusterBags:
     key: str | None = None
     aside: tuple[str, ...] = ()
     scaler: Any = None
+    connection: ClusterConnection | None = None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -119,6 +122,11 @@ class ClusterBags:
         if self.scaler is not None:
             raise ValueError("these bags are scaled already")
         return replace(self, scaler=scaler)
+
+    def close(self) -> None:
+        """Leave the cluster, if these bags were opened by a scheduler's address; a client of one's own stays open."""
+        if self.connection is not None:
+            self.connection.close()
 
     def labels(self, labels: Any) -> np.ndarray:
         """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
@@ -252,6 +260,8 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
         If the cluster is lost, or a worker dies again and again.
     """
     pending: list[Any] = []
+    if getattr(client, "status", "running") in ("closing", "closed"):
+        raise ExecutorError(LOST)
     try:
         limit = IN_FLIGHT * max(1, sum(client.nthreads().values()))
         for call in calls:
@@ -353,7 +363,8 @@ def on_cluster(
     ClusterBags
         All bags.
     """
-    client = _client(executor, scheduler)
+    connection = None if scheduler is None or executor != "dask" else ClusterConnection(scheduler)
+    client = _client(executor, scheduler) if connection is None else connection.client
     if holds_tables(files, (bag, label)):
         raise ValueError(
             f"{files.paths[0]} has a column of ids or labels: on a cluster every file holds one bag, and the labels are a table"
@@ -370,7 +381,9 @@ def on_cluster(
     lengths = np.array([length for length, _, _, _ in found], dtype=np.intp)
     dtype = np.result_type(np.float32, *{own for _, _, _, own in found})
     rows = np.arange(len(lengths))
-    return ClusterBags(client, make, files, rows, lengths, width, dtype, name_array(names), key, aside)
+    return ClusterBags(
+        client, make, files, rows, lengths, width, dtype, name_array(names), key, aside, None, connection
+    )
 
 
 def _client(executor: Any, scheduler: str | None) -> Any:
@@ -384,8 +397,6 @@ def _client(executor: Any, scheduler: str | None) -> Any:
         return executor
     if executor != "dask":
         raise ValueError(f"executor must be 'local', 'dask' or a client of Dask's, got {executor!r}")
-    if scheduler is not None:
-        return ClusterConnection(scheduler).client
     require("dask")
     from distributed import default_client
 

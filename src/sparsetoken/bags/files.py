@@ -10,10 +10,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .bags import Bags, distinct_ids, shown
+from .cluster import on_cluster
 from .folders import gather, list_files, means_files
 from .tables import is_numeric, listed, plain_labels, read_table, text_ids, values_by_id
 
@@ -24,7 +26,7 @@ class BagFile:
 
     Attributes
     ----------
-    bags : Bags
+    bags : Bags or ClusterBags
         The bags; their ids are text.
     labels : ndarray or None
         One label per bag, None where the file has none.
@@ -54,6 +56,8 @@ def read_bags(
     groups: str | None = None,
     key: str | None = None,
     skip_unmatched: bool = False,
+    executor: Any = "local",
+    scheduler: str | None = None,
 ) -> BagFile:
     """Read bags and their labels: one row per token in one file, or one file per bag in a folder.
 
@@ -89,6 +93,10 @@ def read_bags(
         The array of features, where the files of a folder hold several.
     skip_unmatched : bool
         Whether files of a folder without a label, and labels without a file, are left out instead of being an error.
+    executor : "local", "dask" or distributed.Client
+        Where sums over the bags of a folder are computed, as for `Bags.from_files`.
+    scheduler : str, optional
+        Address of the scheduler of executor="dask".
 
     Returns
     -------
@@ -115,7 +123,11 @@ def read_bags(
             groups,
             key,
             skip_unmatched,
+            executor,
+            scheduler,
         )
+    if executor != "local":
+        raise ValueError(f"executor goes with a folder of files, not with the one file {path}")
     if key is not None or skip_unmatched:
         raise ValueError(f"key and skip_unmatched go with a folder of files, not with the one file {path}")
     if path.name.endswith(".npz"):
@@ -175,6 +187,8 @@ def _read_folder(
     groups: str | None,
     key: str | None,
     skip_unmatched: bool,
+    executor: Any,
+    scheduler: str | None,
 ) -> BagFile:
     """As `read_bags`, from one file per bag."""
     files = list_files(path)
@@ -186,9 +200,13 @@ def _read_folder(
         known = files.known(known)
     if need_labels and known is None and not files.are_tables:
         raise ValueError(f"{path} is a folder of bags: give the table with their labels (--labels)")
-    held = gather(files, key, bag, label, (token_label, *ignore, *([] if groups is None else [groups])), features)
-    bags = Bags.trusted(held.tokens, held.starts, held.ids, held.names)
-    labels = held.labels
+    aside = (token_label, *ignore, *([] if groups is None else [groups]))
+    bags: Any
+    if isinstance(executor, str) and executor == "local":
+        held = gather(files, key, bag, label, aside, features)
+        bags, labels = Bags.trusted(held.tokens, held.starts, held.ids, held.names), held.labels
+    else:
+        bags, labels = on_cluster(files, Bags.trusted, executor, scheduler, key, bag, label, aside), None
     if known is not None:
         labels = bags.labels({files.id_of(name): value for name, value in known.items()})
     if need_labels and labels is None:

@@ -181,7 +181,7 @@ def holds_tables(files: BagFiles, columns: Iterable[str]) -> bool:
 
 
 def gather_arrays(
-    files: BagFiles, key: str | None = None, aside: Iterable[str] = (), in_memory: int = scratch.BLOCK_BYTES
+    files: BagFiles, key: str | None = None, aside: Iterable[str] = (), in_memory: int | None = None
 ) -> Gathered:
     """`gather`, of files with one bag each.
 
@@ -193,8 +193,8 @@ def gather_arrays(
         The array, where files hold several.
     aside : iterable of str
         Columns of Parquet files that are not features.
-    in_memory : int
-        Bytes of tokens up to which they are kept in memory.
+    in_memory : int, optional
+        Bytes of tokens up to which they are kept in memory; by default those of a block.
 
     Returns
     -------

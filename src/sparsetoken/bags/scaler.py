@@ -91,17 +91,17 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         if true_or_false("common", self.common) and self.compress:
             raise ValueError("common must be False where compress is True: tails are judged feature by feature")
         bags = checked_bags(self, X, reset=True, on_cluster=not self.compress)
-        self.mean_, deviation, varies = _moments(bags)
+        self.mean_, deviation, varies, extremes = _moments(bags)
         self.scale_ = deviation
         if self.common and varies.any():
             largest = deviation[varies].max()  # in its units no square overflows
             self.scale_ = np.full(len(deviation), largest * np.sqrt(np.mean((deviation[varies] / largest) ** 2)))
         if self.compress:
-            self.heavy_ = heavy_features(bags, y)
-            self.compressed_mean_, self.compressed_scale_, _ = _moments(bags, self._compressed)
+            self.heavy_ = heavy_features(bags, y, (self.mean_, deviation))
+            self.compressed_mean_, self.compressed_scale_, _, _ = _moments(bags, self._compressed)
         if self.clip:
-            extremes = np.stack(_range(bags)).astype(bags.dtype)  # scaling is monotone: it keeps the extremes
-            low, high = np.asarray(self._unclipped(extremes), dtype=np.float64)
+            # Scaling is monotone: it keeps the extremes.
+            low, high = np.asarray(self._unclipped(extremes.astype(bags.dtype)), dtype=np.float64)
             margin = np.where(varies, MARGIN * deviation / self.scale_, 0.0)
             self.lowest_, self.highest_ = np.where(varies, low, 0.0) - margin, np.where(varies, high, 0.0) + margin
         return self
@@ -164,8 +164,11 @@ def _unchanged(block: Any) -> Any:
     return block
 
 
-def _moments(bags: Any, change: Callable[[Any], Any] = _unchanged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each feature after `change`, and whether it varies; a constant one's deviation is 1.
+def _moments(
+    bags: Any, change: Callable[[Any], Any] = _unchanged
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
+    least and greatest value.
 
     Sums are of differences from the first token: they vanish exactly where a feature is constant, while a sum of many
     large values would be off by more than rounding of one of them.
@@ -181,13 +184,7 @@ def _moments(bags: Any, change: Callable[[Any], Any] = _unchanged) -> tuple[np.n
     mean, deviation = first + shift * spread, np.sqrt(squares) * spread
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
     varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(mean)
-    return mean, np.where(varies, deviation, 1.0), varies
-
-
-def _range(bags: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest value of each feature."""
-    low, high, _ = bags.combined(_extremes, _wider, shared=(_unchanged,))
-    return low, high
+    return mean, np.where(varies, deviation, 1.0), varies, np.stack([low, high])
 
 
 def _extremes(part: Bags, change: Callable[[Any], Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -221,7 +218,7 @@ def _power_sums(
     return np.asarray(total)
 
 
-def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
+def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
     """Which features have heavy tails, as `BagScaler` judges them.
 
     Parameters
@@ -230,13 +227,15 @@ def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
         Bags whose tokens are judged.
     labels : array-like, optional
         One label per bag; features whose tails are the second class's own are then left out.
+    known : tuple of ndarray, optional
+        Mean and standard deviation of each feature over these bags, where they are known.
 
     Returns
     -------
     ndarray of bool
         One entry per feature.
     """
-    tails = _fourth_moments(bags)
+    tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))
     heavy = tails > HEAVY
     if labels is None:
         return heavy
@@ -244,13 +243,14 @@ def heavy_features(bags: Bags, labels: Any = None) -> np.ndarray:
     check_consistent_length(bags, labels)
     first = labels == np.unique(labels)[0]
     quiet_bags = bags[first]
-    quiet = _fourth_moments(quiet_bags)
+    quiet_mean, quiet_scale, _, (low, high) = _moments(quiet_bags)
+    quiet = _fourth_moments(quiet_bags, quiet_mean, quiet_scale)
     own = np.flatnonzero(heavy & (quiet <= HEAVY) & (tails > CLEARLY * quiet))
     if len(own) and not first.all():
         share = 1.0 - first.mean()
         # d share^k features would have k carriers of the second class alone by chance.
         needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
-        own = own[_carriers(bags[~first], own, *_range(quiet_bags)) >= needed]
+        own = own[_carriers(bags[~first], own, low, high) >= needed]
         heavy[own] = False
     return heavy
 
@@ -265,9 +265,8 @@ def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarra
     return count
 
 
-def _fourth_moments(bags: Any) -> np.ndarray:
-    """E z^4 of each feature when standardised."""
-    mean, scale, _ = _moments(bags)
+def _fourth_moments(bags: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """E z^4 of each feature when standardised by its mean and standard deviation."""
     return bags.combined(_power_sums, shared=(_unchanged, mean, scale, None, 2)) / bags.n_tokens
 
 

@@ -34,11 +34,11 @@ def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> 
     return room(shape, dtype) if is_mapped(source) else np.empty(shape, dtype=dtype)
 
 
-def room(shape: tuple[int, ...], dtype: Any, in_memory: int = BLOCK_BYTES) -> np.ndarray:
-    """An empty array, in memory if it has at most so many bytes, else in a temporary file."""
+def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np.ndarray:
+    """An empty array, in memory if it has at most so many bytes (by default a block's), else in a temporary file."""
     dtype = np.dtype(dtype)
     size = dtype.itemsize * int(np.prod(shape))
-    if size <= in_memory:
+    if size <= (BLOCK_BYTES if in_memory is None else in_memory):
         return np.empty(shape, dtype=dtype)
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if size > free:

@@ -28,6 +28,8 @@ _LABELS = typer.Option(
 )
 _IGNORE = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
 _LITERAL = typer.Option(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
+_EXECUTOR = typer.Option("local", "--executor", help="Where sums over a folder's bags are computed: local or dask.")
+_SCHEDULER = typer.Option(None, "--scheduler", help="Address of the Dask scheduler, such as tcp://127.0.0.1:8786.")
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
 _TASK = typer.Option("auto", "--task", help="classification, regression, or auto: as the labels suggest.")
 _TOKEN_LABEL = typer.Option(
@@ -64,6 +66,8 @@ def fit(
     ),
     class_weight: str = _CLASS_WEIGHT,
     seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
+    executor: str = _EXECUTOR,
+    scheduler: str = _SCHEDULER,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file."""
@@ -85,6 +89,8 @@ def fit(
         key=key,
         skip_unmatched=skip_unmatched,
         groups=groups,
+        executor=_checked_executor(executor, scheduler),
+        scheduler=scheduler,
     )
     assert read.labels is not None
     regression = _is_regression(task, read.labels)
@@ -125,6 +131,8 @@ def predict(
     literal_ids: bool = _LITERAL,
     key: str = _KEY,
     out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
+    executor: str = _EXECUTOR,
+    scheduler: str = _SCHEDULER,
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
     import pandas as pd
@@ -136,7 +144,7 @@ def predict(
     check_writable(out)
     estimator = load_model(model)
     bag = bag or _bag_column(estimator)
-    read = _read_for(estimator, file, bag, literal_ids, key)
+    read = _read_for(estimator, file, bag, literal_ids, key, executor=executor, scheduler=scheduler)
     with _waiting(f"predicting {len(read.bags)} bags"):
         if not hasattr(estimator, "classes_"):
             _deliver_numbers(estimator, read, bag, out)
@@ -467,6 +475,8 @@ def _read_for(
     literal_ids: bool,
     key: str | None,
     token_label: str = "instance_label",
+    executor: str = "local",
+    scheduler: str | None = None,
 ) -> Any:
     from ..bags.files import read_bags
 
@@ -479,7 +489,20 @@ def _read_for(
         features=None if names is None else list(names),
         literal_ids=literal_ids,
         key=key,
+        executor=_checked_executor(executor, scheduler),
+        scheduler=scheduler,
     )
+
+
+def _checked_executor(executor: str, scheduler: str | None) -> str:
+    """The executor's name, where it goes with the scheduler."""
+    if executor not in ("local", "dask"):
+        raise ValueError(f"--executor must be local or dask, got {executor!r}")
+    if executor == "dask" and scheduler is None:
+        raise ValueError("--executor dask needs --scheduler, such as tcp://127.0.0.1:8786")
+    if executor == "local" and scheduler is not None:
+        raise ValueError("--scheduler belongs to --executor dask")
+    return executor
 
 
 def _bag_column(estimator: Any) -> str:
