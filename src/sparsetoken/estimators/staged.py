@@ -36,6 +36,8 @@ SPLITS: tuple[float | str, ...] = (0.35, 0.5, 0.65, "reuse")
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
 
+# Tokens per bag from which one matrix product per bag is quicker than one sparse product per query.
+LONG = 64
 # Features of all bags at several queries that are held at a time, in bytes: a pass over the tokens makes as many as go in.
 FEATURE_BYTES = 2**28
 
@@ -66,6 +68,10 @@ def attention_features(part: Bags, queries: np.ndarray, attend: Attend) -> Any:
     """
     tokens, starts = part.tokens, part.starts
     scores = (tokens @ queries.T.astype(tokens.dtype)).astype(np.float64)
+    if namespace(tokens) is np and len(queries) > 1 and len(tokens) >= LONG * len(part):
+        weights = np.stack([attend(column, starts) for column in scores.T], axis=1).astype(tokens.dtype)
+        ends = np.append(starts[1:], len(tokens))
+        return np.stack([weights[a:b].T @ tokens[a:b] for a, b in zip(starts, ends)])
     found = [weighted_bag_sum(attend(scores[:, k], starts), tokens, starts) for k in range(len(queries))]
     return namespace(found[0]).stack(found, axis=1)
 
