@@ -110,7 +110,7 @@ class ClusterBags:
         spread = str(lengths.min()) if lengths.min() == lengths.max() else f"{lengths.min()}-{lengths.max()}"
         return (
             f"ClusterBags({len(self)} bags, {spread} tokens each, {self.n_features} features, {self.dtype}; "
-            f"{len(self._parts())} parts)"
+            f"parts: {len(self._parts())})"
         )
 
     def read(self, index: Any) -> Any:
