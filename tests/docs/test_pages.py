@@ -65,8 +65,8 @@ SMALL = {
     "evaluate": "--folds 2 --repeats 1 --model pooled",
     "run": "--workers 1",
 }
-# Commands whose options are checked here and which other tests run (tests/planning, tests/study, tests/explorer, tests/bags): they take
-# long, need a cluster, or serve until stopped.
+# Commands whose options are checked here and which other tests run (tests/planning, tests/study, tests/explorer, tests/bags):
+# they take long, need a cluster, or serve until stopped.
 CHECKED_ONLY = re.compile(r"^((explore|reproduce|plan|solve)\b|.*--executor dask)")
 
 
