@@ -32,7 +32,7 @@ def checked(drawn):
     """A plan for the drawn bags, checked on fewer learners than usual."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled", "message_passing"))
-        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1)
+        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1, budget=8.0)
 
 
 def test_drawn_bags_give_back_their_task(drawn):
@@ -214,11 +214,11 @@ def test_the_answer_stands_without_the_theory():
     tokens = rng.standard_normal((40, 3, 5))
     tokens[labels, 0] += 4.0
     spoken: list[str] = []
-    found = plan_for_bags(tokens, labels, progress=spoken.append, questions=())
+    found = plan_for_bags(tokens, labels, progress=spoken.append, questions=(), budget=4.0)
     assert found.reasons is None and "at least 12 positive" in found.remark
     assert "No reasons" in str(found)
     assert any("fit 3 of" in words for words in spoken) and all(words.endswith("left") for words in spoken)
-    alone = plan_for_bags(tokens, labels, theory=False, questions=(), criterion="auc", target=0.9)
+    alone = plan_for_bags(tokens, labels, theory=False, questions=(), criterion="auc", target=0.9, budget=2.0)
     assert alone.remark == "" and "AUC" in str(alone) and alone.now.low <= alone.now.value <= alone.now.high <= 1.0
     with pytest.raises(ValueError, match="target"):
         plan_for_bags(tokens, labels, target=0.3)  # worse than chance

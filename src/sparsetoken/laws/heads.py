@@ -23,16 +23,16 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from .._core.validation import real_number, rejection
+from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
 from .draws import REPLICATES, SOBOL_DIMENSIONS
 from .law import finer_level
 from .measures import ScoreLaw
+from .signals import Signals
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
-CARRIED = ("one", "independent", "all")
 _RATE = 0.6  # standard errors fall like points^-0.6 or faster (measured)
 _KEPT_POINTS = 2048  # levels up to this one are kept beside each other
 _RANK = 1e-12  # relative size below which a direction is taken for rounding
@@ -165,11 +165,7 @@ class HeadsLaw:
 
     def carriers(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Which signal each of the R signal tokens carries (bags, R); `uniform` (bags,) chooses where there is one per bag."""
-        shape = (len(uniform), self.kind.sparsity)
-        if self.carried == "all":
-            return np.broadcast_to(np.arange(shape[1]) % len(self.signals), shape)
-        draws = np.broadcast_to(uniform[:, None], shape) if self.carried == "one" else rng.random(shape)
-        return np.searchsorted(np.cumsum(self.shares)[:-1], draws, side="right")
+        return Signals(self.signals, self.shares, self.carried).carriers(uniform, self.kind.sparsity, rng)
 
     def _bags(self, rng: np.random.Generator, points: int, positive: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T, S and K of `points` bags of one class."""
@@ -248,31 +244,23 @@ def heads_law(
             raise ValueError("cosine and sharpness must be given together")
         if signals is not None:
             raise ValueError("signals must be given together with queries, in the same basis")
-        given = np.atleast_1d(cosine), np.atleast_1d(sharpness)
-        if any(v.ndim != 1 for v in given) or len({len(v) for v in given} - {1}) > 1:
+        pair = np.atleast_1d(cosine), np.atleast_1d(sharpness)
+        if any(v.ndim != 1 for v in pair) or len({len(v) for v in pair} - {1}) > 1:
             shapes = " and ".join(str(np.shape(v)) for v in (cosine, sharpness))
             raise ValueError(f"cosine and sharpness must be numbers or have one entry per head, got shapes {shapes}")
-        gamma, k = np.broadcast_arrays(*given)
+        gamma, k = np.broadcast_arrays(*pair)
         gamma = np.array([real_number("cosine", float(g), -1.0, 1.0) for g in gamma])
         k = np.array([real_number("sharpness", float(s), 0.0) for s in k])
         queries = np.hstack([(k * gamma)[:, None], np.diag(k * np.sqrt(1.0 - gamma**2))])
     queries = _matrix("queries", queries)
-    signals = np.eye(1, queries.shape[1]) if signals is None else _matrix("signals", signals)
-    if signals.shape[1] != queries.shape[1]:
+    given = Signals.of(np.eye(1, queries.shape[1]) if signals is None else signals, shares, carried)
+    if given.directions.shape[1] != queries.shape[1]:
         raise ValueError(
-            f"signals must have as many coordinates as queries ({queries.shape[1]}), got {signals.shape[1]}"
+            f"signals must have as many coordinates as queries ({queries.shape[1]}), got {given.directions.shape[1]}"
         )
-    if not np.allclose(np.linalg.norm(signals, axis=1), 1.0, atol=1e-9):
-        raise ValueError("signals must be unit vectors")
-    shares = np.full(len(signals), 1.0 / len(signals)) if shares is None else np.array(shares, dtype=float)
-    if shares.shape != (len(signals),) or (shares < 0).any() or not np.isclose(shares.sum(), 1.0):
-        raise ValueError(f"shares must be {len(signals)} probabilities that sum to 1, got {shares}")
-    if carried not in CARRIED:
-        raise rejection("carried", carried, f"one of {', '.join(CARRIED)}")
-    if carried == "all" and task.only_kind("several heads").sparsity < len(signals):
-        raise ValueError(f"carried 'all' needs a sparsity of at least the number of signals ({len(signals)})")
+    given.check(task.only_kind("several heads").sparsity)
     task.require_plain("several heads")
-    return HeadsLaw(task, queries, signals, shares, carried)
+    return HeadsLaw(task, queries, given.directions, given.shares, given.carried)
 
 
 def head_scores(

@@ -352,7 +352,7 @@ def check_forecasts(
 ) -> tuple[list[Check], list[dict[str, Any]]]:
     """Forecast, calibrated and measured values of every checked learner at every fraction, and calibrated ones beyond."""
     d, estimated = max(2, round(found.dimension)), found.differing_task(MOST_KINDS)
-    outlook = Outlook(by, d=d)
+    outlook = Outlook(by, d=d, doubtful=False)  # the plan's own forecasts have been held against the Bayes limit
     positive = labels == np.unique(labels)[1]
     sizes = {fraction: round(fraction * len(bags)) for fraction in FRACTIONS}
     checks, more = [], []

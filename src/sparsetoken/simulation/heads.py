@@ -15,6 +15,7 @@ import numpy as np
 from ..activations import softmax
 from ..deployment import Deployment
 from ..laws.heads import HeadsLaw, head_scores, heads_law
+from ..laws.signals import Signals
 from ..losses import Loss
 from ..results import cosine_of
 from ..task import Task
@@ -24,6 +25,7 @@ from .readout import Readout, fit_readout
 from .repeats import trial_seeds
 from .samplers.kinds import draw_bags
 from .samplers.labels import sample_count
+from .samplers.signals import SignalBags, draw_directions
 from .samplers.streams import stream
 from .samplers.tensor import TensorData, draw_signal
 from .steps import SimulatedSteps, check_size, steps_on, two_steps
@@ -127,26 +129,45 @@ def simulate_heads(
     heads: int,
     sampler: str,
     deployment: Deployment | None,
+    signals: Signals | None = None,
 ) -> dict[str, Any]:
-    """The fields of a `SimulationResult` of H attention heads; see `simulate`."""
+    """The fields of a `SimulationResult` of H attention heads, on one signal or on several; see `simulate`."""
     if training.schedule != "staged":
         raise ValueError(f"several heads are trained by the schedule 'staged', not {training.schedule!r}")
     clock: dict[str, float] = {}
     start = perf_counter()
     part = training.but(alpha0=training.alpha0 / heads)
-    steps = _queries(task, part, d, seed, heads, sampler)
+    if signals is None:
+        steps = _queries(task, part, d, seed, heads, sampler)
+        directions = steps[0].signal[None]
+        space, given = directions.T, Signals.of(1)
+    else:
+        given = signals
+        directions, space = draw_directions(given, seed, d)
+        n0 = sample_count("alpha0 per head", part.alpha0, d)
+        steps = [
+            steps_on(SignalBags(task, given, directions, n0, one, "0"), part) for one in trial_seeds(seed, heads)
+        ]
     clock["steps"], start = perf_counter() - start, perf_counter()
     n1 = sample_count("alpha1", training.alpha1, d)
     labels = draw_bags(task, n1, seed, "1").labels
-    signal = steps[0].signal
     queries = training.beta * np.stack([one.query for one in steps])
-    basis, _ = np.linalg.qr(np.column_stack([signal, queries.T]))
-    basis[:, 0] = signal  # qr is free in its signs
+    basis, _ = np.linalg.qr(np.column_stack([space, queries.T]))
+    size = space.shape[1]
+    basis[:, :size] = space  # qr is free in its signs
     if d <= basis.shape[1]:
-        raise ValueError(f"d must be larger than the number of heads plus one ({basis.shape[1]}), got {d}")
-    law = heads_law(task, queries=queries @ basis, signals=np.eye(1, basis.shape[1]))
+        words = "plus one" if size == 1 else f"plus the signals' coordinates ({size})"
+        raise ValueError(f"d must be larger than the number of heads {words} ({basis.shape[1]}), got {d}")
+    carrying = {"shares": given.shares, "carried": given.carried}
+    in_basis = np.zeros((len(given), basis.shape[1]))
+    in_basis[:, :size] = given.directions
+    law = heads_law(task, queries=queries @ basis, signals=in_basis, **carrying)
     if sampler == "tensor":
-        data = TensorData(task, n1, d, seed, "1", signal=signal)
+        data: TensorData | SignalBags
+        if signals is None:
+            data = TensorData(task, n1, d, seed, "1", signal=directions[0])
+        else:
+            data = SignalBags(task, given, directions, n1, seed, "1")
         features = np.empty((n1, heads, d))
         for which, tokens in data.blocks():
             features[which] = softmax(np.einsum("nld,hd->nhl", tokens, queries)) @ tokens
@@ -162,20 +183,27 @@ def simulate_heads(
     at_test = law
     if deployment is not None:
         scale = 1.0 if test.sharpness is None else test.sharpness / _mean_sharpness(steps)
-        at_test = heads_law(test.task, queries=scale * law.queries, signals=law.signals)
+        at_test = heads_law(test.task, queries=scale * law.queries, signals=law.signals, **carrying)
     measured = head_measures(at_test, coordinates, w @ w.T, readout.bias + test.bias_shift)
     clock["test_error"] = perf_counter() - start
-    overlap = float(coordinates[:, 0].sum()) / math.sqrt(heads)
-    named = {f"q{h + 1}": one for h, one in enumerate(steps)}
     sharpness = _mean_sharpness(steps)
+    # Per signal: the readout against (xi_j, .., xi_j)/sqrt(H), and every query; only one signal needs no number.
+    overlap, cosine = {}, {}
+    for j, direction in enumerate(directions):
+        place = "" if signals is None else f":{j + 1}"
+        along = float((coordinates @ in_basis[j]).sum()) / math.sqrt(heads)
+        overlap[f"w{place}"], cosine[f"w{place}"] = along, cosine_of(along, readout.norm)
+        for h, one in enumerate(steps):
+            along = one.overlap["q"] if signals is None else float(one.query @ direction)
+            overlap[f"q{h + 1}{place}"], cosine[f"q{h + 1}{place}"] = along, cosine_of(along, one.norm["q"])
     return {
         **vars(measured),
         "train_loss": readout.train_loss,
         "train_error": readout.train_error,
         "norm_w": readout.norm,
         "bias": readout.bias,
-        "overlap": {"w": overlap} | {name: one.overlap["q"] for name, one in named.items()},
-        "cosine": {"w": cosine_of(overlap, readout.norm)} | {name: one.cosine["q"] for name, one in named.items()},
+        "overlap": overlap,
+        "cosine": cosine,
         "sharpness": sharpness,
         "n0": heads * steps[0].n0,
         "n1": n1,

@@ -20,6 +20,7 @@ from .samplers import SAMPLERS, TensorData
 from .samplers.kinds import draw_bags
 from .samplers.labels import sample_count
 from .samplers.reduced import draw_two_steps
+from .samplers.signals import SignalBags
 from .samplers.streams import check_seed
 
 
@@ -83,7 +84,7 @@ def check_size(d: int, seed: int, sampler: str) -> tuple[int, int]:
     return whole_number("d", d, 2), check_seed(seed)
 
 
-def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
+def steps_on(data: TensorData | SignalBags, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags."""
     loss, y, n0 = training.loss_function, data.labels, data.count
     c = loss.slope(np.zeros(n0), y)

@@ -16,6 +16,7 @@ from .._core.devices import wanted_device
 from .._core.validation import whole_number
 from ..activations import DEFAULT_ACTIVATION, token_weights
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
+from ..laws.signals import Signals
 from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
 from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
 from ..task import Task
@@ -119,6 +120,7 @@ def simulate(
     noise: Any = None,
     covariance: Any = None,
     signal: Any = None,
+    signals: Any = None,
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
@@ -174,6 +176,9 @@ def simulate(
     signal : array (d,), optional
         The signal's direction xi, of any length; a random one by default. In the coordinates of the noise as it is standardised
         (see `noise.RealNoise`), or of the covariance.
+    signals : Signals, int or array (J, dimension), optional
+        Several signals, of which a positive bag carries one or more (`theory.Signals.of`), for "heads:H" and the sampler
+        "tensor". `overlap` and `cosine` then have an entry per signal, "w:1" and "q1:1" for the first.
 
     Returns
     -------
@@ -197,11 +202,19 @@ def simulate(
             raise ValueError(
                 f"model {model!r} takes none of equal_samples, test_samples, noise, covariance, signal, chunk, device"
             )
-        sampler = sampler or "reduced"
+        several = None if signals is None else Signals.of(signals)
+        sampler = sampler or ("reduced" if several is None else "tensor")
         d, seed = check_size(d, seed, sampler)  # type: ignore[arg-type]
+        if several is not None:
+            task.require_plain("several signals")
+            several.check(task.only_kind("several signals").sparsity)
+            if sampler != "tensor":
+                raise ValueError("several signals need every token: use sampler 'tensor', not 'reduced'")
         there = deployment_of("attention", task, test_task, test_sharpness, test_bias_shift)
-        fields = simulate_heads(task, training, d, seed, heads, sampler, there)
+        fields = simulate_heads(task, training, d, seed, heads, sampler, there, several)
         return _warned(SimulationResult(model=model, sampler=sampler, d=d, seed=seed, **fields))
+    if signals is not None:
+        raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {model!r}")
     with_query = check_model(model, SIMULATED).has_query
     sigma = weighting_of(model, activation)
     world = world_of(noise, covariance, signal, d)

@@ -3,6 +3,7 @@
 from ..laws import jax_trees  # noqa: F401  (laws can be traced from here on)
 from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
+from ..laws.signals import Signals
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from .alignment import Alignment, alignment
 from .attention_mass import AttentionMass, attention_mass
@@ -19,6 +20,7 @@ from .gradient import Gradient, gradient
 from .heads import HeadsResult
 from .known_signal import Oracle, oracle, strength_needed
 from .refit import refit
+from .signals import SignalsAlignment, signals_alignment
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
 from .trajectory import trajectory
 from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
@@ -45,6 +47,8 @@ __all__ = [
     "Law",
     "Oracle",
     "Query",
+    "Signals",
+    "SignalsAlignment",
     "Spectrum",
     "TrajectoryGradient",
     "UnstableTrainingWarning",
@@ -70,6 +74,7 @@ __all__ = [
     "oracle",
     "pooled_law",
     "refit",
+    "signals_alignment",
     "strength_needed",
     "sweep",
     "trajectory",

@@ -32,8 +32,8 @@ from ..task import BagKind, Task
 from ..training import Training
 
 # Trapezoidal rule on the Gaussian weight: exponentially accurate for analytic losses, 1e-8 for ones with kinks in l'.
-_NODES = np.linspace(-10.0, 10.0, 8001)
-_WEIGHTS = np.exp(-0.5 * _NODES**2) * (_NODES[1] - _NODES[0]) / np.sqrt(2 * np.pi)
+FIELD_NODES = np.linspace(-10.0, 10.0, 8001)
+FIELD_WEIGHTS = np.exp(-0.5 * FIELD_NODES**2) * (FIELD_NODES[1] - FIELD_NODES[0]) / np.sqrt(2 * np.pi)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -62,7 +62,7 @@ class Alignment(TwoSteps):
 def field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
     """E[h+], E[h], E[h+^2], E[h^2] for fields u± = mean± + spread G and h± = l'(u±; ±1)."""
     xp = namespace(mean_positive, mean_negative, spread, prevalence)
-    nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)
+    nodes, weights = xp.asarray(FIELD_NODES), xp.asarray(FIELD_WEIGHTS)
     positive = loss.slope(mean_positive + spread * nodes, xp.ones_like(nodes))
     negative = loss.slope(mean_negative + spread * nodes, -xp.ones_like(nodes))
     h_positive, h_negative = (weights * positive).sum(), (weights * negative).sum()
@@ -122,7 +122,7 @@ class _Averages(NamedTuple):
 def _field_averages(loss: Loss, groups: Sequence[_Group], means: Sequence[Any], spreads: Sequence[Any], rest: float):
     """Averages over fields u = mean + spread G, one mean and spread per group; rest = 1 - rho."""
     xp = namespace(*means, *spreads, *(g.probability for g in groups))
-    nodes, weights = xp.asarray(_NODES), xp.asarray(_WEIGHTS)
+    nodes, weights = xp.asarray(FIELD_NODES), xp.asarray(FIELD_WEIGHTS)
     total = [0.0, 0.0, 0.0, 0.0]
     for (p, label, L, _, scatter), mean, spread in zip(groups, means, spreads, strict=True):
         slope = loss.slope(mean + spread * nodes, label * xp.ones_like(nodes))

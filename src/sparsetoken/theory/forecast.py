@@ -10,6 +10,7 @@ from typing import Any
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
 from ..laws.heads import heads_law
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, same_mechanism, vectorized_law
+from ..laws.signals import Signals
 from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
@@ -21,6 +22,7 @@ from .continuation import WarmStart
 from .erm import ErmResult, erm
 from .heads import HeadsResult
 from .refinement import DEFAULT_ACCURACY
+from .signals import SignalsAlignment, signals_alignment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -124,6 +126,7 @@ def forecast(
     test_task: Task | Mapping[str, Any] | None = None,
     test_sharpness: float | None = None,
     test_bias_shift: float = 0.0,
+    signals: Any = None,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows.
 
@@ -154,6 +157,9 @@ def forecast(
         k = beta ||q|| at test time, for models with a query; the trained one by default.
     test_bias_shift : float
         Added to the trained bias at test time.
+    signals : Signals, int or array (J, dimension), optional
+        Several signals, of which a positive bag carries one or more (`theory.Signals.of`), for "heads:H". `overlap` and
+        `cosine` then have an entry per signal, "w:1" and "q1:1" for the first.
 
     Returns
     -------
@@ -170,7 +176,10 @@ def forecast(
     if (heads := heads_of(model)) is not None:
         check_schedule(training)
         wanted = deployment_of("attention", task, test_task, test_sharpness, test_bias_shift)
-        return _heads_forecast(task, training, heads, accuracy, with_capacity, warm_start, wanted)
+        several = None if signals is None else Signals.of(signals)
+        return _heads_forecast(task, training, heads, accuracy, with_capacity, warm_start, wanted, several)
+    if signals is not None:
+        raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {model!r}")
     check_model(model)
     check_schedule(training)
     deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
@@ -213,28 +222,44 @@ def _heads_forecast(
     with_capacity: bool,
     warm_start: WarmStart | None,
     deployment: Deployment | None,
+    signals: Signals | None,
 ) -> Forecast:
-    """Several heads: each has its query from its own share of D0, and they are orthogonal off the signal."""
-    steps = alignment(task, training.but(alpha0=training.alpha0 / heads))
-    law = heads_law(task, [steps.query_cosine] * heads, [steps.sharpness] * heads)
+    """Several heads: each has its query from its own share of D0, and they are orthogonal off the signals."""
+    part = training.but(alpha0=training.alpha0 / heads)
+    steps: Alignment | SignalsAlignment
+    if signals is None:
+        steps = alone = alignment(task, part)
+        make = lambda bags, k: heads_law(bags, [alone.query_cosine] * heads, [k] * heads)  # noqa: E731
+    else:
+        steps = several = signals_alignment(task, part, signals)
+        make = lambda bags, k: several.law(bags, signals, heads, k)  # noqa: E731
+    law = make(task, steps.sharpness)
     result = erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
     record: dict[str, Any] = {}
     if deployment is not None:
         check_query_to_sharpen(deployment, steps.norm["q"])
         k = steps.sharpness if deployment.sharpness is None else deployment.sharpness
-        there = heads_law(deployment.task, [steps.query_cosine] * heads, [k] * heads)
-        result = result.on(there, deployment.bias_shift, accuracy=accuracy)
+        result = result.on(make(deployment.task, k), deployment.bias_shift, accuracy=accuracy)
         record = deployment.record(task, steps.sharpness)
     # Five times coarser than for one head: the draws of several cost more, and the error is told.
     threshold = capacity(law, accuracy=5e-3) if with_capacity else None
     extra = {} if threshold is None else {"capacity": threshold.standard_error}
     names = [name for name in _FROM_THE_FIXED_POINT if name not in ("m_q", "m_u", "nu")]
-    queries = {f"q{h + 1}" for h in range(heads)}
+    if signals is None:
+        overlap, cosine, places = dict(result.overlap), dict(result.cosine), [""]
+    else:
+        along = result.signal_overlap.sum(0) / heads**0.5
+        places = [f":{j + 1}" for j in range(len(signals))]
+        overlap = {f"w{place}": float(v) for place, v in zip(places, along)}
+        cosine = {name: value / result.norm_w for name, value in overlap.items()}
+    for h in range(heads):
+        overlap |= {f"q{h + 1}{place}": steps.overlap[f"q{place}"] for place in places}
+        cosine |= {f"q{h + 1}{place}": steps.cosine[f"q{place}"] for place in places}
     return Forecast(
         model=f"heads:{heads}",
         **{name: getattr(result, name) for name in names},
-        overlap=dict(result.overlap) | dict.fromkeys(sorted(queries), steps.overlap["q"]),
-        cosine=dict(result.cosine) | dict.fromkeys(sorted(queries), steps.cosine["q"]),
+        overlap=overlap,
+        cosine=cosine,
         sharpness=steps.sharpness,
         steps=steps,
         alpha=training.alpha1,

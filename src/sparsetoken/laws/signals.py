@@ -1,0 +1,123 @@
+"""Tasks with several signals: their directions, how often each is carried, and which ones a positive bag carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb, factorial
+from typing import Any
+
+import numpy as np
+
+from .._core.validation import rejection, whole_number
+
+CARRIED = ("one", "independent", "all")
+_MOST_CONTENTS = 20_000  # ways in which the signal tokens of a bag may share the signals
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """Several signals; made by `Signals.of`.
+
+    Attributes
+    ----------
+    directions : ndarray (J, dimension)
+        Unit vectors xi_j, in an orthonormal basis of a space that holds them.
+    shares : ndarray (J,)
+        How often signal j is carried.
+    carried : str
+        Which signals a positive bag carries, see `Signals.of`.
+    """
+
+    directions: np.ndarray
+    shares: np.ndarray
+    carried: str = "one"
+
+    @classmethod
+    def of(cls, signals: Any, shares: Any = None, carried: str = "one") -> Signals:
+        """Signals from what a user gives.
+
+        Parameters
+        ----------
+        signals : Signals, int or array (J, dimension)
+            The number of signals, orthogonal to each other, or unit vectors.
+        shares : array (J,), optional
+            How often signal j is carried, probabilities; equal when not given.
+        carried : {"one", "independent", "all"}
+            Which signals a positive bag carries. "one": a single one, drawn by the shares, in all its R signal tokens.
+            "independent": every signal token draws its own. "all": all of them, the R signal tokens in turn (the shares do
+            not count).
+
+        Returns
+        -------
+        Signals
+
+        Raises
+        ------
+        ValueError
+            If they make no sense.
+        """
+        if isinstance(signals, Signals):
+            return signals
+        if np.ndim(signals) == 0:
+            signals = np.eye(whole_number("signals", signals, 1))
+        try:
+            directions = np.array(signals, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError("signals must be a matrix of numbers") from None
+        if directions.ndim != 2 or 0 in directions.shape or not np.isfinite(directions).all():
+            raise ValueError(f"signals must be a matrix of finite numbers, got shape {directions.shape}")
+        if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
+            raise ValueError("signals must be unit vectors")
+        count = len(directions)
+        given = np.full(count, 1.0 / count) if shares is None else np.array(shares, dtype=float)
+        if given.shape != (count,) or (given < 0).any() or not np.isclose(given.sum(), 1.0):
+            raise ValueError(f"shares must be {count} probabilities that sum to 1, got {given}")
+        if carried not in CARRIED:
+            raise rejection("carried", carried, f"one of {', '.join(CARRIED)}")
+        return cls(directions, given, carried)
+
+    def __len__(self) -> int:
+        return len(self.directions)
+
+    def check(self, sparsity: int) -> None:
+        """Raise ValueError where bags have too few signal tokens to carry what they should."""
+        if self.carried == "all" and sparsity < len(self):
+            raise ValueError(f"carried 'all' needs a sparsity of at least the number of signals ({len(self)})")
+
+    def carriers(self, uniform: np.ndarray, sparsity: int, rng: np.random.Generator) -> np.ndarray:
+        """Which signal each of the R signal tokens carries (bags, R); `uniform` (bags,) chooses where there is one per bag."""
+        shape = (len(uniform), sparsity)
+        if self.carried == "all":
+            return np.broadcast_to(np.arange(sparsity) % len(self), shape)
+        draws = np.broadcast_to(uniform[:, None], shape) if self.carried == "one" else rng.random(shape)
+        return np.searchsorted(np.cumsum(self.shares)[:-1], draws, side="right")
+
+    def contents(self, sparsity: int) -> Iterator[tuple[np.ndarray, float]]:
+        """How many of the R signal tokens of a positive bag carry each signal (J,), with the probability of each case."""
+        J = len(self)
+        if self.carried == "all":
+            yield np.bincount(np.arange(sparsity) % J, minlength=J).astype(float), 1.0
+        elif self.carried == "one":
+            for counts, share in zip(sparsity * np.eye(J), self.shares):
+                yield counts, float(share)
+        else:
+            cases = comb(sparsity + J - 1, J - 1)
+            if cases > _MOST_CONTENTS:
+                raise ValueError(
+                    f"carried 'independent' is limited to {_MOST_CONTENTS:,} ways to share {sparsity} signal tokens among {J} "
+                    f"signals, got {cases:,}"
+                )
+            for counts in _partitions(sparsity, J):
+                ways = factorial(sparsity) / np.prod([float(factorial(k)) for k in counts])
+                yield np.array(counts, dtype=float), float(ways * np.prod(self.shares ** np.array(counts)))
+
+
+def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All tuples of so many whole numbers with the given sum."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in _partitions(total - first, parts - 1):
+            yield (first, *rest)
