@@ -67,7 +67,12 @@ def test_the_steps_against_simulation(carried, directions):
     d, draws = 160, 16
     rows = np.array([steps_by_hand(signals, d, seed) for seed in range(draws)])
     limits = np.array(
-        [*(found.overlap[f"w:{j}"] for j in (1, 2)), found.norm["w"], *(found.overlap[f"q:{j}"] for j in (1, 2)), found.norm["q"]]
+        [
+            *(found.overlap[f"w:{j}"] for j in (1, 2)),
+            found.norm["w"],
+            *(found.overlap[f"q:{j}"] for j in (1, 2)),
+            found.norm["q"],
+        ]
     )
     error = np.hypot(rows.std(0, ddof=1) / np.sqrt(draws), 4.0 / d * np.abs(limits))
     z = (rows.mean(0) - limits) / error
@@ -81,7 +86,16 @@ def test_forecast_and_simulation_agree():
     limit = forecast(TASK, TRAINING, "heads:2", signals=signals, accuracy=4e-3, with_capacity=False).to_row()
     rows = [simulate(TASK, TRAINING, 100, seed, "heads:2", signals=signals).to_row() for seed in range(10)]
     assert rows[0]["sampler"] == "tensor"
-    for name in ("test_error", "norm_w", "bias", "sharpness", "overlap_w:1", "overlap_w:2", "cosine_q1:1", "cosine_q2:2"):
+    for name in (
+        "test_error",
+        "norm_w",
+        "bias",
+        "sharpness",
+        "overlap_w:1",
+        "overlap_w:2",
+        "cosine_q1:1",
+        "cosine_q2:2",
+    ):
         values = np.array([row[name] for row in rows])
         error = np.hypot(values.std(ddof=1) / np.sqrt(len(values)), 5.0 / 100 * abs(limit[name]))
         assert abs(values.mean() - limit[name]) < 4 * error, (name, values.mean(), limit[name])

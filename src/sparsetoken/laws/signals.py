@@ -108,9 +108,9 @@ class Signals:
                     f"carried 'independent' is limited to {_MOST_CONTENTS:,} ways to share {sparsity} signal tokens among {J} "
                     f"signals, got {cases:,}"
                 )
-            for counts in _partitions(sparsity, J):
-                ways = factorial(sparsity) / np.prod([float(factorial(k)) for k in counts])
-                yield np.array(counts, dtype=float), float(ways * np.prod(self.shares ** np.array(counts)))
+            for parts in _partitions(sparsity, J):
+                ways = factorial(sparsity) / np.prod([float(factorial(k)) for k in parts])
+                yield np.array(parts, dtype=float), float(ways * np.prod(self.shares ** np.array(parts)))
 
 
 def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:

@@ -66,10 +66,10 @@ class Outlook:
     criterion: Criterion = field(default_factory=Criterion)
     loss: str | Loss = "logistic"
     d: int | None = None
-    doubtful: bool = True
     _known: list[tuple[np.ndarray, Settings]] = field(default_factory=list, repr=False)
     _solved: dict[tuple[Task, float, float | None], Settings] = field(default_factory=dict, repr=False)
     _limits: dict[tuple[Task, float], BayesLimit] = field(default_factory=dict, repr=False)
+    doubtful: bool = True
 
     def attention(self, task: Task, alpha: float, accuracy: float | None = None, starts: int = 1) -> Settings:
         """Tuned attention, from the nearest problem solved before where there is one.

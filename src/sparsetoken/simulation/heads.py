@@ -145,9 +145,7 @@ def simulate_heads(
         given = signals
         directions, space = draw_directions(given, seed, d)
         n0 = sample_count("alpha0 per head", part.alpha0, d)
-        steps = [
-            steps_on(SignalBags(task, given, directions, n0, one, "0"), part) for one in trial_seeds(seed, heads)
-        ]
+        steps = [steps_on(SignalBags(task, given, directions, n0, one, "0"), part) for one in trial_seeds(seed, heads)]
     clock["steps"], start = perf_counter() - start, perf_counter()
     n1 = sample_count("alpha1", training.alpha1, d)
     labels = draw_bags(task, n1, seed, "1").labels
@@ -158,7 +156,7 @@ def simulate_heads(
     if d <= basis.shape[1]:
         words = "plus one" if size == 1 else f"plus the signals' coordinates ({size})"
         raise ValueError(f"d must be larger than the number of heads {words} ({basis.shape[1]}), got {d}")
-    carrying = {"shares": given.shares, "carried": given.carried}
+    carrying: dict[str, Any] = {"shares": given.shares, "carried": given.carried}
     in_basis = np.zeros((len(given), basis.shape[1]))
     in_basis[:, :size] = given.directions
     law = heads_law(task, queries=queries @ basis, signals=in_basis, **carrying)

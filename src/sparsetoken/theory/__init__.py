@@ -3,8 +3,8 @@
 from ..laws import jax_trees  # noqa: F401  (laws can be traced from here on)
 from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
-from ..laws.signals import Signals
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
+from ..laws.signals import Signals
 from .alignment import Alignment, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes import BayesLimit, bayes_limit

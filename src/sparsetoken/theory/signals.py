@@ -116,7 +116,7 @@ def signals_alignment(
     h, hh = (1 - pi) * h_minus, (1 - pi) * hh_minus
     attracted, scatter = np.zeros(len(given)), 0.0
     for n, p in cases:
-        first, second = moments(theta / L * (n @ g) - pull * c_plus + b1, 1.0)
+        first, second = moments(theta / L * float(n @ g) - pull * c_plus + b1, 1.0)
         bent = n * g - n * (n @ g) / L  # D(n) g
         h, hh = h + pi * p * first, hh + pi * p * second
         attracted += pi * p * first * theta**2 * bent
