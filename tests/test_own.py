@@ -247,3 +247,14 @@ def test_the_store_knows_the_user_s_code(mine, tmp_path):
     studies = tmp_path / "study.toml"
     studies.write_text(STUDY)
     assert len(load_studies(studies)[0].trials()["half"]) == 2
+
+
+def test_rows_of_an_earlier_loss_are_told_from_rows_of_none():
+    from types import SimpleNamespace
+
+    from sparsetoken.cli.study import _of_latest_code
+
+    codes = [("k", 1), ("k+loss.mine=old", 2), ("k+loss.mine=new", 3), ("j", 0)]
+    rows = [SimpleNamespace(kind="simulate", code=code, finished=finished) for code, finished in codes]
+    kept, left_out = _of_latest_code(rows)
+    assert [row.code for row in kept] == ["k", "k+loss.mine=new"] and left_out == 2
