@@ -38,7 +38,8 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
         ("Stage(30, ", "Stage(3, "),
         ('"attention", [joint])', '"attention", [joint], accuracy=0.1)'),
         ("d=1000", "d=50"),
-        ("budget_of_steps=32", "budget_of_steps=2, stages=1, most_evaluations=1, bags=64, accuracy=0.2"),
+        ("budget_of_steps=32", "budget_of_steps=10, stages=1, most_evaluations=1, bags=512, accuracy=0.1"),
+        # The last one has the shapes of a tutorial, whose compiled programs serve here as well.
     ],
     "docs/theory.md": [
         ('"attention")            #', '"attention", accuracy=5e-3, with_capacity=False)  #'),
@@ -48,6 +49,7 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
         ("ridge=1e-2)", "ridge=1e-2, accuracy=5e-3)"),
         ("length=1000", "length=50"),
         ("test_bias_shift=0.5)", "test_bias_shift=0.5, accuracy=5e-3)"),
+        ("theory.forecast(task, Training())", "theory.forecast(task, Training(), accuracy=5e-3, with_capacity=False)"),
     ],
     "docs/studies.md": [
         ("from dask_jobqueue import SLURMCluster", "from unittest.mock import MagicMock as SLURMCluster"),
