@@ -27,7 +27,7 @@ and the differences of the logarithms of V and nu^2 from those of their right si
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, whitened
 from ..laws.law import MAXIMUM_POINTS
 from ..laws.measures import ScoreLaw, fresh_measures, trained_measures
 from ..laws.nodes import Nodes, Population
-from ..losses import Loss
-from ..results import NOT_PLAIN, ClassifierResult, TwoSteps, two_steps_from
+from ..losses import Loss, get_loss
+from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .alignment import field_moments
@@ -51,6 +51,7 @@ from .capacity import require_above_capacity
 from .continuation import WarmStart, at_rest
 from .elsewhere import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
+from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
 from .square_loss import is_square
 
@@ -122,7 +123,7 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ColouredResult(ClassifierResult):
+class ColouredResult(ReadoutResult[ColouredLaw]):
     """Limits of the readout in coloured noise.
 
     Attributes
@@ -131,44 +132,20 @@ class ColouredResult(ClassifierResult):
         As in `results.ClassifierResult`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; there is no m_q and m_u, and `nu` is NaN because the rest is not isotropic.
+    residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law
+        As in `readout_result.ReadoutResult`; the unknowns are x = (m_a, m_x, log nu, b, log V).
     m_a, m_x : float
         <w, a> with a = Sigma q/sigma_q, and <w, xi>.
     deviation : float
         sqrt(w^T Sigma' w): the score's deviation over kappa.
     V : float
         The step of the prox over kappa^2.
-    residual : float
-        Largest entry of the undamped scaled residual.
-    iterations : int
-        Evaluations that it took.
-    alpha, ridge : float
-        The problem: n/d and lambda.
-    points : int
-        Draws per replicate and class that the accuracy needed.
-    law, loss
-        The rest of the problem.
-    fixed_point : ndarray (5,)
-        The unknowns as the solver holds them.
-    own_fixed_points : ndarray (replicates, 5)
-        What each replicate of the law's sampling would have had by itself.
-    test_law : ColouredLaw or None
-        The law of the fresh bags, where it is another one than the training's (see `on`).
     """
 
     m_a: float
     m_x: float
     deviation: float
     V: float
-    residual: float
-    iterations: int
-    alpha: float
-    ridge: float
-    points: int
-    law: ColouredLaw = field(compare=False, metadata=NOT_PLAIN)
-    loss: Loss = field(metadata=NOT_PLAIN)
-    fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
-    own_fixed_points: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
-    test_law: ColouredLaw | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
     def on(
         self, law: ColouredLaw | Task, bias_shift: float = 0.0, *, accuracy: float = DEFAULT_ACCURACY
@@ -217,31 +194,18 @@ class ColouredResult(ClassifierResult):
             return fresh_measures(laws[0], laws[1], there.prevalence)
 
         def solve(start: WarmStart) -> Any:
-            return coloured_erm(self.law, self.alpha, self.ridge, self.loss, accuracy, start)
+            return coloured_erm(self.law, self.alpha, self.ridge, get_loss(self.loss), accuracy, start)
 
         readout, values, errors = tested_elsewhere(self, there, measured, solve, accuracy)
-        return replace(
-            readout,
-            **values,
-            standard_error=errors.pop("test_error"),
-            errors={**readout.errors, **errors},
-            test_law=there,
-            trained=_record(known, 0.0),
-            tested=_record(there, shift),
-        )
+        return readout._tested_on(there, shift, values, errors)
 
-    def _setting(self) -> str:
-        return f"{self.model} noise, alpha={self.alpha:g}, ridge={self.ridge:g}"
+    def _classifier(self) -> str:
+        return f"{self.model} noise"
 
-    @property
-    def warm_start(self) -> WarmStart:
-        """What a neighbouring problem may start from."""
-        return WarmStart(self.fixed_point, self.points)
-
-
-def _record(law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
-    task = {} if law.task is None else law.task.to_dict()
-    return {**task, "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
+    @staticmethod
+    def _record(law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
+        task = {} if law.task is None else law.task.to_dict()
+        return {**task, "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
 
 
 class _Readout(NamedTuple):

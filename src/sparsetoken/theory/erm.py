@@ -22,7 +22,7 @@ from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law, same_mechanism
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Population
 from ..losses import Loss, get_loss
-from ..results import NOT_PLAIN, ClassifierResult
+from ..results import NOT_PLAIN
 from ..task import Task
 from .capacity import require_above_capacity
 from .coloured import ColouredResult, coloured_erm
@@ -33,6 +33,7 @@ from .errors import AccuracyError
 from .heads import HeadsResult, heads_erm
 from .margins import margin_densities
 from .newton import newton_in_blocks
+from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, SAFETY, Answer, answer_of, refine, summarise
 from .square_loss import is_square, solve_square
 
@@ -40,67 +41,42 @@ _LOGARITHMS = (2, 4)  # log nu and log V among the unknowns
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ErmResult(ClassifierResult):
+class ErmResult(ReadoutResult[Law]):
     """Limits of the trained readout.
 
     Attributes
     ----------
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
-        As in `results.ClassifierResult`, like all fields down to `errors`; `model` is the law's name.
+        As in `results.ClassifierResult`, like all fields down to `tested`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there. `overlap` and `cosine` need a law that knows gamma; standard errors come from the law's sampling.
+    residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law
+        As in `readout_result.ReadoutResult`; the unknowns are x = (m_q, m_u, log nu, b, log V).
     V : float
         The step of the prox.
-    residual : float
-        Largest entry of the undamped scaled residual.
-    iterations : int
-        Evaluations that it took.
-    alpha, ridge : float
-        The problem: n/d and lambda.
-    points : int
-        Draws per replicate and class that the accuracy needed.
-    law, loss
-        The rest of the problem.
     coarse : array (5,), optional
         The fixed point on the first level's draws, where it was solved.
-    own_fixed_points : array (replicates, 5), optional
-        What each replicate of the law's sampling would have had by itself.
-    test_law : Law or None
-        The law of the fresh bags, where it is another one than the training's (see `on`).
     test_points : int
-        Draws per replicate and class of it.
+        Draws per replicate and class of `test_law`.
     test_bias_shift : float
         What was added to the bias for the test.
     """
 
     V: float
-    residual: float
-    iterations: int
-    alpha: float
-    ridge: float
-    points: int
-    law: Law = field(compare=False, metadata=NOT_PLAIN)
-    loss: Loss | str = field(metadata=NOT_PLAIN)
     coarse: np.ndarray | None = field(default=None, compare=False, metadata=NOT_PLAIN)
-    own_fixed_points: np.ndarray | None = field(default=None, compare=False, metadata=NOT_PLAIN)
-    test_law: Law | None = field(default=None, compare=False, metadata=NOT_PLAIN)
     test_points: int = field(default=0, metadata=NOT_PLAIN)
     test_bias_shift: float = field(default=0.0, metadata=NOT_PLAIN)
-
-    def _setting(self) -> str:
-        return f"{self.model}, alpha={self.alpha:g}, ridge={self.ridge:g}"
-
-    @property
-    def fixed_point(self) -> np.ndarray:
-        """x = (m_q, m_u, log nu, b, log V)."""
-        with np.errstate(divide="ignore"):
-            return np.array([self.m_q, self.m_u, np.log(self.nu), self.bias, np.log(self.V)])
 
     @property
     def warm_start(self) -> WarmStart:
         """What a neighbouring problem may start from."""
-        x = self.fixed_point
-        return WarmStart(x, self.points or None, None if self.coarse is None else x - self.coarse)
+        found = super().warm_start
+        return found if self.coarse is None else replace(found, offset=self.fixed_point - self.coarse)
+
+    @staticmethod
+    def _record(law: Law, bias_shift: float) -> dict[str, Any]:
+        task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
+        return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
 
     def margin_densities(self, margins) -> dict[str, np.ndarray]:
         """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
@@ -148,9 +124,7 @@ class ErmResult(ClassifierResult):
         readout, points = self, max(self.points, there.first_points) if there.refinable else 0
         while True:
             x, own_x = readout.fixed_point, readout.own_fixed_points
-            found = measures_at(
-                shifted(x, shift), shifted(x[None] if own_x is None else own_x, shift), there.at(points)[0]
-            )
+            found = measures_at(shifted(x, shift), shifted(own_x, shift), there.at(points)[0])
             shortfall = found.errors["test_error"] * SAFETY / accuracy
             if not np.isfinite(shortfall):
                 shortfall = SECOND_LEVEL
@@ -170,24 +144,7 @@ class ErmResult(ClassifierResult):
                 )
             else:
                 break
-        errors, values = dict(found.errors), dict[str, Any](found.values)
-        return replace(
-            readout,
-            **values,
-            standard_error=errors.pop("test_error"),
-            errors={**readout.errors, **errors},
-            test_law=there,
-            test_points=points,
-            test_bias_shift=shift,
-            trained=_record(self.law, 0.0),
-            tested=_record(there, shift),
-        )
-
-
-def _record(law: Law, bias_shift: float) -> dict[str, Any]:
-    """What a result says of the law it was trained or tested on."""
-    task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
-    return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
+        return readout._tested_on(there, shift, found.values, found.errors, test_points=points, test_bias_shift=shift)
 
 
 def _fields(
@@ -325,6 +282,7 @@ def erm(
         loss=loss,
         points=found.points,
         coarse=solver.coarse,
+        fixed_point=found.answer.x,
         own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
 

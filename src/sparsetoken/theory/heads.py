@@ -30,19 +30,20 @@ from .._core.validation import real_number
 from ..jax_losses import traceable
 from ..laws.heads import MAXIMUM_POINTS, HeadNodes, HeadsLaw, head_scores
 from ..laws.measures import fresh_measures, trained_measures
-from ..losses import Loss
-from ..results import NOT_PLAIN, ClassifierResult, entries
+from ..losses import Loss, get_loss
+from ..results import entries
 from ..task import Task
 from .continuation import WarmStart, at_rest
 from .elsewhere import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
+from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
 
 _ELSEWHERE = 1e-9  # part of a direction outside a space that rounding explains
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HeadsResult(ClassifierResult):
+class HeadsResult(ReadoutResult[HeadsLaw]):
     """Limits of the readout of several heads.
 
     Attributes
@@ -52,6 +53,8 @@ class HeadsResult(ClassifierResult):
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
         See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). There is no m_q,
         m_u and nu. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
+    residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law
+        As in `readout_result.ReadoutResult`.
     m_T : ndarray (H, D)
         The heads' readouts in the space of the queries, basis `law.query_space`.
     m_S : ndarray (H, E)
@@ -62,22 +65,6 @@ class HeadsResult(ClassifierResult):
         The response: tr(K V) is the step of the prox.
     signal_overlap : ndarray (H, J)
         <w_h, xi_j>.
-    residual : float
-        Largest entry of the undamped scaled residual.
-    iterations : int
-        Evaluations that it took.
-    alpha, ridge : float
-        The problem: n/d and lambda.
-    points : int
-        Draws per replicate and class that the accuracy needed.
-    law, loss
-        The rest of the problem.
-    fixed_point : ndarray
-        The unknowns as the solver holds them.
-    own_fixed_points : ndarray (replicates, unknowns)
-        What each replicate of the law's sampling would have had by itself.
-    test_law : HeadsLaw or None
-        The law of the fresh bags, where it is another one than the training's (see `on`).
     """
 
     m_T: np.ndarray = field(compare=False)
@@ -85,16 +72,6 @@ class HeadsResult(ClassifierResult):
     Q: np.ndarray = field(compare=False)
     V: np.ndarray = field(compare=False)
     signal_overlap: np.ndarray = field(compare=False)
-    residual: float
-    iterations: int
-    alpha: float
-    ridge: float
-    points: int
-    law: HeadsLaw = field(compare=False, metadata=NOT_PLAIN)
-    loss: Loss = field(metadata=NOT_PLAIN)
-    fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
-    own_fixed_points: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
-    test_law: HeadsLaw | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
     def on(self, law: HeadsLaw | Task, bias_shift: float = 0.0, *, accuracy: float = DEFAULT_ACCURACY) -> HeadsResult:
         """The same trained readout tested on another law.
@@ -141,30 +118,17 @@ class HeadsResult(ClassifierResult):
             return fresh_measures(laws[0], laws[1], there.prevalence)
 
         def solve(start: WarmStart) -> Any:
-            return heads_erm(self.law, self.alpha, self.ridge, self.loss, accuracy, start)
+            return heads_erm(self.law, self.alpha, self.ridge, get_loss(self.loss), accuracy, start)
 
         readout, values, errors = tested_elsewhere(self, there, measured, solve, accuracy)
-        return replace(
-            readout,
-            **values,
-            standard_error=errors.pop("test_error"),
-            errors={**readout.errors, **errors},
-            test_law=there,
-            trained=_record(self.law, 0.0),
-            tested=_record(there, shift),
-        )
+        return readout._tested_on(there, shift, values, errors)
 
-    def _setting(self) -> str:
-        return f"{self.law.heads} heads, alpha={self.alpha:g}, ridge={self.ridge:g}"
+    def _classifier(self) -> str:
+        return f"{self.law.heads} heads"
 
-    @property
-    def warm_start(self) -> WarmStart:
-        """What a neighbouring problem may start from."""
-        return WarmStart(self.fixed_point, self.points)
-
-
-def _record(law: HeadsLaw, bias_shift: float) -> dict[str, Any]:
-    return {**law.task.to_dict(), "sharpness": float(np.linalg.norm(law.queries[0])), "bias_shift": bias_shift}
+    @staticmethod
+    def _record(law: HeadsLaw, bias_shift: float) -> dict[str, Any]:
+        return {**law.task.to_dict(), "sharpness": float(np.linalg.norm(law.queries[0])), "bias_shift": bias_shift}
 
 
 def _outside(vectors: np.ndarray, basis: np.ndarray) -> float:
