@@ -27,6 +27,7 @@ from ._core.arrays import is_jax_array, namespace, softplus
 from ._core.own import add_own
 from ._core.validation import real_number
 from .activations import softmax
+from .models import heads_of
 
 # The gate of gated attention lies between -1 and 1, so its logits need a factor to choose among tokens at all.
 GATE_SHARPNESS = 4.0
@@ -202,11 +203,9 @@ def register_bag_model(model: BagModel) -> BagModel:
     return model
 
 
-def _heads(count: str) -> BagModel:
-    if not count.isdigit() or int(count) < 1:
-        raise ValueError(f"model 'heads:H' needs a whole number of heads >= 1, got 'heads:{count}'")
-    directions = tuple(f"{kind}{h}" for h in range(1, int(count) + 1) for kind in "qw")
-    return BagModel(heads_score, directions, f"heads:{int(count)}", 1.0)
+def _heads(count: int) -> BagModel:
+    directions = tuple(f"{kind}{h}" for h in range(1, count + 1) for kind in "qw")
+    return BagModel(heads_score, directions, f"heads:{count}", 1.0)
 
 
 def get_bag_model(model: str | BagModel) -> BagModel:
@@ -234,7 +233,7 @@ def get_bag_model(model: str | BagModel) -> BagModel:
     if isinstance(model, str):
         base, _, detail = model.partition(":")
         if base == "heads":
-            return _heads(detail)
+            return _heads(heads_of(f"heads:{detail}") or 0)
         if base in BAG_MODELS:
             found = BAG_MODELS[base]
             if not detail:

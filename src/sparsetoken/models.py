@@ -65,6 +65,7 @@ class _Names(Iterable[str]):
 
 
 SIMULATED, FORECAST = _Names(only_trainable=True), _Names(only_trainable=False)
+MOST_HEADS = 1000  # theory and simulation hold matrices of a few times H x H numbers
 
 
 def register_mechanism(name: str, weights: Callable[[Any], Any], label: str = "") -> Callable[[Any], Any]:
@@ -109,13 +110,13 @@ def weighting_of(model: str, activation: Any) -> Callable[[Any], Any] | None:
 def heads_of(name: object) -> int | None:
     """H of the model "heads:H", several attention heads; None for every other model.
 
-    A ValueError where H is no whole number from 1 on.
+    A ValueError where H is no whole number from 1 to `MOST_HEADS`.
     """
     if not isinstance(name, str) or not name.startswith("heads:"):
         return None
     count = name.removeprefix("heads:")
-    if not count.isascii() or not count.isdigit() or int(count) < 1:
-        raise ValueError(f"model 'heads:H' needs a whole number of heads >= 1, got {name!r}")
+    if not count.isascii() or not count.isdigit() or len(count) > 9 or not 1 <= int(count) <= MOST_HEADS:
+        raise ValueError(f"model 'heads:H' needs a whole number of heads from 1 to {MOST_HEADS}, got {name!r}")
     return int(count)
 
 

@@ -17,6 +17,7 @@ from ._core.validation import real_number, rejection, whole_number
 from .distributions import Distribution, number_or_distribution
 
 POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
+LARGEST_STRENGTH = 1e50  # its sixth power is still a number
 MOST_KINDS = (
     1000  # of bags: every one is drawn for itself, and a thousand take as many draws as half a million plain ones
 )
@@ -169,7 +170,7 @@ class Task(Description):
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
         count = lambda name, value: whole_number(name, value, 1)  # noqa: E731
-        size = lambda name, value: real_number(name, value, 0.0)  # noqa: E731
+        size = lambda name, value: real_number(name, value, 0.0, LARGEST_STRENGTH)  # noqa: E731
         put("length", number_or_distribution("length", self.length, count, whole=True))
         put("sparsity", number_or_distribution("sparsity", self.sparsity, count, whole=True))
         put("strength", number_or_distribution("strength", self.strength, size, whole=False))

@@ -259,7 +259,7 @@ def test_training_step_by_step():
 
 
 def test_two_steps_of_a_trajectory_are_the_alignment():
-    task = Task({4: 0.5, 8: 0.5}, 1, 4.0, 0.4, "uniform", 0.1, 0.0, 0.2)
+    task = Task({4: 0.5, 8: 0.5}, 1, 4.0, 0.4, "uniform", 0.1, 0.1, 0.2)
     training = Training(alpha0=2.0, eta_w=1.3, eta_b=0.4, eta_q=8.0)
     # Two steps more, at rest: the shape of the trajectory above, whose compiled program serves here as well.
     stages = [Stage(1, 2.0, {"w": 1.3, "bias": 0.4}), Stage(1, 2.0, {"q": 8.0}), Stage(2, 2.0, {})]

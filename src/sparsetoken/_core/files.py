@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 # Written to the target's folder to see whether there is room: as much as a small figure or table takes.
@@ -50,6 +50,36 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
             os.unlink(probe)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse to write two outputs into one file, or an output over a file that is read.
+
+    Parameters
+    ----------
+    outputs : iterable of str, Path or None
+        Files to be written; None where none was asked for.
+    inputs : iterable of str, Path or None
+        Files that are read.
+
+    Raises
+    ------
+    ValueError
+        If two of them are one file. Devices and pipes, such as /dev/null, may be named several times.
+    """
+    read = {os.path.realpath(path) for path in inputs if path is not None}
+    taken: set[str] = set()
+    for path in outputs:
+        if path is None:
+            continue
+        target = os.path.realpath(path)
+        if _is_stream(Path(target)):
+            continue
+        if target in read:
+            raise ValueError(f"cannot write {path}: it is one of the files that are read, and would be lost")
+        if target in taken:
+            raise ValueError(f"cannot write {path} twice: give each output a file of its own")
+        taken.add(target)
 
 
 def _target(path: Path, make_folder: bool) -> Path:

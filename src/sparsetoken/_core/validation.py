@@ -36,7 +36,7 @@ def as_float(value: Any) -> float | None:
     return x if math.isfinite(x) else None
 
 
-def whole_number(name: str, value: Any, minimum: int) -> int:
+def whole_number(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
     """`value` as an int, or a ValueError naming the field.
 
     Parameters
@@ -47,13 +47,15 @@ def whole_number(name: str, value: Any, minimum: int) -> int:
         What was given; whole floats count.
     minimum : int
         The least value allowed.
+    maximum : int, optional
+        The largest value allowed.
 
     Returns
     -------
     int
         The number.
     """
-    allowed = f"a whole number >= {minimum}"
+    allowed = f"a whole number >= {minimum}" if maximum is None else f"a whole number from {minimum} to {maximum:,}"
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
     else:
@@ -61,7 +63,7 @@ def whole_number(name: str, value: Any, minimum: int) -> int:
         if x is None or not x.is_integer():
             raise rejection(name, value, allowed)
         number = int(x)
-    if number < minimum:
+    if number < minimum or (maximum is not None and number > maximum):
         raise rejection(name, value, allowed)
     return number
 

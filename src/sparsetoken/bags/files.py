@@ -137,6 +137,8 @@ def read_bags(
     table = read_table(path, bag, literal_ids)
     if bag not in table.columns:
         raise ValueError(f"{path} has no column {bag!r} for the bag ids; its columns are {listed(table.columns)}")
+    if need_labels and label == bag:
+        raise ValueError(f"label must be another column than the bag ids, got {label!r} for both")
     own_labels = label in table.columns
     if need_labels and not own_labels and labels_file is None:
         raise ValueError(f"{path} has no column {label!r} for the labels; its columns are {listed(table.columns)}")
@@ -248,6 +250,8 @@ def _name(bags: Bags, row: int) -> str:
 def _read_npz(path: Path, need_labels: bool) -> BagFile:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
+    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and say how to load one
+        raise ValueError(f"{path} is not an .npz file, or is damaged")
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

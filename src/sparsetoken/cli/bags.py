@@ -71,13 +71,16 @@ def fit(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file."""
-    from .._core.files import check_writable
+    from .._core.files import check_apart, check_writable
+    from .._core.validation import whole_number
     from ..bags.files import read_bags
     from ..estimators.persistence import save_model
     from .console import deliver
     from .words import details, fit_in_words
 
     check_writable(out)
+    check_apart((out,), (file, labels))
+    whole_number("seed", seed, 0)
     read = read_bags(
         file,
         bag,
@@ -137,11 +140,12 @@ def predict(
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
     import pandas as pd
 
-    from .._core.files import check_writable, write_bytes
+    from .._core.files import check_apart, check_writable, write_bytes
     from ..estimators.persistence import load_model
     from .console import deliver
 
     check_writable(out)
+    check_apart((out,), (model, file))
     estimator = load_model(model)
     bag = bag or _bag_column(estimator)
     read = _read_for(estimator, file, bag, literal_ids, key, executor=executor, scheduler=scheduler)
@@ -193,7 +197,7 @@ def evaluate(
     csv: Path = typer.Option(None, "--csv", help="Table to write."),
 ) -> None:
     """Repeated stratified cross-validation of all learners and of simple baselines."""
-    from .._core.files import check_writable
+    from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..bags.files import read_bags
     from ..estimators.evaluation import Evaluation, stratified_splits
@@ -204,6 +208,8 @@ def evaluate(
 
     check_writable(plot, endings=_PICTURES)
     check_writable(csv)
+    check_apart((plot, csv), (file, labels))
+    whole_number("seed", seed, 0)
     read = read_bags(
         file,
         bag,
@@ -277,13 +283,14 @@ def explain(
     import numpy as np
     import pandas as pd
 
-    from .._core.files import check_writable, write_bytes
+    from .._core.files import check_apart, check_writable, write_bytes
     from .._core.validation import whole_number
     from ..estimators.calibration import area_under_curve
     from ..estimators.persistence import load_model
     from .console import deliver, print_table
 
     check_writable(out)
+    check_apart((out,), (model, file))
     top = whole_number("top", top, 1)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):

@@ -67,7 +67,7 @@ def plan(
     With --from, measure the learner that `fit` uses on parts of your bags, and say how good it is now, how many bags your
     target needs, and what the theory gives as reasons.
     """
-    from .._core.files import check_writable
+    from .._core.files import check_apart, check_writable
     from .._core.validation import real_number
     from ..planning import advice
     from ..planning import plan as make_plan
@@ -77,6 +77,7 @@ def plan(
 
     check_writable(json_file)
     check_writable(plot, endings=ENDINGS)
+    check_apart((json_file, plot), (source, labels))
     questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
     common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions, "trials": trials}
     common["curve"] = curve or plot is not None
@@ -155,6 +156,8 @@ def solve(
         name = "target_error" if target is None and n is not None else "n"
     given: dict[str, Any] = {"n": n, "target_error": target, "d": LARGE if d is None and name != "d" else d}
     if given.get(name) is not None and name in given and given[name] is not LARGE:
+        if unknown is None:
+            raise ValueError("nothing is left to solve for: leave out -n or --target, or say with --for what is wanted")
         raise ValueError(f"{unknown} is to be solved for: leave out its value")
     if name in given:
         given[name] = None

@@ -94,7 +94,7 @@ def simulate(
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run. With --test-...
     options the classifier is trained on one kind of bags and tested on another.
     """
-    from .._core.files import check_writable
+    from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..models import SIMULATED
     from ..simulation.repeats import trial_seeds
@@ -131,6 +131,7 @@ def simulate(
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
+    check_apart((json_file, csv_file), (noise, covariance))
     check_combinations([*grid.values(), *tests.values.values()], len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []

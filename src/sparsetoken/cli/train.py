@@ -56,7 +56,7 @@ def train(
 
     Descends the mean loss of the data plus (decay/2) ‖θ‖² for each direction θ of the model; the bias has no decay.
     """
-    from .._core.files import check_writable
+    from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..bag_models import get_bag_model
     from ..schedules import Stage
@@ -81,6 +81,7 @@ def train(
         raise ValueError("trials must be at least 1 without the theory")
     for file in (json_file, csv_file, plot):
         check_writable(file)
+    check_apart((json_file, csv_file, plot), (stages,))
     if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
         raise ValueError(f"plot must end in .png, .pdf or .svg, got {plot.name}")
 

@@ -20,7 +20,7 @@ from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
 from .stages import Progress, Stages
-from .tuning import CONFIRM_SEED, LEAST_BAGS, RIDGES, Settings
+from .tuning import CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, RIDGES, Settings
 
 QUESTIONS = ("samples", "strength", "length", "crossing")
 CURVE_FACTORS = tuple(2.0**k for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4))
@@ -258,7 +258,7 @@ def plan(
     AccuracyError
         If a forecast contradicts the Bayes limit.
     """
-    n, d = whole_number("n", n, 4 * LEAST_BAGS), whole_number("d", d, 2)
+    n, d = whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS), whole_number("d", d, 2, MOST_DIMENSIONS)
     trials = whole_number("trials", trials, 0)
     if task.positions.kind != "uniform":
         raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")

@@ -22,7 +22,7 @@ from .questions import (
     samples_needed,
     weakest_strength,
 )
-from .tuning import ACCURACY, CONFIRM_SEED, LEAST_BAGS
+from .tuning import ACCURACY, CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 
 UNKNOWNS = ("n", "d", "target_error", "length", "sparsity", "strength", "prevalence")
 _OF_TASK = ("length", "sparsity", "strength", "prevalence")
@@ -178,8 +178,8 @@ def solve(
     task = _with_fields(task, fields)
     if task.mean_strength == 0:
         raise ValueError("strength must be positive: at 0 there is nothing to learn")
-    bags = None if n is None else whole_number("n", n, 4 * LEAST_BAGS)
-    dimension = None if d is None or d is LARGE else whole_number("d", d, 2)
+    bags = None if n is None else whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS)
+    dimension = None if d is None or d is LARGE else whole_number("d", d, 2, MOST_DIMENSIONS)
     if d is LARGE and n is not None:
         raise ValueError("d must be given with n: what n bags are worth depends on the tokens' dimension")
     aim = math.nan if target_error is None else _target(judged, target_error, task, unknown[0])

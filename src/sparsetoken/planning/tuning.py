@@ -38,6 +38,7 @@ POINTS = 32  # draws per replicate and class while settings are sought: 512 per 
 ACCURACY = 5e-4  # of the test error in the forecasts that are reported
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)
 LEAST_BAGS = 4  # in D0 and in D1
+MOST_BAGS, MOST_DIMENSIONS = 10**12, 10**9  # beyond both, n/d and 1/n are lost in rounding
 SEARCH_SEED, REPORT_SEED, CONFIRM_SEED = 0, 1, 2  # of drawn queries while choosing, of those reported, of simulations
 _STARTS = [(share, k, 0.03) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0)]
 _STEP = 1e-3  # of the differences, in z

@@ -89,6 +89,11 @@ class SimulationResult(ClassifierResult):
         return f"{self.model}, d={self.d}, seed={self.seed}"
 
 
+# What a trial may ask for. Features: 64 GB of numbers, more than most machines have. Tokens: one bag's are held at a time, in
+# about ten arrays (5 GB at the limit), and drawing them all at the other limit takes about an hour.
+MOST_FEATURES, MOST_TOKENS_IN_A_BAG, MOST_TOKENS = 8 * 10**9, 5 * 10**7, 10**11
+
+
 class _Clock:
     """Seconds spent in each stage."""
 
@@ -232,6 +237,7 @@ def simulate(
     if schedule == "joint" and sigma is not None:
         raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {model!r}")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
+    _check_affordable(task, d, max(n0, n1), model)
     trial = _trial_class(device, model, sampler, schedule, world)
     return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment))
 
@@ -246,6 +252,22 @@ def _warned(result: SimulationResult) -> SimulationResult:
             stacklevel=3,
         )
     return result
+
+
+def _check_affordable(task: Task, d: int, n: int, model: str) -> None:
+    """Refuse what no machine would finish, before anything is drawn."""
+    longest = task.longest
+    held = max(n * d * (longest if model == "vectorized" else 1), n, d)
+    if held > MOST_FEATURES:
+        raise ValueError(
+            f"{n:,} bags in dimension {d:,} are too many to simulate: their features would take {8e-9 * held:,.0f} GB, "
+            f"and at most {8e-9 * MOST_FEATURES:,.0f} GB are held"
+        )
+    if longest > MOST_TOKENS_IN_A_BAG or n * longest > MOST_TOKENS:
+        raise ValueError(
+            f"{n:,} bags of {longest:,} tokens are too many to simulate: a bag may have {MOST_TOKENS_IN_A_BAG:,} tokens and "
+            f"all bags together {MOST_TOKENS:,}"
+        )
 
 
 def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: bool) -> tuple[int, int]:

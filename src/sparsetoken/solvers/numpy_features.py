@@ -19,6 +19,8 @@ LARGER_THAN_CACHE, BLOCK_BYTES = 2**24, 2**20
 # Elements of X scaled at a time on the way to a Gram matrix: the copy stays in the cache. At least 2 d rows at a time, or
 # adding up the blocks' results would show.
 GRAM_BLOCK = 2**18
+# Larger numbers are left in double precision: sums of their squares would come near the end of single precision's range.
+LARGEST_IN_SINGLE = 1e15
 
 
 class NumpyFeatures(Features):
@@ -41,8 +43,8 @@ class NumpyFeatures(Features):
         self.x = x
         self.shape = x.shape
         self.single = x.dtype == np.float32
-        self.exact = exact
-        self.quick = x if exact else x.astype(np.float32, copy=False)
+        self.exact = exact or bool(max(x.max(initial=0.0), -x.min(initial=0.0)) > LARGEST_IN_SINGLE)
+        self.quick = x if self.exact else x.astype(np.float32, copy=False)
 
     @cached_property
     def mean_square(self) -> float:  # type: ignore[override]

@@ -77,7 +77,7 @@ def _written_out(node: Any, known: dict[int, int]) -> int:
 def _from_python(path: Path) -> list[Study]:
     try:
         module = load_source(str(path.resolve()))
-    except Exception as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
+    except (Exception, SystemExit) as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
         raise ValueError(f"study file {path} cannot be imported: {type(error).__name__}: {error}") from error
     found = getattr(module, "studies", None) or [getattr(module, "study", None)]
     if not all(isinstance(study, Study) for study in found):

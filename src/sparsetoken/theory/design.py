@@ -4,8 +4,13 @@ All alpha d bags are used at every step. The schedule has a few stages of equal 
 every direction and for the bias, and its own weight decay for every direction. Momentum and, where the model has one, the
 sharpness are common to all. What is minimised is the logarithm of the limiting test error, averaged over the last two steps,
 as a function of the logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws.
-(After the last step alone, the search likes to end in a swing of period two, good at every other step.) The schedule found is
-then evaluated on independent draws, which also choose the stopping step.
+(After the last step alone, the search likes to end in a swing of period two, good at every other step.)
+
+The search is local, so where it begins matters. Constant schedules on a grid of rate, decay and sharpness are tried first, on
+one replicate and without derivatives, which costs as much as a few gradients. The best of them are followed for a few gradients
+each, the best of those to the end. Schedules near the edge of stability do well on the draws they were fitted to and worse
+on others: what the searches reached is compared on draws of its own, and the schedule chosen there is evaluated on independent
+draws once more, which also choose the stopping step.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -29,7 +35,9 @@ from ..task import Task
 from ..trajectories import Trajectory
 from .bayes import bayes_limit
 from .errors import AccuracyError
-from .trajectory import DEFAULT_ACCURACY, REPLICATES, problem_of, replicate_draws, trajectory
+from .trajectory import BAGS as CONFIRMING_BAGS
+from .trajectory import DEFAULT_ACCURACY, REPLICATES, problem_of, replicate_draws, solve_replicate, trajectory
+from .trajectory import PROBES as CONFIRMING_PROBES
 from .trajectory_gradient import BAGS, PROBES, replicate_gradient
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
@@ -38,6 +46,12 @@ SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
 # are right in the limit and far from it at any d one has.
 BIAS_RATES = (1e-2, 8.0)
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
+# The grid of constant schedules: one rate for all directions, one decay, and factors of the sharpness that was given.
+GRID_RATES, GRID_DECAYS, GRID_SHARPNESS = (0.4, 1.0), (0.07, 0.2, 0.5, 1.2), (0.5, 1.0, 2.0, 4.0)
+# Of the grid, so many places are followed, each for so large a share of the gradients allowed.
+STARTS, SHARE_PER_START = 3, 0.15
+# Replicates that choose between what the searches reached, numbered apart from the others.
+CHOOSING_REPLICATES, FIRST_CHOOSING_REPLICATE = 8, 2_000_000
 # Where training diverges the objective is this many units of log error, so that a line search turns back.
 DIVERGED = 5.0
 # L-BFGS often gives up beside the cliff where training diverges. It is started again from the best point as long as that gains
@@ -112,11 +126,19 @@ class _Layout:
         common = [MOMENTUM] + ([tuple(np.log(SHARPNESS))] if self.model.sharpness is not None else [])
         return stage * len(self.lengths) + common
 
-    def first(self) -> np.ndarray:
+    def constant(self, rate: float = FIRST_RATE, decay: float = FIRST_DECAY, sharpness: float = 1.0) -> np.ndarray:
+        """The schedule with the same rate and decay at every step; `sharpness` is a factor of the model's."""
         r = self.model.rank
-        stage = [np.log(FIRST_RATE)] * r + [np.log(FIRST_BIAS_RATE)] + [np.log(FIRST_DECAY)] * r
-        common = [0.0] + ([np.log(self.model.sharpness)] if self.model.sharpness is not None else [])
-        return np.array(stage * len(self.lengths) + common)
+        stage = [np.log(rate)] * r + [np.log(FIRST_BIAS_RATE)] + [np.log(decay)] * r
+        common = [0.0] + ([np.log(sharpness * self.model.sharpness)] if self.model.sharpness is not None else [])
+        low, high = np.transpose(self.bounds())
+        return np.clip(stage * len(self.lengths) + common, low, high)
+
+    def grid(self) -> list[np.ndarray]:
+        """Constant schedules to begin with, the usual one first."""
+        factors = GRID_SHARPNESS if self.model.sharpness is not None else (1.0,)
+        places = product(GRID_RATES, GRID_DECAYS, factors)
+        return [self.constant(), *(self.constant(*place) for place in places)]
 
     def controls(self, x: Any) -> tuple[Any, Any, Any, Any]:
         """Rates (n, r + 1), decay (n, r), momentum (n,) and sharpness, with zeros for the entry after the last step."""
@@ -200,12 +222,19 @@ def design(
     count = min(whole_number("stages", stages, 1), steps)
     chosen = get_bag_model(model)
     layout = _Layout(chosen, alpha, tuple(len(part) for part in np.array_split(np.arange(steps), count)))
-    problem = problem_of(task, chosen, layout.stages(layout.first()), loss, start)
+    problem = problem_of(task, chosen, layout.stages(layout.constant()), loss, start)
     numbers = range(FIRST_SEARCH_REPLICATE, FIRST_SEARCH_REPLICATE + SEARCH_REPLICATES)
     drawn = (replicate_draws(problem, i, bags, PROBES, differentiable=True) for i in numbers)
     draws = [jax.tree_util.tree_map(jnp.asarray, d) for d in drawn]
     last_steps = (steps - 1, steps) if steps > 1 else (steps,)
-    evaluations, best_value, best_x = 0, np.inf, layout.first()
+    evaluations, best_value, best_x = 0, np.inf, layout.constant()
+
+    def quick(x: np.ndarray, first: int, count: int) -> float:
+        """The logarithm of the error of the last steps, without derivatives; infinite where training diverges."""
+        here = problem_of(task, layout.model_at(x), layout.stages(x), loss, start)
+        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in range(first, first + count)]
+        value = float(np.log(np.mean([row["test_error"] for row in rows], axis=0)[list(last_steps)]).mean())
+        return value if np.isfinite(value) else np.inf
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal evaluations, best_value, best_x
@@ -223,10 +252,25 @@ def design(
             best_value, best_x = value, np.array(x)
         return value, slope / max(error, 1e-12)
 
-    most, reached = whole_number("most_evaluations", most_evaluations, 1), np.inf
-    while evaluations < most and (evaluations == 0 or best_value < reached - WORTH_A_RESTART):
-        reached, options = best_value, {"maxfun": most - evaluations, "ftol": 1e-5, "maxcor": 20}
-        minimize(objective, best_x, jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
+    def descend(x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
+        """The best value and point that a search from x meets within so many evaluations."""
+        nonlocal best_value, best_x
+        best_value, best_x, reached, end = np.inf, x, np.inf, evaluations + most
+        while evaluations < end and (best_value == np.inf or best_value < reached - WORTH_A_RESTART):
+            reached, options = best_value, {"maxfun": end - evaluations, "ftol": 1e-5, "maxcor": 20}
+            minimize(objective, best_x, jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
+            if best_value == np.inf:
+                break
+        return best_value, best_x
+
+    most = whole_number("most_evaluations", most_evaluations, 1)
+    grid = layout.grid()
+    order = np.argsort([quick(x, FIRST_SEARCH_REPLICATE, 1) for x in grid], kind="stable")
+    share = max(1, round(SHARE_PER_START * most))
+    followed = [descend(grid[i], min(share, most - evaluations)) for i in order[:STARTS] if evaluations < most]
+    if evaluations < most:
+        followed.append(descend(min(followed, key=lambda found: found[0])[1], most - evaluations))
+    best_value, best_x = min(followed, key=lambda found: quick(found[1], FIRST_CHOOSING_REPLICATE, CHOOSING_REPLICATES))
     best = layout.model_at(best_x)
     confirm = partial(trajectory, task, best, layout.stages(best_x), loss, start=start, at="best step")
     try:

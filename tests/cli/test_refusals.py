@@ -1,0 +1,88 @@
+"""What would lose files, run away or end in a traceback is refused in one line, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task, Training, simulate
+from sparsetoken._core.files import check_apart
+from sparsetoken.bag_models import get_bag_model
+from tests.helpers import planted_bags
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a file of bags, as the current one."""
+    bags, labels, _ = planted_bags(0, n=12, length=2, d=2)
+    rows = [f"b{i},{y},{x[0]:.4f},{x[1]:.4f}" for i, (bag, y) in enumerate(zip(bags, labels)) for x in bag]
+    (tmp_path / "bags.csv").write_text("\n".join(["bag_id,label,x0,x1", *rows]) + "\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "bags.csv")
+    (tmp_path / "bad.npz").write_text("no archive")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
+    (tmp_path / "stages.toml").write_text("[[stage]]\nsteps = 1\nalpha = 1.0\nrates = {w = 1.0}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        # Outputs that would replace an input, or each other
+        ("fit bags.csv -o bags.csv", "one of the files that are read"),
+        ("fit bags.csv -o link.csv", "one of the files that are read"),
+        ("fit bags.csv --labels link.csv -o ./bags.csv", "one of the files that are read"),
+        ("predict m.skops bags.csv -o bags.csv", "one of the files that are read"),
+        ("predict m.skops bags.csv -o m.skops", "one of the files that are read"),
+        ("explain m.skops bags.csv -o bags.csv", "one of the files that are read"),
+        ("evaluate bags.csv --csv bags.csv", "one of the files that are read"),
+        ("plan --from bags.csv --json bags.csv", "one of the files that are read"),
+        ("train -m pooled --stages stages.toml --json stages.toml", "one of the files that are read"),
+        ("simulate -d 20 --noise bags.csv --csv bags.csv", "one of the files that are read"),
+        ("simulate -d 20 --json out --csv ./out", "twice"),
+        ("forecast --json out --csv out", "twice"),
+        ("train -m pooled --json out.png --plot out.png", "twice"),
+        # Columns and numbers
+        ("fit bags.csv -o m.skops --label bag_id", "label must be another column than the bag ids"),
+        ("fit bags.csv -o m.skops --seed -1", "seed must be a whole number >= 0, got -1"),
+        ("evaluate bags.csv --seed -1", "seed must be a whole number >= 0, got -1"),
+        ("fit bad.npz -o m.skops", "bad.npz is not an .npz file, or is damaged"),
+        ("plan -n 99999999999999999999 -d 10 --ask none", "n must be a whole number from 16 to 1,000,000,000,000"),
+        ("solve -n 100 -d 99999999999 --target 0.1 --for strength", "d must be a whole number from 2 to 1,000,000,000"),
+        ("solve -n 100 -d 10 --target 0.1", "nothing is left to solve for"),
+        # Sizes that no machine finishes
+        ("simulate -d 1000000000 -t 1", "features would take"),
+        ("simulate -d 20 -t 1 --length 1000000000", "bags of 1,000,000,000 tokens are too many to simulate"),
+        ("simulate -d 20 -t 1 --strength 1e308", "strength must be a number in [0, 1e+50], got 1e+308"),
+        ("forecast --strength 1e200", "strength must be a number in [0, 1e+50]"),
+        ("train -m heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
+        ("forecast --model heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
+        # A study file that ends the program
+        ("run leaves.py", "study file leaves.py cannot be imported: SystemExit: 7"),
+    ],
+)
+def test_one_line_and_nothing_is_lost(line, words, folder, command):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    code, printed, errors = command(*line.split())
+    assert code == 2 and printed == ""
+    assert errors.startswith("error: ") and words in errors and errors.count("\n") == 1, errors
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_devices_may_be_named_twice(tmp_path):
+    check_apart(["/dev/null", "/dev/null", None, tmp_path / "a"], ["/dev/null", None])
+    with pytest.raises(ValueError, match="twice"):
+        check_apart([tmp_path / "a", f"{tmp_path}/./a"])
+
+
+def test_the_largest_strength_overflows_nowhere():
+    task = Task(strength=1e50)
+    for model in ("attention", "pooled", "vectorized"):
+        found = simulate(task, Training(ridge=1e-2), 20, 0, model)
+        assert np.isfinite(found.test_error)
+
+
+def test_as_many_heads_as_allowed():
+    assert get_bag_model("heads:1000").rank == 2000
+    with pytest.raises(ValueError, match="from 1 to 1000"):
+        get_bag_model("heads:0")
