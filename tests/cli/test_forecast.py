@@ -128,4 +128,4 @@ def test_several_heads_by_name(command, tmp_path):
     assert rows[1]["test_error"] == pytest.approx(expected.test_error, abs=1e-9)
     assert "heads:2" in out and (tmp_path / "heads.png").exists()
     code, _, err = command("forecast", "--model", "heads:none")
-    assert code == 2 and "needs a whole number of heads >= 1" in err
+    assert code == 2 and "needs a whole number of heads from 1 to 1000" in err

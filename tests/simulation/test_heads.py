@@ -123,8 +123,8 @@ def test_trained_here_tested_there():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": "heads:0"}, "needs a whole number of heads >= 1"),
-        ({"model": "heads:two"}, "needs a whole number of heads >= 1"),
+        ({"model": "heads:0"}, "needs a whole number of heads from 1 to 1000"),
+        ({"model": "heads:two"}, "needs a whole number of heads from 1 to 1000"),
         ({"model": "heads:2", "noise": "sparse"}, "takes none of equal_samples"),
         ({"model": "heads:2", "training": TRAINING.but(schedule="reuse")}, "by the schedule 'staged', not 'reuse'"),
         ({"model": "heads:4", "d": 5}, "d must be larger than the number of heads plus one"),
