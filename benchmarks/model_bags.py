@@ -56,8 +56,9 @@ def main() -> None:
         print(measure(MessagePassingClassifier, task, 5) + " |", flush=True)
     print(f"| attention | R = 1 | {forecast:.4f} |", end=" ", flush=True)
     print(measure(lambda: AttentionClassifier(**staged), one, 10) + " |", flush=True)
-    print("| bag classifier (default) | R = 1 | |", end=" ", flush=True)
-    print(measure(BagClassifier, one, 2) + " |", flush=True)
+    for task in (one, three):
+        print(f"| bag classifier (default) | R = {task.sparsity} | |", end=" ", flush=True)
+        print(measure(BagClassifier, task, 5) + " |", flush=True)
     print("| pooled | R = 1 | |", end=" ", flush=True)
     print(measure(PooledClassifier, one, 2) + " |", flush=True)
 
