@@ -263,7 +263,7 @@ def test_two_steps_of_a_trajectory_are_the_alignment():
     training = Training(alpha0=2.0, eta_w=1.3, eta_b=0.4, eta_q=8.0)
     # Two steps more, at rest: the shape of the trajectory above, whose compiled program serves here as well.
     stages = [Stage(1, 2.0, {"w": 1.3, "bias": 0.4}), Stage(1, 2.0, {"q": 8.0}), Stage(2, 2.0, {})]
-    found = theory.trajectory(task, "attention", stages, accuracy=0.02, replicates=6)
+    found = theory.trajectory(task, "attention", stages, accuracy=0.02, replicates=16)
     limit = theory.alignment(task, training)
     assert found.overlap["w"][1] == pytest.approx(limit.overlap["w"], rel=1e-9)
     assert found.bias[1] == pytest.approx(limit.bias, rel=1e-9)
