@@ -103,8 +103,8 @@ ESTIMATORS = [
 @pytest.mark.parametrize(("kind", "settings"), ESTIMATORS, ids=lambda v: v.__name__ if isinstance(v, type) else str(v))
 def test_estimators_give_the_same_results(kind, settings):
     """Log odds within 1e-3 of their own size: the readouts' tolerance (1e-4 while choosing ridges), not the device's."""
-    # Message passing by default tries several numbers of signal tokens on every fold, and JAX compiles for each fold's number of
-    # tokens: bags of one length keep that to a few programs. Bags that differ in length are in the other cases.
+    # Message passing by default tries several numbers of signal tokens on every fold, and JAX compiles for each fold's number
+    # of tokens: bags of one length keep that to a few programs. Bags that differ in length are in the other cases.
     bags, labels = _bags(equal=kind is VectorizedClassifier or (kind is MessagePassingClassifier and not settings))
     train, test = bags[:120], bags[120:]
     here = kind(device="numpy", **settings).fit(train, labels[:120])
