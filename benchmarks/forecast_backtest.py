@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +134,15 @@ def judged(
     return rows
 
 
-def cases(folder: Path | None, made: bool, repeats: int) -> Any:
-    """Rows of every set, as they come."""
+def cases(folder: Path | None, made: bool, repeats: int, only: Sequence[str] = ()) -> Any:
+    """Rows of every set whose name contains one of `only` (all sets where nothing is asked for), as they come."""
+
+    def wanted(name: str) -> bool:
+        return not only or any(text in name for text in only)
+
     files = [] if folder is None else sorted(p for p in folder.iterdir() if p.name.endswith(ENDINGS))
     for path in files:
-        if path.name.startswith("folds_"):  # published splits beside the tables
+        if path.name.startswith("folds_") or not wanted(path.name.split(".")[0]):  # published splits beside the tables
             continue
         read = read_bags(path)
         classes = np.unique(read.labels)
@@ -147,6 +151,8 @@ def cases(folder: Path | None, made: bool, repeats: int) -> Any:
         for repeat in range(repeats):
             yield from judged(path.name.split(".")[0], read.bags, positive, truth, round(0.9 * len(positive)), repeat)
     for name, (make, count) in made_sets().items() if made else ():
+        if not wanted(name):
+            continue
         sets, truths = [], []
         for repeat in range(repeats):
             if name.startswith("drawn"):  # the signal's direction belongs to the seed, so the test bags do too
@@ -183,13 +189,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="folder with files of bags")
     parser.add_argument("--made", action="store_true", help="also sets made of scikit-learn's tables and drawn ones")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--only", action="append", default=[], help="text in the names of the sets to take; repeatable")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     file = options.out.open("w", newline="") if options.out else sys.stdout
     writer = csv.DictWriter(file, FIELDS)
     writer.writeheader()
     rows = []
-    for row in cases(options.folder, options.made, options.repeats):
+    for row in cases(options.folder, options.made, options.repeats, options.only):
         writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
         file.flush()
         rows.append(row)

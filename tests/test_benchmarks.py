@@ -76,4 +76,8 @@ def test_the_backtest_of_forecast_curves_runs(monkeypatch):
     assert [row["bags"] for row in rows] == [40, 64] and list(rows[0]) == list(backtest.FIELDS)
     assert all(row["holds"] == (row["low"] <= truth <= row["high"]) for row in rows)
     assert backtest.summary(rows).splitlines()[2].startswith("| drawn: L 4 | confirmation | 2 | ")
+    assert list(backtest.cases(None, True, 1, ["no such set"])) == []
+    monkeypatch.setattr(backtest, "made_sets", lambda: {"bags": (backtest.drawn_bags(Task(4, 1, 4.0), 10), 60)})
+    assert [row["set"] for row in backtest.cases(None, True, 1, ["bag"])] == ["bags", "bags"]
+    monkeypatch.undo()
     assert set(backtest.CHOSEN_ON) - {"newsgroups_rec_sport_hockey"} <= set(backtest.made_sets())

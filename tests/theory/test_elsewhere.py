@@ -153,6 +153,7 @@ def test_margins_of_the_test_are_those_of_the_test_law(trained):
     [
         (theory.vectorized_law(Task()), 0.0, "law must have features of the training's dimension"),
         (attention(cosine=0.5), 0.0, "law must be seen by the training's query"),
+        ("attention", 0.0, "law must be a Law or a Task, got 'attention'"),
         (attention(), math.inf, "bias_shift must be"),
         (attention(), "much", "bias_shift must be"),
     ],

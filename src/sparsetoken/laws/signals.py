@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb, factorial
+from math import comb
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln, xlogy
 
 from .._core.validation import rejection, whole_number
 
@@ -109,8 +110,9 @@ class Signals:
                     f"signals, got {cases:,}"
                 )
             for parts in _partitions(sparsity, J):
-                ways = factorial(sparsity) / np.prod([float(factorial(k)) for k in parts])
-                yield np.array(parts, dtype=float), float(ways * np.prod(self.shares ** np.array(parts)))
+                counted = np.array(parts, dtype=float)
+                log_ways = gammaln(sparsity + 1.0) - gammaln(counted + 1.0).sum()
+                yield counted, float(np.exp(log_ways + xlogy(counted, self.shares).sum()))
 
 
 def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from .._core.precision import in_double_precision
-from .._core.validation import real_number
+from .._core.validation import real_number, rejection
 from ..jax_losses import traceable
 from ..laws.coloured import ColouredLaw
 from ..laws.heads import HeadsLaw
@@ -120,6 +120,8 @@ class ErmResult(ReadoutResult[Law]):
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
         there = same_mechanism(self.law, law) if isinstance(law, Task) else law
+        if not isinstance(there, Law):
+            raise rejection("law", law, "a Law or a Task")
         check_same_geometry(self.law, there)
         readout, points = self, max(self.points, there.first_points) if there.refinable else 0
         while True:
