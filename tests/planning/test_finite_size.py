@@ -1,4 +1,4 @@
-"""Forecasts at given n and d: the binomial share of positives, drawn queries, and simulations beside them."""
+"""Forecasts at given n and d: the binomial share of positives, drawn queries."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from benchmarks.plans import judged
 from scipy.stats import binom
 
 from sparsetoken import Task, Training, forecast, plan
-from sparsetoken.planning import Confirmation, confirm, forecast_at
-from sparsetoken.planning.finite_size import class_shares, like_queries, simulated_size
+from sparsetoken.planning import forecast_at
+from sparsetoken.planning.finite_size import class_shares, like_queries
 
 pytestmark = pytest.mark.xdist_group("plan")
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
@@ -81,21 +81,6 @@ def test_random_plans_hold():
     """One of the cases of `benchmarks.plans`, which tries fifty."""
     for row in judged(2, 0):
         assert row["holds"], row
-
-
-def test_sizes_too_large_to_simulate_are_scaled_at_the_same_ratio():
-    training = Training(alpha0=1.0, alpha1=5.0, ridge=0.1)
-    assert simulated_size(5000, 1000, 1000) < 1 == simulated_size(500, 1000, 1000)
-    found = confirm(TASK, training, 5000, "pooled", 0.0, trials=2)
-    assert found.d < 5000 and found.n == pytest.approx(5 * found.d, abs=1)
-    assert found.forecast == pytest.approx(found.value, abs=0.02)  # made anew at the size simulated
-
-
-def test_agreement_is_fifteen_percent_or_three_standard_errors():
-    row = Confirmation("pooled", 0.2, 0.001, 8, 100, 100, 0.229)
-    assert row.agrees
-    assert not Confirmation("pooled", 0.2, 0.001, 8, 100, 100, 0.231).agrees
-    assert Confirmation("pooled", 0.2, 0.02, 8, 100, 100, 0.255).agrees
 
 
 def test_criteria_at_given_size():

@@ -11,7 +11,8 @@ from scipy.special import ndtr
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
 from sparsetoken.theory.known_signal import bayes_error
-from sparsetoken.theory.signal_places import _BinnedBags, channel, few_signal_tokens, subset_sums
+from sparsetoken.theory.signal_places import channel
+from sparsetoken.theory.subset_sums import BinnedBags, few_signal_tokens, subset_sums
 
 
 def _enumerated(t: np.ndarray, root: float, size: int) -> np.ndarray:
@@ -60,7 +61,7 @@ def test_sums_over_subsets_by_enumeration():
 def test_the_two_ways_for_many_signal_tokens_agree():
     """L = 500, R = 20: token by token with a bulk, and counted in bins (4.5 s.e.)."""
     for root in (0.5, 2.5):
-        binned = _BinnedBags(500, 20).subsets(root, root)[1].mean(1)
+        binned = BinnedBags(500, 20).subsets(root, root)[1].mean(1)
         draws = token_draws(500, 20, 64)
         assert draws.has_bulk
         drawn = 20 * few_signal_tokens(draws, draws.signal + root, root)[1].mean(1)

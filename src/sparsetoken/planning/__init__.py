@@ -1,12 +1,13 @@
 """From the theory to a decision: best settings, expected results, inverse questions."""
 
 from .advice import Expected, Plan, plan
+from .confirmation import Confirmation, confirm
 from .criterion import Criterion
 from .displays import LearningCurveDisplay
 from .estimate import Estimate, estimate
 from .evaluation_sizes import comparison_power, comparison_set_size, error_interval, test_set_size
 from .extrapolation import BagsNeeded, Extrapolation, Interval
-from .finite_size import Confirmation, ForecastAt, confirm, forecast_at
+from .finite_size import ForecastAt, forecast_at
 from .from_bags import BagsPlan, Check, Reasons, plan_for_bags
 from .learners import LEARNERS, Outlook
 from .learning_curve import MeasuredCurve, measure_curve

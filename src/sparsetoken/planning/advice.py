@@ -14,8 +14,8 @@ from ..losses import Loss
 from ..plotting.show import Shown, axes_for, draw_shares
 from ..plotting.style import REFERENCE, colour
 from ..task import Task
+from .confirmation import Confirmation, confirm
 from .criterion import Criterion
-from .finite_size import Confirmation, confirm
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities

@@ -1,4 +1,4 @@
-"""Forecasts for given n and d, and their confirmation by a few simulations at that size.
+"""Forecasts for given n and d.
 
 The theory's limit takes n and d to infinity. Three things are different at a given size, and the first is by far the largest:
 
@@ -7,14 +7,14 @@ The theory's limit takes n and d to infinity. Three things are different at a gi
    the result averaged over the binomial law, both classes being present.
 2. The query comes from n0 bags: its cosine gamma and sharpness k fluctuate with their labels and like 1/sqrt(d) besides.
    They are drawn from the exact law of the two gradient steps at this n0 and d, and the readout is averaged over them.
-3. What is left, of order 1/d, is not forecast. A few simulations at the same n and d show it.
+3. What is left, of order 1/d, is not forecast. A few simulations at the same n and d show it (`confirmation`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,9 +27,9 @@ from .._core.replicates import standard_error
 from .._core.validation import whole_number
 from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
 from ..losses import Loss
-from ..models import SIMULATED, check_model, has_query, weighting_of
-from ..simulation import simulate, two_steps
-from ..simulation.repeats import mean_and_error, trial_seeds
+from ..models import SIMULATED, check_model, weighting_of
+from ..simulation import two_steps
+from ..simulation.repeats import trial_seeds
 from ..task import Task
 from ..theory import ErmResult, WarmStart, alignment, erm
 from ..theory.erm import fixed_point
@@ -47,8 +47,6 @@ ANCHORS = 3  # shares at which the fixed point is solved; between them it is a p
 _MOST_SHARES = 129  # shares that a result is averaged over; a small ridge needs few, a large one a fine grid
 _FEW_SHARES = 9  # where the bias does not count, or each share costs a search of its own
 _TAIL = 1e-6  # probability of the realised shares that are left out on each side
-_LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
-_SMALL, _POINTS_FOR_SMALL = 0.05, 4096  # losses below the first rest on few of the draws and get more
 _TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
@@ -250,7 +248,7 @@ def drawn_queries(task: Task, training: Training, d: int, draws: int, seed: int)
 @lru_cache(maxsize=64)
 def _unit_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> tuple[tuple[float, float], ...]:
     """The same at eta_q = beta = 1: shared by all settings that differ in sharpness and readout alone."""
-    trials = _with_both_classes(lambda s: two_steps(task, training, d, s), draws, seed)
+    trials = with_both_classes(lambda s: two_steps(task, training, d, s), draws, seed)
     return tuple((float(np.clip(steps.query_cosine, -1.0, 1.0)), steps.sharpness) for steps in trials)
 
 
@@ -264,7 +262,7 @@ def like_queries(queries: list[tuple[float, float]], groups: int) -> list[tuple[
     return [tuple(part.mean(0)) for part in np.array_split(ordered, min(groups, alike, len(ordered)))]
 
 
-def _with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
+def with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
     """`count` results of trial(seed), leaving out the draws whose labels are all alike."""
     made = tried = 0
     while made < count and tried < _TRIES * count:
@@ -366,119 +364,3 @@ def forecast_at(
     error = math.hypot(scatter / math.sqrt(draws), float(np.mean([m.standard_error for m in found])))
     value, known = judged.shown(float(losses.mean())), (judged.shown(limit.loss), limit.standard_error)
     return ForecastAt(model, str(judged), n0, n1, d, value, error, *known, scatter)
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """Simulations beside a forecast.
-
-    Attributes
-    ----------
-    learner : str
-        The model.
-    value, standard_error : float
-        Mean of the criterion over the simulated data sets, and its standard error.
-    trials : int
-        Data sets.
-    n, d : int
-        Their size: the plan's, or the largest with the same n/d that can be simulated.
-    forecast : float
-        The forecast at that size.
-    seeds : int
-        The seed that the trials' seeds come from; settings are chosen on others.
-    """
-
-    learner: str
-    value: float
-    standard_error: float
-    trials: int
-    n: int
-    d: int
-    forecast: float
-    seeds: int = field(default=1)
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the criterion's value from one data set to the next."""
-        return self.standard_error * math.sqrt(self.trials)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether forecast and simulation differ by at most 15 % or three standard errors."""
-        gap = abs(self.forecast - self.value)
-        return gap <= max(0.15 * min(self.value, 1 - self.value), 3 * self.standard_error)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data, with the spread and the verdict."""
-        return asdict(self) | {"spread": self.spread, "agrees": self.agrees}
-
-
-def simulated_size(n1: int, d: int, features: int) -> float:
-    """Factor by which n and d are scaled down so that the readout's features can be held (1 where they can)."""
-    numbers = n1 * min(n1, features)
-    return min(1.0, math.sqrt(_LARGEST_SAMPLE / numbers))
-
-
-def confirm(
-    task: Task,
-    training: Training,
-    d: int,
-    model: str,
-    forecast: float,
-    *,
-    criterion: Criterion | str = "error",
-    trials: int = 8,
-    seed: int = 1,
-) -> Confirmation:
-    """Simulate a model's training at given n and d a few times, to lay the mean beside its forecast.
-
-    Parameters
-    ----------
-    task : Task
-        What the data is.
-    training : Training
-        Staged; pooled and vectorized classifiers use alpha1 alone.
-    d : int
-        Dimension of a token.
-    model : str
-        "attention", "pooled" or "vectorized".
-    forecast : float
-        The forecast value at this size. Where n and d are too large to simulate it is made anew at the size simulated.
-    criterion : Criterion or str
-        What is measured.
-    trials : int
-        Data sets.
-    seed : int
-        Their seeds come from it.
-
-    Returns
-    -------
-    Confirmation
-        The mean and the forecast.
-    """
-    judged = Criterion.of(criterion)
-    n1 = round(training.alpha1 * d)
-    factor = simulated_size(n1, d, d * (task.longest if model == "vectorized" else 1))
-    size = d
-    if factor < 1:
-        size = max(2, round(factor * d))
-        points = POINTS if judged.shown(forecast) > _SMALL else _POINTS_FOR_SMALL
-        forecast = forecast_at(task, training, size, model, criterion=judged, groups=6, points=points).value
-    losses = []
-    for result in _with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):
-        losses.append(simulated_loss(task, result, judged))
-    mean, error = mean_and_error(losses)
-    n = round(training.alpha1 * size) + (round(training.alpha0 * size) if has_query(model) else 0)
-    return Confirmation(model, judged.shown(mean), error, len(losses), n, size, forecast, seed)
-
-
-def simulated_loss(task: Task, result: Any, criterion: Criterion) -> float:
-    """The criterion's loss of a simulated classifier."""
-    if criterion.kind == "error":
-        return float(result.test_error)
-    if criterion.kind == "auc":
-        return 1.0 - float(result.auc)
-    cosine, sharpness = (result.steps.query_cosine, result.steps.sharpness) if result.steps else (1.0, 0.0)
-    law = on_fixed_draws(law_of_model(task, result.model, float(np.clip(cosine, -1, 1)), sharpness), POINTS)
-    x = np.array([result.m_q, result.m_u, math.log(max(result.nu, 1e-300)), result.bias, 0.0])
-    return float(criterion.losses_at(x[None], law.at(law.first_points)[0]).mean())

@@ -10,8 +10,8 @@ from .._core.rootfind import ALWAYS, FOUND
 from .._core.validation import real_number, rejection, whole_number
 from ..losses import Loss
 from ..task import Task
+from .confirmation import confirm
 from .criterion import Criterion
-from .finite_size import confirm
 from .learners import LEARNERS, NAMES, Outlook
 from .questions import (
     Answer,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..task import NEUTRAL_FIELDS, Task
 from .advice import Plan
+from .confirmation import Confirmation
 from .extrapolation import FARTHEST, Interval
-from .finite_size import Confirmation
 from .learners import NAMES
 from .questions import rounded as _rounded
 

@@ -27,7 +27,8 @@ from scipy.interpolate import PchipInterpolator
 
 from ..laws.draws import REPLICATES, TokenDraws, token_draws
 from ..task import Task
-from .signal_places import SUBSET_STEPS, Channel, few_signal_tokens, log_sum_exp
+from .signal_places import Channel
+from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
 
 BAGS = 1024  # per replicate, dealt to the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind

@@ -1,0 +1,136 @@
+"""A few simulations beside a forecast for given n and d."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..models import has_query
+from ..simulation import simulate
+from ..simulation.repeats import mean_and_error
+from ..task import Task
+from ..training import Training
+from .criterion import Criterion
+from .finite_size import POINTS, forecast_at, law_of_model, on_fixed_draws, with_both_classes
+
+_LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
+_SMALL, _POINTS_FOR_SMALL = 0.05, 4096  # losses below the first rest on few of the draws and get more
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """Simulations beside a forecast.
+
+    Attributes
+    ----------
+    learner : str
+        The model.
+    value, standard_error : float
+        Mean of the criterion over the simulated data sets, and its standard error.
+    trials : int
+        Data sets.
+    n, d : int
+        Their size: the plan's, or the largest with the same n/d that can be simulated.
+    forecast : float
+        The forecast at that size.
+    seeds : int
+        The seed that the trials' seeds come from; settings are chosen on others.
+    """
+
+    learner: str
+    value: float
+    standard_error: float
+    trials: int
+    n: int
+    d: int
+    forecast: float
+    seeds: int = field(default=1)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the criterion's value from one data set to the next."""
+        return self.standard_error * math.sqrt(self.trials)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether forecast and simulation differ by at most 15 % or three standard errors."""
+        gap = abs(self.forecast - self.value)
+        return gap <= max(0.15 * min(self.value, 1 - self.value), 3 * self.standard_error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data, with the spread and the verdict."""
+        return asdict(self) | {"spread": self.spread, "agrees": self.agrees}
+
+
+def simulated_size(n1: int, d: int, features: int) -> float:
+    """Factor by which n and d are scaled down so that the readout's features can be held (1 where they can)."""
+    numbers = n1 * min(n1, features)
+    return min(1.0, math.sqrt(_LARGEST_SAMPLE / numbers))
+
+
+def confirm(
+    task: Task,
+    training: Training,
+    d: int,
+    model: str,
+    forecast: float,
+    *,
+    criterion: Criterion | str = "error",
+    trials: int = 8,
+    seed: int = 1,
+) -> Confirmation:
+    """Simulate a model's training at given n and d a few times, to lay the mean beside its forecast.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        Staged; pooled and vectorized classifiers use alpha1 alone.
+    d : int
+        Dimension of a token.
+    model : str
+        "attention", "pooled" or "vectorized".
+    forecast : float
+        The forecast value at this size. Where n and d are too large to simulate it is made anew at the size simulated.
+    criterion : Criterion or str
+        What is measured.
+    trials : int
+        Data sets.
+    seed : int
+        Their seeds come from it.
+
+    Returns
+    -------
+    Confirmation
+        The mean and the forecast.
+    """
+    judged = Criterion.of(criterion)
+    n1 = round(training.alpha1 * d)
+    factor = simulated_size(n1, d, d * (task.longest if model == "vectorized" else 1))
+    size = d
+    if factor < 1:
+        size = max(2, round(factor * d))
+        points = POINTS if judged.shown(forecast) > _SMALL else _POINTS_FOR_SMALL
+        forecast = forecast_at(task, training, size, model, criterion=judged, groups=6, points=points).value
+    losses = []
+    for result in with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):
+        losses.append(simulated_loss(task, result, judged))
+    mean, error = mean_and_error(losses)
+    n = round(training.alpha1 * size) + (round(training.alpha0 * size) if has_query(model) else 0)
+    return Confirmation(model, judged.shown(mean), error, len(losses), n, size, forecast, seed)
+
+
+def simulated_loss(task: Task, result: Any, criterion: Criterion) -> float:
+    """The criterion's loss of a simulated classifier."""
+    if criterion.kind == "error":
+        return float(result.test_error)
+    if criterion.kind == "auc":
+        return 1.0 - float(result.auc)
+    cosine, sharpness = (result.steps.query_cosine, result.steps.sharpness) if result.steps else (1.0, 0.0)
+    law = on_fixed_draws(law_of_model(task, result.model, float(np.clip(cosine, -1, 1)), sharpness), POINTS)
+    x = np.array([result.m_q, result.m_u, math.log(max(result.nu, 1e-300)), result.bias, 0.0])
+    return float(criterion.losses_at(x[None], law.at(law.first_points)[0]).mean())
