@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import nnls
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
 from .._core.callers import caller_level
@@ -34,7 +34,7 @@ from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
 from .heads import Head, fit_heads, start_head
 from .lift import LANDMARKS
-from .trees import PlainTrees, plain_trees
+from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, BagViews, Views
 
 # Shares below this are dropped: each member costs a pass over the tokens at every prediction.
@@ -195,32 +195,19 @@ class _Trees:
     view: str = "statistics"
 
     def tried(self, problem: _Problem) -> _Tried:
-        from sklearn.ensemble import ExtraTreesRegressor
-
         bags, y = problem.views[self.view], problem.targets
-        weights = problem.weights / problem.weights.mean()
-        forest = ExtraTreesRegressor(
-            TREES,
-            max_features=max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features)),
-            min_samples_leaf=2,
-            bootstrap=True,
-            oob_score=not problem.grouped,
-            random_state=problem.seed,
-            n_jobs=1,
-        )
-        with warnings.catch_warnings():  # few bags: one that every tree has seen, which gets the mean below
-            warnings.simplefilter("ignore")
-            forest.fit(bags.tokens, y, weights)
-        if not problem.grouped:
-            # scikit-learn puts zero where every tree has seen the bag: the mean of standardised targets.
-            return _Tried(
-                self.name, self.view, 1.0, forest.oob_prediction_, lambda: RegressionForest(plain_trees(forest))
-            )
-        scores = np.empty(len(y))
-        for held in problem.folds:
-            rest = np.setdiff1d(np.arange(len(y)), held)
-            scores[held] = clone(forest).fit(bags.tokens[rest], y[rest], weights[rest]).predict(bags.tokens[held])
-        return _Tried(self.name, self.view, 1.0, scores, lambda: RegressionForest(plain_trees(forest)))
+        weights, everything = problem.weights / problem.weights.mean(), np.arange(len(y))
+        share = max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features))
+
+        def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
+            return grow_trees(bags.tokens[rows], y[rows], weights[rows], TREES, share, problem.seed, least=2)
+
+        trees, scores = grown(everything)
+        if problem.grouped:
+            for held in problem.folds:
+                scores[held] = grown(np.setdiff1d(everything, held))[0].mean(bags.tokens[held])
+        # A bag that every tree has seen gets the mean of the standardised targets.
+        return _Tried(self.name, self.view, 1.0, np.nan_to_num(scores), lambda: RegressionForest(trees))
 
 
 def ridge_path(

@@ -7,14 +7,12 @@ and kernel classifiers on a bag's statistics and trees compete on equal terms (`
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import clone
 
 from .._core.devices import to_host
 from ..bags.bags import Bags
@@ -22,7 +20,7 @@ from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import fit_calibration
 from .heads import Head, fit_heads, fit_pooled, start_head
-from .trees import PlainTrees, plain_trees
+from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, Views
 
 SEARCH_TOLERANCE = 1e-5  # the comparison of candidates does not need more
@@ -225,37 +223,21 @@ class Trees:
 
     def validated(self, problem: Problem) -> Iterator[Validated]:
         """One setting; held-out scores are the votes of the trees that have not seen the bag."""
-        from sklearn.ensemble import ExtraTreesClassifier
-
         bags = problem.views[self.view]
-        grouped = problem.groups is not None
-        forest = ExtraTreesClassifier(
-            TREES,
-            max_features=max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features)),
-            bootstrap=True,
-            oob_score=not grouped,
-            random_state=problem.seed,
-            n_jobs=1,
-        )
-        weights = problem.weights / problem.weights.mean()
-        with warnings.catch_warnings():  # a bag that every tree has seen gets the class frequencies, below
-            warnings.simplefilter("ignore")
-            forest.fit(bags.tokens, problem.signs, weights)
-        if grouped:
-            votes = np.empty(len(weights))
+        count, d = len(problem.weights), bags.n_features
+        weights, positive = problem.weights / problem.weights.mean(), (problem.signs > 0).astype(float)
+        tried = max(LEAST_FEATURES, 1.0 / np.sqrt(d))
+
+        def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
+            return grow_trees(bags.tokens[rows], positive[rows], weights[rows], TREES, tried, problem.seed)
+
+        trees, share = grown(np.arange(count))
+        if problem.groups is not None:
             for held in problem.folds:
-                rest = np.setdiff1d(np.arange(len(weights)), held)
-                grown = clone(forest).fit(bags.tokens[rest], problem.signs[rest], weights[rest])
-                votes[held] = grown.predict_proba(bags.tokens[held])[:, 1]
-            yield Validated(
-                self.name, self.view, _log_odds(votes) if problem.folds else None, lambda: Forest(plain_trees(forest))
-            )
-            return
-        share = forest.oob_decision_function_[:, 1]
-        unseen = np.isfinite(share)
-        prior = float(np.average(problem.signs > 0, weights=problem.weights))
-        scores = _log_odds(np.where(unseen, share, prior)) if problem.folds else None
-        yield Validated(self.name, self.view, scores, lambda: Forest(plain_trees(forest)))
+                share[held] = grown(np.setdiff1d(np.arange(count), held))[0].mean(bags.tokens[held])
+        prior = float(np.average(positive, weights=problem.weights))  # of a bag that every tree has seen
+        scores = _log_odds(np.where(np.isfinite(share), share, prior)) if problem.folds else None
+        yield Validated(self.name, self.view, scores, lambda: Forest(trees))
 
 
 def _log_odds(share: np.ndarray) -> np.ndarray:
