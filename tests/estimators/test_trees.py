@@ -8,7 +8,11 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sparsetoken import BagClassifier, BagRegressor
 from sparsetoken.estimators import trees
 from sparsetoken.estimators.persistence import load_model, save_model
-from sparsetoken.estimators.trees import plain_trees
+from sparsetoken.estimators.trees import grow_trees, plain_trees
+
+
+def plain(forest) -> trees.PlainTrees:
+    return plain_trees([grown.tree_ for grown in forest.estimators_])
 
 
 def test_plain_trees_predict_as_grown(monkeypatch):
@@ -17,12 +21,31 @@ def test_plain_trees_predict_as_grown(monkeypatch):
     X, y, fresh = rng.standard_normal((60, 5)), rng.integers(0, 2, 60), rng.standard_normal((50, 5))
     weights = rng.random(60)
     grown = ExtraTreesClassifier(30, bootstrap=True, random_state=0).fit(X, y, weights)
-    np.testing.assert_array_equal(plain_trees(grown).mean(fresh), grown.predict_proba(fresh)[:, 1])
+    np.testing.assert_array_equal(plain(grown).mean(fresh), grown.predict_proba(fresh)[:, 1])
     target = X[:, 0] ** 2
     regressor = ExtraTreesRegressor(30, bootstrap=True, random_state=0, min_samples_leaf=2).fit(X, target, weights)
-    np.testing.assert_allclose(plain_trees(regressor).mean(fresh), regressor.predict(fresh), rtol=1e-14)
+    np.testing.assert_allclose(plain(regressor).mean(fresh), regressor.predict(fresh), rtol=1e-14)
     stump = ExtraTreesRegressor(2, random_state=0).fit(X, np.full(60, 3.0))
-    np.testing.assert_array_equal(plain_trees(stump).mean(fresh), 3.0)
+    np.testing.assert_array_equal(plain(stump).mean(fresh), 3.0)
+
+
+def test_trees_are_grown_as_in_forests():
+    rng = np.random.default_rng(2)
+    X, fresh, weights = rng.standard_normal((80, 12)), rng.standard_normal((50, 12)), rng.uniform(0.5, 2.0, 80)
+    target = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(80)
+    options = {"max_features": 0.3, "bootstrap": True, "oob_score": True, "random_state": 3}
+    forest = ExtraTreesRegressor(40, min_samples_leaf=2, **options).fit(X, target, weights)
+    grown, unseen = grow_trees(X, target, weights, 40, 0.3, 3, least=2)
+    # Forests before scikit-learn 1.9 draw their samples without weights: then the trees agree in what they say on the whole.
+    exact = np.allclose(grown.mean(fresh), forest.predict(fresh), rtol=1e-12)
+    assert exact == np.allclose(unseen, forest.oob_prediction_, rtol=1e-12)
+    assert exact or np.corrcoef(grown.mean(fresh), forest.predict(fresh))[0, 1] > 0.9
+    # Least squares of 0 and 1 splits as Gini's index does, but for ties that rounding breaks in one of many trees.
+    classes = ExtraTreesClassifier(40, **options).fit(X, target > 0, weights)
+    shares, _ = grow_trees(X, (target > 0).astype(float), weights, 40, 0.3, 3)
+    assert np.abs(shares.mean(fresh) - classes.predict_proba(fresh)[:, 1]).max() < (0.11 if exact else 0.3)
+    _, alone = grow_trees(X[:2], target[:2], np.array([1.0, 1e-12]), 3, 1.0, 0)
+    assert np.isnan(alone[0]) and np.isfinite(alone[1])  # a row that every tree has seen, and one that none has
 
 
 def test_models_with_trees_can_be_saved(tmp_path):
