@@ -57,7 +57,7 @@ def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = Fals
         if bags.feature_names is not None:
             import pandas as pd
 
-            named = pd.DataFrame(columns=bags.feature_names)
+            named = pd.DataFrame(np.empty((0, bags.n_features)), columns=bags.feature_names)
         validate_data(estimator, named, reset=reset, skip_check_array=True)
         return bags
     table = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")

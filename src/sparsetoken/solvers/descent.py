@@ -79,7 +79,9 @@ def minimize_together(
         reached[rows[still]] = True
         going[rows[still | (taken[rows] >= iterations)]] = False
         rows = rows[going[rows]]
-        direction[rows] = _quasi_newton(g[rows], steps[rows], changes[rows], curvature[rows])
+        if len(rows):
+            # For all problems, though some may be done: taking the histories of the others apart would cost more.
+            direction[rows] = _quasi_newton(g, steps, changes, curvature)[rows]
     return x, reached
 
 
