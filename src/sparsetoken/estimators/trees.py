@@ -105,7 +105,7 @@ def grow_trees(
     draws = check_random_state(seed)
     tree = ExtraTreeRegressor(max_features=max_features, min_samples_leaf=least)
     grown, total, unseen_by = [], np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
-    with config_context(skip_parameter_validation=True):
+    with config_context(skip_parameter_validation=True, assume_finite=True):  # all that was checked before
         for own_seed in [draws.randint(np.iinfo(np.int32).max) for _ in range(count)]:
             sampled = np.random.RandomState(own_seed).choice(len(rows), len(rows), replace=True, p=p)
             times = np.bincount(sampled, minlength=len(rows)).astype(np.float64)

@@ -49,8 +49,7 @@ def minimize_together(
     everything = np.arange(count)
     f, g = objective(x, everything)
     direction = -g / np.maximum(1.0, np.linalg.norm(g, axis=1, keepdims=True))
-    steps, changes = np.zeros((count, MEMORY, p)), np.zeros((count, MEMORY, p))
-    curvature = np.zeros((count, MEMORY))  # 1 / <step, change>; zero where there is no pair yet
+    history = _History(count, p)
     step, taken, failures = np.ones(count), np.zeros(count, dtype=int), np.zeros(count, dtype=int)
     reached = ~np.any(g != 0.0, axis=1)
     going = ~reached & np.isfinite(f)
@@ -71,7 +70,7 @@ def minimize_together(
         rows, value, gradient = which[fine], value[fine], gradient[fine]
         moved, changed = trial[fine] - x[rows], gradient - g[rows]
         decrease = f[rows] - value
-        _remember(steps, changes, curvature, rows, moved, changed)
+        history.remember(rows, moved, changed)
         x[rows], f[rows], g[rows] = trial[fine], value, gradient
         step[rows], failures[rows] = 1.0, 0
         taken[rows] += 1
@@ -80,8 +79,7 @@ def minimize_together(
         going[rows[still | (taken[rows] >= iterations)]] = False
         rows = rows[going[rows]]
         if len(rows):
-            # For all problems, though some may be done: taking the histories of the others apart would cost more.
-            direction[rows] = _quasi_newton(g, steps, changes, curvature)[rows]
+            direction[rows] = history.direction(g)[rows]
     return x, reached
 
 
@@ -93,42 +91,59 @@ def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarra
     step[rows] = t * np.clip(np.nan_to_num(best, nan=SHORTEST, posinf=SHORTEST, neginf=SHORTEST), SHORTEST, LONGEST)
 
 
-def _remember(
-    steps: np.ndarray,
-    changes: np.ndarray,
-    curvature: np.ndarray,
-    rows: np.ndarray,
-    moved: np.ndarray,
-    changed: np.ndarray,
-) -> None:
-    """Append the pairs of positive curvature to their problems' histories, the newest last."""
-    product = _products(moved, changed)
-    useful = product > 1e-12 * _products(changed, changed)
-    rows = rows[useful]
-    for store, new in ((steps, moved[useful]), (changes, changed[useful])):
-        store[rows, :-1] = store[rows, 1:]
-        store[rows, -1] = new
-    curvature[rows, :-1] = curvature[rows, 1:]
-    curvature[rows, -1] = 1.0 / product[useful]
+class _History:
+    """Pairs of steps s and gradient changes y of each problem, the newest last, and the products among them.
 
+    L-BFGS in its compact form (Byrd, Nocedal and Schnabel 1994), with S and Y the pairs as columns, R the upper triangle of
+    S'Y, D its diagonal and c = <s, y>/<y, y> of the newest pair,
 
-def _quasi_newton(g: np.ndarray, steps: np.ndarray, changes: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """-H g by the two loops of L-BFGS, for each row."""
-    q = g.copy()
-    alphas = np.zeros_like(curvature)
-    oldest = int(np.argmax(np.any(curvature > 0.0, axis=0)))  # slots before it are empty for all
-    for i in range(MEMORY - 1, oldest - 1, -1):
-        alphas[:, i] = curvature[:, i] * _products(steps[:, i], q)
-        q -= alphas[:, i, None] * changes[:, i]
-    newest = _products(changes[:, -1], changes[:, -1])
-    known = curvature[:, -1] > 0.0
-    scale = np.ones(len(g))
-    scale[known] = 1.0 / (curvature[known, -1] * newest[known])
-    q *= scale[:, None]
-    for i in range(oldest, MEMORY):
-        beta = curvature[:, i] * _products(changes[:, i], q)
-        q += (alphas[:, i] - beta)[:, None] * steps[:, i]
-    return -q
+        H g = c g + S R^-T ((D + c Y'Y) u - c Y'g) - c Y u,     u = R^-1 S'g,
+
+    is the two loops' result by six products per step for all problems at once. A slot without a pair has s = y = 0 and a one
+    on R's diagonal, which leaves it out. All problems are taken, also those that are done: choosing would copy the histories.
+    """
+
+    def __init__(self, count: int, p: int):
+        self.steps, self.changes = np.zeros((count, MEMORY, p)), np.zeros((count, MEMORY, p))
+        self.upper = np.tile(np.eye(MEMORY), (count, 1, 1))  # R
+        self.squares = np.zeros((count, MEMORY, MEMORY))  # Y'Y
+        self.scale = np.ones(count)  # c
+
+    def remember(self, rows: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> None:
+        """Append the pairs of positive curvature to the histories of their problems."""
+        product, square = _products(moved, changed), _products(changed, changed)
+        useful = product > 1e-12 * square
+        rows = rows[useful]
+        if not len(rows):
+            return
+        self.scale[rows] = product[useful] / square[useful]
+        for store, new in ((self.steps, moved[useful]), (self.changes, changed[useful])):
+            if len(rows) == len(store):
+                store[:, :-1] = store[:, 1:]
+            else:
+                store[rows, :-1] = store[rows, 1:]
+            store[rows, -1] = new
+        for table in (self.upper, self.squares):
+            table[rows, :-1, :-1] = table[rows, 1:, 1:]
+        newest = self.changes[:, -1, :, None]
+        self.upper[rows, -1] = 0.0
+        self.upper[rows, :, -1] = (self.steps @ newest)[rows, :, 0]
+        self.squares[rows, :, -1] = self.squares[rows, -1] = (self.changes @ newest)[rows, :, 0]
+
+    def direction(self, g: np.ndarray) -> np.ndarray:
+        """-H g of each problem."""
+        c = self.scale[:, None, None]
+        u = np.linalg.solve(self.upper, self.steps @ g[:, :, None])
+        diagonal = np.diagonal(self.upper, axis1=1, axis2=2)[:, :, None]
+        v = diagonal * u + c * (self.squares @ u - self.changes @ g[:, :, None])
+        v = np.linalg.solve(self.upper.transpose(0, 2, 1), v)
+        product = (
+            self.scale[:, None] * g
+            + (v.transpose(0, 2, 1) @ self.steps - c * u.transpose(0, 2, 1) @ self.changes)[:, 0]
+        )
+        uphill = _products(product, g) <= 0.0  # by rounding alone
+        product[uphill] = g[uphill]
+        return -product
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
