@@ -295,13 +295,14 @@ def test_bags_of_a_training_page_are_bounded(changes, bags):
 
 
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
-    def remark(errors, start):
-        curve = points.Curve(*(np.array(errors),) * 4)
+    def remark(errors, start, **more):
+        curve = points.Curve(*(np.array(errors),) * 4, **more)
         monkeypatch.setattr(views.rows, "descent_curve", lambda *_, **__: curve)
         return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "models")["remark"]
 
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
     assert remark([0.5, 0.1], 0.5) == ""
+    assert remark([0.5, 0.1], 0.5, unstable_from=1) == "training is unstable from step 1 on, take smaller rates"
     assert remark([0.5, 0.0], 0.5) == "training errors of zero have no place on the logarithmic axis"
 
 
@@ -395,7 +396,7 @@ def test_phase_diagrams_get_finer_and_lie_within_their_error():
         for y, row in zip(heat["y"], heat["z"]):
             for x, z in zip(heat["x"], row):
                 assert values.setdefault((x, y), z) == z  # cells stay when others come between them
-    assert sizes == [(5, 5), (13, 13), (25, 25)]
+    assert sizes == [(4, 4), (13, 13), (25, 25)]
     assert [t["meta"] for t in figure["data"]] == ["phase", "contours", "here"]
     assert (trace(figure, "here")["x"], trace(figure, "here")["y"]) == ([3.3], [0.001])
     for x, y in ((heat["x"][7], heat["y"][3]), (heat["x"][12], heat["y"][20])):
@@ -424,6 +425,10 @@ def test_heads_come_one_number_after_the_other(monkeypatch):
     assert asked.count("heads:2") == asked.count("heads:4") == 5
     assert [row["model"] for row in views.numbers(state, "exact")] == ["attention", "heads:2", "heads:4", "bayes"]
     assert "heads:4" in views.code_of(state)
+    long = state_of(view="heads", loss="square", length=1001)
+    figure = views.figure_of(long, "models")
+    assert [t["meta"] for t in figure["data"]] == ["attention"] and "more than 1,000 tokens" in figure["remark"]
+    assert [row["model"] for row in views.numbers(long, "models")] == ["attention"]
 
 
 # -- two settings side by side -----------------------------------------------------------------------------------------

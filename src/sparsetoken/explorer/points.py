@@ -203,13 +203,17 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> Capaci
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Test and training error over the steps 0 .. T with their standard errors; why there are none, in `failure`."""
+    """Test and training error over the steps 0 .. T with their standard errors; why there are none, in `failure`.
+
+    `unstable_from` is the step from which replicates differ too much for their mean to say what one run does.
+    """
 
     test_error: np.ndarray
     test_spread: np.ndarray
     train_error: np.ndarray
     train_spread: np.ndarray
     failure: str = ""
+    unstable_from: int | None = None
 
     @property
     def best_step(self) -> int:
@@ -276,7 +280,13 @@ def descent_curve(
                 replicates=QUICK_REPLICATES if effort == 1 else REPLICATES,
                 progress=lambda done, wanted: alive(),
             )
-            curve = Curve(found.test_error, found.standard_error, found.train_error, found.errors["train_error"])
+            curve = Curve(
+                found.test_error,
+                found.standard_error,
+                found.train_error,
+                found.errors["train_error"],
+                unstable_from=found.details.get("unstable_from"),
+            )
         except (ValueError, ArithmeticError, MemoryError) as error:
             curve = Curve(*(np.array([]),) * 4, failure=str(error) or "it takes more memory than there is")
     _curves.put((*key, effort), curve)

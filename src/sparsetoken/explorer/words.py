@@ -44,7 +44,7 @@ CAPTIONS = {
     "curves": "Lower is better. Look at where attention leaves pooling behind, and at the gap to the Bayes limit, which no "
     "learner can cross. The dotted line marks your samples.",
     "alignment": "At 1 the query points along the signal, at 0 it knows nothing, and below 0 it looks away from it. More "
-    "samples bring it closer to 1 or −1, and make attention sharper.",
+    "samples bring it closer to 1 or −1, at the pace of the dashed line.",
     "capacity": "With fewer samples than its line says, a model fits the readout's data without a single error, whatever "
     "they mean. Where the dashed line lies below a model's line, it fits all of yours.",
     "phase": "Every cell is one setting. Follow a contour to trade one parameter for the other at the same error; click a "

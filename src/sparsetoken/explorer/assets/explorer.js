@@ -5,7 +5,7 @@
   const context = () => window.dash_clientside.callback_context;
   const triggered = () => String(context().triggered_id || "");
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  const DEBOUNCE = 60;
+  const DEBOUNCE = 40;
   const MAPS = ["phase", "bag"]; // views whose two settings stand below each other; lines are laid over each other
   const DARK_INK = "#1f2937";
   const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
@@ -77,6 +77,8 @@
     const values = valuesOf(context().inputs_list);
     const views = Object.keys(words.captions);
     const tabs = views.flatMap((name) => [String(name === values.view), name === values.view ? "0" : "-1"]);
+    const tab = document.getElementById("tab-" + values.view);
+    if (tab && tab.getAttribute("aria-selected") !== "true") tab.parentNode.scrollLeft = tab.offsetLeft - tab.parentNode.offsetLeft - 60;
     const waiting = drawn === JSON.stringify(values) ? skip() : "updating …";
     return [waiting, words.captions[values.view] || "", !values.compare, !values.compare, ...tabs, "tab-" + values.view];
   }

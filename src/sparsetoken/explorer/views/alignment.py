@@ -37,6 +37,6 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
         traces,
         log_axis("samples of the steps α₀ = n₀/d", alphas),
         axis("cosine with the signal", range=[-1.05, 1.05]),
-        yaxis2=axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False),
+        yaxis2=axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
         shapes=[upright(here)],
     )

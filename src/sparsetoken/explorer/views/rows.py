@@ -8,7 +8,7 @@ from ..points import Alive, BayesLimits, Curve, always, descent_curve, point
 from ..state import BAG_MODELS, State
 from .curves import all_samples
 from .drawing import finite
-from .heads import HEADS_AT
+from .heads import heads_at
 from .stages import MODELS
 
 STAGED = "attention, staged"
@@ -31,7 +31,7 @@ def numbers(state: State, stage: str, limits: BayesLimits | None = None) -> list
         rows += _rows_of_training(state, stage)
         models = ("attention",)  # staged attention is what step-by-step training is compared with
     elif state.view == "heads":
-        models = ("attention", *(f"heads:{count}" for count in HEADS_AT[stage]))
+        models = ("attention", *(f"heads:{count}" for count in heads_at(state, stage)))
     for model in models:
         quick = stage == "quick"
         found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=quick)

@@ -80,6 +80,8 @@ def training_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
             "marker": {"color": ink, "symbol": "star", "size": 14}, "text": [f"step {best}: {value:.4f}"],
             "textposition": "top left" if best > descent.steps / 2 else "top right", "hoverinfo": "skip",
         })  # fmt: skip
+        if found.unstable_from is not None:
+            remarks.append(f"training is unstable from step {found.unstable_from} on, take smaller rates")
         if (found.train_error == 0).any():
             remarks.append("training errors of zero have no place on the logarithmic axis")
     rows = numbers(state, stage, limits)
