@@ -1,12 +1,14 @@
 """Break the core on purpose, one line at a time, and see whether the tests notice.
 
-    python -m tests.mutation             all mutants, two at a time
-    python -m tests.mutation equations   those of one module
-    python -m tests.mutation --list      what would be changed
+    python -m tests.mutation                               all mutants, two at a time
+    python -m tests.mutation --workers 16 --out found.txt  sixteen at a time, with the verdicts in a file as well
+    python -m tests.mutation equations                     those of one module
+    python -m tests.mutation --list                        what would be changed
 
 A mutant is a copy of the package in a temporary folder with one piece of text exchanged (a sign flipped, a term dropped); the
 tests named beside it must fail there. A mutant that survives shows a test without teeth; one whose text is no longer found has
-to be rewritten with the code it was about.
+to be rewritten with the code it was about. Tests that fail without any change would notice everything, so they are run on the
+package as it is first; mutants of those that fail there are not tried.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -306,10 +308,16 @@ MUTANTS = [
 ]
 
 
-def broken_copy(mutant: Mutant, folder: Path) -> Path:
-    """The package's source with the change made; ValueError unless its text occurs exactly once."""
+def copy_of_the_source(folder: Path) -> Path:
+    """The package's source, elsewhere."""
     source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    return source
+
+
+def broken_copy(mutant: Mutant, folder: Path) -> Path:
+    """The package's source with the change made; ValueError unless its text occurs exactly once."""
+    source = copy_of_the_source(folder)
     path = source / "sparsetoken" / mutant.file
     text = path.read_text()
     if text.count(mutant.text) != 1:
@@ -318,18 +326,29 @@ def broken_copy(mutant: Mutant, folder: Path) -> Path:
     return source
 
 
+def tests_fail(tests: str, source: Path) -> bool:
+    """Whether one of these tests fails on that source, or takes longer than `SECONDS`."""
+    environment = dict(os.environ, PYTHONPATH=str(source), PYTHONDONTWRITEBYTECODE="1")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
+    try:
+        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return True
+    if ended.returncode not in (0, 1):
+        raise RuntimeError(f"{tests}: pytest ended with {ended.returncode}\n{ended.stdout.decode()[-2000:]}")
+    return ended.returncode == 1
+
+
 def noticed(mutant: Mutant) -> bool:
     """Whether the mutant's tests fail."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, PYTHONPATH=str(broken_copy(mutant, Path(folder))), PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests.split()]
-        try:
-            ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            return True
-    if ended.returncode not in (0, 1):
-        raise RuntimeError(f"{mutant.title}: pytest ended with {ended.returncode}\n{ended.stdout.decode()[-2000:]}")
-    return ended.returncode == 1
+        return tests_fail(mutant.tests, broken_copy(mutant, Path(folder)))
+
+
+def fails_as_it_is(tests: str) -> bool:
+    """Whether the tests fail on the package without any change."""
+    with tempfile.TemporaryDirectory() as folder:
+        return tests_fail(tests, copy_of_the_source(Path(folder)))
 
 
 def main() -> int:
@@ -337,18 +356,36 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="parts of file names")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--workers", type=int, default=2, help="mutants tried at the same time")
+    parser.add_argument("--out", type=Path, help="file that the verdicts are written to as well, one by one")
     given = parser.parse_args()
     chosen = [m for m in MUTANTS if not given.only or any(part in m.file for part in given.only)]
     if given.list:
         print("\n".join(m.title for m in chosen))
         return 0
-    survivors = 0
-    with ThreadPoolExecutor(given.workers) as pool:
-        for mutant, caught in zip(chosen, pool.map(noticed, chosen)):
-            survivors += not caught
-            print(f"{'noticed ' if caught else 'SURVIVED'}  {mutant.title}", flush=True)
-    print(f"{len(chosen) - survivors} of {len(chosen)} mutants noticed")
-    return 1 if survivors else 0
+    if given.out is not None:
+        given.out.write_text("")
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        if given.out is not None:
+            with given.out.open("a") as file:
+                file.write(line + "\n")
+
+    caught = 0
+    with tempfile.TemporaryDirectory() as compiled, ThreadPoolExecutor(given.workers) as pool:
+        # Most of what JAX compiles is the same for all mutants: they share it (see tests/conftest.py).
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", compiled)
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        sets = sorted({mutant.tests for mutant in chosen})
+        unfit = {tests for tests, fails in zip(sets, pool.map(fails_as_it_is, sets)) if fails}
+        for tests in sorted(unfit):
+            say(f"UNFIT     {tests} fails without any change")
+        tried = {pool.submit(noticed, mutant): mutant for mutant in chosen if mutant.tests not in unfit}
+        for done in as_completed(tried):
+            caught += done.result()
+            say(f"{'noticed ' if done.result() else 'SURVIVED'}  {tried[done].title}")
+    say(f"{caught} of {len(chosen)} mutants noticed")
+    return 0 if caught == len(chosen) else 1
 
 
 if __name__ == "__main__":
