@@ -240,3 +240,21 @@ def test_a_result_of_another_name_is_an_error():
     kind = TrialKind("k", 1, lambda x: {"y": x, "z": x}, None, {"y": "it"})
     with pytest.raises(ValueError, match="trial kind 'k' returned 'z', which is none of its columns: y"):
         kind.call({"x": 1.0})
+
+
+def test_heads_are_one_attention_when_alone():
+    fixed = {"length": 6, "strength": 4.0, "alpha0": 2.0, "alpha1": 2.0, "ridge": 0.1, "sharpness": 2.0}
+    alone = call("heads_forecast", **fixed, heads=1)
+    assert alone["test_error"] == pytest.approx(call("forecast", **fixed)["test_error"], abs=1e-9)
+    assert alone["k"] == pytest.approx(2.0)
+    runs = [call("heads", **fixed, heads=2, d=40, seed=s) for s in range(3)]
+    assert all(0 < run["test_error"] < 0.5 and run["cosine_q"] < alone["cosine_q"] + 0.05 for run in runs)
+    with pytest.raises(ValueError, match="heads must be"):
+        call("heads", **fixed, heads=0, d=40)
+
+
+def test_planned_trials_follow_the_planner():
+    rows = call("planned", length=6, strength=4.0, alpha=4.0, d=60, trials=3)
+    assert len(rows) == 3 and len({row["planned_error"] for row in rows}) == 3
+    assert all(row["planned_ridge"] == rows[0]["planned_ridge"] > 0 and 0 < row["share"] < 1 for row in rows)
+    assert np.mean([row["planned_error"] for row in rows]) < 0.5

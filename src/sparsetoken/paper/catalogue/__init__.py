@@ -33,7 +33,9 @@ COSTS: dict[str, tuple[float, float]] = {
     "query-steps": (33, 300),
     "designed": (45, 300),
     "universality": (48, 480),
+    "heads": (27, 600),
     "lengths": (22, 150),
+    "long-bags": (18, 150),
 }
 NAMES = tuple(COSTS)
 

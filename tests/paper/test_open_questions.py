@@ -1,0 +1,123 @@
+"""Criteria of the studies of depth, heads and long bags, on synthetic tables that make each verdict."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.paper.catalogue import heads, long_bags
+from sparsetoken.paper.catalogue.scaling import LENGTHS
+
+
+def draws(rows, noise, repeats=16, column="test_error", seed=0):
+    """A table of noisy trials around the given values."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {**row, column: row[column] + noise * rng.standard_normal()} for row in rows for _ in range(repeats)
+    )
+
+
+def heads_tables(
+    shift=0.0, noise=0.005, needed=(3.6, 4.2, 3.7, 4.6), error=1e-5, deep=0.1, deep_noise=0.01, known=1.03
+):
+    """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`."""
+    from scipy.special import ndtr, ndtri
+
+    places = [(1, heads.SHORT), (1, heads.LONG), (4, heads.SHORT), (4, heads.LONG)]
+    staged = [
+        {
+            **{"heads": h, "length": n, "strength": s, "standard_error": error},
+            "test_error": ndtr(ndtri(heads.TARGET) - (s - centre)),
+        }
+        for (h, n), centre in zip(places, needed)
+        for s in heads.PAIRS[h, n]
+    ]
+    runs = [
+        {**row, "d": d, "test_error": row["test_error"] + shift}
+        for row in staged
+        if row["strength"] == heads.PAIRS[row["heads"], row["length"]][1]
+        for d in (80, 160)
+    ]
+    joint = [
+        {"length": 8, "model": m, "step": heads.JOINT["steps"], "test_error": e}
+        for m, e in (("attention", 0.1), ("two_layer", deep))
+    ]
+    strengths = [
+        {"mechanism": m, "sharpness": 2.0, "activation": "sigmoid", "length": n, "strength_needed": f * n**0.1}
+        for n in LENGTHS
+        for m, f in (("bayes", 1.0), ("attention", known))
+    ]
+    return {
+        "staged": pd.DataFrame(staged),
+        "simulated": draws(runs, noise).drop(columns="standard_error"),
+        "joint": draws(joint, deep_noise),
+        "known": pd.DataFrame(strengths),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (heads.exact, {}, "confirmed"),
+        (heads.exact, {"shift": 0.05}, "refuted"),
+        (heads.exact, {"noise": 0.3}, "undecided"),
+        (heads.price, {}, "confirmed"),
+        (heads.price, {"needed": (3.7, 4.6, 3.6, 4.2)}, "refuted"),
+        (heads.price, {"error": 0.05}, "undecided"),
+        (heads.depth, {}, "confirmed"),
+        (heads.depth, {"deep": 0.05}, "refuted"),
+        (heads.depth, {"deep_noise": 0.3}, "undecided"),
+        (heads.no_room, {}, "confirmed"),
+        (heads.no_room, {"known": 1.3}, "refuted"),
+    ],
+)
+def test_heads(criterion, arguments, verdict):
+    assert criterion(heads_tables(**arguments)).verdict == verdict
+
+
+def test_strength_needed_by_heads_is_read_off_the_probits():
+    rows = heads.needed(heads_tables()).set_index(["heads", "length"])["strength"]
+    assert rows[4, heads.LONG] == pytest.approx(4.6) and rows[1, heads.SHORT] == pytest.approx(3.6)
+
+
+def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):
+    """Cosines and lengths of the query at two dimensions; `gap` is how far theory is off in long bags."""
+    tables = {name: [] for name in ("fixed", "growing", "fixed_predicted", "growing_predicted")}
+    for d, factor in zip((200, 400), factors):
+        for ratio in long_bags.RATIOS:
+            for mode, off in (("fixed", short if ratio < 0.5 else -gap), ("growing", growing)):
+                at = long_bags.bag(ratio, d, mode)
+                tables[f"{mode}_predicted"].append({**at, "cosine_q": 0.6, "norm_q": 2.0})
+                long = ratio >= 0.5
+                tables[mode].append({**at, "d": d, "cosine_q": 0.6 + off, "norm_q": 2.0 * (factor if long else 1.0)})
+    made = {name: pd.DataFrame(rows) for name, rows in tables.items() if name.endswith("predicted")}
+    for mode in long_bags.MODES:
+        made[mode] = draws(tables[mode], noise, column="cosine_q")
+        made[mode]["norm_q"] += noise * np.random.default_rng(1).standard_normal(len(made[mode]))
+    spots = [long_bags.readout(ratio, 400, "growing") for ratio in long_bags.TRAINED_RATIOS]
+    made["trained_predicted"] = pd.DataFrame({**s, "test_error": 0.05} for s in spots)
+    made["trained"] = draws([{**s, "d": 400, "test_error": 0.05 + error} for s in spots], noise)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (long_bags.short_holds, {}, "confirmed"),
+        (long_bags.short_holds, {"short": 0.1}, "refuted"),
+        (long_bags.short_holds, {"noise": 0.1}, "undecided"),
+        (long_bags.long_fails, {}, "confirmed"),
+        (long_bags.long_fails, {"gap": -0.1}, "refuted"),
+        (long_bags.long_fails, {"gap": 0.0}, "undecided"),
+        (long_bags.collapses, {}, "confirmed"),
+        (long_bags.collapses, {"factors": (1.2, 1.4)}, "refuted"),
+        (long_bags.collapses, {"noise": 1.0}, "undecided"),
+        (long_bags.growing_holds, {}, "confirmed"),
+        (long_bags.growing_holds, {"growing": 0.2}, "refuted"),
+        (long_bags.growing_holds, {"noise": 0.3}, "undecided"),
+        (long_bags.trained_holds, {}, "confirmed"),
+        (long_bags.trained_holds, {"error": 0.1}, "refuted"),
+        (long_bags.trained_holds, {"noise": 0.3}, "undecided"),
+    ],
+)
+def test_long_bags(criterion, arguments, verdict):
+    assert criterion(long_tables(**arguments)).verdict == verdict
