@@ -80,6 +80,47 @@ class Weighting:
         return scores.shape[-1] * self.weights(scores)
 
 
+def sparsemax(scores: Any) -> Any:
+    """The point of the simplex nearest to the scores (Martins and Astudillo, 2016): softmax's sparse relative."""
+    xp = namespace(scores)
+    ordered = -xp.sort(-scores, axis=-1)
+    total = xp.cumsum(ordered, axis=-1)
+    place = xp.arange(1, scores.shape[-1] + 1)
+    count = (1.0 + place * ordered > total).sum(axis=-1, keepdims=True)
+    level = (xp.take_along_axis(total, count - 1, axis=-1) - 1.0) / count
+    return xp.maximum(scores - level, 0.0)
+
+
+def hardmax(scores: Any) -> Any:
+    """All weight on the largest score; shared where several are equal."""
+    top = (scores == scores.max(axis=-1, keepdims=True)) * 1.0
+    return top / top.sum(axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class TopSoftmax:
+    """The softmax over the `count` largest scores; the others have no weight.
+
+    Parameters
+    ----------
+    count : int
+        How many tokens may have weight; bags that are shorter have them all.
+    """
+
+    count: int = 2
+
+    def __call__(self, scores: Any) -> Any:
+        xp = namespace(scores)
+        kept = min(self.count, scores.shape[-1])
+        last = xp.sort(scores, axis=-1)[..., scores.shape[-1] - kept, None]
+        weights = xp.where(scores >= last, xp.exp(scores - scores.max(axis=-1, keepdims=True)), 0.0)
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+
+# Rules for all tokens of a bag together, by name; "top:K" is the softmax over the K largest scores.
+WEIGHTINGS: dict[str, Weighting] = {"sparsemax": Weighting(sparsemax), "hardmax": Weighting(hardmax)}
+
+
 def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make an elementwise activation of one's own known by name, as `activation=` of the model "elementwise".
 
@@ -137,15 +178,20 @@ def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], An
     Parameters
     ----------
     activation : str or callable
-        A name in `ACTIVATIONS`, "threshold:2.5" for relu(x - 2.5), or a function of an array.
+        A name in `ACTIVATIONS`, "threshold:2.5" for relu(x - 2.5), or a function of an array. Rules for all tokens of a bag
+        together, in the activation's place: "sparsemax", "hardmax", and "top:2" for the softmax over the two largest scores.
 
     Returns
     -------
     callable
-        sigma, elementwise on NumPy and JAX arrays.
+        sigma, elementwise on NumPy and JAX arrays, or a `Weighting`.
     """
     if isinstance(activation, str):
         name, _, level = activation.partition(":")
+        if activation in WEIGHTINGS:
+            return WEIGHTINGS[activation]
+        if name == "top" and level.isascii() and level.isdigit() and int(level) > 0:
+            return Weighting(TopSoftmax(int(level)))
         if name == "threshold" and level:
             try:
                 return Threshold(real_number("threshold", float(level), -np.inf))
@@ -156,7 +202,8 @@ def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], An
     elif callable(activation):
         return activation
     raise ValueError(
-        f"activation must be one of {', '.join(ACTIVATIONS)}, 'threshold:level' or a function, got {activation!r}"
+        f"activation must be one of {', '.join([*ACTIVATIONS, *WEIGHTINGS])}, 'threshold:level', 'top:K' or a function, "
+        f"got {activation!r}"
     )
 
 

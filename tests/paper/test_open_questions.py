@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import heads, long_bags
+from sparsetoken.paper.catalogue import heads, long_bags, mechanisms
 from sparsetoken.paper.catalogue.scaling import LENGTHS
 
 
@@ -121,3 +121,51 @@ def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, 
 )
 def test_long_bags(criterion, arguments, verdict):
     assert criterion(long_tables(**arguments)).verdict == verdict
+
+
+def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035), tied=0.025, error=1e-5, noise=0.002, shift=0.0):
+    values = dict(zip(mechanisms.MECHANISMS, (0.03, 0.033, 0.034, 0.04, 0.045, 0.2))) | (errors or {})
+    settings = [
+        {**mechanisms.named(m, k, r), "standard_error": error, "test_error": values[m] + 0.01 * (k != ks[0] or r != rs[0])}
+        for m, (_, _, ks, rs) in mechanisms.MECHANISMS.items()
+        for k in ks
+        for r in rs
+    ]
+    by_loss = [
+        {**mechanisms.named("softmax", 2.5, r), "loss": loss, "test_error": e, "standard_error": error}
+        for loss, e in zip(mechanisms.LOSSES, losses)
+        for r in mechanisms.LOSS_RIDGES
+    ]
+    spots = [mechanisms.named(m, ks[0], rs[0]) for m, (_, _, ks, rs) in mechanisms.MECHANISMS.items()]
+    runs = [{**p, "d": d, "test_error": v + shift} for p, v in zip(spots, values.values()) for d in (120, 240)]
+    last = {"model": "tied", "step": mechanisms.JOINT["steps"], "test_error": tied}
+    return {
+        "tried": pd.DataFrame(settings),
+        "losses": pd.DataFrame(by_loss),
+        "simulated": draws(runs, noise),
+        "joint": draws([{**last, "d": d} for d in (80, 160)], noise),
+        "joint_predicted": pd.DataFrame([{**last, "test_error_se": error}]),
+        "bayes": pd.DataFrame({"test_error": [0.02]}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (mechanisms.exact, {}, "confirmed"),
+        (mechanisms.exact, {"shift": 0.02}, "refuted"),
+        (mechanisms.exact, {"noise": 0.5}, "undecided"),
+        (mechanisms.sparse_gains_nothing, {}, "confirmed"),
+        (mechanisms.sparse_gains_nothing, {"errors": {"sparsemax": 0.02}}, "refuted"),
+        (mechanisms.sparse_gains_nothing, {"error": 0.01}, "undecided"),
+        (mechanisms.elementwise_loses, {}, "confirmed"),
+        (mechanisms.elementwise_loses, {"errors": {"thresholded": 0.02}}, "refuted"),
+        (mechanisms.logistic_best, {}, "confirmed"),
+        (mechanisms.logistic_best, {"losses": (0.03, 0.032, 0.025)}, "refuted"),
+        (mechanisms.tied_wins, {}, "confirmed"),
+        (mechanisms.tied_wins, {"tied": 0.04}, "refuted"),
+        (mechanisms.tied_wins, {"error": 0.01}, "undecided"),
+    ],
+)
+def test_mechanisms(criterion, arguments, verdict):
+    assert criterion(mechanism_tables(**arguments)).verdict == verdict

@@ -15,8 +15,8 @@ from ...study.specification import Grid, Study
 from .common import AXES, HERE, PAPER, TEN_TOKENS
 
 FIXED = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-3, "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}
-SPOTS = [1.0, 2.0, 4.0, 8.0, 32.0]
-LINE = [float(a) for a in np.geomspace(0.7, 45.0, 13)]
+SPOTS = [1.0, 2.0, 4.0, 8.0, 16.0]
+LINE = [float(a) for a in np.geomspace(0.7, 22.0, 12)]
 KINDS = ("uniform", "fixed")
 # With the signal always at the same R tokens the flattened bag has SNR theta sqrt(R) instead of theta R/sqrt(L): the
 # vectorized law with the strength below.

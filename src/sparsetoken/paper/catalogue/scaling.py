@@ -39,7 +39,7 @@ CENTRES = {
     "vectorized": {8: 9.7, 16: 14.5, 32: 22.3},
     "attention": {8: 4.0, 24: 4.45, 72: 5.05},
 }
-FAR_LENGTHS = {"pooled": [512, 2048], "vectorized": [128, 512, 2048], "attention": [512, 2048]}
+FAR_LENGTHS = {"pooled": [512, 2048], "vectorized": [128, 512, 2048], "attention": [512]}
 FACTORS = (0.85, 1.0, 1.18)
 MODELS = ("pooled", "vectorized", "attention")
 
