@@ -14,7 +14,7 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex():
     assert found.sum(axis=1) == pytest.approx(1.0) and (found >= 0).all() and (found == 0).any()
     for scores, weights in zip(SCORES, found):
         start, whole = np.full(7, 1 / 7), {"type": "eq", "fun": lambda p: p.sum() - 1}
-        best = minimize(lambda p: ((p - scores) ** 2).sum(), start, bounds=[(0, 1)] * 7, constraints=whole)
+        best = minimize(lambda p, x=scores: ((p - x) ** 2).sum(), start, bounds=[(0, 1)] * 7, constraints=whole)
         assert weights == pytest.approx(best.x, abs=1e-4)
     assert sparsemax(np.zeros((1, 4))) == pytest.approx(0.25)
 

@@ -147,7 +147,7 @@ study = Study(
             "Attention beats the vectorized classifier because signals move; with fixed positions and enough "
             "samples its advantage vanishes",
             PAPER,
-            "d → ∞: vectorized error above attention's at all five α₁ with random positions, below it at α₁ = 32 with "
+            "d → ∞: vectorized error above attention's at all five α₁ with random positions, below it at α₁ = 16 with "
             "fixed ones",
             vanishes,
         ),

@@ -29,7 +29,7 @@ from .common import AXES, FOLKLORE, HERE, PAPER
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
-LENGTHS = [2**i for i in (4, 6, 8, 10, 12, 14, 18, 22, 26, 30)]
+LENGTHS = [2**i for i in (4, 6, 8, 11, 14, 18, 22, 26, 30)]
 SHOWN = 2**14
 FIXED_SHARPNESS = 1.0
 TRAINING = {"sparsity": 1, "prevalence": 0.5, "loss": "logistic", "alpha0": 4.0, "alpha1": 4.0}
