@@ -33,7 +33,7 @@ def test_hardmax_and_top():
 
 @pytest.mark.parametrize("name", ["top:0", "top:x", "top:", "sparsemax:2"])
 def test_bad_names(name):
-    with pytest.raises(ValueError, match="activation must be one of .*sparsemax, hardmax, .*'top:K'"):
+    with pytest.raises(ValueError, match=r"activation must be one of .*sparsemax, hardmax, .*'top:K'"):
         get_activation(name)
 
 
