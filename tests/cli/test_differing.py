@@ -70,7 +70,7 @@ def test_plan_for_bags_that_differ(tmp_path, command):
         (("--length", "10:0.5,20:0.4"), "length: probabilities must sum to 1, got 0.9"),
         (("--length", "10:0.5,20"), "value:probability pairs such as 10:0.5,20:0.5"),
         (("--sparsity", "1:0.5,11:0.5"), "sparsity must be at most length (10)"),
-        (("--strength", "-1:0.5,2:0.5"), "strength must be a number in [0, inf"),
+        (("--strength", "-1:0.5,2:0.5"), "strength must be a number in [0, 1e+50]"),
         (("--label-noise", "0.7"), "label_noise must be a number in [0, 0.5], got 0.7"),
         (("--contamination", "1"), "contamination must be a number in [0, 1), got 1"),
         (("--correlation", "-0.1"), "correlation must be a number in [0, 1), got -0.1"),

@@ -127,7 +127,7 @@ def findings(tables: Tables) -> str:
     return (
         f"Using all samples twice beats halving them: {words}. Theory that pretends the readout's data were new is "
         "too pessimistic "
-        f"rather than too optimistic, by {off[few]:.0%} at α = {few:g} and {off[many]:.0%} at α = {many:g}: the "
+        f"rather than too optimistic, by {round(100 * off[few])} % at α = {few:g} and {round(100 * off[many])} % at α = {many:g}: the "
         "query has seen the "
         "bags that the readout is fitted to, and attends to the right tokens there more often."
     )
