@@ -123,13 +123,11 @@ def findings(tables: Tables) -> str:
         for a, row in line.iterrows()
     )
     few, many = line.index.min(), line.index.max()
-    off = {a: naive[a] / line.loc[a, "test_error"] - 1 for a in (few, many)}
+    off = {a: round(100 * (naive[a] / line.loc[a, "test_error"] - 1)) for a in (few, many)}  # per cent
     return (
         f"Using all samples twice beats halving them: {words}. Theory that pretends the readout's data were new is "
-        "too pessimistic "
-        f"rather than too optimistic, by {round(100 * off[few])} % at α = {few:g} and {round(100 * off[many])} % at α = {many:g}: the "
-        "query has seen the "
-        "bags that the readout is fitted to, and attends to the right tokens there more often."
+        f"too pessimistic rather than too optimistic, by {off[few]} % at α = {few:g} and {off[many]} % at α = {many:g}: "
+        "the query has seen the bags that the readout is fitted to, and attends to the right tokens there more often."
     )
 
 
