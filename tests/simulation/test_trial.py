@@ -18,7 +18,7 @@ from sparsetoken.results import NotConvergedWarning
 from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.simulation.trajectory import joint_schedule, joint_trajectory
-from sparsetoken.simulation.trial import SimulationResult
+from sparsetoken.simulation.trial_result import SimulationResult
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import trajectory
 

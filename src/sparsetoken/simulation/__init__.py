@@ -6,7 +6,7 @@ from .._core.lazy import lazy_exports
 
 _HOME = {
     "RealNoise": "noise",
-    "SimulationResult": "trial",
+    "SimulationResult": "trial_result",
     "head_readout": "heads",
     "joint_trajectory": "trajectory",
     "mean_and_error": "repeats",

@@ -1,110 +1,33 @@
-"""One trial: draw data, train, and measure what came out, without a test set."""
+"""`simulate`: check what one trial is asked for, choose who runs it, and say where its training did not converge."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from .._core.devices import wanted_device
 from .._core.validation import whole_number
-from ..activations import DEFAULT_ACTIVATION, token_weights
-from ..deployment import Deployment, check_query_to_sharpen, deployment_of
+from ..activations import DEFAULT_ACTIVATION
+from ..deployment import deployment_of
 from ..laws.signals import Signals
 from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
-from ..results import ClassifierResult, NotConvergedWarning, directions_of_readout
+from ..results import NotConvergedWarning
 from ..task import Task
 from ..training import Training
 from .heads import simulate_heads
-from .measures import Measures, coloured_measures, counted_measures
 from .mechanism import Mechanism
-from .noise import Demand, Tokens
-from .readout import Readout, fit_readout
-from .reuse import implicit_steps
-from .samplers import TensorData
-from .samplers.coloured import draw_coloured_features
-from .samplers.implicit import ImplicitBags
-from .samplers.kinds import draw_bags
 from .samplers.labels import sample_count
-from .samplers.reduced import draw_two_steps
-from .samplers.streams import stream
-from .samplers.tensor import draw_signal
-from .steps import SimulatedSteps, check_size, steps_on, summarise, two_steps
-from .trajectory import joint_schedule, train
-from .world import WHITE, World, world_of
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class SimulationResult(ClassifierResult):
-    """What one trial gives.
-
-    Attributes
-    ----------
-    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
-        As in `results.ClassifierResult`, like all fields down to `errors`: the finite counterparts of `forecast`'s.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there; standard errors are those of the numerical integration.
-    sampler : str
-        "reduced" or "tensor".
-    d, seed : int
-        Dimension of a token, and the seed all randomness came from.
-    n0, n1 : int
-        Samples of the query (0 for models without one) and of the readout: the same ones twice for "reuse" and "joint".
-    token_overlaps : tuple of float
-        <W_l, xi> for each token l of the vectorized model; empty for the others.
-    stopped, gradient_norm : str, float
-        How the last optimisation ended (see `solvers.erm`); "steps" and NaN for joint training, which takes its number of
-        steps.
-    converged : bool
-        Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
-    sampled_error, sampled_standard_error : float
-        Test error, on true labels, counted on `test_samples` fresh bags, and its standard error (NaN when none were asked for).
-    noise : str
-        What the noise is called: "gaussian", "coloured", or the name of another.
-    seconds : mapping
-        Time spent, stage by stage.
-    """
-
-    sampler: str
-    d: int
-    seed: int
-    n0: int
-    n1: int
-    stopped: str
-    gradient_norm: float
-    converged: bool
-    sampled_error: float = math.nan
-    sampled_standard_error: float = math.nan
-    token_overlaps: tuple[float, ...] = ()
-    noise: str = "gaussian"
-    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
-
-    def _setting(self) -> str:
-        return f"{self.model}, d={self.d}, seed={self.seed}"
-
+from .steps import check_size
+from .trial_reduced import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial
+from .trial_result import SimulationResult
+from .trial_stages import Trial
+from .trial_tensor import TensorTrial
+from .world import World, world_of
 
 # What a trial may ask for. Features: 64 GB of numbers, more than most machines have. Tokens: one bag's are held at a time, in
 # about ten arrays (5 GB at the limit), and drawing them all at the other limit takes about an hour.
 MOST_FEATURES, MOST_TOKENS_IN_A_BAG, MOST_TOKENS = 8 * 10**9, 5 * 10**7, 10**11
-
-
-class _Clock:
-    """Seconds spent in each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
 def simulate(
@@ -282,13 +205,13 @@ def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: 
     return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
 
 
-def _trial_class(device: str, model: str, sampler: str, schedule: str, world: World) -> type[_Trial]:
+def _trial_class(device: str, model: str, sampler: str, schedule: str, world: World) -> type[Trial]:
     """The trial class for the sampler, the schedule, the noise and the device, JAX's or NumPy."""
-    chosen: type[_Trial] = _TensorTrial if sampler == "tensor" else _ReducedTrial
+    chosen: type[Trial] = TensorTrial if sampler == "tensor" else ReducedTrial
     if world.spectrum is not None and sampler == "reduced":
-        return _ColouredTrial
+        return ColouredTrial
     if sampler == "reduced" and schedule == "reuse" and has_query(model):
-        chosen = _ReusedTrial
+        chosen = ReusedTrial
     found = None if device == "numpy" else wanted_device(device)
     if found is None:
         return chosen
@@ -298,309 +221,4 @@ def _trial_class(device: str, model: str, sampler: str, schedule: str, world: Wo
         raise ValueError(
             f"device {device!r} serves the reduced sampler, the staged schedule and models other than vectorized"
         )
-    return type("_PlacedTrial", (_DeviceTrial,), {"device": found})
-
-
-class _Trial:
-    """The stages common to both samplers; subclasses draw, and say where the special directions are."""
-
-    sampler: str
-    device: Any = None  # of JAX, where features and readout live; None: NumPy
-
-    def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk, world=WHITE):
-        self.task, self.training, self.d, self.seed, self.world = task, training, d, seed, world
-        self.model, self.sigma, self.n0, self.n1, self.chunk = model, sigma, n0, n1, chunk
-        self.clock = _Clock()
-        self.steps: SimulatedSteps | None = None
-        self.test_samples = 0
-        self.prepare()
-
-    def prepare(self) -> None:
-        """Draw what has to exist before the first stage."""
-
-    def take_steps(self) -> SimulatedSteps:
-        raise NotImplementedError
-
-    def features(self) -> tuple[Any, np.ndarray]:
-        """(features, labels) of the readout."""
-        raise NotImplementedError
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        """w's coordinates along the special directions of the mechanism."""
-        raise NotImplementedError
-
-    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
-        raise NotImplementedError
-
-    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
-        """How well the readout does on fresh bags."""
-        mechanism, bias = self.mechanism, readout.bias + test.bias_shift
-        if test.sharpness is not None:
-            mechanism = replace(mechanism, sharpness=test.sharpness)
-        return mechanism.measures(test.task, special, readout.norm, bias, stream(self.seed, "quadrature"))
-
-    def query_at(self, test: Deployment) -> np.ndarray:
-        """beta q of the test."""
-        assert self.steps is not None
-        scale = self.training.beta
-        if test.sharpness is not None:
-            scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
-        return scale * self.steps.query
-
-    def train_jointly(self) -> Readout:
-        """Query, readout and bias by plain gradient descent on all bags at once."""
-        training = self.training
-        model, stages = joint_schedule(training)
-        with self.clock.stage("descent"):
-            path = train(
-                *(self.task, model, stages, self.d, self.seed, self.sampler, training.loss),
-                signal=self.world.signal,
-                tokens=self.tokens_of_descent(),
-                chunk=self.chunk,
-            )
-        (query, w), bias = path.theta.T, float(path.bias[-1])
-        self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
-        last = (float(path.train_loss[-1]), float(path.train_error[-1]))
-        return Readout(w, bias, *last, stopped="steps", gradient_norm=math.nan, converged=True)
-
-    def tokens_of_descent(self) -> dict[str, Tokens | None]:
-        """What draws the noise of the one data set of joint training, where it is not white and Gaussian."""
-        return {}
-
-    @property
-    def joint(self) -> bool:
-        """Whether query and readout are trained together."""
-        return self.training.schedule == "joint" and self.model == "attention"
-
-    def special_of_vectors(self, w: np.ndarray) -> np.ndarray:
-        """The readout's coordinates along qhat and u where query and signal are vectors of the same space."""
-        assert self.steps is not None
-        xi, norm_q = self.steps.signal, self.steps.norm["q"]
-        q_hat = self.steps.query / norm_q if norm_q > 0 else xi
-        u = xi - self.steps.query_cosine * q_hat
-        length = float(np.linalg.norm(u))
-        # At |gamma| = 1 u is what rounding leaves of xi, and has no direction.
-        return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """The way from bag to feature, once the query is known."""
-        if self.steps is None:
-            return Mechanism(self.model)
-        return Mechanism(self.model, self.steps.query_cosine, self.steps.sharpness, self.sigma)
-
-    def run(self, test_samples: int, deployment: Deployment | None = None) -> SimulationResult:
-        """All stages, and what they give; without a deployment, tested on what it was trained on."""
-        training, clock = self.training, self.clock
-        if self.joint:
-            readout = self.train_jointly()
-        else:
-            if self.n0:
-                with clock.stage("steps"):
-                    self.steps = self.take_steps()
-            with clock.stage("features"):
-                x, y = self.features()
-            with clock.stage("readout"):
-                readout = fit_readout(x, y, training.ridge, training.loss, self.device)
-            del x
-        mechanism, norm = self.mechanism, readout.norm
-        if self.steps is not None:
-            check_query_to_sharpen(deployment, self.steps.norm["q"])
-        test = deployment or Deployment(self.task)
-        self.test_samples = test_samples
-        with clock.stage("test_error"):
-            special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
-            measured = self.measures(readout, special, test)
-        sampled = math.nan
-        if test_samples and self.world.noise is None:
-            with clock.stage("sampled_error"):
-                sampled = self.sampled_error(readout, test_samples, test)
-        steps = None if self.steps is None else self.steps.summary()
-        m_q, m_u = mechanism.coordinates(self.task, special)
-        sharpness = math.nan if steps is None else steps.sharpness
-        return SimulationResult(
-            model=self.model,
-            sampler=self.sampler,
-            d=self.d,
-            seed=self.seed,
-            **vars(measured),
-            train_loss=readout.train_loss,
-            train_error=readout.train_error,
-            norm_w=norm,
-            bias=readout.bias,
-            **directions_of_readout(m_q, m_u, norm, steps),
-            m_q=m_q,
-            m_u=m_u,
-            nu=math.sqrt(max(0.0, norm**2 - m_q**2 - m_u**2)),
-            sharpness=sharpness,
-            steps=steps,
-            n0=self.n0,
-            n1=self.n1,
-            stopped=readout.stopped,
-            gradient_norm=readout.gradient_norm,
-            converged=readout.converged,
-            sampled_error=sampled,
-            sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
-            token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
-            seconds=clock.seconds,
-            noise=self.world.name,
-            **({} if deployment is None else deployment.record(self.task, sharpness)),
-        )
-
-
-class _ReducedTrial(_Trial):
-    """Features come in coordinates whose first axes are the special directions."""
-
-    sampler = "reduced"
-
-    def take_steps(self) -> SimulatedSteps:
-        return two_steps(self.task, self.training, self.d, self.seed)
-
-    def features(self) -> tuple[Any, np.ndarray]:
-        bags = draw_bags(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
-        return self.mechanism.draw(bags, self.d, self.seed), bags.labels
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        return w[: self.mechanism.special_count(self.task)]
-
-
-class _ReusedTrial(_ReducedTrial):
-    """The readout learns from the very bags that gave the query: about n0 (3 L + d) numbers are drawn instead of n0 L d."""
-
-    def take_steps(self) -> SimulatedSteps:
-        self.bags = ImplicitBags(self.task, self.n0, draw_signal(self.seed, self.d), self.seed, "0")
-        return implicit_steps(self.bags, self.training)
-
-    def features(self) -> tuple[np.ndarray, np.ndarray]:
-        assert self.steps is not None
-        return self.bags.attended(self.training.beta * self.steps.query, self.sigma), self.bags.labels
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        return self.special_of_vectors(w)
-
-
-class _DeviceTrial(_ReducedTrial):
-    """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
-
-    def features(self) -> tuple[Any, np.ndarray]:
-        from .samplers.jax_reduced import place_features
-
-        bags = draw_bags(self.task, self.n1, self.seed, "1")
-        leading, scale = self.mechanism.draw_leading(bags, self.seed)
-        return place_features(leading, scale, self.d, self.seed, self.device), bags.labels
-
-
-class _ColouredTrial(_Trial):
-    """Coloured Gaussian noise without tokens, in the eigenbasis of its covariance: about n (L + d) numbers are drawn."""
-
-    sampler = "reduced"
-
-    def prepare(self) -> None:
-        self.signal, self.root = self.world.directions(self.seed, self.d)
-
-    def take_steps(self) -> SimulatedSteps:
-        bags = draw_bags(self.task, self.n0, self.seed, "0")
-        w1, b1, q2 = draw_two_steps(bags, self.training, self.d, self.seed, self.signal, self.root)
-        return summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
-
-    def features(self) -> tuple[np.ndarray, np.ndarray]:
-        y = draw_bags(self.task, self.n1, self.seed, "1").labels
-        query = np.zeros(self.d) if self.steps is None else self.training.beta * self.steps.query
-        return draw_coloured_features(self.task, y, self.signal, self.root, self.seed, query, self.sigma), y
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        return np.array([w @ self.signal]) if self.model == "pooled" else self.special_of_vectors(w)
-
-    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
-        query = None if self.steps is None else self.query_at(test)
-        return coloured_measures(
-            test.task, readout.w, readout.bias + test.bias_shift, self.signal, self.root, query, self.sigma
-        )
-
-
-class _TensorTrial(_Trial):
-    """Every token is drawn."""
-
-    sampler = "tensor"
-
-    def prepare(self) -> None:
-        self.signal, self.root = self.world.directions(self.seed, self.d)
-        self.demands: dict[str, Demand] = {}
-        if self.joint:
-            self.demands = {":0": Demand(self.n0, self.task.longest)}
-            return
-        with self.clock.stage("sampling"):
-            reuse = self.training.schedule == "reuse"
-            counts = {"0": self.n0, "1": 0 if reuse and self.n0 else self.n1}
-            if reuse and not self.n0:
-                counts = {"0": self.n1, "1": 0}
-            self.demands = {name: Demand(count, self.task.longest) for name, count in counts.items() if count}
-            dealt = self.world.deal(self.seed, self.d, self.demands)
-            data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
-            if self.n0:
-                self.first = data["0"]
-            self.second = data["0" if reuse else "1"]
-
-    def data(
-        self, task: Task, count: int, dataset: str, noise: Tokens | None = None, labels: np.ndarray | None = None
-    ) -> TensorData:
-        """One of the trial's data sets."""
-        return TensorData(task, count, self.d, self.seed, dataset, self.chunk, noise, self.signal, labels)
-
-    def tokens_of_descent(self) -> dict[str, Tokens | None]:
-        dealt = self.world.deal(self.seed, self.d, self.demands)
-        return {name: noise for name, (_, noise) in dealt.items()}
-
-    def take_steps(self) -> SimulatedSteps:
-        return steps_on(self.first, self.training)
-
-    def features(self) -> tuple[np.ndarray, np.ndarray]:
-        data = self.second
-        if self.model == "pooled":
-            return data.means(), data.labels
-        if self.model == "vectorized":
-            return data.flattened(), data.labels
-        assert self.steps is not None
-        return data.attended(self.training.beta * self.steps.query, self.sigma), data.labels
-
-    def special(self, w: np.ndarray) -> np.ndarray:
-        if self.model == "pooled":
-            return np.array([w @ self.second.signal])
-        if self.model == "vectorized":
-            return w.reshape(self.task.longest, self.d) @ self.second.signal
-        return self.special_of_vectors(w)
-
-    def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
-        if self.world.spectrum is not None:
-            query = None if self.steps is None else self.query_at(test)
-            bias = readout.bias + test.bias_shift
-            return coloured_measures(test.task, readout.w, bias, self.signal, self.root, query, self.sigma)
-        if self.world.noise is None:
-            return super().measures(readout, special, test)
-        # The same test bags twice, without and with the signal.
-        scores = {}
-        demands = {**self.demands, "_test": Demand(self.test_samples or None, test.task.longest)}
-        for label in (-1.0, 1.0):
-            count, noise = self.world.deal(self.seed, self.d, demands)["_test"]
-            data = self.data(test.task, count, "_test", noise, np.full(count, label))
-            scores[label] = self.scores(data, readout, test)
-        return counted_measures(scores[1.0], scores[-1.0], test.task.prevalence)
-
-    def scores(self, data: TensorData, readout: Readout, test: Deployment) -> np.ndarray:
-        """<w, f> + b of every bag."""
-        found = np.empty(data.count)
-        for which, tokens in data.blocks():
-            if self.model == "vectorized":
-                found[which] = tokens.reshape(len(tokens), -1) @ readout.w
-            elif self.model == "pooled":
-                found[which] = (tokens @ readout.w).mean(axis=1)
-            else:
-                weights = token_weights(tokens @ self.query_at(test), self.sigma)
-                found[which] = np.einsum("il,il->i", weights, tokens @ readout.w)
-        return found + readout.bias + test.bias_shift
-
-    def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
-        """Share of `count` fresh bags with the wrong sign."""
-        demands = {**self.demands, "_test": Demand(count, test.task.longest)}
-        data = self.data(test.task, count, "_test", self.world.deal(self.seed, self.d, demands)["_test"][1])
-        return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))
+    return type("_PlacedTrial", (DeviceTrial,), {"device": found})
