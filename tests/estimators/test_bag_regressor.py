@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetoken import BagRegressor, Bags
 from sparsetoken.cli.words import regression_verdict_in_words
-from sparsetoken.estimators.bag_regressor import CANDIDATES, ridge_path, stacked_shares
+from sparsetoken.estimators.regression_candidates import CANDIDATES, ridge_path
+from sparsetoken.estimators.regression_shares import stacked_shares
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.folds import even_folds
 from sparsetoken.estimators.learners import chosen_regressors

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from .bags import Bags, is_bag_list, is_groupby
+from .bags import Bags
 from .cluster import ClusterBags
+from .forms import is_bag_list, is_groupby
 
 # What trains on a cluster, in words: the trainings that are few passes over the bags.
 ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"

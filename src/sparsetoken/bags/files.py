@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .bags import Bags, distinct_ids, shown
+from .bags import Bags
 from .cluster import on_cluster
 from .folders import gather, list_files, means_files
+from .forms import distinct_ids, shown
 from .tables import is_numeric, listed, plain_labels, read_table, text_ids, values_by_id
 
 

@@ -1,24 +1,17 @@
 """Real-valued labels of bags: heads on tokens, ridge regressions on a bag's statistics and trees, weighed on held-out bags.
 
-1. Every candidate is fitted along a path of ridges, on all bags and without each fold; held-out bags choose its ridge.
-   With targets y in units of their standard deviation, heads and regressions minimise
-
-       sum_i p_i (z_i - y_i)^2 / 2 + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2),     p_i: normalised weights, the bias is free
-
+1. The candidates (`regression_candidates`) are fitted to all bags and without each fold.
 2. The prediction is a mean of the candidates' and of the mean target, with the non-negative weights (sum one) that leave the
-   least squared error on held-out bags. Where nothing can be learnt the mean target is left.
+   least squared error on held-out bags (`regression_shares`). Where nothing can be learnt the mean target is left.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.optimize import nnls
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
@@ -26,243 +19,13 @@ from .._core.callers import caller_level
 from .._core.validation import true_or_false, whole_number
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
-from ..bags.segments import bag_mean
-from ..losses import Logistic, Square
 from .base import TrainingWarning, per_bag
-from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, SEARCH_TOLERANCE, TREES
 from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
-from .heads import Head, fit_heads, start_head
 from .lift import LANDMARKS
-from .trees import PlainTrees, grow_trees
-from .views import TOKEN_VIEWS, BagViews, Views
-
-# Shares below this are dropped: each member costs a pass over the tokens at every prediction.
-LEAST_SHARE = 0.02
-# What the sum-to-one constraint weighs in the least-squares problem of the shares, in units of the targets' variance: enough to
-# hold it to four digits before the shares are normalised.
-CONSTRAINT = 1e4
-# A path of falling ridges ends where the held-out squared error exceeds the least one by this factor.
-RISEN = 1.1
-
-
-@dataclass(frozen=True)
-class RegressionForest:
-    """Fitted trees, behind the interface of a head.
-
-    Attributes
-    ----------
-    trees : PlainTrees
-        As grown.
-    """
-
-    trees: PlainTrees
-
-    def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
-        """The trees' mean, one number per bag."""
-        return self.trees.mean(tokens)
-
-
-@dataclass(frozen=True)
-class RegressionMember:
-    """A model that takes part in the prediction.
-
-    Attributes
-    ----------
-    name : str
-        The candidate and its ridge.
-    view : str
-        What it looks at.
-    model : Head or RegressionForest
-        As fitted to all bags, to standardised targets.
-    sign : float
-        -1 where it was fitted to the targets turned round.
-    share : float
-        Its share in the prediction (zero for one that only explains).
-    token_share : float
-        Its share in what is said about tokens.
-    """
-
-    name: str
-    view: str
-    model: Any
-    sign: float
-    share: float
-    token_share: float
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Training bags as the candidates see them, standardised targets, normalised weights, folds to hold out in turn."""
-
-    views: Views
-    targets: np.ndarray
-    weights: np.ndarray
-    folds: list[np.ndarray]
-    grouped: bool
-    seed: int
-
-    def fold_weights(self) -> np.ndarray:
-        rows = np.tile(self.weights, (len(self.folds) + 1, 1))
-        for row, held in zip(rows, self.folds):
-            row[held] = 0.0
-        return rows
-
-
-@dataclass(frozen=True)
-class _Tried:
-    """A candidate at its best ridge: held-out predictions, and a way to the model fitted to all bags."""
-
-    name: str
-    view: str
-    sign: float
-    predictions: np.ndarray
-    finish: Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class _Ridges:
-    """Linear on the mean token of a view, solved exactly at all ridges by one decomposition per fold."""
-
-    name: str
-    view: str
-    ridges: tuple[float, ...]
-
-    def tried(self, problem: _Problem) -> _Tried:
-        bags = problem.views[self.view]
-        features = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
-        features = features.astype(np.float64)
-        scores = np.empty((len(self.ridges), len(bags)))
-        rows = problem.fold_weights()
-        for row, held in zip(rows, problem.folds):
-            for k, (w, b) in enumerate(ridge_path(features, problem.targets, row, self.ridges)):
-                scores[k, held] = features[held] @ w + b
-        best = _best(scores, problem)
-
-        def finish() -> Head:
-            ((w, b),) = ridge_path(features, problem.targets, problem.weights, self.ridges[best : best + 1])
-            return Head("pooled", np.zeros(len(w)), w, b)
-
-        return _Tried(f"{self.name} ridge {self.ridges[best]:g}", self.view, 1.0, scores[best], finish)
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """Attention heads of one kind, at falling ridges, all folds at once; `sign` -1: fitted to the targets turned round."""
-
-    name: str
-    view: str
-    kind: str
-    ridges: tuple[float, ...]
-    sign: float = 1.0
-
-    def tried(self, problem: _Problem) -> _Tried:
-        bags, weights, y = problem.views[self.view], problem.fold_weights(), self.sign * problem.targets
-        above = np.where(y > np.median(y), 1.0, -1.0)
-        both = all(np.unique(above[row > 0]).size == 2 for row in weights)
-        starts = [
-            start_head(self.kind, bags, above, row, Logistic())
-            if both or self.kind != "free"
-            else Head(self.kind, np.zeros(bags.n_features), np.zeros(bags.n_features), 0.0)
-            for row in weights
-        ]
-        heads, scores, paths = starts, [], []
-        for ridge in self.ridges:
-            heads = fit_heads(bags, y, weights, Square(), ridge, heads, SEARCH_TOLERANCE)
-            held_out = np.empty(len(bags))
-            for head, held in zip(heads, problem.folds):
-                part = bags[held]
-                held_out[held] = self.sign * head.decide(part.tokens, part.starts)
-            scores.append(held_out)
-            paths.append(heads[-1])
-            errors = [_error(s, problem) for s in scores]
-            if errors[-1] > RISEN * min(errors):
-                break
-        best = _best(np.array(scores), problem)
-        ridge, found = self.ridges[best], paths[best]
-
-        def finish() -> Head:
-            return fit_heads(bags, y, problem.weights[None, :], Square(), ridge, [found], FINAL_TOLERANCE)[0]
-
-        return _Tried(f"{self.name} ridge {ridge:g}", self.view, self.sign, scores[best], finish)
-
-
-@dataclass(frozen=True)
-class _Trees:
-    """Extremely randomised trees on a bag's statistics, scored by the bags that a tree has not seen (with groups: by folds)."""
-
-    name: str = "trees"
-    view: str = "statistics"
-
-    def tried(self, problem: _Problem) -> _Tried:
-        bags, y = problem.views[self.view], problem.targets
-        weights, everything = problem.weights / problem.weights.mean(), np.arange(len(y))
-        share = max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features))
-
-        def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
-            return grow_trees(bags.tokens[rows], y[rows], weights[rows], TREES, share, problem.seed, least=2)
-
-        trees, scores = grown(everything)
-        if problem.grouped:
-            for held in problem.folds:
-                scores[held] = grown(np.setdiff1d(everything, held))[0].mean(bags.tokens[held])
-        # A bag that every tree has seen gets the mean of the standardised targets.
-        return _Tried(self.name, self.view, 1.0, np.nan_to_num(scores), lambda: RegressionForest(trees))
-
-
-def ridge_path(
-    features: np.ndarray, targets: np.ndarray, weights: np.ndarray, ridges: Sequence[float]
-) -> Iterator[tuple[np.ndarray, float]]:
-    """Minimisers of  sum_i p_i (<w, f_i> + b - y_i)^2 / 2 + (ridge/2) ||w||^2,  p_i normalised weights, b free.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, d)
-        f_i.
-    targets, weights : ndarray of shape (n,)
-        y_i, and weights >= 0.
-    ridges : sequence of float
-        Above zero.
-
-    Yields
-    ------
-    tuple of ndarray and float
-        w and b at each ridge.
-    """
-    used = weights > 0
-    f, y, p = features[used], targets[used], weights[used] / weights[used].sum()
-    centre, level = p @ f, float(p @ y)
-    root = np.sqrt(p)
-    x, r = root[:, None] * (f - centre), root * (y - level)
-    wide = x.shape[0] < x.shape[1]
-    values, vectors = eigh(x @ x.T if wide else x.T @ x)
-    values = np.maximum(values, 0.0)
-    along = vectors.T @ (r if wide else x.T @ r)
-    for ridge in ridges:
-        solved = vectors @ (along / (values + ridge))
-        w = x.T @ solved if wide else solved
-        yield w, level - float(centre @ w)
-
-
-def _error(predictions: np.ndarray, problem: _Problem) -> float:
-    return float(problem.weights @ (predictions - problem.targets) ** 2)
-
-
-def _best(scores: np.ndarray, problem: _Problem) -> int:
-    return int(np.argmin([_error(row, problem) for row in scores])) if problem.folds else len(scores) // 2
-
-
-# Ridges reach from heavy smoothing to nearly none: the objective's terms are of order one and the features of unit size.
-_KNOWN: tuple[Any, ...] = (
-    _Ridges("pooled", "lifted", (1.0, 0.1, 0.01, 1e-3, 1e-4)),
-    _Ridges("statistics", "statistics", (10.0, 1.0, 0.1, 0.01, 1e-3)),
-    _Ridges("likeness", "likeness", (10.0, 1.0, 0.1, 0.01, 1e-3)),
-    _Heads("tied up", "tokens", "tied", (0.3, 0.1, 0.03, 0.01)),
-    _Heads("tied down", "tokens", "tied", (0.3, 0.1, 0.03, 0.01), sign=-1.0),
-    _Heads("free", "tokens", "free", (0.1, 0.03, 0.01)),
-    _Trees(),
-)
-CANDIDATES = tuple(candidate.name for candidate in _KNOWN)
+from .regression_candidates import CANDIDATES, KNOWN, RegressionProblem, held_out_error
+from .regression_shares import RegressionMember, stacked_shares
+from .views import TOKEN_VIEWS, BagViews
 
 
 class BagRegressor(RegressorMixin, BaseEstimator):
@@ -347,9 +110,9 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         for name in names:
             if name not in CANDIDATES:
                 raise ValueError(f"candidates must be among {', '.join(CANDIDATES)}, got {name!r}")
-        chosen = [candidate for candidate in _KNOWN if candidate.name in names]
+        chosen = [candidate for candidate in KNOWN if candidate.name in names]
         if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
-            seeing = ", ".join(candidate.name for candidate in _KNOWN if candidate.view in TOKEN_VIEWS)
+            seeing = ", ".join(candidate.name for candidate in KNOWN if candidate.view in TOKEN_VIEWS)
             raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
         return chosen
 
@@ -377,11 +140,11 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         names = tuple(candidate.view for candidate in candidates)
         self.views_ = BagViews(names, landmarks, scale).fit(bags, above, seed)
         views = self.views_.of(bags, np.float32)
-        problem = _Problem(views, (targets - self.mean_) / self.spread_, p, folds, groups is not None, seed)
+        problem = RegressionProblem(views, (targets - self.mean_) / self.spread_, p, folds, groups is not None, seed)
         tried = [candidate.tried(problem) for candidate in candidates]
         table = np.stack([one.predictions for one in tried])
         shares = stacked_shares(table, problem.targets, p)
-        errors = np.array([_error(row, problem) for row in table])
+        errors = np.array([held_out_error(row, problem) for row in table])
         sees = np.array([one.view in TOKEN_VIEWS for one in tried])
         token_shares = np.where(sees, shares, 0.0)
         if not token_shares.any():
@@ -486,37 +249,3 @@ def checked_targets(y: Any, count: int) -> np.ndarray:
             f"y must hold finite numbers; that of bag {int(np.argmin(np.isfinite(targets)))} is NaN or inf"
         )
     return targets
-
-
-def stacked_shares(predictions: np.ndarray, targets: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Shares c >= 0, sum at most one, that minimise  sum_i p_i (sum_k c_k f_ki - y_i)^2,  small ones dropped.
-
-    What is missing to one is the share of the mean (zero, for standardised targets).
-
-    Parameters
-    ----------
-    predictions : ndarray of shape (candidates, bags)
-        f_ki, on held-out bags.
-    targets, p : ndarray of shape (bags,)
-        Standardised targets and normalised weights.
-
-    Returns
-    -------
-    ndarray of shape (candidates,)
-        c.
-    """
-    root = np.sqrt(p)
-    with_mean = np.vstack([predictions, np.zeros(len(targets))])
-    kept = np.ones(len(with_mean), dtype=bool)
-    shares = np.zeros(len(with_mean))
-    for _ in range(2):  # once more without the small ones
-        matrix = np.vstack([(with_mean[kept] * root).T, np.sqrt(CONSTRAINT) * np.ones(kept.sum())])
-        found, _ = nnls(matrix, np.append(root * targets, np.sqrt(CONSTRAINT)))
-        shares[:] = 0.0
-        shares[kept] = found / max(found.sum(), 1e-300)
-        kept &= shares >= LEAST_SHARE
-        kept[-1] = True
-        if np.all(shares[~kept] == 0.0):
-            break
-    shares[shares < LEAST_SHARE] = 0.0
-    return shares[:-1]

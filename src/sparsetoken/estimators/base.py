@@ -16,8 +16,9 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from .._core.callers import caller_level
 from .._core.devices import working_on
-from ..bags.bags import Bags, shown
+from ..bags.bags import Bags
 from ..bags.checks import checked_bags
+from ..bags.forms import shown
 from ..bags.scratch import DEVICE_BLOCK_BYTES
 from .calibration import Calibration, JointCalibration, fit_joint_calibration
 from .canonical import canonical, joined_groups

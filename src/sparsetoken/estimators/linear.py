@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..bags.bags import Bags, shown
+from ..bags.bags import Bags
+from ..bags.forms import shown
 from ..bags.segments import bag_mean
 from ..losses import Loss
 from .base import each_class, per_bag

@@ -1,0 +1,232 @@
+"""The forms in which people hold bags, each taken apart into flat tokens and the row where every bag starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .segments import starts_of
+
+FORMS = (
+    "a list of (tokens, features) arrays, a (bags, tokens, features) array with or without a mask, "
+    "a (tokens, features) table with bag ids, or a pandas groupby"
+)
+
+
+def taken_apart(X: Any, ids: Any = None, mask: Any = None) -> tuple:
+    """(tokens, starts, ids, feature names or None) of bags in any form but that of `Bags`, which says what the forms are."""
+    if mask is not None:
+        return _from_mask(X, mask)
+    if ids is not None:
+        return _from_ids(X, ids)
+    if is_groupby(X):
+        return _from_groups(X)
+    return _from_list(X) if is_bag_list(X) else _from_array(X)
+
+
+def is_bag_list(X: Any) -> bool:
+    """Whether X is a list or tuple (or object array) whose entries are themselves (tokens, features) tables."""
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        X = list(X)
+    if not isinstance(X, Sequence) or isinstance(X, str | bytes) or len(X) == 0:
+        return False
+    return any(_dimensions(bag) >= 2 or (_dimensions(bag) == 1 and len(bag) == 0) for bag in X)
+
+
+def _dimensions(bag: Any) -> int:
+    if hasattr(bag, "ndim"):
+        return int(bag.ndim)
+    depth = 0
+    while isinstance(bag, list | tuple):
+        depth += 1
+        if len(bag) == 0:
+            break
+        bag = bag[0]
+        if hasattr(bag, "ndim"):
+            return depth + int(bag.ndim)
+    return depth
+
+
+def is_groupby(X: Any) -> bool:
+    """Whether X is a pandas groupby."""
+    return hasattr(X, "ngroups") and hasattr(X, "grouper" if hasattr(type(X), "grouper") else "_grouper")
+
+
+def shown(name: Any) -> str:
+    """A bag's id (or a label) as messages give it: plain, without NumPy's type names."""
+    return repr(name.item() if isinstance(name, np.generic) else name)
+
+
+def as_floats(values: Any, where: str) -> np.ndarray:
+    """A float32 or float64 C-ordered array; single precision stays single.
+
+    Parameters
+    ----------
+    values : array-like
+        Numbers; missing values of pandas' own types become NaN.
+    where : str
+        What the message says about whose features they are, such as " of bag 3".
+
+    Returns
+    -------
+    ndarray
+        The numbers.
+    """
+    if hasattr(values, "toarray") and not isinstance(values, np.ndarray):
+        raise TypeError("Sparse data was passed, but dense data is required. Use '.toarray()' to convert to dense.")
+    if hasattr(values, "dtypes") and hasattr(values, "columns") and any(_extension(t) for t in values.dtypes):
+        values = values.astype({c: _plain_type(t) for c, t in values.dtypes.items() if _extension(t)})
+    raw = np.asarray(values)
+    if np.iscomplexobj(raw):
+        raise ValueError(f"Complex data not supported{where}")
+    if raw.dtype.names is not None:
+        raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
+    if raw.dtype in (np.float32, np.float64):
+        return np.ascontiguousarray(raw)
+    try:
+        return np.ascontiguousarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"the features{where} must be numbers: {error}") from None
+
+
+def _extension(dtype: Any) -> bool:
+    """Whether a column is of one of pandas' own types of numbers, which can hold missing values."""
+    return not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "O") in "biuf"
+
+
+def _plain_type(dtype: Any) -> Any:
+    return np.float32 if getattr(dtype, "numpy_dtype", None) == np.float32 else np.float64
+
+
+def _feature_names(frame: Any) -> np.ndarray | None:
+    columns = getattr(frame, "columns", None)
+    if columns is None or not all(isinstance(c, str) for c in columns):
+        return None
+    return np.asarray(columns, dtype=object)
+
+
+def _from_array(X: Any) -> tuple:
+    names = _feature_names(X)
+    tokens = as_floats(X, "")
+    if tokens.ndim == 3:
+        n, length, d = tokens.shape
+        if length == 0:
+            raise ValueError("bag 0 has no tokens")
+        return tokens.reshape(n * length, d), np.arange(n, dtype=np.intp) * length, np.arange(n), None
+    if tokens.ndim != 2:
+        raise ValueError(f"Expected 2D array or bags, got {tokens.ndim}D array instead: bags are {FORMS}")
+    return tokens, np.arange(len(tokens), dtype=np.intp), np.arange(len(tokens)), names
+
+
+def _from_list(X: Sequence[Any]) -> tuple:
+    parts: list[np.ndarray] = []
+    names = _feature_names(X[0])
+    for i, bag in enumerate(X):
+        if _dimensions(bag) == 1 and len(bag) == 0:
+            raise ValueError(f"bag {i} has no tokens")
+        part = as_floats(bag, f" of bag {i}")
+        if part.ndim != 2:
+            raise ValueError(f"bag {i} must be a (tokens, features) array, got shape {part.shape}")
+        if len(part) == 0:
+            raise ValueError(f"bag {i} has no tokens")
+        if parts and part.shape[1] != parts[0].shape[1]:
+            raise ValueError(f"bag {i} has {part.shape[1]} features, the bags before it have {parts[0].shape[1]}")
+        own = _feature_names(bag)
+        if names is not None and (own is None or list(own) != list(names)):
+            raise ValueError(f"bag {i} names its features otherwise than the bags before it")
+        parts.append(part)
+    return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), np.arange(len(parts)), names
+
+
+def _from_mask(X: Any, mask: Any) -> tuple:
+    padded = as_floats(X, "")
+    if padded.ndim != 3:
+        raise ValueError(f"a mask goes with a (bags, tokens, features) array, got shape {padded.shape}")
+    real = np.asarray(mask)
+    if real.shape != padded.shape[:2]:
+        raise ValueError(f"mask must have shape {padded.shape[:2]} (bags, tokens), got {real.shape}")
+    if real.dtype != bool:
+        if not np.all(np.isin(real, (0, 1))):
+            raise ValueError("mask must be boolean, True where the token is real")
+        real = real.astype(bool)
+    lengths = real.sum(axis=1)
+    if len(lengths) and lengths.min() == 0:
+        raise ValueError(f"bag {int(np.argmin(lengths))} has no tokens: its mask is False everywhere")
+    return padded[real], starts_of(lengths), np.arange(len(lengths)), None
+
+
+def _from_ids(X: Any, ids: Any) -> tuple:
+    if isinstance(ids, str):
+        if not hasattr(X, "columns") or ids not in X.columns:
+            raise ValueError(f"there is no column {ids!r} to take the bag ids from")
+        ids, X = X[ids], X.drop(columns=ids)
+    names = _feature_names(X)
+    tokens = as_floats(X, "")
+    if tokens.ndim != 2:
+        raise ValueError(f"ids go with a (tokens, features) array, got shape {tokens.shape}")
+    codes, uniques = distinct_ids(ids, len(tokens))
+    if np.any(codes[1:] < codes[:-1]):
+        order = np.argsort(codes, kind="stable")
+        tokens, codes = tokens[order], codes[order]
+    return tokens, starts_of(np.bincount(codes)), uniques, names
+
+
+def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which bag every token belongs to.
+
+    Parameters
+    ----------
+    ids : array-like
+        One id per token.
+    count : int
+        The number of tokens.
+
+    Returns
+    -------
+    tuple of ndarrays
+        The bag of every token, counted in order of first appearance, and the bags' ids.
+
+    Raises
+    ------
+    ValueError
+        If there are not `count` ids, one of them is missing, or they are not text or numbers.
+    """
+    import pandas as pd
+
+    keys: Any = ids if hasattr(ids, "dtype") else list(ids)
+    if isinstance(keys, list):
+        # NumPy would make one type of them all: 1 and "1" the same text, long integers the same float.
+        one_kind = len({type(key) for key in keys}) == 1 and isinstance(keys[0], str | int | float | np.generic)
+        array = np.asarray(keys) if one_kind else None
+        if array is None or array.ndim != 1 or (isinstance(keys[0], int) and array.dtype.kind == "f"):
+            array = np.empty(len(keys), dtype=object)
+            array[:] = keys
+        keys = array
+    if keys.shape != (count,):
+        raise ValueError(f"ids must hold one bag id per token ({count}), got shape {keys.shape}")
+    if count == 0:
+        raise ValueError("there are no bags")
+    try:
+        codes, uniques = pd.factorize(keys)
+    except TypeError:  # lists and dicts cannot be told apart
+        raise ValueError("the bag ids must be text or numbers, not lists or other objects") from None
+    if codes.min() < 0:
+        raise ValueError(f"token {int(np.argmin(codes))} has no bag id")
+    return codes, np.asarray(uniques)
+
+
+def _from_groups(groups: Any) -> tuple:
+    keys = list(groups.keys) if isinstance(groups.keys, list) else [groups.keys]
+    parts, names, ids = [], None, []
+    for key, frame in groups:
+        frame = frame.drop(columns=[k for k in keys if isinstance(k, str) and k in frame.columns])
+        names = _feature_names(frame)
+        parts.append(as_floats(frame, f" of bag {key!r}"))
+        ids.append(key[0] if isinstance(key, tuple) and len(key) == 1 else key)
+    if not parts:
+        raise ValueError("there are no bags")
+    bag_ids = np.empty(len(ids), dtype=object)
+    bag_ids[:] = ids
+    return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), bag_ids, names
