@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
@@ -87,3 +88,12 @@ def nothing_stays_registered():
         for one, old in zip(known, before):
             one.clear()
             one.update(old)
+
+
+def planted_table(seed: int = 0) -> pd.DataFrame:
+    """60 planted bags of 2 to 9 tokens with five features, one row per token; `instance_label` marks the planted tokens."""
+    rows = []
+    for k, (bag, label, place) in enumerate(zip(*planted_bags(seed, n=60, length=5, d=5, ragged=True))):
+        for i, token in enumerate(bag):
+            rows.append([f"bag{k}", ("no", "yes")[label], int(label and i == place), *token])
+    return pd.DataFrame(rows, columns=["bag_id", "label", "instance_label", *(f"f{j}" for j in range(5))])

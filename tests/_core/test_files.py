@@ -10,11 +10,16 @@ import pytest
 from sparsetoken._core.files import check_writable, write_bytes
 
 
-def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [(OSError("no space left"), r"cannot write .*table\.csv: no space"), (KeyboardInterrupt(), "")],
+    ids=["full", "interrupted"],
+)
+def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch, failure, message):
     path = tmp_path / "table.csv"
     path.write_text("old")
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
-    with pytest.raises(OSError, match=r"cannot write .*table\.csv: no space"):
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(failure))
+    with pytest.raises(type(failure), match=message):
         write_bytes(path, b"new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]

@@ -1,4 +1,4 @@
-"""Bags: every input form, indexing, checks, and reductions over ragged bags."""
+"""Bags: every input form, indexing, checks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 
-from sparsetoken import Bags, BagScaler
-from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, rows_of, weighted_bag_sum
+from sparsetoken import Bags
 
 
 def ragged(rng, lengths=(3, 1, 5, 2), d=4, dtype=np.float64):
@@ -132,44 +131,6 @@ def test_labels_by_bag_id(rng):
         bags.labels({k: v for k, v in labels.items() if k != "c"})
 
 
-def test_ragged_reductions_agree_with_loops(rng):
-    bags = Bags(ragged(rng, lengths=(1, 4, 2, 7)))
-    scores = rng.standard_normal(bags.n_tokens) * 50
-    weights, smooth = bag_softmax(scores, bags.starts)
-    pooled = weighted_bag_sum(weights, bags.tokens, bags.starts)
-    for i, (x, s) in enumerate(zip(bags, np.split(scores, bags.starts[1:]))):
-        p = np.exp(s - s.max())
-        p /= p.sum()
-        np.testing.assert_allclose(weights[bags.bag_of_token == i], p, rtol=1e-12)
-        np.testing.assert_allclose(smooth[i], np.log(np.mean(np.exp(s - s.max()))) + s.max(), rtol=1e-12)
-        np.testing.assert_allclose(pooled[i], p @ x, rtol=1e-12)
-        np.testing.assert_allclose(bag_mean(bags.tokens, bags.starts)[i], x.mean(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
-    chosen = np.array([3, 1])
-    rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
-    assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))
-
-
 def test_a_long_bag_costs_its_tokens_and_no_more(rng):
     bags = Bags([np.ones((1000, 5)), *(np.ones((3, 5)) for _ in range(200))])
     assert bags.tokens.shape == (1600, 5)
-
-
-def test_scaler_is_fitted_on_tokens_and_guards_constant_features(rng):
-    parts = ragged(rng, lengths=(40, 3, 17))
-    for part in parts:
-        part[:, 2] = 1e7 + 0.1  # constant up to rounding
-        part[:, 1] = 5 + 100 * part[:, 1]
-    bags = Bags(parts)
-    scaled = BagScaler().fit(bags).transform(bags)
-    assert isinstance(scaled, Bags)
-    np.testing.assert_allclose(scaled.tokens.mean(axis=0)[[0, 1, 3]], 0, atol=1e-12)
-    np.testing.assert_allclose(scaled.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
-    np.testing.assert_allclose(scaled.tokens[:, 2], 0, atol=50 * np.spacing(1e7))
-    squeezed = BagScaler(compress=True).fit(bags).transform(bags)
-    np.testing.assert_allclose(squeezed.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
-    order = np.argsort(bags.tokens[:, 0])
-    assert np.all(np.diff(squeezed.tokens[order, 0]) > 0)
-    assert BagScaler().fit(bags.astype(np.float32)).transform(bags.astype(np.float32)).dtype == np.float32
-    named = BagScaler().set_output(transform="pandas").fit_transform(pd.DataFrame(bags.tokens, columns=list("wxyz")))
-    assert list(named.columns) == list("wxyz")

@@ -8,6 +8,7 @@ import pytest
 
 from sparsetoken import Bags
 from sparsetoken.bags.files import read_bags
+from tests.helpers import planted_table
 
 LONG = 12345678901234567890123
 
@@ -131,3 +132,31 @@ def test_npz_ids_are_text(tmp_path):
         np.savez(tmp_path / "bags.npz", tokens=TOKENS, bag=ids, label=[0, 1, 0])
         read = read_bags(tmp_path / "bags.npz")
         assert list(read.bags.ids) == ["1", "2", "3"] and list(read.labels) == [0, 1, 0]
+
+
+def test_the_three_formats_hold_the_same_bags(tmp_path):
+    planted_table().to_csv(tmp_path / "bags.csv", index=False)
+    csv = read_bags(tmp_path / "bags.csv")
+    frame = planted_table()
+    frame.sample(frac=1, random_state=0).to_parquet(tmp_path / "shuffled.parquet")
+    frame.to_parquet(tmp_path / "bags.parquet")
+    features = frame.iloc[:, 3:].to_numpy()
+    np.savez(
+        tmp_path / "bags.npz",
+        tokens=features,
+        bag=frame.bag_id.to_numpy(str),
+        label=csv.labels,
+        token_label=frame.iloc[:, 2],
+    )
+    for name in ("bags.parquet", "bags.npz"):
+        other = read_bags(tmp_path / name)
+        np.testing.assert_allclose(other.bags.tokens, csv.bags.tokens, rtol=1e-12)
+        assert list(other.labels) == list(csv.labels)
+        assert list(other.token_labels) == list(csv.token_labels)
+    mixed = read_bags(tmp_path / "shuffled.parquet")
+    by_name = dict(zip(csv.bags.ids, csv.labels))
+    assert [by_name[i] for i in mixed.bags.ids] == list(mixed.labels)
+    assert mixed.token_labels.sum() == csv.token_labels.sum()
+    padded, mask = csv.bags.padded()
+    np.savez(tmp_path / "cube.npz", X=padded, mask=mask, y=csv.labels)
+    np.testing.assert_array_equal(read_bags(tmp_path / "cube.npz").bags.tokens, csv.bags.tokens)

@@ -72,3 +72,24 @@ def test_set_output_serves_tables_and_leaves_bags_alone():
 def test_bad_parameters_are_named(parameters):
     with pytest.raises(ValueError, match="must be True or False"):
         BagScaler(**parameters).fit(np.ones((3, 2)))
+
+
+def test_scaler_is_fitted_on_tokens_and_guards_constant_features():
+    rng = np.random.default_rng(7)
+    parts = [rng.standard_normal((n, 4)) for n in (40, 3, 17)]
+    for part in parts:
+        part[:, 2] = 1e7 + 0.1  # constant up to rounding
+        part[:, 1] = 5 + 100 * part[:, 1]
+    bags = Bags(parts)
+    scaled = BagScaler().fit(bags).transform(bags)
+    assert isinstance(scaled, Bags)
+    np.testing.assert_allclose(scaled.tokens.mean(axis=0)[[0, 1, 3]], 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
+    np.testing.assert_allclose(scaled.tokens[:, 2], 0, atol=50 * np.spacing(1e7))
+    squeezed = BagScaler(compress=True).fit(bags).transform(bags)
+    np.testing.assert_allclose(squeezed.tokens.std(axis=0)[[0, 1, 3]], 1, rtol=1e-9)
+    order = np.argsort(bags.tokens[:, 0])
+    assert np.all(np.diff(squeezed.tokens[order, 0]) > 0)
+    assert BagScaler().fit(bags.astype(np.float32)).transform(bags.astype(np.float32)).dtype == np.float32
+    named = BagScaler().set_output(transform="pandas").fit_transform(pd.DataFrame(bags.tokens, columns=list("wxyz")))
+    assert list(named.columns) == list("wxyz")

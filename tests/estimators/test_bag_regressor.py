@@ -1,30 +1,20 @@
-"""Real-valued labels: the regressor, its evaluation, its command line."""
+"""Real-valued labels: the regressor, its candidates and their shares."""
 
 from __future__ import annotations
 
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsetoken import BagRegressor, Bags
-from sparsetoken.cli.words import regression_verdict_in_words
+from sparsetoken import BagRegressor
+from sparsetoken.estimators.base import TrainingWarning
+from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.estimators.regression_candidates import CANDIDATES, ridge_path
 from sparsetoken.estimators.regression_shares import stacked_shares
-from sparsetoken.estimators.base import TrainingWarning
-from sparsetoken.estimators.folds import even_folds
-from sparsetoken.estimators.learners import chosen_regressors
-from sparsetoken.estimators.persistence import load_model, save_model
-from sparsetoken.estimators.regression_evaluation import (
-    RegressionEvaluation,
-    evaluate_regression,
-    inferred_task,
-    regression_splits,
-)
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
 
@@ -148,82 +138,6 @@ def test_shares_prefer_the_better_and_leave_the_rest_to_the_mean():
     shares = stacked_shares(np.stack([good, bad]), y, p)
     assert shares[0] > 0.85 and shares[1] == 0.0 and shares.sum() <= 1 + 1e-9
     assert not stacked_shares(np.stack([bad]), y, p).any() or stacked_shares(np.stack([bad]), y, p)[0] < 0.1
-
-
-def test_folds_are_even_in_the_targets():
-    y = np.random.default_rng(8).standard_normal(53)
-    folds = even_folds(y, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(53))
-    assert all(abs(y[held].mean() - y.mean()) < 0.25 for held in folds)
-    assert even_folds(y[:1], np.random.default_rng(0)) == []
-
-
-def test_what_labels_mean():
-    assert inferred_task(np.array(["a", "b"]))[0] == "classification"
-    assert inferred_task(np.array([0, 1, 2] * 30))[0] == "classification"
-    assert inferred_task(np.array([0.5, 1.0]))[0] == "regression"
-    assert inferred_task(np.arange(60))[0] == "regression"
-
-
-def test_evaluation_and_baselines():
-    X, y, _ = planted(9, n=60)
-    bags = Bags(X)
-    makers = {**chosen_regressors(["mean-pool ridge", "statistics forest"]), "light": lambda: clone(LIGHT)}
-    splits = regression_splits(y, 3, 1, 0)
-    found = {e.learner: e for e in evaluate_regression(bags, y, makers, splits) if e is not None}
-    assert found["light"].r2 > found["mean-pool ridge"].r2 and found["light"].mae < found["light"].rmse
-    with pytest.raises(ValueError, match="'pooled' is a classifier"):
-        chosen_regressors(["pooled"])
-    with pytest.raises(ValueError, match="folds must lie between 2 and the 5 groups"):
-        regression_splits(y, 6, 1, 0, np.arange(60) % 5)
-
-
-def test_commands(tmp_path, command):
-    X, y, _ = planted(10, n=60, length=3, d=3)
-    rows = [[f"b{i}", y[i], *token] for i in range(60) for token in X[i]]
-    pd.DataFrame(rows, columns=["bag_id", "label", "f", "g", "h"]).to_csv(tmp_path / "bags.csv", index=False)
-    model, data = tmp_path / "model.skops", tmp_path / "bags.csv"
-    code, out, err = command("fit", data, "--out", model)
-    assert code == 0, err
-    assert (
-        err == "regression: the labels have decimals\n"  # and no advice that --task classification would then refuse
-        and "variance is predicted on held-out bags" in out
-        and "labels from" in out
-    )
-    code, out, err = command("predict", model, data)
-    assert code == 0 and out.splitlines()[0] == "bag_id,prediction" and "R² on the 60 labelled bags" in err
-    code, out, err = command("explain", model, data, "--bags", 2)
-    assert code == 0 and "a higher label" in out, err
-    code, _, err = command("explain", model, data, "--class", "1")
-    assert code == 2 and "predicts numbers" in err
-    code, out, err = command(
-        "evaluate", data, "-m", "mean-pool ridge", "--folds", 3, "--repeats", 1,
-        "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv",
-    )  # fmt: skip
-    assert code == 0 and (tmp_path / "p.png").exists(), err
-    assert "best: mean-pool ridge, " in out and "of the labels' variance predicted on held-out bags" in out
-    assert "r2" in pd.read_csv(tmp_path / "t.csv").columns
-    for arguments, message in (
-        (("--task", "classification"), "these have decimals"),
-        (("--task", "clustering"), "auto, classification or regression"),
-        (("-m", "attention"), "one of bag-regressor for a regression"),
-        (("--class-weight", "balanced"), "goes with a classification"),
-    ):
-        code, _, err = command("fit", data, *arguments, "--out", model)
-        assert code == 2 and message in err
-
-
-def test_a_verdict_on_regressors():
-    def result(name: str, r2: float, error: float) -> RegressionEvaluation:
-        return RegressionEvaluation(name, r2, error, 1.5, 1.0, 0.1, 0.1, np.zeros((1, 1)))
-
-    good, near, far = result("a", 0.6, 0.02), result("b", 0.57, 0.02), result("c", 0.4, 0.02)
-    said = regression_verdict_in_words([far, good, near])
-    assert said[0].startswith("best: a, 60.0% (± 2.0%)") and said[1].endswith("(within 2 standard errors): b")
-    assert regression_verdict_in_words([good, far])[1].startswith("all others are clearly worse")
-    assert len(regression_verdict_in_words([good])) == 1 and regression_verdict_in_words([]) == []
-    [none] = regression_verdict_in_words([result("a", 0.05, 0.02), result("b", -0.3, 0.02)])
-    assert "no evidence of a signal" in none
 
 
 def test_all_candidates_have_a_name():

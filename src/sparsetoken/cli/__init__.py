@@ -28,7 +28,19 @@ app = typer.Typer(
 
 # The thread variables that were set before `main` gave the others a default.
 CHOSEN_THREADS = tuple(name for name in THREAD_VARIABLES if os.environ.get(name))
-COMMAND_MODULES = ("simulate", "forecast", "train", "study", "plan", "explore", "bags", "doctor")
+COMMAND_MODULES = (
+    "simulate",
+    "forecast",
+    "train",
+    "study",
+    "plan",
+    "explore",
+    "fit",
+    "predict",
+    "evaluate",
+    "explain",
+    "doctor",
+)
 
 
 @app.callback(invoke_without_command=True)

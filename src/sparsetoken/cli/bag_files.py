@@ -1,0 +1,114 @@
+"""What the commands on one's own bags share: their options, how files are read for a model, what labels mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from .console import echo
+
+FILE = typer.Argument(
+    ...,
+    help="Bags, one row per token: .csv, .csv.gz, .parquet or .npz; or a folder (or 'features/*.h5') with one .npy, .npz, "
+    ".h5, .pt or .parquet file per bag.",
+    show_default=False,
+)
+KEY = typer.Option(None, "--key", help="Array of features, where the files of a folder hold several.")
+SKIP = typer.Option(False, "--skip-unmatched", help="Leave out files without a label and labels without a file.")
+MODEL = typer.Argument(..., help="Model file written by `sparsetoken fit`.", show_default=False)
+BAG = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
+SAME_BAG = typer.Option(None, "--bag", help="Column with the bag ids [the one that `fit` was given].")
+LABEL = typer.Option("label", "--label", help="Column with the labels.")
+LABELS = typer.Option(None, "--labels", help="Table with one row per bag (bag id, label), where labels are kept apart.")
+IGNORE = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
+LITERAL = typer.Option(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
+EXECUTOR = typer.Option("local", "--executor", help="Where sums over a folder's bags are computed: local or dask.")
+SCHEDULER = typer.Option(None, "--scheduler", help="Address of the Dask scheduler, such as tcp://127.0.0.1:8786.")
+TASK = typer.Option("auto", "--task", help="classification, regression, or auto: as the labels suggest.")
+TOKEN_LABEL = typer.Option(
+    "instance_label", "--token-label", help="Column with labels of single tokens, never a feature; may be absent."
+)
+GROUPS = typer.Option(
+    None,
+    "--groups",
+    help="Column with the groups of the bags, such as patients: a group stays on one side of every split.",
+)
+
+
+def is_regression(task: str, labels: Any) -> bool:
+    """Whether to predict numbers; an inference that could surprise is said on standard error."""
+    from ..estimators.regression_evaluation import DECIMALS, inferred_task
+
+    if task not in ("auto", "classification", "regression"):
+        raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
+    found, why = inferred_task(labels)
+    if task == "auto":
+        if found == "regression":
+            other = "" if why == DECIMALS else " (--task classification takes every value as a class)"
+            echo(f"regression: {why}{other}", err=True)
+        return found == "regression"
+    if task == "regression" and labels.dtype.kind not in "iuf":
+        raise ValueError(f"--task regression needs labels that are numbers, got labels such as {labels[0]!s}")
+    if task == "classification" and why == DECIMALS:
+        raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
+    return task == "regression"
+
+
+def read_for(
+    estimator: Any,
+    file: Path,
+    bag: str,
+    literal_ids: bool,
+    key: str | None,
+    token_label: str = "instance_label",
+    executor: str = "local",
+    scheduler: str | None = None,
+) -> Any:
+    """The bags of a file or folder with the features that a fitted model needs, and their labels where there are any."""
+    from ..bags.files import read_bags
+
+    names = getattr(estimator, "feature_names_in_", None)
+    return read_bags(
+        file,
+        bag,
+        token_label=token_label,
+        need_labels=False,
+        features=None if names is None else list(names),
+        literal_ids=literal_ids,
+        key=key,
+        executor=checked_executor(executor, scheduler),
+        scheduler=scheduler,
+    )
+
+
+def checked_executor(executor: str, scheduler: str | None) -> str:
+    """The executor's name, where it goes with the scheduler."""
+    if executor not in ("local", "dask"):
+        raise ValueError(f"--executor must be local or dask, got {executor!r}")
+    if executor == "dask" and scheduler is None:
+        raise ValueError("--executor dask needs --scheduler, such as tcp://127.0.0.1:8786")
+    if executor == "local" and scheduler is not None:
+        raise ValueError("--scheduler belongs to --executor dask")
+    return executor
+
+
+def bag_column(estimator: Any) -> str:
+    """The column of bag ids that the model was fitted with."""
+    return getattr(estimator, "bag_column_", "bag_id")
+
+
+def as_csv(table: Any) -> str:
+    """A frame as the text of a CSV file."""
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+def waiting(words: str) -> Any:
+    """A spinner on standard error while something runs, where that is a terminal."""
+    from contextlib import nullcontext
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.status(words) if console.is_terminal else nullcontext()

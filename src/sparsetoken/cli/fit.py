@@ -1,0 +1,142 @@
+"""`fit`: a learner on a file or folder of bags, written to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS
+from . import app
+from .bag_files import (
+    BAG,
+    EXECUTOR,
+    FILE,
+    GROUPS,
+    IGNORE,
+    KEY,
+    LABEL,
+    LABELS,
+    LITERAL,
+    SCHEDULER,
+    SKIP,
+    TASK,
+    TOKEN_LABEL,
+    checked_executor,
+    is_regression,
+    waiting,
+)
+from .console import echo
+
+_TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
+_CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike.")
+
+
+@app.command()
+def fit(
+    file: Path = FILE,
+    out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
+    bag: str = BAG,
+    label: str = LABEL,
+    labels: Path = LABELS,
+    ignore: list[str] = IGNORE,
+    token_label: str = TOKEN_LABEL,
+    literal_ids: bool = LITERAL,
+    key: str = KEY,
+    skip_unmatched: bool = SKIP,
+    groups: str = GROUPS,
+    task: str = TASK,
+    model: str = typer.Option(
+        None,
+        "--model",
+        "-m",
+        help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} (default: {DEFAULT} or {DEFAULT_REGRESSOR}).",
+    ),
+    class_weight: str = _CLASS_WEIGHT,
+    seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
+    executor: str = EXECUTOR,
+    scheduler: str = SCHEDULER,
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
+) -> None:
+    """Fit a classifier or regressor to a file of bags and write it to a model file."""
+    from .._core.files import check_apart, check_writable
+    from .._core.validation import whole_number
+    from ..bags.files import read_bags
+    from ..estimators.persistence import save_model
+    from .console import deliver
+    from .words import details, fit_in_words
+
+    check_writable(out)
+    check_apart((out,), (file, labels))
+    whole_number("seed", seed, 0)
+    read = read_bags(
+        file,
+        bag,
+        label,
+        token_label=token_label,
+        ignore=ignore,
+        labels_file=labels,
+        literal_ids=literal_ids,
+        key=key,
+        skip_unmatched=skip_unmatched,
+        groups=groups,
+        executor=checked_executor(executor, scheduler),
+        scheduler=scheduler,
+    )
+    assert read.labels is not None
+    regression = is_regression(task, read.labels)
+    lowest, highest = (read.labels.min(), read.labels.max()) if regression else (0.0, 0.0)
+    name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
+    estimator = _learner(name, regression, class_weight, seed)
+    with waiting(f"fitting {name} to {len(read.bags)} bags"):
+        _fit_aloud(estimator, read)
+    estimator.bag_column_ = bag  # `predict` and `explain` look for it in their files
+    written: list[Path] = []
+
+    def write(path: Path) -> None:
+        save_model(path, estimator)
+        written.append(path)
+
+    def show() -> None:
+        what = (
+            f"labels from {lowest:g} to {highest:g}"
+            if regression
+            else f"classes {', '.join(str(c) for c in estimator.classes_)}"
+        )
+        print(f"{read.bags}, {what}")
+        found = estimator.diagnostics_
+        classes = None if regression else estimator.classes_
+        for line in details(found) if verbose else fit_in_words(found, classes):
+            print(line)
+        if out in written:
+            print(f"model written to {out}")
+
+    deliver(show, [(out, write)])
+
+
+def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:
+    known = LEARNERS | REGRESSORS
+    allowed = [DEFAULT_REGRESSOR] if regression else _TO_FIT
+    if name not in allowed:
+        kind = "a regression" if regression else "a classification"
+        raise ValueError(f"--model must be one of {', '.join(allowed)} for {kind}, got {name!r}")
+    if regression and class_weight is not None:
+        raise ValueError("--class-weight goes with a classification; these labels are numbers to predict")
+    estimator = known[name].make()
+    wanted = {"class_weight": class_weight, "random_state": seed}
+    return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
+
+
+def _fit_aloud(estimator: Any, read: Any) -> None:
+    """Fit, and say the training warnings as plain lines on standard error."""
+    import warnings
+
+    from ..estimators.base import TrainingWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TrainingWarning)
+        estimator.fit(read.bags, read.labels, groups=read.groups)
+    for warning in caught:
+        if issubclass(warning.category, TrainingWarning):
+            echo(f"warning: {warning.message}", err=True)

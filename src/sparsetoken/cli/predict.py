@@ -1,0 +1,97 @@
+"""`predict`: labels and probabilities of the bags in a file, from a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from . import app
+from .bag_files import (
+    EXECUTOR,
+    FILE,
+    KEY,
+    LITERAL,
+    MODEL,
+    SAME_BAG,
+    SCHEDULER,
+    as_csv,
+    bag_column,
+    read_for,
+    waiting,
+)
+from .console import echo
+
+
+@app.command()
+def predict(
+    model: Path = MODEL,
+    file: Path = FILE,
+    bag: str = SAME_BAG,
+    literal_ids: bool = LITERAL,
+    key: str = KEY,
+    out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
+    executor: str = EXECUTOR,
+    scheduler: str = SCHEDULER,
+) -> None:
+    """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
+    import pandas as pd
+
+    from .._core.files import check_apart, check_writable, write_bytes
+    from ..estimators.persistence import load_model
+    from .console import deliver
+
+    check_writable(out)
+    check_apart((out,), (model, file))
+    estimator = load_model(model)
+    bag = bag or bag_column(estimator)
+    read = read_for(estimator, file, bag, literal_ids, key, executor=executor, scheduler=scheduler)
+    with waiting(f"predicting {len(read.bags)} bags"):
+        if not hasattr(estimator, "classes_"):
+            _deliver_numbers(estimator, read, bag, out)
+            return
+        probability = estimator.predict_proba(read.bags)
+    if len(estimator.classes_) == 2:
+        likeliest, given = (probability[:, 1] > 0.5).astype(int), [1]
+    else:
+        likeliest, given = probability.argmax(axis=1), list(range(len(estimator.classes_)))
+    table = pd.DataFrame(
+        {
+            bag: read.bags.ids,
+            "prediction": estimator.classes_[likeliest],
+            **{f"probability_{estimator.classes_[k]}": probability[:, k].round(6) for k in given},
+        }
+    )
+
+    def show() -> None:
+        if out is None:
+            echo(as_csv(table), end="")
+        if read.labels is not None and set(read.labels) <= set(estimator.classes_):
+            right = float((table["prediction"].to_numpy() == read.labels).mean())
+            echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+
+    deliver(show, [(out, lambda path: write_bytes(path, as_csv(table).encode()))])
+
+
+def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> None:
+    """The predictions of a regressor, as `predict` gives them."""
+    import sys
+
+    import numpy as np
+    import pandas as pd
+
+    from .._core.files import write_bytes
+    from .console import deliver
+
+    predicted = estimator.predict(read.bags)
+    table = pd.DataFrame({bag: read.bags.ids, "prediction": [f"{value:.6g}" for value in predicted]})
+
+    def show() -> None:
+        if out is None:
+            echo(as_csv(table), end="")
+        if read.labels is not None and read.labels.dtype.kind in "iuf" and np.var(read.labels) > 0:
+            r2 = 1.0 - np.mean((predicted - read.labels) ** 2) / np.var(read.labels)
+            print(f"R² on the {len(read.bags)} labelled bags: {r2:.4f}", file=sys.stderr)
+
+    deliver(show, [(out, lambda path: write_bytes(path, as_csv(table).encode()))])

@@ -1,0 +1,36 @@
+"""Reductions over ragged bags."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsetoken import Bags
+from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, rows_of, weighted_bag_sum
+
+
+def ragged(rng, lengths=(3, 1, 5, 2), d=4, dtype=np.float64):
+    return [rng.standard_normal((n, d)).astype(dtype) for n in lengths]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def test_ragged_reductions_agree_with_loops(rng):
+    bags = Bags(ragged(rng, lengths=(1, 4, 2, 7)))
+    scores = rng.standard_normal(bags.n_tokens) * 50
+    weights, smooth = bag_softmax(scores, bags.starts)
+    pooled = weighted_bag_sum(weights, bags.tokens, bags.starts)
+    for i, (x, s) in enumerate(zip(bags, np.split(scores, bags.starts[1:]))):
+        p = np.exp(s - s.max())
+        p /= p.sum()
+        np.testing.assert_allclose(weights[bags.bag_of_token == i], p, rtol=1e-12)
+        np.testing.assert_allclose(smooth[i], np.log(np.mean(np.exp(s - s.max()))) + s.max(), rtol=1e-12)
+        np.testing.assert_allclose(pooled[i], p @ x, rtol=1e-12)
+        np.testing.assert_allclose(bag_mean(bags.tokens, bags.starts)[i], x.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
+    chosen = np.array([3, 1])
+    rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
+    assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))

@@ -1,0 +1,126 @@
+"""`fit` as a user types it: damaged and odd files, labels kept apart, what is said about the fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetoken.bags.files import read_bags
+from sparsetoken.estimators.learners import LEARNERS
+from tests.helpers import planted_table
+
+
+def test_labels_may_be_kept_apart(folder, command):
+    frame = planted_table()
+    frame.drop(columns="label").to_csv(folder / "plain.csv", index=False)
+    apart = frame.groupby("bag_id", as_index=False)["label"].first()
+    apart.to_csv(folder / "labels.csv", index=False)
+    read = read_bags(folder / "plain.csv", labels_file=folder / "labels.csv")
+    assert list(read.labels) == list(read_bags(folder / "bags.csv").labels)
+    pd.concat([apart, pd.DataFrame({"bag_id": ["bag99"], "label": ["yes"]})]).to_csv(folder / "more.csv", index=False)
+    code, _, err = command("fit", folder / "plain.csv", "--labels", folder / "more.csv", "--out", folder / "m.skops")
+    assert code == 2 and "'bag99', which is not among the bags" in err and err.count("\n") == 1
+    assert not (folder / "m.skops").exists()
+
+
+def break_nan(frame):
+    frame.loc[7, "f2"] = np.nan
+    return f"NaN: bag '{frame.bag_id[7]}'"
+
+
+def break_label(frame):
+    frame.loc[1, "label"] = {"no": "yes", "yes": "no"}[frame.label[0]]
+    return "bag 'bag0' has more than one label"
+
+
+def break_missing_label(frame):
+    frame.loc[frame.bag_id == "bag3", "label"] = None
+    return "bag 'bag3' has no label"
+
+
+def break_one_class(frame):
+    frame["label"] = "yes"
+    return "only one class: 'yes'"
+
+
+def break_words(frame):
+    frame["f1"] = frame["f1"].astype(object)
+    frame.loc[4, "f1"] = "high"
+    return "column 'f1' of"
+
+
+def break_id(frame):
+    frame.loc[5, "bag_id"] = None
+    return "row 6 of"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [break_nan, break_label, break_missing_label, break_one_class, break_words, break_id],
+    ids=lambda f: f.__name__,
+)
+def test_a_damaged_table_ends_in_one_line_that_names_the_bag(damage, tmp_path, command):
+    frame = planted_table()
+    words = damage(frame)
+    frame.to_csv(tmp_path / "bags.csv", index=False)
+    code, _, err = command("fit", tmp_path / "bags.csv", "--out", tmp_path / "model.skops")
+    assert code == 2 and words in err and err.startswith("error: ") and err.count("\n") == 1
+    assert not (tmp_path / "model.skops").exists()
+
+
+def test_files_that_are_none(folder, command):
+    (folder / "empty.csv").write_text("")
+    (folder / "text.npz").write_text("not a zip")
+    (folder / "cut.csv.gz").write_bytes((folder / "new.csv.gz").read_bytes()[:200])
+    np.savez(folder / "objects.npz", tokens=np.array([{"a": 1}], dtype=object), bag=[1])
+    (folder / "bags.txt").write_text("x")
+    for name in ("missing.csv", "empty.csv", "text.npz", "cut.csv.gz", "objects.npz", "bags.txt"):
+        code, _, err = command("evaluate", folder / name)
+        assert code == 2 and name in err and err.count("\n") == 1
+    for arguments, words in (
+        (("fit", folder / "bags.csv", "--bag", "nobag", "--out", folder / "m"), "no column 'nobag'"),
+        (("fit", folder / "bags.csv", "--label", "nolabel", "--out", folder / "m"), "no column 'nolabel'"),
+        (("fit", folder / "bags.csv", "--out", folder / "no" / "m"), "does not exist"),
+        (("fit", folder / "bags.csv", "--model", "deep", "--out", folder / "m"), "--model must be one of"),
+        (("evaluate", folder / "bags.csv", "-m", "deep"), "there is no learner 'deep'"),
+        (("evaluate", folder / "bags.csv", "--folds", 1), "folds must lie between"),
+        (
+            ("evaluate", folder / "bags.csv", "--plot", folder / "p.bmp", "--folds", 2, "-m", "pooled"),
+            "p.bmp must end in .png, .svg, .pdf",
+        ),
+        (("predict", folder / "bags.csv", folder / "bags.csv"), "not a model file"),
+    ):
+        code, _, err = command(*arguments)
+        assert code == 2 and words in err and err.count("\n") == 1, err
+
+
+def test_help_lists_the_learners_there_are(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    code, out, _ = command("fit", "--help")
+    assert code == 0 and all(name in out for name in LEARNERS if not LEARNERS[name].baseline)
+
+
+def test_a_fit_in_words(folder, command):
+    arguments = ("fit", folder / "bags.csv", "-m", "pooled", "-o", folder / "m.skops")
+    code, out, _ = command(*arguments)
+    assert code == 0 and "held-out bags of yes score above those of no" in out and "ridge" not in out
+    assert "ridge: " in command(*arguments, "--verbose")[1]
+
+
+def test_the_installed_command_works(folder):
+    command = [
+        sys.executable,
+        "-m",
+        "sparsetoken.cli",
+        "fit",
+        str(folder / "bags.csv"),
+        "--out",
+        str(folder / "m.skops"),
+    ]
+    done = subprocess.run([*command, "--model", "message-passing"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "strength" in done.stdout

@@ -1,0 +1,131 @@
+"""`predict` and `explain` as a user types them: the model's own columns, ids as written, files that hold no model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn.linear_model import LogisticRegression
+
+from sparsetoken import (
+    PooledClassifier,
+)
+from sparsetoken.estimators.persistence import FORMAT
+from tests.helpers import planted_table
+
+
+def test_fit_predict_and_explain(folder, command):
+    code, out, err = command("fit", folder / "bags.csv", "--out", folder / "model.skops")
+    assert code == 0, err
+    assert "60 bags" in out and "of all pairs (50% is guessing)" in out
+    code, out, err = command("predict", folder / "model.skops", folder / "new.csv.gz")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0] == "bag_id,prediction,probability_yes" and len(lines) == 61
+    assert float(err.rsplit(" ", 1)[1]) > 0.85
+    code, out, _ = command(
+        "explain", folder / "model.skops", folder / "new.csv.gz", "--bags", 2, "--out", folder / "tokens.csv"
+    )
+    assert code == 0
+    assert float(out.split("token AUC against column 'instance_label': ")[1]) > 0.95
+    tokens = pd.read_csv(folder / "tokens.csv")
+    np.testing.assert_allclose(tokens.groupby("bag_id")["weight"].sum(), 1.0, atol=1e-4)
+    code, _, _ = command("predict", folder / "model.skops", folder / "new.csv.gz", "--out", folder / "predictions.csv")
+    assert code == 0 and len(pd.read_csv(folder / "predictions.csv")) == 60
+
+
+def test_a_model_asks_for_its_own_columns(folder, command):
+    command("fit", folder / "bags.csv", "--model", "pooled", "--out", folder / "m.skops")
+    frame = planted_table(1)
+    frame[frame.columns[::-1]].assign(extra=1.0).to_csv(folder / "turned.csv", index=False)
+    assert command("predict", folder / "m.skops", folder / "turned.csv")[0] == 0
+    frame.drop(columns="f3").to_csv(folder / "less.csv", index=False)
+    code, _, err = command("predict", folder / "m.skops", folder / "less.csv")
+    assert code == 2 and "no column 'f3', which the model needs" in err
+    code, _, err = command("explain", folder / "m.skops", folder / "bags.csv")
+    assert code == 2 and "nothing to explain" in err
+
+
+def test_the_bag_column_of_fit_is_remembered(folder, command):
+    planted_table().rename(columns={"bag_id": "image"}).to_csv(folder / "images.csv", index=False)
+    model = folder / "m.skops"
+    assert command("fit", folder / "images.csv", "--bag", "image", "-m", "pooled", "-o", model)[0] == 0
+    code, out, err = command("predict", model, folder / "images.csv")
+    assert code == 0 and out.startswith("image,prediction,"), err
+    code, out, err = command("predict", model, folder / "bags.csv", "--bag", "bag_id")
+    assert code == 0 and out.startswith("bag_id,prediction,"), err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (5, "is not a model file"),
+        ({"format": FORMAT, "model": 5}, "is no learner of this program: int"),
+        ({"format": FORMAT, "model": LogisticRegression()}, "is no learner of this program: LogisticRegression"),
+        ({"format": FORMAT, "model": PooledClassifier()}, "has not been fitted"),
+        ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 4"),
+    ],
+    ids=["number", "no model", "another model", "unfitted", "old"],
+)
+def test_skops_files_that_hold_something_else(folder, command, content, words):
+    (folder / "odd.skops").write_bytes(skops.io.dumps(content))
+    for name in ("predict", "explain"):
+        code, _, err = command(name, folder / "odd.skops", folder / "bags.csv")
+        assert code == 2 and words in err and err.count("\n") == 1
+
+
+def test_ids_stay_as_they_were_written(folder, command):
+    frame = planted_table()
+    names = {f"bag{k}": name for k, name in enumerate(["1", "01", "1.0", "NA", "12345678901234567890"])}
+    frame["bag_id"] = frame["bag_id"].replace(names)
+    frame.to_csv(folder / "odd.csv", index=False)
+    code, _, err = command("fit", folder / "odd.csv", "--model", "pooled", "--out", folder / "m.skops")
+    assert code == 2 and "has no bag id" in err
+    literal = ("--model", "pooled", "--literal-ids", "--out", folder / "m.skops")
+    assert command("fit", folder / "odd.csv", *literal)[0] == 0
+    code, out, _ = command("predict", folder / "m.skops", folder / "odd.csv", "--literal-ids")
+    assert code == 0
+    assert [line.split(",")[0] for line in out.splitlines()[1:6]] == list(names.values())
+
+
+def three_classes(seed: int) -> pd.DataFrame:
+    """72 bags of three classes, two bags per patient; a row per token."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(72):
+        kind = rng.integers(3)
+        for token in range(4):
+            values = rng.standard_normal(4)
+            if kind and token == 1:
+                values[kind] += 6.0
+            rows.append([f"bag{k}", ("low", "mid", "high")[kind], f"p{k // 2}", *values])
+    return pd.DataFrame(rows, columns=["bag_id", "label", "patient", *"wxyz"])
+
+
+def test_commands_take_several_classes_and_groups(tmp_path, command):
+    three_classes(0).to_csv(tmp_path / "bags.csv", index=False)
+    three_classes(1).drop(columns="patient").to_csv(tmp_path / "new.csv", index=False)
+    model = tmp_path / "model.skops"
+    code, out, err = command("fit", tmp_path / "bags.csv", "-m", "attention", "--groups", "patient", "--out", model)
+    assert code == 0, err
+    assert (
+        "classes high, low, mid" in out
+        and "4 features" in out
+        and "held-out bags of mid score above the others in" in out
+    )
+    code, out, err = command("predict", model, tmp_path / "new.csv")
+    assert code == 0, err
+    assert out.splitlines()[0] == "bag_id,prediction,probability_high,probability_low,probability_mid"
+    assert float(err.rsplit(" ", 1)[1]) > 0.7
+    code, out, _ = command("explain", model, tmp_path / "new.csv", "--bags", 3, "--class", "mid")
+    assert code == 0 and "mid" in out and "high" not in out
+    code, _, err = command("explain", model, tmp_path / "new.csv", "--class", "medium")
+    assert code == 2 and "--class must be one of high, low, mid" in err
+    code, out, err = command(
+        "evaluate", tmp_path / "bags.csv", "-m", "pooled", "-m", "mean-pool LR", "--folds", 3, "--repeats", 1,
+        "--groups", "patient",
+    )  # fmt: skip
+    assert code == 0 and "pooled" in out, err
+    code, _, err = command("fit", tmp_path / "bags.csv", "--groups", "doctor", "--out", model)
+    assert code == 2 and "no column 'doctor' for the groups" in err
