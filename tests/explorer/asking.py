@@ -1,0 +1,52 @@
+"""How the explorer's tests ask it: a checked state, a line of a figure, the server's stages as a page gets them."""
+
+from __future__ import annotations
+
+from sparsetoken.explorer.state import DEFAULTS, check
+
+
+def state_of(**changes):
+    """The page's defaults with changes, checked."""
+    state, messages = check({**DEFAULTS, **changes})
+    assert state is not None, messages
+    return state
+
+
+def trace(figure, meta):
+    """The line of a figure that goes by this name."""
+    return next(t for t in figure["data"] if t["meta"] == meta)
+
+
+def ask(client, values, key="key", page="page"):
+    """The server's answer to a page's fields: the first stage, as the page would get it."""
+    from sparsetoken.explorer.layout import MESSAGES
+
+    outputs = ["answer.data", *(f"message-{name}.children" for name in MESSAGES)]
+    names = [dict(zip(("id", "property"), output.split("."))) for output in outputs]
+    body = {
+        "output": f"..{'...'.join(outputs)}..",
+        "outputs": names,
+        "inputs": [{"id": "raw", "property": "data", "value": {"key": key, "values": values}}],
+        "state": [{"id": "page", "property": "data", "value": page}],
+        "changedPropIds": ["raw.data"],
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return found.get_json()["response"]["answer"]["data"]
+
+
+def follow(client, shown, values, key="key", page="page"):
+    """The stage after the one that is shown."""
+    body = {
+        "output": "refined.data" if shown["stage"] == "quick" else "completed.data",
+        "outputs": {"id": "refined" if shown["stage"] == "quick" else "completed", "property": "data"},
+        "inputs": [{"id": "answer" if shown["stage"] == "quick" else "refined", "property": "data", "value": shown}],
+        "state": [
+            {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
+            {"id": "page", "property": "data", "value": page},
+        ],
+        "changedPropIds": ["answer.data" if shown["stage"] == "quick" else "refined.data"],
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return next(iter(found.get_json()["response"].values()))["data"]

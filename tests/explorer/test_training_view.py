@@ -1,0 +1,122 @@
+"""The explorer's view of training step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dash", reason="the explorer's extra is not installed")
+
+from sparsetoken import Stage, Task, forecast, theory
+from sparsetoken.explorer import create_app, points, views
+from sparsetoken.explorer.points import Superseded
+from sparsetoken.explorer.state import DEFAULTS
+from tests.explorer.asking import ask, follow, state_of, trace
+
+pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
+
+TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0.2, "sharpness": 2, "alpha1": 1}
+
+
+def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_and_the_limit():
+    state = state_of(**TIED)
+    figure = views.figure_of(state, "exact")
+    expected = theory.trajectory(
+        Task(), "tied:2", Stage(6, 3.0, {"w": 2.0, "bias": 0.5}, {"w": 0.2}), accuracy=1.0, bags=1024, replicates=8
+    )
+    test, train, best = (trace(figure, meta) for meta in ("test", "train", "best"))
+    assert test["x"] == train["x"] == list(range(7))
+    assert test["y"] == pytest.approx(expected.test_error, rel=1e-9)
+    assert train["y"] == pytest.approx(expected.train_error, rel=1e-9)
+    assert test["customdata"] == pytest.approx(expected.standard_error, rel=1e-6)
+    assert trace(figure, "test_band")["y"][:7] == pytest.approx(expected.test_error + 2 * expected.standard_error)
+    assert (best["x"], best["y"]) == ([expected.best_step], [pytest.approx(expected.test_error.min())])
+    for meta, model in (("staged", "attention"), ("bayes", "bayes")):
+        found = forecast(state.task, state.training, model, accuracy=1e-3, with_capacity=False)
+        assert trace(figure, meta)["y"] == [pytest.approx(found.test_error, abs=1e-9)] * 2
+    assert not figure["failures"]
+    rows = {row["model"]: row for row in views.numbers(state, "exact")}
+    assert list(rows) == ["best", "last", "attention", "bayes"]
+    assert rows["last"]["label"] == "tied query and readout, at the end, step 6"
+    assert rows["last"]["test_error"] == pytest.approx(expected.test_error[-1])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(views.code_of(state), {})
+    assert f"{expected.test_error[-1]:.4f}" in out.getvalue()
+
+
+def test_training_comes_after_the_first_answer_and_with_fewer_replicates_at_first(monkeypatch):
+    asked = []
+
+    def few(*_, replicates, bags, **__):
+        asked.append((replicates, bags))
+        raise ArithmeticError("nothing to see")
+
+    monkeypatch.setattr(points, "trajectory", few)
+    monkeypatch.setattr(points, "_curves", points._Memory(10))
+    state = state_of(**TIED | {"steps": 5})
+    first = views.figure_of(state, "quick")
+    assert not asked and [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]
+    for stage in views.STAGES[1:]:
+        assert views.figure_of(state, stage)["failures"] == ["nothing to see"]
+    # Equally many bags, for which the code is compiled once.
+    assert asked == [(points.QUICK_REPLICATES, 1024), (points.REPLICATES, 1024)]
+    assert views.figure_of(state, "quick")["failures"] == ["nothing to see"]  # what is known is shown at once
+
+
+def test_training_stops_between_replicates_when_nobody_waits():
+    calls = []
+
+    def alive():
+        calls.append(None)
+        if len(calls) == 3:  # before the first replicate, after it, and after the second
+            raise Superseded
+
+    with pytest.raises(Superseded):
+        views.figure_of(state_of(**TIED | {"decay": 0.3}), "models", alive)
+    assert len(calls) == 3
+    assert points._one_at_a_time.acquire(blocking=False)
+    points._one_at_a_time.release()
+
+
+def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
+    client = create_app().server.test_client()
+    values = {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4, "decay": 1e4, "steps": 6}
+    far = follow(client, ask(client, values), values)
+    assert far["stage"] == "models" and "training diverges" in far["failures"][0]
+    assert [t["meta"] for t in far["data"]] == ["staged"]
+    assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
+    long = views.figure_of(state_of(view="training", length=1000, steps=60), "quick")
+    assert long["failures"] == [
+        "60 steps on bags of 1000 tokens take too long for this page; take fewer or shorter ones"
+    ]
+    assert [t["meta"] for t in long["data"]] == ["staged"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "bags"),
+    [
+        ({}, 1024),
+        ({"length": 100}, 512),  # time
+        ({"length": 3000, "steps": 3, "model": "pooled"}, 256),  # memory
+        ({"length": 100, "steps": 60}, 0),
+    ],
+)
+def test_bags_of_a_training_page_are_bounded(changes, bags):
+    state = state_of(**{"view": "training", **changes})
+    assert points.bags_for(state.task, state.descent) == bags
+
+
+def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
+    def remark(errors, start, **more):
+        curve = points.Curve(*(np.array(errors),) * 4, **more)
+        monkeypatch.setattr(views.rows, "descent_curve", lambda *_, **__: curve)
+        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "models")["remark"]
+
+    assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
+    assert remark([0.5, 0.1], 0.5) == ""
+    assert remark([0.5, 0.1], 0.5, unstable_from=1) == "training is unstable from step 1 on, take smaller rates"
+    assert remark([0.5, 0.0], 0.5) == "training errors of zero have no place on the logarithmic axis"
