@@ -174,7 +174,10 @@ def summary(rows: list[dict[str, Any]]) -> str:
     lines.append("|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(row["set"] for row in rows):
         own = [row for row in rows if row["set"] == name]
-        mean = lambda f, own=own: float(np.mean([f(r) for r in own]))  # noqa: E731
+
+        def mean(f, own=own):
+            return float(np.mean([f(r) for r in own]))
+
         lines.append(
             f"| {name} | {'choice' if name in CHOSEN_ON else 'confirmation'} | {len(own)} | {sum(r['holds'] for r in own)} "
             f"| {mean(lambda r: r['high'] - r['low']):.3f} | {mean(lambda r: abs(r['forecast'] - r['truth'])):.3f} "

@@ -89,7 +89,10 @@ def residual(x: np.ndarray, law: PlainLaw, alpha: float, ridge: float, prox=logi
     r = prox(h, step, y)
     tail = expit(-y * r)
     slope, curvature = -y * tail, tail * (1 - tail)
-    mean_of = lambda values: float(law.weight @ (values @ weights))  # noqa: E731
+
+    def mean_of(values):
+        return float(law.weight @ (values @ weights))
+
     spread = mean_of(kappa2 * slope**2)
     D = np.sqrt(spread)
     return np.array(

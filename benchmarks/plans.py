@@ -44,7 +44,10 @@ FIELDS = (
 def random_case(case: int, seed: int) -> tuple[Task, int, int]:
     """A task, n (50 to 100,000) and d (20 to 2,000); n/d between 0.3 and 200."""
     rng = np.random.default_rng([seed, case])
-    log_uniform = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
+
+    def log_uniform(low, high):
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
     length = round(log_uniform(4, 200))
     sparsity = int(rng.integers(1, max(2, min(4, length // 4) + 1)))
     task = Task(length, sparsity, round(rng.uniform(2.5, 6.0), 2), round(float(rng.uniform(0.1, 0.6)), 2))

@@ -60,7 +60,10 @@ def test_gradients_at_a_zero_start_are_right(name):
         gradient = jax.grad(lambda H: model(H, 0.0))
         both = jax.jit(lambda H: jax.jvp(gradient, (H,), (jax.numpy.asarray(direction),)))
         slope, turn = map(np.asarray, both(jax.numpy.zeros((5, model.rank))))
-        at = lambda size: np.asarray(both(jax.numpy.asarray(size * direction))[0])  # noqa: E731
+
+        def at(size):
+            return np.asarray(both(jax.numpy.asarray(size * direction))[0])
+
         curve = (at(1e-5) - at(-1e-5)) / 2e-5
     change = (float(model(1e-6 * direction, 0.0)) - float(model(-1e-6 * direction, 0.0))) / 2e-6
     assert (slope * direction).sum() == pytest.approx(change, abs=1e-8)

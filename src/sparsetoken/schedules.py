@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +76,7 @@ class Stage:
     data: str | tuple[str, ...] = "all"
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        put = partial(object.__setattr__, self)
         put("steps", whole_number("steps", self.steps, 1))
         put("rates", _per_direction("rates", self.rates, self.steps))
         put("decay", _per_direction("decay", self.decay, self.steps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -168,9 +168,14 @@ class Task(Description):
     correlation: float = 0.0
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        count = lambda name, value: whole_number(name, value, 1)  # noqa: E731
-        size = lambda name, value: real_number(name, value, 0.0, LARGEST_STRENGTH)  # noqa: E731
+        put = partial(object.__setattr__, self)
+
+        def count(name, value):
+            return whole_number(name, value, 1)
+
+        def size(name, value):
+            return real_number(name, value, 0.0, LARGEST_STRENGTH)
+
         put("length", number_or_distribution("length", self.length, count, whole=True))
         put("sparsity", number_or_distribution("sparsity", self.sparsity, count, whole=True))
         put("strength", number_or_distribution("strength", self.strength, size, whole=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ._core.description import Description
@@ -58,7 +59,7 @@ class Training(Description):
     steps: int = 50
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        put = partial(object.__setattr__, self)
         loss = get_loss(self.loss)
         if LOSSES.get(loss.name) == loss:  # one spelling a loss, so that equal trainings compare equal
             put("loss", loss.name)

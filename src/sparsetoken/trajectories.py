@@ -98,7 +98,10 @@ class Trajectory(Shown):
 
     def __repr__(self) -> str:
         t, best = self.steps, self.best_step
-        value = lambda i: f"{self.test_error[i]:.4f} ± {self.standard_error[i]:.4f}"  # noqa: E731
+
+        def value(i):
+            return f"{self.test_error[i]:.4f} ± {self.standard_error[i]:.4f}"
+
         return f"Trajectory({self.model}, {t} steps: test error {value(t)} at the end, {value(best)} at step {best})"
 
     def columns(self) -> dict[str, np.ndarray]:

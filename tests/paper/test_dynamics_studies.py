@@ -21,7 +21,10 @@ def noisy(rows, column, noise, repeats=12, seed=0):
 
 def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4):
     """Joint training that falls to 0.2, then to `ends[decay]`; staged training's error at two ridges."""
-    curve = lambda end: np.array([0.5, 0.2, min(0.2, end) if end > 0.1 else 0.15, end])  # noqa: E731
+
+    def curve(end):
+        return np.array([0.5, 0.2, min(0.2, end) if end > 0.1 else 0.15, end])
+
     steps = (0, 10, 20, joint.STEPS)
     rows = [
         {"decay": decay, "alpha": alpha, "step": step, "test_error": float(value), "test_error_se": error}
@@ -73,9 +76,10 @@ def test_joint_against_simulation_that_is_off():
 def reuse_tables(value=0.03, split=0.05, independent=0.035, error=1e-4, noise=1e-4):
     rows = [{"alpha": a, "step": reuse.STEPS, "test_error": value, "test_error_se": error} for a in reuse.ALPHAS]
     runs = [{"alpha0": a, "test_error": value} for a in reuse.SIMULATED]
-    forecast = lambda factor, v: pd.DataFrame(  # noqa: E731
-        {"alpha0": factor * a, "test_error": v, "standard_error": error} for a in reuse.ALPHAS
-    )
+
+    def forecast(factor, v):
+        return pd.DataFrame({"alpha0": factor * a, "test_error": v, "standard_error": error} for a in reuse.ALPHAS)
+
     return {
         "exact": pd.DataFrame(rows),
         "simulated": noisy(runs, "test_error", noise),

@@ -15,7 +15,10 @@ TASK = Task()
 def test_each_unknown_is_solved_for():
     """For the Bayes limit, which is quick: what is found is put back and meets the target."""
     given = {"n": 300, "d": 100, "target_error": 0.03, "learner": "optimal"}
-    limit = lambda task, alpha: theory.bayes_limit(task, alpha).test_error  # noqa: E731
+
+    def limit(task, alpha):
+        return theory.bayes_limit(task, alpha).test_error
+
     needed = solve(TASK, **given | {"n": None})
     assert limit(TASK, needed.n / 100) == pytest.approx(0.03, rel=0.03) and needed.value == needed.n
     weakest = solve(TASK, **given, strength=None)

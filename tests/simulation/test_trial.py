@@ -253,7 +253,9 @@ def test_a_readout_that_did_not_converge_says_so(monkeypatch):
     """The warning points at the caller's line."""
     from sparsetoken.simulation import readout
 
-    hasty = lambda *args, **options: fit_erm(*args, **options, max_iterations=1)  # noqa: E731
+    def hasty(*args, **options):
+        return fit_erm(*args, **options, max_iterations=1)
+
     assert simulate(TASK, TRAINING, 30, 0).converged
     monkeypatch.setattr(readout, "fit_erm", hasty)
     with pytest.warns(NotConvergedWarning, match="did not converge .stopped by 'iterations'") as caught:

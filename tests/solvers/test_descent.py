@@ -53,7 +53,10 @@ def test_a_start_at_the_minimum_stays_and_infinite_values_end():
     found, reached = minimize_together(rosenbrock, np.ones((1, 3)), 1e-10, 10)
     np.testing.assert_array_equal(found, np.ones((1, 3)))
     assert reached.all()
-    hopeless = lambda x, which: (np.full(len(x), np.inf), np.ones_like(x))  # noqa: E731
+
+    def hopeless(x, which):
+        return (np.full(len(x), np.inf), np.ones_like(x))
+
     _, reached = minimize_together(hopeless, np.zeros((2, 3)), 1e-10, 10)
     assert not reached.any()
 

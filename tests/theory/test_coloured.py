@@ -232,8 +232,13 @@ def test_the_published_equations_written_out(alpha, ridge):
     covariance = turn @ np.diag(np.geomspace(0.1, 4.0, d)) @ turn.T
     xi = turn @ (np.ones(d) / np.sqrt(d))
     q = 0.8 * xi + 0.2 * rng.standard_normal(d) / np.sqrt(d)
-    slope = lambda z, y: -y / (1 + np.exp(y * z))  # noqa: E731
-    curvature = lambda z, y: 1 / (2 + np.exp(z) + np.exp(-z))  # noqa: E731
+
+    def slope(z, y):
+        return -y / (1 + np.exp(y * z))
+
+    def curvature(z, y):
+        return 1 / (2 + np.exp(z) + np.exp(-z))
+
     known = plain_fixed_point(task, covariance, xi, q, alpha, ridge, slope, curvature)
     spectrum = theory.Spectrum.of(covariance, xi)
     found = theory.erm(theory.coloured_law(task, spectrum, spectrum.query(q)), alpha, ridge, accuracy=1e-3)

@@ -151,7 +151,10 @@ def test_standard_error_is_the_scatter_of_independent_draws():
     def half(law, which):
         population, _ = law.at(512)
         cut = slice(0, 8) if which == 0 else slice(8, 16)
-        part = lambda c: ClassColumns(*(a[cut] if a.shape[0] > 1 else a for a in c))  # noqa: E731
+
+        def part(c):
+            return ClassColumns(*(a[cut] if a.shape[0] > 1 else a for a in c))
+
         small = Population(part(population.positive), part(population.negative), population.prevalence)
         return Law(lambda _: small, population.prevalence)
 

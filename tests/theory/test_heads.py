@@ -51,7 +51,10 @@ def test_the_jacobian_is_that_of_the_residual():
     x = 0.3 * np.random.default_rng(0).standard_normal(sum(equations._sizes))
     with double_precision():
         blocks = _blocks(_score_nodes(nodes))
-        at = lambda x: _evaluate(equations, get_loss("square"), x, blocks, 2.0, 0.1, ())  # noqa: E731
+
+        def at(x):
+            return _evaluate(equations, get_loss("square"), x, blocks, 2.0, 0.1, ())
+
         here = at(x)
         for i in range(len(x)):
             step = 1e-5 * np.eye(len(x))[i]

@@ -54,7 +54,10 @@ def test_jacobian_is_the_derivative_of_the_residual():
     nodes = LAWS["one block"]()
     blocks = blocks_of(nodes)
     x, step = np.array([0.7, 0.4, -0.3, -1.1, 0.8]), 1e-5
-    at = lambda z: evaluate_blocks(LOSS, z, 2.0, 0.05, blocks)  # noqa: E731
+
+    def at(z):
+        return evaluate_blocks(LOSS, z, 2.0, 0.05, blocks)
+
     for j in range(5):
         shift = step * np.eye(5)[j]
         up, down = at(x + shift), at(x - shift)

@@ -60,7 +60,10 @@ def result(x: float, points: int = 2048, standard_error: float = 7e-5):
 
 def test_path_extends_lines_and_begins_new_ones_where_the_last_began():
     path = Path(accuracy=2e-4)
-    at = lambda a, b: {"strength": a, "alpha1": b}  # noqa: E731
+
+    def at(a, b):
+        return {"strength": a, "alpha1": b}
+
     assert path.start(at(1.0, 1.0)) is None
     for place, x in ((1.0, 10.0), (2.0, 12.0), (4.0, 16.0)):
         path.add(at(1.0, place), result(x))

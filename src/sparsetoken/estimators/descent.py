@@ -223,7 +223,10 @@ def _until(stages: tuple[Stage, ...], stop: int) -> tuple[Stage, ...]:
         if steps == stage.steps:
             found.append(stage)
         elif steps:
-            cut = lambda value, steps=steps: value[:steps] if isinstance(value, tuple) else value  # noqa: E731
+
+            def cut(value, steps=steps):
+                return value[:steps] if isinstance(value, tuple) else value
+
             rates = {name: cut(value) for name, value in stage.rates.items()}
             decay = {name: cut(value) for name, value in stage.decay.items()}
             found.append(replace(stage, steps=steps, rates=rates, decay=decay, momentum=cut(stage.momentum)))

@@ -167,7 +167,10 @@ def _solved(loss: Loss, alpha: float, ridge: float, nodes: Nodes, start: np.ndar
         solution = newton(start, ridge, _AIM, _EVALUATIONS)
         if solution.residual <= _ACCEPTED:
             return solution
-    guess = lambda here: first_guess(function, alpha, here, nodes)  # noqa: E731
+
+    def guess(here):
+        return first_guess(function, alpha, here, nodes)
+
     return walk_down(Problem(newton, guess, f"alpha={alpha:g}, loss {loss.name}"), ridge, [])
 
 

@@ -231,7 +231,10 @@ def _places(signals: _Plan, others: _Plan, head: int) -> tuple[Any, Any]:
 
 def _plans(length: int, sparsity: int, ordered: bool, every_token: bool) -> tuple[_Plan, _Plan]:
     """Plans of the signal and of the noise tokens."""
-    few = lambda size: every_token or size <= EXPLICIT_TOKENS  # noqa: E731
+
+    def few(size):
+        return every_token or size <= EXPLICIT_TOKENS
+
     signals = _Plan(sparsity, few(sparsity) or not ordered, ordered)
     return signals, _Plan(length - sparsity, few(length - sparsity), True)
 

@@ -254,8 +254,13 @@ def _above(mean: Any, variance: Any, rounding: Any = 0.0) -> Any:
 
 def _shares(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Test error, sensitivity and specificity from the scores of every kind of bags, with and without signal."""
-    width = lambda z: ROUNDING * jnp.std(z) if split.counted else 0.0  # noqa: E731
-    above = lambda mean, variance: _above(mean, variance, width(mean)).mean()  # noqa: E731
+
+    def width(z):
+        return ROUNDING * jnp.std(z) if split.counted else 0.0
+
+    def above(mean, variance):
+        return _above(mean, variance, width(mean)).mean()
+
     sensitivity = specificity = 0.0
     for kind, (signal, noise) in zip(draws, scores, strict=True):
         found = above(*signal)
@@ -280,9 +285,10 @@ def _auc(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[Any])
         means, variances = (
             [jnp.concatenate([score[i] for score in side]) for side in (signals, noises)] for i in (0, 1)
         )
-        beats = lambda i: _above(  # noqa: E731
-            means[0][:, None] - means[i][None], variances[0][:, None] + variances[i][None]
-        )
+
+        def beats(i):
+            return _above(means[0][:, None] - means[i][None], variances[0][:, None] + variances[i][None])
+
         won = (1.0 - at.contamination) * beats(1) + at.contamination * beats(0)
         return share @ won @ share
 

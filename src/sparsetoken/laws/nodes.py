@@ -232,7 +232,10 @@ def with_shared_noise(population: Population, correlation: float) -> Population:
 
     def columns(c: ClassColumns) -> ClassColumns:
         xp = namespace(c.T, c.kappa)
-        spread = lambda v: xp.sqrt(correlation + rest * xp.asarray(v) ** 2)  # noqa: E731
+
+        def spread(v):
+            return xp.sqrt(correlation + rest * xp.asarray(v) ** 2)
+
         return c._replace(T=rest**0.5 * c.T, S=rest**0.5 * c.S, kappa=spread(c.kappa), tau=spread(c.tau))
 
     return replace(population, positive=columns(population.positive), negative=columns(population.negative))

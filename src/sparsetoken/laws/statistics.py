@@ -199,7 +199,9 @@ def _column(values):
 
 
 def _sums(w, t, xp) -> TokenSums:
-    dot = lambda a, b: xp.einsum("...l,...l->...", a, b)  # noqa: E731
+    def dot(a, b):
+        return xp.einsum("...l,...l->...", a, b)
+
     return TokenSums(w.sum(-1), dot(w, t), dot(w, w))
 
 

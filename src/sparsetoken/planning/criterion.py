@@ -173,7 +173,10 @@ class Criterion:
             cut = brentq(lambda c: above(negative, c).mean() - wanted, low, high, xtol=1e-12 * (high - low))
             return 1.0 - above(positive, cut)
         pi = prevalence if self.weighs_prevalence else 0.5
-        both = lambda c: pi * (1.0 - above(positive, c)) + (1 - pi) * above(negative, c)  # noqa: E731
+
+        def both(c):
+            return pi * (1.0 - above(positive, c)) + (1 - pi) * above(negative, c)
+
         grid = np.linspace(low, high, 60)
         at = int(np.argmin([both(c).mean() for c in grid]))
         bounds = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
@@ -219,7 +222,10 @@ def _pairs(positive, negative) -> np.ndarray:
     """P(score of a positive < score of a negative) for each replicate: draws paired in shuffled order, four times."""
     (m1, s1, w1), (m0, s0, w0) = positive, negative
     replicates, size = max(len(m1), len(m0)), max(m1.shape[1], m0.shape[1])
-    wide = lambda *values: [np.broadcast_to(v, (replicates, values[0].shape[1])) for v in values]  # noqa: E731
+
+    def wide(*values):
+        return [np.broadcast_to(v, (replicates, values[0].shape[1])) for v in values]
+
     (m1, s1, w1), (m0, s0, w0) = wide(m1, s1, w1), wide(m0, s0, w0)
     rng, total = np.random.default_rng(0), np.zeros(replicates)
     i = np.arange(size) % m1.shape[1]

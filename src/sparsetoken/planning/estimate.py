@@ -129,9 +129,9 @@ def effective_dimension(tokens: np.ndarray) -> float:
 def strength_behind(task: Task, effective: float, alpha: float) -> float:
     """theta with theta sqrt(m(theta)) = mu, m what message passing learns of the direction from alpha = n/d bags."""
 
-    gap = lambda theta: (  # noqa: E731
-        effective - theta * bayes_limit(task.at_strength(theta), alpha).reachable_overlap ** 0.5
-    )
+    def gap(theta):
+        return effective - theta * bayes_limit(task.at_strength(theta), alpha).reachable_overlap ** 0.5
+
     # The strength exceeds what is seen of it; where next to nothing is learnt it is anyone's guess, hence the upper end.
     return falling_root(gap, 1.05 * effective, 0.999 * effective, 4 * effective + 4, precision=3e-3).x
 

@@ -158,7 +158,10 @@ def comparison_set_size(
     confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
     if error == other:
         raise ValueError(f"error and other must differ, both are {error:g}: equal classifiers cannot be told apart")
-    enough = lambda m: comparison_power(error, other, m, disagreement, confidence) >= power  # noqa: E731
+
+    def enough(m):
+        return comparison_power(error, other, m, disagreement, confidence) >= power
+
     return _least(enough, f"power {power:g}")
 
 

@@ -213,7 +213,10 @@ class Extrapolation:
             status = "found"
         else:
             status = "doubtful" if probability >= 0.05 else "impossible"
-        whole = lambda v: int(v) if np.isfinite(v) else None  # noqa: E731
+
+        def whole(v):
+            return int(v) if np.isfinite(v) else None
+
         return BagsNeeded(target, status, whole(middle), whole(low), whole(high), probability, now)
 
     def frame(self, times: Iterable[float] = (1, 2, 4, 8)) -> Any:

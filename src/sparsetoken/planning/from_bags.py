@@ -296,7 +296,10 @@ def plan_for_bags(
     measuring = f"measuring {DEFAULT}"
     say = Stages(progress, {measuring: budget / 2} | (_reasons_times(asked, curve, trials) if theory else {}))
     say(measuring)
-    report = lambda done, total, left: say(f"measuring {DEFAULT}, fit {done} of {total}", left)  # noqa: E731
+
+    def report(done, total, left):
+        return say(f"measuring {DEFAULT}, fit {done} of {total}", left)
+
     measured = measure_curve(bags, positive, LEARNERS[DEFAULT].make, judged, budget=budget, report=report)
     own = Extrapolation(measured)
     now = own.at(size)
@@ -388,7 +391,10 @@ def _calibrated(outlook: Outlook, learner: str, task: Task, alpha: float, measur
     if measured >= 0.95 * outlook.criterion.chance(task):
         return None
     aim = max(measured, 1e-4)
-    gap = lambda theta: outlook.measured(learner, task.at_strength(theta), alpha).loss - aim  # noqa: E731
+
+    def gap(theta):
+        return outlook.measured(learner, task.at_strength(theta), alpha).loss - aim
+
     status, theta = falling_root(gap, task.mean_strength, 0.2, STRONGEST)
     return task.at_strength(theta) if status == FOUND else None
 

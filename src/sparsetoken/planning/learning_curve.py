@@ -216,8 +216,11 @@ def held_out_scores(
     begun = time.process_time()
     _fitted(make, bags, positive, nested_order(positive, np.arange(n), rng)[:probe])
     first = time.process_time() - begun
+
     # Fits take about as long as they have bags; the first one also loads what the learner needs, so this is an upper bound.
-    expected = lambda k, largest: k * first * largest * sum(PARTS) / probe  # noqa: E731
+    def expected(k, largest):
+        return k * first * largest * sum(PARTS) / probe
+
     if expected(folds, n * (1 - 1 / folds)) > budget:
         folds = min(folds, FEWER_FOLDS)
     largest = int(np.floor(n * (1 - 1 / folds)))

@@ -244,7 +244,10 @@ class _Problem:
         assert self.n is not None
         if self.unknown == "d":
             known: list[Any] = []  # settings found at one dimension are starts at the next
-            make = lambda d: Outlook(self.criterion, self.loss, d, known)  # noqa: E731
+
+            def make(d):
+                return Outlook(self.criterion, self.loss, d, known)
+
             return largest_dimension(make, task, self.n, aim, learner)
         assert self.d is not None
         alpha = self.n / self.d

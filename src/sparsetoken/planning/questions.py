@@ -74,7 +74,10 @@ def samples_needed(outlook: Outlook, task: Task, d: int, target: float, first: f
         shown = outlook.criterion.shown(own)
         words = f"impossible for {name}: with unlimited samples its {outlook.criterion.label} is {shown:.3g}"
         return Answer("samples", learner, IMPOSSIBLE, None, words)
-    gap = lambda alpha: outlook.measured(learner, task, alpha).loss - target  # noqa: E731
+
+    def gap(alpha):
+        return outlook.measured(learner, task, alpha).loss - target
+
     status, alpha = falling_root(gap, first, *_alphas(outlook), precision=_PRECISION)
     n = math.ceil(alpha * d)
     if status == BEYOND:
@@ -102,7 +105,10 @@ def weakest_strength(outlook: Outlook, task: Task, alpha: float, target: float, 
     name, goal = NAMES[learner], _goal(outlook, target)
     if (refused := _unresolved("strength", outlook, target, learner)) is not None:
         return refused
-    gap = lambda theta: outlook.measured(learner, task.at_strength(theta), alpha).loss - target  # noqa: E731
+
+    def gap(theta):
+        return outlook.measured(learner, task.at_strength(theta), alpha).loss - target
+
     status, theta = falling_root(gap, max(task.mean_strength, 1.0), *STRENGTHS, precision=_PRECISION)
     if status == BEYOND:
         words = f"{name} does not reach {goal} with this many samples at any strength up to {theta:g}"
@@ -118,7 +124,10 @@ def longest_length(outlook: Outlook, task: Task, alpha: float, target: float, le
     name, goal = NAMES[learner], _goal(outlook, target)
     if (refused := _unresolved("length", outlook, target, learner)) is not None:
         return refused
-    meets = lambda length: outlook.measured(learner, task.at_length(length), alpha).loss <= target  # noqa: E731
+
+    def meets(length):
+        return outlook.measured(learner, task.at_length(length), alpha).loss <= target
+
     least = max(kind.sparsity for kind in task.kinds)
     status, length = last_that_holds(meets, round(task.mean_length), least, LONGEST, precision=2 * _PRECISION)
     if status == "never":
@@ -134,7 +143,10 @@ def largest_dimension(make: Callable[[int], Outlook], task: Task, n: int, target
     name, goal = NAMES[learner], _goal(first, target)
     if (refused := _unresolved("dimension", first, target, learner)) is not None:
         return refused
-    meets = lambda d: make(d).measured(learner, task, n / d).loss <= target  # noqa: E731
+
+    def meets(d):
+        return make(d).measured(learner, task, n / d).loss <= target
+
     status, d = last_that_holds(meets, max(n // 4, DIMENSIONS[0]), *DIMENSIONS, precision=2 * _PRECISION)
     if status == "never":
         return Answer(
@@ -152,7 +164,10 @@ def fewest_signal_tokens(outlook: Outlook, task: Task, alpha: float, target: flo
         return refused
     task.require_plain("the fewest signal tokens", "length", "sparsity")
     length, sparsity, *_ = task.kinds[0]
-    misses = lambda count: outlook.measured(learner, task.but(sparsity=count), alpha).loss > target  # noqa: E731
+
+    def misses(count):
+        return outlook.measured(learner, task.but(sparsity=count), alpha).loss > target
+
     status, last = last_that_holds(misses, sparsity, 1, length, precision=2 * _PRECISION)
     if status == BEYOND:
         words = f"{name} does not reach {goal} even with all {length:,} tokens carrying the signal"
@@ -173,7 +188,10 @@ def least_prevalence(outlook: Outlook, task: Task, alpha: float, target: float, 
         )
     if (refused := _unresolved("prevalence", outlook, target, learner)) is not None:
         return refused
-    gap = lambda pi: outlook.measured(learner, task.but(prevalence=pi), alpha).loss - target  # noqa: E731
+
+    def gap(pi):
+        return outlook.measured(learner, task.but(prevalence=pi), alpha).loss - target
+
     status, pi = falling_root(gap, min(task.prevalence, 0.5), *PREVALENCES, precision=_PRECISION)
     if status == BEYOND:
         words = f"{name} does not reach {goal} with this many samples at any prevalence up to {pi:g}"

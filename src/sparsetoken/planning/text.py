@@ -94,7 +94,10 @@ def bags_in_words(found: BagsPlan) -> list[str]:
     )
     far, goal = f"{round(FARTHEST):,} times as many bags", f"{needed.target:.3g}"
     given = "" if found.target_given else " (half of the loss now; --target sets another)"
-    rounded = lambda n: f"more than {far}" if n is None else f"{_rounded(n):,}"  # noqa: E731
+
+    def rounded(n):
+        return f"more than {far}" if n is None else f"{_rounded(n):,}"
+
     if needed.status == "met":
         need = f"The target of {goal}{given} is met with the {here:,} bags at hand (probability {needed.met_now:.0%})."
         if needed.high is not None and needed.high > here:

@@ -389,7 +389,9 @@ def tune_linear(
         memory["start"] = found.near
         return found.measured
 
-    value = lambda log_ridge: measured(log_ridge, errors=False).loss  # noqa: E731
+    def value(log_ridge):
+        return measured(log_ridge, errors=False).loss
+
     grid = np.log(np.geomspace(*RIDGES, 8))
     losses = [value(r) for r in grid[::-1]][::-1]
     at = int(np.argmin(losses))

@@ -82,7 +82,10 @@ def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias
     nodes = law.at(_POINTS)
     m_T, m_S = coordinates @ law.query_space, coordinates @ law.signal_space
     copies = len(nodes.y)
-    repeat = lambda a: np.broadcast_to(a, (copies, *np.shape(a)))  # noqa: E731
+
+    def repeat(a):
+        return np.broadcast_to(a, (copies, *np.shape(a)))
+
     laws = head_scores(nodes, repeat(m_T), repeat(m_S), repeat(np.float64(bias)), repeat(gram - m_T @ m_T.T))
     return summarised(laws[0], laws[1], law.prevalence)
 

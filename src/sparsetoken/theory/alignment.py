@@ -67,7 +67,10 @@ def field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
     negative = loss.slope(mean_negative + spread * nodes, -xp.ones_like(nodes))
     h_positive, h_negative = (weights * positive).sum(), (weights * negative).sum()
     hh_positive, hh_negative = (weights * positive**2).sum(), (weights * negative**2).sum()
-    mix = lambda p, n: prevalence * p + (1 - prevalence) * n  # noqa: E731
+
+    def mix(p, n):
+        return prevalence * p + (1 - prevalence) * n
+
     return h_positive, mix(h_positive, h_negative), hh_positive, mix(hh_positive, hh_negative)
 
 

@@ -160,7 +160,10 @@ class _Map:
     def polished(self, a: float, b: float) -> float:
         """The fixed point near [a, b] on M itself."""
         if self.channel.exact:
-            gap = lambda u: self.direct(u) - u  # noqa: E731
+
+            def gap(u):
+                return self.direct(u) - u
+
             return float(brentq(gap, a, b, xtol=1e-13 * b, rtol=1e-13)) if gap(b) < 0 else b
         u = 0.5 * (a + b)
         value = self.direct(u)

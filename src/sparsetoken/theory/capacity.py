@@ -83,7 +83,10 @@ def _terms(population: Population) -> list[_Terms]:
     terms = []
     for label, probability, columns in population.training():
         shape = columns.T.shape
-        flat = lambda v: np.broadcast_to(v, shape).ravel()  # noqa: B023, E731
+
+        def flat(v):
+            return np.broadcast_to(v, shape).ravel()  # noqa: B023
+
         c = np.stack([flat(label * v / columns.kappa) for v in (columns.T, columns.S, 1.0)])
         ratio2 = flat((columns.tau / columns.kappa) ** 2) if np.any(columns.tau) else 0.0
         terms.append(_Terms(c, ratio2, probability * flat(columns.weight)))

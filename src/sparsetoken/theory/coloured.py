@@ -348,7 +348,9 @@ def coloured_erm(
         return answer_of(solution, _EQUATIONS.logarithms)
 
     def summary(answer: Answer, points: int):
-        norm = lambda x: _norm(x, samples, ridge, weights)  # noqa: E731
+        def norm(x):
+            return _norm(x, samples, ridge, weights)
+
         return summarise(answer, lambda x, train_loss: _fields(loss, x, train_loss, law.at(points)[0], norm))
 
     found = refine(law, points, at, summary, accuracy, f"alpha={alpha:g}, ridge={ridge:g}, coloured noise")

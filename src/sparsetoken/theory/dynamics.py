@@ -106,7 +106,10 @@ def first_state(plan: Plan, draws: BagDraws) -> State:
     """The state before step 0."""
     n, r = plan.decay.shape
     sizes = [block.shape[0] for block in draws[0].normals]
-    zeros = lambda *shape: jnp.zeros(shape)  # noqa: E731
+
+    def zeros(*shape):
+        return jnp.zeros(shape)
+
     P = zeros((n + 1) * r, n * r).at[:r, :r].set(jnp.eye(r))
     Q = zeros((n + 1) * r, (n + 1) * r).at[:r, :r].set(plan.gram0 - jnp.outer(plan.m0, plan.m0))
     return State(
@@ -144,7 +147,10 @@ def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: 
         return score(F.T, b)
 
     slopes = jax.vmap(jax.value_and_grad(of_bag, argnums=(0, 1)), (-1, None), (0, (-1, 0)))
-    at = lambda F: slopes(F, bias)  # noqa: E731
+
+    def at(F):
+        return slopes(F, bias)
+
     z, (g, g_bias) = at(H)
     slope, curvature = loss.slope(z, y), loss.curvature(z, y)
     # The same point in the tangents' precision.
@@ -178,7 +184,9 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     n, r = plan.decay.shape
     slots = len(draws[0].codes)
     alpha, rates = plan.alpha[t], plan.rates[t, :r]
-    block = lambda x, i, axis: jax.lax.dynamic_slice_in_dim(x, i * r, r, axis)  # noqa: E731
+
+    def block(x, i, axis):
+        return jax.lax.dynamic_slice_in_dim(x, i * r, r, axis)
 
     # The data set's slots in the buffers; with one data set these are all of them.
     def of_set(x: Any) -> Any:
@@ -235,7 +243,10 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
 
     def with_past(blocks: Any, now: Any) -> Any:
         """sum over bags and tokens of G^s_a now_c for the data set's past, (window, a, c)."""
-        sums = lambda block: (block.reshape(-1, now.shape[1]) @ now.T).reshape(-1, r, r)  # noqa: E731
+
+        def sums(block):
+            return (block.reshape(-1, now.shape[1]) @ now.T).reshape(-1, r, r)
+
         if not shape.single:
             return sums(of_set(blocks[0]))
         parts = [
@@ -288,13 +299,18 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
         # else.
         G_all.append(put(G_before, G + 0.0 * of_group.sum()))
         tangents.append(put(tangents_before, (direct + through).swapaxes(0, 1)))
-        per_bag = lambda change: weight * jnp.einsum("paln,pcln->acn", group.signs, change) / probes  # noqa: B023, E731
+
+        def per_bag(change):
+            return weight * jnp.einsum("paln,pcln->acn", group.signs, change) / probes  # noqa: B023
+
         of_group = jnp.einsum("sn,acn->sac", of_set(group.codes), per_bag(through))
         own_response = (code * per_bag(direct)).sum(-1)
         response = response + jnp.where(is_now, own_response, of_group) * in_window
 
     # Everything at t + 1.
-    spread = lambda x: jnp.zeros((n, r, r)).at[time].add(x)  # noqa: E731
+    def spread(x):
+        return jnp.zeros((n, r, r)).at[time].add(x)
+
     K = (spread(response) * rates).reshape(n * r, r)
     Q_row = (plan.rates[:, :r, None] * spread(products) * rates).reshape(n * r, r)  # blocks D_s Q_{s,t} D_t
     here = (t + 1) * r
@@ -307,7 +323,10 @@ def advance(score: Any, loss: Loss, shape: Shape, plan: Plan, draws: BagDraws, s
     following = jax.lax.dynamic_update_slice_in_dim(following, unit, here, 0)
     after = jnp.minimum(t + 1, n - 1)  # the last entry has no next one: it is written again, unchanged
     final = t == n - 1
-    keep_last = lambda x, old: jnp.where(final, old, x)  # noqa: E731
+
+    def keep_last(x, old):
+        return jnp.where(final, old, x)
+
     P = jax.lax.dynamic_update_slice_in_dim(state.P, keep_last(following, block(state.P, after, 1)), after * r, 1)
     m_next = nu @ following
     b_next = bias - plan.rates[t, r] * slope_of_bias

@@ -263,7 +263,9 @@ def moments_with_jacobian(loss: Loss, x, nodes: Nodes, grid):
         )
         return jnp.stack([weight * v for v in rows]).reshape(MOMENTS, -1)
 
-    columns = lambda *arrays: jnp.stack([jnp.broadcast_to(a, T.shape) for a in arrays]).reshape(len(arrays), -1).T  # noqa: E731
+    def columns(*arrays):
+        return jnp.stack([jnp.broadcast_to(a, T.shape) for a in arrays]).reshape(len(arrays), -1).T
+
     by_mean = chain(0) @ columns(T, S, 1.0)
     # E[zeta l']/deviation depends on the deviation explicitly as well
     by_deviation = chain(1, -averages[1] / deviation**2) @ columns(

@@ -229,10 +229,15 @@ def _heads_forecast(
     steps: Alignment | SignalsAlignment
     if signals is None:
         steps = alone = alignment(task, part)
-        make = lambda bags, k: heads_law(bags, [alone.query_cosine] * heads, [k] * heads)  # noqa: E731
+
+        def make(bags, k):
+            return heads_law(bags, [alone.query_cosine] * heads, [k] * heads)
     else:
         steps = several = signals_alignment(task, part, signals)
-        make = lambda bags, k: several.law(bags, signals, heads, k)  # noqa: E731
+
+        def make(bags, k):
+            return several.law(bags, signals, heads, k)
+
     law = make(task, steps.sharpness)
     result = erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
     record: dict[str, Any] = {}

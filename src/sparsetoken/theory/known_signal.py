@@ -84,7 +84,10 @@ def pooled_error(task: Task) -> float:
     means = np.array([kind.strength * kind.sparsity / kind.length for kind in task.kinds])
     deviations = np.array([(rho + (1 - rho) / kind.length) ** 0.5 for kind in task.kinds])
     weights = np.array([kind.probability for kind in task.kinds])
-    below = lambda b, mean: weights @ ndtr((b - mean) / deviations)  # noqa: E731
+
+    def below(b, mean):
+        return weights @ ndtr((b - mean) / deviations)
+
     low, high = -8 * deviations.max(), means.max() + 8 * deviations.max()
     return _best_threshold(task, lambda b: below(b, means), lambda b: below(b, 0.0), low, high)
 
@@ -202,7 +205,10 @@ def best_sharpness(
     task: Task, mechanism: str, activation: Any = "sigmoid", points: int = POINTS
 ) -> tuple[float, float, float]:
     """The k that minimises the known-signal error on a logarithmic scale up to 60: (k, error, standard error)."""
-    error = lambda log_k: known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]  # noqa: E731
+
+    def error(log_k):
+        return known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]
+
     grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, SHARPEST])
     values = [error(g) for g in grid]
     i = int(np.argmin(values))
@@ -353,7 +359,10 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
         If the target lies outside its range, or is met at every strength: then `error` is not one of this task.
     """
     real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
-    gap = lambda theta: error(task.at_strength(theta)) - target_error  # noqa: E731
+
+    def gap(theta):
+        return error(task.at_strength(theta)) - target_error
+
     status, theta = falling_root(gap, task.mean_strength or 1.0, _WEAKEST, highest, precision=1e-4)
     if status == ALWAYS:
         raise ValueError(

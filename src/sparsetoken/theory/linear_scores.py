@@ -107,7 +107,10 @@ def solve_scores(
         x = np.asarray(x, dtype=float)
         longest = np.full(len(x), np.inf)
         longest[list(equations.logarithms)] = _LONGEST
-        evaluate = lambda x: _evaluate(equations, loss, x, blocks, ratio, here, given)  # noqa: E731
+
+        def evaluate(x):
+            return _evaluate(equations, loss, x, blocks, ratio, here, given)
+
         # Overflow and division by zero leave a residual that is not finite, which no step accepts.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return newton(evaluate, x, replicates, aim, evaluations, longest)
@@ -180,7 +183,10 @@ def _block_moments(loss: Loss, fields, nodes: ScoreNodes, zeta):
 def _assemble(equations: Equations, x, moments, slopes, ratio, ridge, given):
     """F, its Jacobian with the training loss's derivatives as the last row, and F of each replicate."""
     pooled = moments.mean(0)
-    residual = lambda x, moments: equations.residual(x, moments, ratio, ridge, given)  # noqa: E731
+
+    def residual(x, moments):
+        return equations.residual(x, moments, ratio, ridge, given)
+
     explicit, through = jax.jacfwd(residual, argnums=(0, 1))(x, pooled)
     chain = slopes @ jax.jacfwd(equations.fields)(x)
     J = jnp.concatenate([explicit + through @ chain, chain[-1:]])

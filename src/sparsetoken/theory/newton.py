@@ -179,7 +179,10 @@ def newton_in_blocks(
         NumPy arrays.
     """
     blocks = blocks_of(nodes)
-    evaluate = lambda x: evaluate_blocks(loss, x, alpha, ridge, blocks)  # noqa: E731
+
+    def evaluate(x):
+        return evaluate_blocks(loss, x, alpha, ridge, blocks)
+
     # Overflow and division by zero leave a residual that is not finite, which no step accepts.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return newton(evaluate, np.asarray(x0, dtype=float), nodes.T.shape[-2], aim, max_iterations)

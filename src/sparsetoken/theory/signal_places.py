@@ -121,8 +121,13 @@ class _OneToken(Channel):
         """Grid, spacing, the signal's density there and log distribution functions of one noise and of the signal's sum."""
         z, step = self._grid(root)
         with np.errstate(over="ignore", under="ignore"):
-            above = lambda x: -np.expm1(-np.exp(-x))  # noqa: E731
-            density = lambda x: np.exp(-x - np.exp(-x))  # noqa: E731
+
+            def above(x):
+                return -np.expm1(-np.exp(-x))
+
+            def density(x):
+                return np.exp(-x - np.exp(-x))
+
             noise_above = self._smoothed(above, root, z + root**2, step)
             signal_above = self._smoothed(above, root, z, step)
             signal_density = self._smoothed(density, root, z, step)

@@ -159,7 +159,10 @@ def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
     scale = np.sqrt(np.diagonal(system, axis1=1, axis2=2))
     scale = np.where(scale > 0, scale, 1.0)
     inverse = np.linalg.pinv(system / scale[:, :, None] / scale[:, None, :], rcond=_RANK, hermitian=True)
-    solved = lambda r: (inverse @ (r / scale)[..., None])[..., 0] / scale  # noqa: E731
+
+    def solved(r):
+        return (inverse @ (r / scale)[..., None])[..., 0] / scale
+
     m = solved(right)
     m = m + solved(right - (system @ m[..., None])[..., 0])  # one step of refinement
     return m, np.abs((system @ m[..., None])[..., 0] - right).max(-1)

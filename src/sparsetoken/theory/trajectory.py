@@ -117,7 +117,10 @@ def problem_of(
     chosen = get_bag_model(model)
     schedule = expand(stages, chosen.directions)
     slot, first, time, shape, slots = _slots(schedule)
-    one_more = lambda a: np.concatenate([a, np.zeros((1, *a.shape[1:]))])  # noqa: E731
+
+    def one_more(a):
+        return np.concatenate([a, np.zeros((1, *a.shape[1:]))])
+
     sets = schedule.data_set
     plan = Plan(
         one_more(schedule.rates),

@@ -40,7 +40,10 @@ class Noise:
         dtype = tokens.dtype
         mean, scale = self.mean.astype(dtype), dtype.type(self.scale)
         matrix = None if self.whitening is None else self.whitening.astype(dtype)
-        white = lambda x: (x - mean) / scale if matrix is None else (x - mean) @ matrix  # noqa: E731
+
+        def white(x):
+            return (x - mean) / scale if matrix is None else (x - mean) @ matrix
+
         return rowwise(white, tokens, tokens.shape[1], dtype)
 
 

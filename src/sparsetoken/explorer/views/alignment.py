@@ -20,8 +20,13 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
     found = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
     rate = found[0].rate
     sign = -1.0 if found[-1].cosine["q"] < 0 else 1.0
-    line = lambda name, y, **more: {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}  # noqa: E731
-    cosines = lambda name: [c if np.isfinite(c := f.cosine[name]) else None for f in found]  # noqa: E731
+
+    def line(name, y, **more):
+        return {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}
+
+    def cosines(name):
+        return [c if np.isfinite(c := f.cosine[name]) else None for f in found]
+
     traces = [line("query: cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
     traces.append(line("first readout: cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
     if np.isfinite(rate):

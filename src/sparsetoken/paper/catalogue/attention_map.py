@@ -64,7 +64,10 @@ def grids(
 def exact(tables: Tables) -> Judgement:
     """The mean mass at every alpha0, and the whole law at one."""
     simulated, predicted = need(tables, "simulated", ["mass"]), need(tables, "predicted", ["mass"])
-    first = lambda table: table[table["bin"] == 0]  # noqa: E731
+
+    def first(table):
+        return table[table["bin"] == 0]
+
     mean = judge_agreement(first(simulated), first(predicted), "mass", ["alpha0"], RESOLUTION, "mass_se")
     law = judge_agreement(
         select(simulated, {"alpha0": SHOWN}),

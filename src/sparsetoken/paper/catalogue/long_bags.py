@@ -215,7 +215,10 @@ def draw(tables: Tables) -> list[Panel]:
 def findings(tables: Tables) -> str:
     fixed, growing = cosines(tables, "fixed"), cosines(tables, "growing")
     d = fixed["d"].max()
-    last = lambda rows: rows[(rows["d"] == d) & (rows["ratio"] == LONG[-1])].iloc[0]  # noqa: E731
+
+    def last(rows):
+        return rows[(rows["d"] == d) & (rows["ratio"] == LONG[-1])].iloc[0]
+
     few, many = last(fixed), last(growing)
     factor = lengths_ratio(tables)
     factor = factor[(factor["d"] == d) & (factor["ratio"] == LONG[-1])].iloc[0]["factor"]

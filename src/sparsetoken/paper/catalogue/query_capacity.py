@@ -77,7 +77,10 @@ def exact(tables: Tables) -> Judgement:
     margin = float(quantile(len(rows))) * rows["error"]
     gap = rows["limit"] - rows["predicted"]
     verdicts = [equal_verdict(g, m, RESOLUTION * p) for g, m, p in zip(gap, margin, rows["predicted"])]
-    words = lambda r: "pooling" if np.isnan(r["cosine"]) else f"γ = {r['cosine']:g}"  # noqa: E731
+
+    def words(r):
+        return "pooling" if np.isnan(r["cosine"]) else f"γ = {r['cosine']:g}"
+
     return Judgement(
         worst(verdicts),
         ", ".join(f"{r['predicted']:.2f} ({words(r)})" for _, r in rows.iterrows()),

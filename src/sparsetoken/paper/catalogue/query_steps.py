@@ -28,7 +28,10 @@ COLOURS = {0.5: "#56B4E9", 2.0: colour("attention")}
 
 def alternating(rounds: int, alpha: float, rate: float = RATE) -> list[dict[str, Any]]:
     """So many rounds, each of one step of readout and bias and then one of the query, on one data set, as one stage."""
-    turns = lambda first, second: [first, second] * rounds  # noqa: E731
+
+    def turns(first, second):
+        return [first, second] * rounds
+
     rates = {"w": turns(1.0, 0.0), "bias": turns(1.0, 0.0), "q": turns(0.0, rate)}
     return [{"steps": 2 * rounds, "alpha": alpha, "rates": rates, "data": "D0"}]
 

@@ -138,7 +138,10 @@ def draw(tables: Tables) -> list[Panel]:
 
 def findings(tables: Tables) -> str:
     low, high = (_ladder(tables["predicted"], place) for place in (BELOW, ABOVE))
-    listed = lambda part: ", ".join(f"{v:.2g}" for v in part["mean"])  # noqa: E731
+
+    def listed(part):
+        return ", ".join(f"{v:.2g}" for v in part["mean"])
+
     found = widths(tables)
     words = ", ".join(f"{format_value(r['width'], r['error'])} at d = {r['d']:g}" for _, r in found.iterrows())
     return (

@@ -41,7 +41,10 @@ def schedule_of(
             )
         )
     names = get_bag_model(model).directions
-    each = lambda given, keys: dict(given) if isinstance(given, Mapping) else dict.fromkeys(keys, given)  # noqa: E731
+
+    def each(given, keys):
+        return dict(given) if isinstance(given, Mapping) else dict.fromkeys(keys, given)
+
     return [Stage(steps, alpha, each(rates, (*names, "bias")), each(decay, names), momentum)]
 
 
