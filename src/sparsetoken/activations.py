@@ -65,7 +65,7 @@ _TRIED = np.array([[-3.1, -0.7, 0.2, 1.3], [2.9, 0.4, -1.9, 0.8]])  # scores of 
 
 @dataclass(frozen=True)
 class Weighting:
-    """Weights of a bag's tokens by a rule of one's own, in the place of an elementwise activation.
+    """Weights of a bag's tokens by a rule that looks at all of them, in the place of an elementwise activation.
 
     Parameters
     ----------

@@ -20,9 +20,8 @@ KEPT_VALUES = 12  # distinct whole numbers up to which all of them are kept
 _QUANTILES = 4096  # equally likely values that a quantile function is read at
 _DRAWS = 1 << 16  # values drawn where there is no quantile function: moments are then known to 1/256 of a deviation
 _SLACK = 1e-6  # by which probabilities may miss a sum of 1 (written with six digits); they are then scaled to it
-_ROUNDING = (
-    1e-12  # within which they are taken as they are, so that a distribution read back is the same to the last bit
-)
+# Within this they are taken as they are, so that a distribution read back is the same to the last bit.
+_ROUNDING = 1e-12
 
 Number = TypeVar("Number", int, float)
 

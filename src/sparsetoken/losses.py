@@ -82,7 +82,7 @@ class Loss:
 
 
 def _newton_candidate(loss, r, h, step, y, low, high, xp):
-    """One safeguarded step of the prox equation g(r) = r + step l'(r) - h = 0: new point, new bracket, |g| scale."""
+    """One safeguarded step of the prox equation g(r) = r + step l'(r) - h = 0: new point and bracket."""
     g = r + step * loss.slope(r, y) - h
     low, high = xp.where(g < 0, r, low), xp.where(g > 0, r, high)
     newton = r - g / (1.0 + step * loss.curvature(r, y))
@@ -101,7 +101,7 @@ def _bracketed_newton_numpy(loss, h, step, y, low, high):
     width = high - low
     for i in range(NEWTON_STEPS_GENERIC):
         r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, np)
-        if i % 3 == 2:  # Newton that creeps along one side of the bracket: halve it instead
+        if i % 3 == 2:  # Newton's method creeps along one side of the bracket: halve it instead
             slow = high - low > 0.5 * width
             r_new = np.where(slow & ~_settled(r, r_new, low, high, np), 0.5 * (low + high), r_new)
             width = high - low

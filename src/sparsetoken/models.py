@@ -52,7 +52,7 @@ _BUILT_IN = tuple(MODELS)
 
 
 class _Names(Iterable[str]):
-    """The names of the models of a sort, those included that are registered later."""
+    """The names of the models, or of those that are trained, including what is registered later."""
 
     def __init__(self, only_trainable: bool):
         self.only_trainable = only_trainable

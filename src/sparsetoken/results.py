@@ -89,7 +89,7 @@ class Result(Shown):
         return row[[value != "" for value in row]].rename("value").to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """The numbers of the result, each on a line.
+        """The numbers of the result, one per line.
 
         Parameters
         ----------

@@ -18,9 +18,8 @@ from .distributions import Distribution, number_or_distribution
 
 POSITION_KINDS = ("uniform", "block", "fixed", "weighted")
 LARGEST_STRENGTH = 1e50  # its sixth power is still a number
-MOST_KINDS = (
-    1000  # of bags: every one is drawn for itself, and a thousand take as many draws as half a million plain ones
-)
+# Of bags: each is drawn separately, and a thousand take as many draws as half a million bags of a plain task.
+MOST_KINDS = 1000
 _DISTURBANCES = ("label_noise", "contamination", "correlation")
 # Fields that change nothing at these values: a task that leaves them so is known by its other fields alone.
 NEUTRAL_FIELDS = dict.fromkeys(_DISTURBANCES, 0.0)

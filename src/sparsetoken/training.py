@@ -61,7 +61,7 @@ class Training(Description):
     def __post_init__(self):
         put = partial(object.__setattr__, self)
         loss = get_loss(self.loss)
-        if LOSSES.get(loss.name) == loss:  # one spelling a loss, so that equal trainings compare equal
+        if LOSSES.get(loss.name) == loss:  # one spelling per loss, so that equal trainings compare equal
             put("loss", loss.name)
         put("alpha0", real_number("alpha0", self.alpha0, 0.0, open_low=True))
         put("alpha1", real_number("alpha1", self.alpha1, 0.0, open_low=True))

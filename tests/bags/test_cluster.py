@@ -135,7 +135,7 @@ def test_bad_folders_and_executors(folder, client, both):
         (3, None, "got int"),
         (client, "tcp://a:1", "scheduler belongs to executor='dask'"),
         ("local", "tcp://a:1", "scheduler belongs to executor='dask'"),
-        ("dask", "nowhere", "--scheduler must be an address"),
+        ("dask", "nowhere", "scheduler must be an address"),
     ):
         with pytest.raises(ValueError, match=message):
             Bags.from_files(folder, executor=executor, scheduler=scheduler)

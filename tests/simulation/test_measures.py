@@ -21,7 +21,7 @@ TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
 
 
 def brute_force(task: Task, cosine: float, k: float, w: np.ndarray, bias: float, count: int) -> tuple:
-    """Scores of `count` bags a class in d = len(w), from tokens; qhat is the first axis."""
+    """Scores of `count` bags per class in d = len(w), from tokens; qhat is the first axis."""
     rng = np.random.default_rng(5)
     xi = np.zeros(len(w))
     xi[:2] = cosine, math.sqrt(1 - cosine**2)

@@ -88,7 +88,7 @@ def test_no_scheduler_is_one_clear_error():
 )
 def test_an_address_that_is_none_is_refused_without_knocking(address, monkeypatch):
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: pytest.fail("knocked"))
-    with pytest.raises(ValueError, match="--scheduler must be an address such as tcp"):
+    with pytest.raises(ValueError, match="scheduler must be an address such as tcp"):
         open_executor("dask", scheduler=address)
 
 

@@ -15,7 +15,7 @@ def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:
     Parameters
     ----------
     table : pandas.DataFrame
-        A row per trial.
+        One row per trial.
     by : str or sequence of str
         Columns whose combinations make the groups.
     value : str
@@ -40,7 +40,7 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
     Parameters
     ----------
     table : pandas.DataFrame
-        A row per trial, with a column `d`.
+        One row per trial, with a column `d`.
     by : sequence of str
         Columns whose combinations make the groups.
     value : str

@@ -1,4 +1,4 @@
-"""Connections to a Dask cluster: an address that is checked, a scheduler that is asked whether it is one, a quiet client."""
+"""Connections to a Dask cluster: the address is checked, something must answer there, and Dask's own log is silent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _threads_limited = False
 
 
 class ExecutorError(OSError):
-    """What does the work cannot be reached or was lost; the message says what is kept."""
+    """The cluster that does the work cannot be reached or was lost; the message says what is kept."""
 
 
 class ClusterConnection:
@@ -39,7 +39,7 @@ class ClusterConnection:
     Raises
     ------
     ValueError
-        If the address is none.
+        If it is not the address of a scheduler.
     ExecutorError
         If no scheduler answers there.
     """
@@ -57,7 +57,7 @@ class ClusterConnection:
         self._quiet(True)
         try:
             self.client = Client(scheduler, timeout=timeout, set_as_default=False)
-        except Exception as error:  # whatever a port says that speaks another language
+        except Exception as error:  # a server of another kind may answer anything
             self._quiet(False)
             raise ExecutorError(f"no Dask scheduler answers at {scheduler}") from error
 
@@ -77,14 +77,14 @@ def parse_address(scheduler: str) -> tuple[str, int]:
     """Host and port of a Dask scheduler's address, or a ValueError that shows a right one."""
     found = _ADDRESS.fullmatch(scheduler)
     if found is None or not 0 < int(found[3]) < 2**16:
-        raise ValueError(f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {scheduler!r}")
+        raise ValueError(f"scheduler must be an address such as tcp://127.0.0.1:8786, got {scheduler!r}")
     return found[2].strip("[]"), int(found[3])
 
 
 def _answers(scheduler: str, timeout: float) -> bool:
     """Whether a Dask scheduler greets us there in time.
 
-    Asked before Dask's own client, which tries for long and, at a server of another kind, for ever. A scheduler speaks
+    Asked before Dask's own client, which keeps trying for long, and for ever at a server of another kind. A scheduler speaks
     first: eight bytes with the length of its greeting (an encrypted one does not, and is believed once it connects).
     Looking up a name has no time limit of its own, so all this happens in a thread.
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from .arrays import is_jax_array
 
-# At three times this size simple fits gain a factor of 1.8 on an H200 (the refined training 44) once compiled, and compiling
+# At three times this size simple fits gain a factor of 1.8 on an H200 (the bag classifier 44) once compiled, and compiling
 # takes ten seconds: below it a device gains nothing worth that.
 WORTH_MOVING = 2**24
 # Copies of the tokens that a fit makes at its widest (scaled, lifted, single precision, a product).

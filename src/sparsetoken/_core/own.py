@@ -73,6 +73,7 @@ def load_source(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     module
+        What the file defines.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The standard error of a mean over replicates: the one place that divides a standard deviation by a square root."""
+"""The standard error of a mean over replicates."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Searches along one parameter: where a falling function passes zero, the last whole number that will do, the first valley.
 
-All of them work on a logarithmic scale and call a function that is dear (a forecast, a fit), so they bracket from a first
-guess, never evaluate a point twice, and say when there is nothing to find within the range instead of raising.
+All of them call a function that is expensive (a forecast, a fit) and never evaluate a point twice. The first two bracket from a
+first guess on a logarithmic scale, and say when there is nothing to find within the range instead of raising.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def falling_root(
     gap : callable
         x -> a number; positive while x is too small.
     first : float
-        Where the search begins; put into the range if it lies outside.
+        Where the search begins; moved to the nearer end if it lies outside the range.
     low, high : float
         The range, both ends positive.
     precision : float
@@ -58,13 +58,13 @@ def falling_root(
     Returns
     -------
     Root
-        ("found", x), ("always", low) where the gap is not positive even at `low`, or ("beyond", high) where it is positive
-        still at `high`.
+        ("found", x), ("always", low) where the gap is not positive even at `low`, or ("beyond", high) where it is still
+        positive at `high`.
 
     Raises
     ------
     ArithmeticError
-        If the function gives a number that is not one (NaN).
+        If the function gives NaN.
     """
     known: dict[float, float] = {}
 
@@ -95,7 +95,7 @@ def falling_root(
 def last_that_holds(
     holds: Callable[[int], bool], first: int, low: int, high: int, *, precision: float = 0.02
 ) -> tuple[Status | Literal["never"], int]:
-    """The largest whole number for which a condition holds that is lost as the number grows.
+    """The largest whole number for which a condition holds; it holds up to some number and not beyond.
 
     Parameters
     ----------

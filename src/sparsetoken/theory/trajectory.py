@@ -144,7 +144,7 @@ def problem_of(
 
 
 def bytes_per_bag(problem: Problem, probes: int) -> int:
-    """Bytes of the buffers for each bag: innovations and gradients (8 bytes a number), tangents (4)."""
+    """Bytes of the buffers for each bag: innovations and gradients (8 bytes per number), tangents (4)."""
     return int((2 * 8 + 4 * probes) * problem.slots * problem.task.mean_length * problem.model.rank)
 
 
