@@ -1,4 +1,4 @@
-"""Convex losses l(z; y), y = -1 or +1, z the classifier's real output.
+"""Losses l(z; y), y = -1 or +1, z the classifier's real output.
 
 A loss knows four things, each elementwise on NumPy or JAX arrays alike:
 
@@ -9,7 +9,11 @@ A loss knows four things, each elementwise on NumPy or JAX arrays alike:
 
 A loss of one's own subclasses `Loss` and gives the first three; its prox then comes from a safeguarded Newton method.
 Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for. `register_loss` makes it known by
-its name.
+its name. Losses are convex, so that a readout has one minimum; one that is not says so (`convex`), and is known to gradient
+descent alone.
+
+A name may carry numbers: "focal:2" is the focal loss with gamma = 2, and ":positives=9" after any name weighs the loss of
+positive bags nine times, for classes of which one is rare.
 """
 
 from __future__ import annotations
@@ -20,13 +24,20 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
+from ._core.loops import repeat
 from ._core.own import add_own
+from ._core.validation import real_number
 
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
 # The bracket is halved at least once in three steps, so that 200 steps are 66 halvings: all of a double's 53 bits and more.
 NEWTON_STEPS_GENERIC = 200
+# Margins below this count as this in the exponential loss: the squares of exp(320) are still numbers, and a line search that
+# tries a far too long step sees large slopes rather than infinite ones.
+LEAST_MARGIN = -320.0
+# Steps of fourth order for the exponential loss's prox. From the start below two leave 1e-10 of the gap, three nothing.
+OMEGA_STEPS = 3
 
 
 class Loss:
@@ -36,9 +47,12 @@ class Loss:
     ----------
     name : str
         What the loss is called in messages and tables.
+    convex : bool
+        Whether l is convex in z. Only then has the readout one minimum, and the prox one value.
     """
 
     name: str = "custom"
+    convex: bool = True
 
     def value(self, z, y):
         """l(z; y), elementwise."""
@@ -230,7 +244,150 @@ class SmoothedHinge(Loss):
         return y * m
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), SmoothedHinge())}
+@dataclass(frozen=True)
+class Exponential(Loss):
+    """l = exp(-y z), the loss of boosting; margins y z below -320 count as -320."""
+
+    name = "exponential"
+
+    def value(self, z, y):
+        xp = namespace(z, y)
+        return xp.exp(-xp.maximum(y * z, LEAST_MARGIN))
+
+    def slope(self, z, y):
+        return -y * self.value(z, y)
+
+    def curvature(self, z, y):
+        return self.value(z, y)
+
+    def prox(self, h, step, y):
+        """In the margin m = y r, a = y h, the gap g = m - a solves  g exp(g) = step exp(-a): Lambert's W, in logarithms."""
+        xp = namespace(h, step, y)
+        h, step = xp.asarray(h), xp.asarray(step)
+        logarithm = xp.log(xp.where(step > 0, step, 1.0)) - y * h
+        return h + y * xp.where(step > 0, _omega(logarithm), 0.0)
+
+
+def _omega(x):
+    """The g > 0 with g + log g = x (Wright's omega function), to rounding error for all real x.
+
+    The iteration of Fritsch, Shafer and Crowley. exp(x) is never formed where it could overflow.
+    """
+    xp = namespace(x)
+    small = xp.minimum(x, 1.0)
+    large = xp.maximum(x, 1.0)
+    start = xp.where(x < 1.0, sigmoid(small), large - xp.log(large))
+    inside = xp.maximum(x, -40.0)  # below, omega is exp(x) up to e^-40 of it
+
+    def closer(g):
+        rest = inside - g - xp.log(g)
+        bend = (1.0 + g) * (1.0 + g + 2.0 * rest / 3.0)
+        return g * (1.0 + rest / (1.0 + g) * (bend - 0.5 * rest) / (bend - rest))
+
+    # A compiled loop for the reason given at the logistic prox.
+    found = repeat(OMEGA_STEPS, closer, xp.maximum(start, np.exp(-40.0)), xp)
+    return xp.where(x < -40.0, xp.exp(small), found)
+
+
+@dataclass(frozen=True)
+class Focal(Loss):
+    """l = (1 - p)^gamma (-log p), p = 1/(1 + exp(-y z)): the logistic loss, with less weight on bags that are easy already.
+
+    It is not convex: l'' < 0 at margins below about -2 - 1/gamma, on bags that are badly wrong. Gradient descent does not
+    mind (`theory.trajectory`, `simulate_trajectory`); what minimises a readout refuses it.
+
+    Parameters
+    ----------
+    gamma : float
+        The exponent, above 0; at 0 it would be the logistic loss.
+    """
+
+    gamma: float = 2.0
+    convex = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "gamma", real_number("gamma of the focal loss", self.gamma, 0.0, open_low=True))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"focal:{_number(self.gamma)}"
+
+    def value(self, z, y):
+        m = y * z
+        return sigmoid(-m) ** self.gamma * softplus(-m)
+
+    def slope(self, z, y):
+        m = y * z
+        p, s = sigmoid(m), sigmoid(-m)
+        return -y * s**self.gamma * (self.gamma * p * softplus(-m) + s)
+
+    def curvature(self, z, y):
+        m, gamma = y * z, self.gamma
+        p, s = sigmoid(m), sigmoid(-m)
+        return s**gamma * p * ((1.0 + 2.0 * gamma) * s + gamma * softplus(-m) * (gamma * p - s))
+
+
+@dataclass(frozen=True)
+class Weighted(Loss):
+    """Another loss, times `positive_weight` for positive bags: w_y l(z; y) with w_- = 1.
+
+    The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi gives both
+    classes the same say.
+
+    Parameters
+    ----------
+    loss : Loss or str
+        l.
+    positive_weight : float
+        w_+, above 0.
+    """
+
+    loss: Loss
+    positive_weight: float
+
+    def __post_init__(self):
+        inner = get_loss(self.loss)
+        weight = real_number("positive_weight", self.positive_weight, 0.0, open_low=True)
+        if isinstance(inner, Weighted):
+            inner, weight = inner.loss, weight * inner.positive_weight
+        object.__setattr__(self, "loss", inner)
+        object.__setattr__(self, "positive_weight", weight)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.loss.name}{_POSITIVES}{_number(self.positive_weight)}"
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return self.loss.convex
+
+    def weight(self, y):
+        """w_y, elementwise."""
+        return namespace(y).where(y > 0, self.positive_weight, 1.0)
+
+    def value(self, z, y):
+        return self.weight(y) * self.loss.value(z, y)
+
+    def slope(self, z, y):
+        return self.weight(y) * self.loss.slope(z, y)
+
+    def curvature(self, z, y):
+        return self.weight(y) * self.loss.curvature(z, y)
+
+    def prox(self, h, step, y):
+        """r + step w_y l'(r; y) = h: the other loss's prox at another step."""
+        return self.loss.prox(h, step * self.weight(y), y)
+
+
+_POSITIVES = ":positives="
+
+
+def _number(value: float) -> str:
+    """A number as short as it can be written and read back the same."""
+    return repr(value).removesuffix(".0")
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Logistic(), Square(), SmoothedHinge(), Exponential())}
 
 
 _BUILT_IN = tuple(LOSSES)
@@ -244,8 +401,8 @@ def register_loss(loss: Loss) -> Loss:
     Parameters
     ----------
     loss : Loss
-        Convex in z; its `name` is a letter followed by letters, digits, _ and -. One of that name that was registered before
-        is replaced; the built-in ones stay.
+        Convex in z, or with `convex` False, for gradient descent alone; its `name` is a letter followed by letters, digits,
+        _ and -. One of that name that was registered before is replaced; the built-in ones stay.
 
     Returns
     -------
@@ -255,7 +412,7 @@ def register_loss(loss: Loss) -> Loss:
     Raises
     ------
     ValueError
-        If the name is taken, the slope is not the derivative of the value, or the loss is not convex.
+        If the name is taken, the slope is not the derivative of the value, or the loss is not convex and does not say so.
     """
     found = get_loss(loss)
     y = np.repeat([-1.0, 1.0], len(_TRIED))
@@ -267,8 +424,9 @@ def register_loss(loss: Loss) -> Loss:
     change = (found.value(z + step, y) - found.value(z - step, y)) / (2 * step)
     if not np.allclose(change, slope, rtol=1e-4, atol=1e-6):
         raise ValueError(f"slope of loss {found.name!r} must be the derivative of its value")
-    if (curvature < 0).any() or (np.diff(slope.reshape(2, -1), axis=1) < -1e-9).any():
-        raise ValueError(f"loss {found.name!r} must be convex")
+    bends_down = (curvature < 0).any() or (np.diff(slope.reshape(2, -1), axis=1) < -1e-9).any()
+    if found.convex and bends_down:
+        raise ValueError(f"loss {found.name!r} must be convex, or have convex = False")
     add_own("loss", found.name, found, _BUILT_IN)
     LOSSES[found.name] = found
     return loss
@@ -280,7 +438,8 @@ def get_loss(loss: str | Loss) -> Loss:
     Parameters
     ----------
     loss : str or Loss
-        A name in `LOSSES`, a `Loss`, or any object with `value`, `slope` and `curvature` (and perhaps `prox`).
+        A name in `LOSSES`, "focal" or "focal:gamma", each perhaps followed by ":positives=weight"; a `Loss`; or any object
+        with `value`, `slope` and `curvature` (and perhaps `prox`).
 
     Returns
     -------
@@ -293,16 +452,71 @@ def get_loss(loss: str | Loss) -> Loss:
         If there is no such loss.
     """
     if isinstance(loss, str):
-        if loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a Loss object, got {loss!r}")
-        return LOSSES[loss]
+        return _loss_of_name(loss)
     if isinstance(loss, type) or not all(callable(getattr(loss, m, None)) for m in ("value", "slope", "curvature")):
-        raise ValueError(
-            f"loss must be one of {', '.join(LOSSES)} or an object with value, slope and curvature, got {loss!r}"
-        )
+        raise ValueError(f"loss must be one of {_known()} or an object with value, slope and curvature, got {loss!r}")
+    if isinstance(loss, Weighted) and loss.positive_weight == 1.0:
+        return loss.loss
     if not isinstance(loss, Loss):
         return _Adapted(loss)
     return loss
+
+
+def _known() -> str:
+    return f"{', '.join(LOSSES)}, focal:GAMMA, each also with {_POSITIVES}WEIGHT,"
+
+
+def _loss_of_name(name: str) -> Loss:
+    plain, weighted, weight = name.partition(_POSITIVES)
+    if weighted:
+        return get_loss(Weighted(_loss_of_name(plain), _read(weight, "positives", name)))
+    if plain == "focal" or plain.startswith("focal:"):
+        return Focal(_read(plain[6:], "gamma", name)) if plain != "focal" else Focal()
+    if plain not in LOSSES:
+        raise ValueError(f"loss must be one of {_known()} or a Loss object, got {name!r}")
+    return LOSSES[plain]
+
+
+def _read(text: str, what: str, name: str) -> float:
+    try:
+        return real_number(what, float(text), 0.0, open_low=True)
+    except ValueError:
+        raise ValueError(f"{what} in loss {name!r} must be a finite number above 0, got {text!r}") from None
+
+
+def convex_loss(loss: str | Loss) -> Loss:
+    """`get_loss` for what minimises a readout, which a loss that is not convex is refused.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        As in `get_loss`.
+
+    Returns
+    -------
+    Loss
+        The loss object.
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss, or it is not convex.
+    """
+    found = get_loss(loss)
+    if not found.convex:
+        raise ValueError(
+            f"loss must be convex where a readout is minimised, got {found.name!r}: it is for gradient descent "
+            "(theory.trajectory, simulate_trajectory, schedule 'joint')"
+        )
+    return found
+
+
+def name_in_plain_data(loss: Loss) -> str | None:
+    """The name under which `get_loss` finds this very loss again; None for one that was not registered."""
+    try:
+        return loss.name if _loss_of_name(str(loss.name)) == loss else None
+    except ValueError:
+        return None
 
 
 def loss_name(loss: str | Loss) -> str:
@@ -316,16 +530,17 @@ def loss_name(loss: str | Loss) -> str:
     Returns
     -------
     str
-        Its name in `LOSSES`.
+        Its name, as `get_loss` reads it.
 
     Raises
     ------
     ValueError
         For a loss of the user's own, which could not be found again by a name.
     """
-    name = loss if isinstance(loss, str) else get_loss(loss).name
-    if name not in LOSSES or (not isinstance(loss, str) and LOSSES[name] != loss):
-        raise ValueError(f"loss {name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
+    found = get_loss(loss)
+    name = name_in_plain_data(found)
+    if name is None:
+        raise ValueError(f"loss {found.name!r} is not one of {', '.join(LOSSES)} and cannot be written as plain data")
     return name
 
 
@@ -338,6 +553,10 @@ class _Adapted(Loss):
     @property
     def name(self) -> str:  # type: ignore[override]
         return getattr(self.inner, "name", type(self.inner).__name__)
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self.inner, "convex", True))
 
     def value(self, z, y):
         return self.inner.value(z, y)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._core.description import Description
 from ._core.validation import real_number, rejection, whole_number
-from .losses import LOSSES, Loss, get_loss, loss_name
+from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 
 SCHEDULES = ("staged", "reuse", "joint")
 
@@ -23,7 +23,8 @@ class Training(Description):
     Parameters
     ----------
     loss : str or Loss
-        l(z; y).
+        l(z; y): "logistic", "square", "smoothed_hinge", "exponential", or one of your own. "logistic:positives=9" (and so on)
+        weighs positive bags nine times. "focal:2", which is not convex, is for the schedule "joint" only.
     alpha0 : float
         n0/d, samples of the two gradient steps per dimension.
     alpha1 : float
@@ -61,14 +62,16 @@ class Training(Description):
     def __post_init__(self):
         put = partial(object.__setattr__, self)
         loss = get_loss(self.loss)
-        if LOSSES.get(loss.name) == loss:  # one spelling per loss, so that equal trainings compare equal
-            put("loss", loss.name)
+        name = name_in_plain_data(loss)  # one spelling per loss, so that equal trainings compare equal
+        put("loss", self.loss if name is None else name)
         put("alpha0", real_number("alpha0", self.alpha0, 0.0, open_low=True))
         put("alpha1", real_number("alpha1", self.alpha1, 0.0, open_low=True))
         for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge"):
             put(name, real_number(name, getattr(self, name), 0.0))
         if self.schedule not in SCHEDULES:
             raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")
+        if self.schedule != "joint":
+            convex_loss(loss)
         put("steps", whole_number("steps", self.steps, 1))
 
     @property

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
 from .._core.validation import real_number, whole_number
-from ..losses import Loss, Square, get_loss
+from ..losses import Loss, Square, Weighted, convex_loss
 from .features import Features
 from .least_squares import solve_least_squares
 from .linear_systems import InCoordinates
@@ -159,7 +159,12 @@ def fit_erm(
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
     max_iterations = whole_number("max_iterations", max_iterations, 1)
-    loss = get_loss(loss)
+    loss = convex_loss(loss)
+    scale = 1.0
+    if isinstance(loss, Weighted):  # weights of samples, so that the square loss keeps its factorisation
+        p = p * loss.weight(y)
+        scale = float(p.sum())
+        p, ridge, loss = p / scale, ridge / scale, loss.loss
     w, b = _start(start, x.shape[1], bool(fit_bias))
     x, centre = _centred(x, p) if fit_bias else (x, None)
     if centre is not None:
@@ -181,7 +186,7 @@ def fit_erm(
     return ReadoutFit(
         coef=point.w,
         bias=point.b if centre is None else point.b - float(centre @ point.w),
-        value=problem.value(point.z, point.w),
+        value=scale * problem.value(point.z, point.w),
         gradient_norm=found.gradient_norm,
         iterations=found.iterations,
         stopped=found.stopped,

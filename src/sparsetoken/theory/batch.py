@@ -24,7 +24,7 @@ from ..laws.draws import TokenDraws
 from ..laws.law import attention_law
 from ..laws.nodes import Nodes, nodes_of
 from ..laws.populations import attended_mixture, draws_of_kinds
-from ..losses import Loss, get_loss
+from ..losses import Loss, convex_loss
 from ..task import Task
 from .continuation import ON_THE_WAY, first_guess
 from .equations import STRATA, TOLERANCE, field_of_nodes
@@ -127,7 +127,7 @@ def erm_batch(
     dict of arrays
         Named as in `RESULTS`, in the shape of the given arrays.
     """
-    function = traceable(get_loss(loss))
+    function = traceable(convex_loss(loss))
     whole_number("points", points, 16)
     given = {"strength": task.mean_strength if strength is None else strength}
     given["prevalence"] = task.prevalence if prevalence is None else prevalence

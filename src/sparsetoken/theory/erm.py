@@ -21,7 +21,7 @@ from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law, same_mechanism
 from ..laws.measures import MEASURES, measures
 from ..laws.nodes import Population
-from ..losses import Loss, get_loss
+from ..losses import Loss, convex_loss, get_loss
 from ..results import NOT_PLAIN
 from ..task import Task
 from .capacity import require_above_capacity
@@ -247,7 +247,7 @@ def erm(
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    given = get_loss(loss)
+    given = convex_loss(loss)
     if isinstance(law, HeadsLaw):
         return heads_erm(law, alpha, ridge, given, accuracy, warm_start)
     if isinstance(law, ColouredLaw):
@@ -311,7 +311,7 @@ def fixed_point(law: Law, alpha: float, ridge: float, loss: str | Loss, near: np
     ConvergenceError
         Where no fixed point is found.
     """
-    given = get_loss(loss)
+    given = convex_loss(loss)
     solver: _Solver = _ClosedForm(law, alpha, ridge) if is_square(given) else _General(law, alpha, ridge, given)
     points = solver.begin(None if near is None else WarmStart(near))
     return np.asarray(solver.at(points).x)
