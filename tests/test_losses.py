@@ -6,12 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from sparsetoken import Logistic, Loss, SmoothedHinge, Square
+from sparsetoken import Exponential, Focal, Logistic, Loss, SmoothedHinge, Square, Weighted
 from sparsetoken._core.arrays import sigmoid, softplus
 from sparsetoken.activations import ACTIVATIONS, Threshold, get_activation, softmax, token_weights
-from sparsetoken.losses import LOSSES, get_loss, loss_name
+from sparsetoken.losses import LOSSES, convex_loss, get_loss, loss_name, register_loss
 
-EVERY = list(LOSSES.values())
+EVERY = [*LOSSES.values(), Weighted("logistic", 9.0), Weighted("exponential", 0.3)]
+ALSO_FOCAL = [*EVERY, Focal(2.0), Focal(0.5), Weighted(Focal(1.0), 4.0)]
 # Steps and outputs of the separable regime included: V kappa^2 up to 1e8, outputs of hundreds.
 STEPS = np.array([0.0, 1e-8, 1e-3, 0.5, 1.0, 7.0, 1e3, 1e5, 1e8])
 OUTPUTS = np.array([-700.0, -40.0, -3.0, -1.0, -0.2, 0.0, 1e-9, 0.4, 1.0, 2.5, 30.0, 600.0])
@@ -52,7 +53,7 @@ def away_from_kinks(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return z, np.where(rng.random(len(z)) < 0.5, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", ALSO_FOCAL, ids=lambda loss: loss.name)
 def test_derivatives_by_finite_differences(loss):
     z, y = away_from_kinks()
     step = 1e-5
@@ -62,7 +63,7 @@ def test_derivatives_by_finite_differences(loss):
     np.testing.assert_allclose(loss.curvature(z, y), curvature, atol=1e-9)
 
 
-@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", ALSO_FOCAL, ids=lambda loss: loss.name)
 def test_losses_stay_finite_far_out(loss):
     z = np.array([-1e6, -800.0, 800.0, 1e6])
     for y in (-1.0, 1.0):
@@ -116,7 +117,7 @@ def test_jax_and_numpy_agree(loss):
         np.testing.assert_allclose(found, loss.prox(h, step, 1.0), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("loss", EVERY, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", ALSO_FOCAL, ids=lambda loss: loss.name)
 def test_automatic_derivatives_of_the_value(loss):
     """Also at 0, where training starts."""
     import jax
@@ -140,6 +141,99 @@ def test_get_loss():
     with pytest.raises(ValueError, match="plain data"):
         loss_name(Duck())
     assert loss_name(Logistic()) == "logistic"
+
+
+def test_exponential_prox_is_lamberts_w():
+    """g exp(g) = step exp(-a), against SciPy's own function, far beyond where exp overflows."""
+    from scipy.special import wrightomega
+
+    h, step = np.meshgrid(np.array([-1e6, -700.0, -30.0, -1.0, 0.0, 2.0, 30.0, 700.0]), STEPS[1:])
+    for y in (-1.0, 1.0):
+        gap = wrightomega(np.log(step) - y * h)
+        np.testing.assert_allclose(y * (Exponential().prox(h, step, y) - h), gap, rtol=1e-12, atol=1e-9)
+        np.testing.assert_array_equal(Exponential().prox(h, 0.0 * step, y), h)
+
+
+def test_weights_multiply_the_loss_of_positives_only():
+    z, y = away_from_kinks()
+    for inner in (Logistic(), Exponential(), Square()):
+        loss, factor = Weighted(inner, 9.0), np.where(y > 0, 9.0, 1.0)
+        for method in ("value", "slope", "curvature"):
+            np.testing.assert_allclose(getattr(loss, method)(z, y), factor * getattr(inner, method)(z, y), rtol=1e-15)
+        assert loss.prox(-1.0, 1.0, 1.0) > inner.prox(-1.0, 1.0, 1.0) + 0.1
+        assert loss.prox(1.0, 1.0, -1.0) == inner.prox(1.0, 1.0, -1.0)
+
+
+def test_focal_loss_is_the_logistic_one_times_the_share_of_doubt():
+    margins = np.linspace(-9.0, 9.0, 181)
+    p = 1.0 / (1.0 + np.exp(-margins))
+    np.testing.assert_allclose(Focal(1.5).value(margins, 1.0), -((1 - p) ** 1.5) * np.log(p), rtol=1e-9)
+    np.testing.assert_allclose(Focal(1e-9).slope(margins, 1.0), Logistic().slope(margins, 1.0), rtol=1e-7)
+    # Convex at and beyond the margins of bags that are right, and not where they are badly wrong.
+    assert (Focal(2.0).curvature(margins[margins >= 0], 1.0) > 0).all()
+    assert (Focal(2.0).curvature(margins[margins < -3.5], 1.0) < 0).all()
+
+
+def test_names_carry_numbers():
+    assert get_loss("logistic:positives=9") == Weighted(Logistic(), 9.0)
+    assert get_loss("focal") == Focal(2.0) and get_loss("focal:0.5:positives=3") == Weighted(Focal(0.5), 3.0)
+    assert get_loss("square:positives=1") == Square() and get_loss(Weighted("square", 1.0)) == Square()
+    assert Weighted(Weighted("exponential", 2.0), 3.0).name == "exponential:positives=6"
+    for loss in (Weighted("logistic", 1 / 3), Focal(0.7), Weighted(Focal(2), 1e-7), Exponential()):
+        assert get_loss(loss_name(loss)) == loss
+    for bad in ("logistic:positives=0", "logistic:positives=", "square:positives=nan", "focal:positives=-1"):
+        with pytest.raises(ValueError, match=r"positives in loss .* must be a finite number above 0"):
+            get_loss(bad)
+    with pytest.raises(ValueError, match="gamma in loss 'focal:x' must be a finite number above 0"):
+        get_loss("focal:x")
+    with pytest.raises(ValueError, match="positive_weight must be"):
+        Weighted("logistic", -1.0)
+    with pytest.raises(ValueError, match="gamma of the focal loss must be"):
+        Focal(0.0)
+    with pytest.raises(ValueError, match="loss must be one of"):
+        get_loss("square:2")
+
+
+def test_what_minimises_refuses_a_loss_that_is_not_convex():
+    from sparsetoken import Training
+    from sparsetoken.solvers.erm import fit_erm
+
+    assert Training(loss="focal:2", schedule="joint").loss == "focal:2"
+    x, y = np.random.default_rng(0).standard_normal((20, 3)), np.tile([1.0, -1.0], 10)
+    for attempt in (
+        lambda: convex_loss("focal:positives=2"),
+        lambda: Training(loss="focal"),
+        lambda: fit_erm(x, y, 0.1, "focal"),
+    ):
+        with pytest.raises(ValueError, match="loss must be convex where a readout is minimised, got 'focal:2"):
+            attempt()
+
+
+class Saturated(Unadorned):
+    """Bounded, hence not convex."""
+
+    name = "saturated"
+
+    def value(self, z, y):
+        return sigmoid(-y * z)
+
+    def slope(self, z, y):
+        return -y * sigmoid(-y * z) * sigmoid(y * z)
+
+    def curvature(self, z, y):
+        return sigmoid(-y * z) * sigmoid(y * z) * (sigmoid(y * z) - sigmoid(-y * z))
+
+
+def test_own_losses_say_that_they_are_not_convex():
+    loss = Saturated()
+    with pytest.raises(ValueError, match="must be convex, or have convex = False"):
+        register_loss(loss)
+    loss.convex = False
+    try:
+        register_loss(loss)
+        assert get_loss("saturated:positives=2").convex is False
+    finally:
+        del LOSSES["saturated"]
 
 
 def test_activations_on_both_kinds_of_array():

@@ -31,7 +31,8 @@ from ._core.validation import real_number
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
-# The bracket is halved at least once in three steps, so that 200 steps are 66 halvings: all of a double's 53 bits and more.
+# The bracket of log(1 + |r - h|) is halved at least once in three steps, so that 200 steps are 66 halvings: enough for all of a
+# double's 53 bits even where the loss is as steep as exp(300), and the bracket as wide.
 NEWTON_STEPS_GENERIC = 200
 # Margins below this count as this in the exponential loss: the squares of exp(320) are still numbers, and a line search that
 # tries a far too long step sees large slopes rather than infinite ones.
@@ -70,7 +71,8 @@ class Loss:
         """The proximal point: the r with r + step l'(r; y) = h.
 
         By Newton's method kept inside a shrinking bracket: l' is increasing, so the root lies between h and h - step l'(h);
-        a Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle.
+        a Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle (in
+        log(1 + |r - h|): a steep loss makes wide brackets).
 
         Parameters
         ----------
@@ -95,12 +97,18 @@ class Loss:
         return _bracketed_newton_jax(self, h, step, y, low, high)
 
 
+def _middle(h, low, high, xp):
+    """The middle of a bracket that h is an end of or lies beside, in log(1 + |r - h|): far brackets shrink fast."""
+    side = xp.where(high > h, 1.0, -1.0)
+    return h + side * (xp.sqrt((1.0 + xp.abs(low - h)) * (1.0 + xp.abs(high - h))) - 1.0)
+
+
 def _newton_candidate(loss, r, h, step, y, low, high, xp):
     """One safeguarded step of the prox equation g(r) = r + step l'(r) - h = 0: new point and bracket."""
     g = r + step * loss.slope(r, y) - h
     low, high = xp.where(g < 0, r, low), xp.where(g > 0, r, high)
     newton = r - g / (1.0 + step * loss.curvature(r, y))
-    middle = 0.5 * (low + high)
+    middle = _middle(h, low, high, xp)
     inside = (newton > low) & (newton < high)
     return xp.where(g == 0, r, xp.where(inside, newton, middle)), low, high
 
@@ -111,13 +119,13 @@ def _settled(r, r_new, low, high, xp):
 
 
 def _bracketed_newton_numpy(loss, h, step, y, low, high):
-    r = 0.5 * (low + high)
+    r = _middle(h, low, high, np)
     width = high - low
     for i in range(NEWTON_STEPS_GENERIC):
         r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, np)
         if i % 3 == 2:  # Newton's method creeps along one side of the bracket: halve it instead
             slow = high - low > 0.5 * width
-            r_new = np.where(slow & ~_settled(r, r_new, low, high, np), 0.5 * (low + high), r_new)
+            r_new = np.where(slow & ~_settled(r, r_new, low, high, np), _middle(h, low, high, np), r_new)
             width = high - low
         done = bool(np.all(_settled(r, r_new, low, high, np)))
         r = r_new
@@ -135,14 +143,14 @@ def _bracketed_newton_jax(loss, h, step, y, low, high):
         r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, jnp)
         check = i % 3 == 2
         slow = check & (high - low > 0.5 * width) & ~_settled(r, r_new, low, high, jnp)
-        r_new = jnp.where(slow, 0.5 * (low + high), r_new)
+        r_new = jnp.where(slow, _middle(h, low, high, jnp), r_new)
         width = jnp.where(check, high - low, width)
         return i + 1, r_new, low, high, width, jnp.all(_settled(r, r_new, low, high, jnp))
 
     def unfinished(state):
         return (state[0] < NEWTON_STEPS_GENERIC) & ~state[5]
 
-    start = (0, 0.5 * (low + high), low, high, high - low, jnp.asarray(False))
+    start = (0, _middle(h, low, high, jnp), low, high, high - low, jnp.asarray(False))
     return jax.lax.while_loop(unfinished, body, start)[1]
 
 
@@ -331,8 +339,8 @@ class Focal(Loss):
 class Weighted(Loss):
     """Another loss, times `positive_weight` for positive bags: w_y l(z; y) with w_- = 1.
 
-    The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi gives both
-    classes the same say.
+    The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi gives
+    both classes the same say.
 
     Parameters
     ----------
@@ -346,11 +354,11 @@ class Weighted(Loss):
     positive_weight: float
 
     def __post_init__(self):
-        inner = get_loss(self.loss)
+        given = get_loss(self.loss)
         weight = real_number("positive_weight", self.positive_weight, 0.0, open_low=True)
-        if isinstance(inner, Weighted):
-            inner, weight = inner.loss, weight * inner.positive_weight
-        object.__setattr__(self, "loss", inner)
+        if isinstance(given, Weighted):
+            weight *= given.positive_weight
+        object.__setattr__(self, "loss", given.loss if isinstance(given, Weighted) else given)
         object.__setattr__(self, "positive_weight", weight)
 
     @property

@@ -55,7 +55,7 @@ def test_bad_queries_are_remarked_on(query):
         ({"d": 10**7}, "d", "d must be at most 5,000"),
         ({"trials": 1}, "trials", "trials must be a whole number >= 2, got 1"),
         ({"view": "phase", "x": "length", "y": "length"}, "y", "the two axes must differ"),
-        ({"loss": "hinge"}, "loss", "loss must be one of logistic, square, smoothed_hinge"),
+        ({"loss": "hinge"}, "loss", "loss must be one of logistic, square, smoothed_hinge, exponential"),
         ({"view": "training", "steps": 0}, "steps", "steps must be a whole number >= 1, got 0"),
         ({"view": "training", "steps": 61}, "steps", "steps must be at most 60 on this page"),
         ({"view": "training", "rate_q": -1}, "rate_q", "rate_q must be a number in [0, inf), got -1"),

@@ -68,6 +68,37 @@ def test_agrees_with_scikit_learn(shape, ridge, weighted):
     assert fit.bias == pytest.approx(oracle.intercept_[0], rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "loss", ["exponential", "logistic:positives=9", "square:positives=0.2", "exponential:positives=5"]
+)
+def test_agrees_with_a_general_minimiser(loss):
+    """The objective and its normalisation written out anew: a mean over samples, whatever the weights of the classes."""
+    from scipy.optimize import minimize
+
+    x, y = features(80, 6)
+    name, _, weight = loss.partition(":positives=")
+    factor, ridge = np.where(y > 0, float(weight or 1.0), 1.0), 0.03
+    shape = {
+        "exponential": lambda m: np.exp(-m),
+        "logistic": lambda m: np.logaddexp(0.0, -m),
+        "square": lambda m: 0.5 * (1.0 - m) ** 2,
+    }[name]
+    objective = lambda v: np.mean(factor * shape(y * (x @ v[:-1] + v[-1]))) + 0.5 * ridge * v[:-1] @ v[:-1]  # noqa: E731
+    oracle = minimize(objective, np.zeros(7), method="BFGS", options={"gtol": 1e-9})
+    fit = fit_erm(x, y, ridge, loss)
+    np.testing.assert_allclose([*fit.coef, fit.bias], oracle.x, atol=3e-6)
+    assert fit.value == pytest.approx(oracle.fun, rel=1e-10)
+
+
+def test_exponential_loss_from_a_start_far_on_the_wrong_side():
+    """Margins of -1e4: slopes beyond the floats, which the line search has to come back from without a warning."""
+    x, y = features(60, 5)
+    far = (-2e4 * np.eye(5)[0], 300.0)
+    start = fit_erm(x, y, 1e-2, "exponential", start=far)
+    assert start.converged
+    np.testing.assert_allclose(start.coef, fit_erm(x, y, 1e-2, "exponential").coef, rtol=1e-5, atol=1e-8)
+
+
 @pytest.mark.parametrize("shape", [(300, 40), (60, 200)])
 @pytest.mark.parametrize("fit_bias", [True, False])
 def test_square_loss_solves_the_normal_equations(shape, fit_bias):
@@ -249,13 +280,14 @@ def test_no_ridge_gives_a_clear_answer(loss, alpha):
     fit = fit_erm(x, y, 0.0, loss)
     z = x @ fit.coef + fit.bias
     r = get_loss(loss).slope(z, y) / len(y)
-    if loss == "logistic" and np.all(y * z > 0):
+    endless = loss in ("logistic", "exponential")
+    if endless and np.all(y * z > 0):
         assert fit.stopped == "unbounded" and not fit.converged and "no minimiser" in fit.reason
     else:
         assert fit.converged
         assert np.linalg.norm(np.append(x.T @ r, r.sum())) < 1e-6 * np.sqrt(d)
         assert np.linalg.norm(fit.coef) < 1e3
-    if loss == "logistic":
+    if endless:
         assert fit.converged == (alpha == 4)
 
 
@@ -282,7 +314,7 @@ def test_one_class(loss, ridge, label):
     y[0] = -label  # without weight it does not count
     fit = fit_erm(x, y, ridge, loss, weight)
     assert not fit.coef.any() and fit.iterations == 0 and np.sign(fit.bias) == label
-    if loss == "logistic":
+    if loss in ("logistic", "exponential"):
         assert fit.stopped == "one_class" and not fit.converged and fit.value < 1e-7
     else:
         assert fit.converged and fit.value == 0.0

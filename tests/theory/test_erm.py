@@ -91,6 +91,8 @@ HARD = [
     (Task(prevalence=0.01), 1.0, 5.0, 200.0, 1e-8, "logistic"),  # rough solutions on the way lead nowhere
     (Task(strength=20.0), 1.0, 0.5, 200.0, 1e-5, "smoothed_hinge"),  # replicates without any loss of their own
     (Task(length=10_000, sparsity=3, strength=4), 0.9, 3.0, 2.0, 1e-5, "logistic"),
+    (Task(), 0.9, 1.5, 2.0, 1e-8, "exponential"),
+    (Task(prevalence=0.01), 0.7, 1.0, 200.0, 1e-5, "exponential:positives=99"),
 ]
 MANY_SIGNAL_TOKENS = [  # at the default accuracy
     (Task(length=300, sparsity=160, strength=0.5), 0.2, 4.0, 2.0, 1e-3, "logistic"),

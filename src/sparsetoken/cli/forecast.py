@@ -10,7 +10,7 @@ import typer
 
 from . import app, elsewhere
 from .console import echo
-from .own import MODULES
+from .own import LOSS, MODULES
 from .values import DISTURBANCES
 
 _NUMBERS = (
@@ -61,7 +61,7 @@ def forecast(
     label_noise: str = _many("label_noise", DISTURBANCES["label_noise"]),
     contamination: str = _many("contamination", DISTURBANCES["contamination"]),
     correlation: str = _many("correlation", DISTURBANCES["correlation"]),
-    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
+    loss: str = LOSS,
     alpha0: str = _many("alpha0", "n0/d, samples of the two gradient steps."),
     alpha1: str = _many("alpha1", "n1/d, samples of the readout."),
     eta_w: str = _many("eta_w", "Rate of the readout's step."),

@@ -1,4 +1,7 @@
-"""`--module mine.py`: a user's own losses, mechanisms, bag models and kinds of trial in the commands that know them by name."""
+"""`--module mine.py`: a user's own losses, mechanisms, bag models and kinds of trial in the commands that know them by name.
+
+Also `--loss`, which several commands share.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,16 @@ def _execute(files: list[Path]) -> list[Path]:
     return files
 
 
+LOSS = typer.Option(
+    "logistic",
+    help="logistic, square, smoothed_hinge, exponential or one of your own (--module); logistic:positives=9 and so on weigh "
+    "positive bags nine times.",
+)
+DESCENDED_LOSS = typer.Option(
+    "logistic",
+    help="logistic, square, smoothed_hinge, exponential, focal:2 or one of your own (--module); logistic:positives=9 and so on "
+    "weigh positive bags nine times.",
+)
 MODULES = typer.Option(
     [],
     "--module",

@@ -11,7 +11,7 @@ import typer
 
 from . import app
 from .console import echo
-from .own import MODULES
+from .own import LOSS, MODULES
 from .values import DISTURBANCES
 
 
@@ -50,7 +50,7 @@ def plan(
     target: float = typer.Option(
         None, "--target", "--target-error", help="Value of the criterion that the inverse questions aim at."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
+    loss: str = LOSS,
     ask: list[str] = typer.Option(
         ["all"], "--ask", help="samples, strength, length, crossing, all or none; repeatable. Each takes seconds."
     ),
@@ -133,7 +133,7 @@ def solve(
     learner: str = typer.Option(
         "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
+    loss: str = LOSS,
     trials: int = typer.Option(8, help="Training sets simulated at the solution, for the spread; 0 for none."),
     json_file: Path = typer.Option(None, "--json", help="Write the solution here."),
     modules: list[Path] = MODULES,

@@ -11,7 +11,7 @@ import typer
 from . import app, elsewhere
 from . import noise as noise_options
 from .console import echo
-from .own import MODULES
+from .own import LOSS, MODULES
 from .values import DISTURBANCES
 
 _TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
@@ -45,7 +45,7 @@ def simulate(
     positions: str = typer.Option(
         "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
+    loss: str = LOSS,
     alpha0: str = _many("2", "n0/d, samples of the two gradient steps."),
     alpha1: str = _many("2", "n1/d, samples of the readout."),
     eta_w: str = _many("1", "Rate of the readout's step."),

@@ -11,7 +11,7 @@ import typer
 
 from .._core.replicates import standard_error
 from . import app
-from .own import MODULES
+from .own import DESCENDED_LOSS, MODULES
 from .values import DISTURBANCES
 
 # Rows of the table at most: the first steps, then ever fewer.
@@ -30,7 +30,7 @@ def train(
     model: str = typer.Option(
         "attention", "--model", "-m", help="attention, pooled, tied, tied:2, heads:2, gated, two_layer or thresholded."
     ),
-    loss: str = typer.Option("logistic", help="logistic, square, smoothed_hinge or one of your own (--module)."),
+    loss: str = DESCENDED_LOSS,
     alpha: float = typer.Option(2.0, help="n/d, bags per dimension; every step uses all of them."),
     steps: int = typer.Option(20, "--steps", "-T", help="Gradient steps."),
     rates: str = typer.Option("1", help="Learning rates: one number for all, or q=1,w=1,bias=0.5."),

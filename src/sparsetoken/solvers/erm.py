@@ -27,7 +27,7 @@ from .least_squares import solve_least_squares
 from .linear_systems import InCoordinates
 from .newton_cg import NewtonCG, Solution
 from .numpy_features import NumpyFeatures
-from .problem import Problem, always_falls, strictly_convex
+from .problem import Problem, always_falls, explodes, strictly_convex
 
 # Features with a larger mean square are kept out of single precision, where their squares could overflow (at 3e38).
 LARGEST_SINGLE = 1e25
@@ -179,6 +179,8 @@ def fit_erm(
         if x.mean_square < LARGEST_SINGLE:
             problem = replace(problem, features=x.with_single_precision())
         n, d = x.shape
+        if start is not None and explodes(loss):
+            w, b = _better_than_zero(problem, w, b)
         if start is None and (ridge == 0.0 or n < TALL * d) and not strictly_convex(loss):
             w, b = _approach(problem, w, b, max_iterations)
         found = _minimise(problem, w, b, tolerance, max_iterations)
@@ -257,6 +259,13 @@ def _start(start: ReadoutFit | tuple[Any, float] | None, d: int, fit_bias: bool)
     if w.shape != (d,) or not np.all(np.isfinite(w)) or not math.isfinite(b):
         raise ValueError(f"start must be {d} finite weights and a finite bias, got weights of shape {w.shape}")
     return w, float(b) if fit_bias else 0.0
+
+
+def _better_than_zero(problem: Problem, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
+    """The start, or zero where F is less there."""
+    zero = np.zeros_like(w)
+    nothing = problem.value(np.zeros(len(problem.labels)), zero)
+    return (w, b) if problem.value(problem.features.times(w) + b, w) <= nothing else (zero, 0.0)
 
 
 def _one_class(problem: Problem, tolerance: float) -> Solution | None:

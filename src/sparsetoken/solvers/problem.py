@@ -19,6 +19,8 @@ from .features import Features
 
 # A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
 FAR_MARGIN = 300.0
+# Slopes at such a margin: 300 for the square loss, 1 for the logistic one, e^300 for the exponential one.
+STEEP = 1e12
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,11 @@ class Problem:
     def separates(self, z: np.ndarray) -> bool:
         """Whether every sample with a weight is on its label's side."""
         return bool(np.all((z * self.labels > 0.0) | (self.weights == 0.0)))
+
+
+def explodes(loss: Loss) -> bool:
+    """Whether l is as steep as the exponential loss on bags that are badly wrong: Newton's method cannot start there."""
+    return abs(float(loss.slope(np.array([-FAR_MARGIN]), np.ones(1))[0])) > STEEP
 
 
 def always_falls(loss: Loss) -> bool:
