@@ -19,7 +19,7 @@ CASES = [
     ("pooled", "logistic", 500, 10),
     ("vectorized", "square", 500, 6),
     ("elementwise", "logistic", 500, 18),
-    ("attention", "exponential", 250, 48),
+    ("pooled", "exponential", 250, 20),
     ("pooled", "logistic:positives=4", 250, 20),
 ]
 
