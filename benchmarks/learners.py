@@ -2,6 +2,7 @@
 
     python -m benchmarks.learners                   # all sets and learners, 5 x 10-fold: about half an hour on one core
     SPARSETOKEN_BENCH_REPEATS=1 SPARSETOKEN_BENCH_LEARNERS=bag-classifier python -m benchmarks.learners musk1 "digits 10"
+    SPARSETOKEN_BENCH_FOLDS=5 SPARSETOKEN_BENCH_LEARNERS="torchmil ABMIL" python -m benchmarks.learners elephant
 
 Digit bags come with scikit-learn. The multiple-instance sets are looked for in the folder named by SPARSETOKEN_DATA, or in
 tests/data; sets that are not there are left out, saying so. Those whose file ends in .npz were taken from the package `mil` of
@@ -15,6 +16,7 @@ import os
 import runpy
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,9 +48,8 @@ SETS = {
 }
 # The elementwise learner is the paper's for comparison with theory, and the vectorized one needs bags of equal length.
 ALL = tuple(name for name in LEARNERS if name not in ("elementwise", "vectorized"))
-CHOSEN = (
-    tuple(os.environ["SPARSETOKEN_BENCH_LEARNERS"].split(",")) if "SPARSETOKEN_BENCH_LEARNERS" in os.environ else ALL
-)
+ABMIL = "torchmil ABMIL"
+CHOSEN = tuple(os.environ.get("SPARSETOKEN_BENCH_LEARNERS", ",".join((*ALL, ABMIL))).split(","))
 
 
 def read_set(name: str) -> Any:
@@ -77,9 +78,9 @@ def digit_rows(length: int) -> list[dict]:
     digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
     rows = []
     draws = [digit_bags(length, seed=seed) for seed in range(REPEATS)]
-    makers = _with_peers(chosen_learners(CHOSEN, draws[0][0][0]))
+    makers = _makers(CHOSEN, draws[0][0][0])
     for name, make in makers.items():
-        areas, right, tokens, seconds = [], [], [], []
+        areas, right, losses, tokens, seconds = [], [], [], [], []
         for (bags, labels, _), (test, test_labels, witness) in draws:
             begun = time.process_time()
             model = make().fit(bags, labels)
@@ -87,11 +88,11 @@ def digit_rows(length: int) -> list[dict]:
             scores = model.decision_function(test)
             areas.append(area_under_curve(scores, test_labels == 1))
             right.append(float(np.mean((scores > 0) == (test_labels == 1))))
+            losses.append(float(np.mean(np.logaddexp(0.0, np.where(test_labels == 1, -scores, scores)))))
             if hasattr(model, "token_scores"):
                 tokens.append(area_under_curve(np.concatenate(model.token_scores(test)), witness.ravel()))
-        rows.append(
-            row(f"digits {length}", name, np.mean(right), error(right), np.mean(areas), error(areas), tokens, seconds)
-        )
+        means = (np.mean(right), error(right), np.mean(areas), error(areas), np.mean(losses), error(losses))
+        rows.append(row(f"digits {length}", name, means, tokens, seconds))
     return rows
 
 
@@ -99,7 +100,7 @@ def digit_rows(length: int) -> list[dict]:
 def digits(quick: bool) -> list[Row]:
     digit_bags = runpy.run_path(str(ROOT / "examples" / "digits_bags.py"))["digit_bags"]
     (bags, labels, _), (test, test_labels, _) = digit_bags(10, train=60 if quick else 400)
-    makers = _with_peers(chosen_learners(ALL, bags))
+    makers = _makers((*ALL, ABMIL), bags)
     found = {}
     for name in (DEFAULT, "mean+max LR", *(n for n in makers if n not in ALL)):
         timing, model = timed(partial(_fitted, makers[name], bags, labels), 1)
@@ -115,23 +116,31 @@ def _fitted(make, bags, labels):
     return make().fit(bags, labels)
 
 
-def _with_peers(makers: dict) -> dict:
-    """The learners, and torchmil's attention model where it is installed."""
+def _makers(names: Sequence[str], bags: Bags) -> dict:
+    """The named learners; torchmil's attention model among them only where it is installed."""
+    ours = chosen_learners([name for name in names if name != ABMIL], bags) if set(names) != {ABMIL} else {}
+    if ABMIL not in names:
+        return ours
     if importlib.util.find_spec("torchmil") is None:
-        return makers
-    return makers | {"torchmil ABMIL": GatedAttention}
+        if not ours:
+            sys.exit(f"error: {ABMIL!r} needs the packages torch and torchmil")
+        return ours
+    return ours | {ABMIL: GatedAttention}
 
 
 def error(values: list[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-def row(data, learner, accuracy, accuracy_error, auc, auc_error, tokens, seconds) -> dict:
+def row(data, learner, means, tokens, seconds) -> dict:
+    """A line of the table; `means` are accuracy, AUC and log loss, each with its standard error."""
+    accuracy, accuracy_error, auc, auc_error, loss, loss_error = means
     return {
         "set": data,
         "learner": learner,
         "accuracy": f"{accuracy:.3f} ± {accuracy_error:.3f}",
         "AUC": f"{auc:.3f} ± {auc_error:.3f}",
+        "log loss": f"{loss:.3f} ± {loss_error:.3f}",
         "token AUC": f"{np.mean(tokens):.3f}" if len(tokens) and np.all(np.isfinite(tokens)) else "",
         "CPU s per fit": f"{np.mean(seconds):.2g}",
     }
@@ -147,10 +156,16 @@ def set_rows(name: str) -> list[dict]:
         splits = [table[f"rep{r}"].to_numpy() for r in range(min(REPEATS, 5))]
     else:
         splits = stratified_splits(read.labels, FOLDS, REPEATS, seed=0)
-    makers = _with_peers(chosen_learners(CHOSEN, read.bags))
+    makers = _makers(CHOSEN, read.bags)
     found = [e for e in evaluate(read.bags, read.labels, makers, splits, read.token_labels) if e is not None]
     return [
-        row(name, e.learner, e.accuracy, e.accuracy_error, e.auc, e.auc_error, [e.token_auc], [e.fit_seconds])
+        row(
+            name,
+            e.learner,
+            (e.accuracy, e.accuracy_error, e.auc, e.auc_error, e.log_loss, e.log_loss_error),
+            [e.token_auc],
+            [e.fit_seconds],
+        )
         for e in found
     ]
 
@@ -164,6 +179,7 @@ class GatedAttention:
 
         from sparsetoken import BagScaler
 
+        torch.set_num_threads(1)  # steps of one bag each are too small to share out, and CPU time is what is reported
         torch.manual_seed(0)
         self.scaler = BagScaler().fit(bags)
         self.classes_ = np.unique(labels)

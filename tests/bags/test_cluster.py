@@ -13,7 +13,8 @@ from sparsetoken._core.clusters import ExecutorError
 from sparsetoken.bags import cluster as cluster_module
 from sparsetoken.bags.cluster import ClusterBags, in_order
 from sparsetoken.bags.scaler import BagScaler
-from sparsetoken.estimators import ElementwiseAttentionClassifier
+from sparsetoken.bags.scratch import is_mapped
+from sparsetoken.estimators import ElementwiseAttentionClassifier, staged
 
 distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
 
@@ -53,6 +54,19 @@ def both(folder, client):
     np.testing.assert_array_equal(labels, same)
     assert isinstance(there, ClusterBags) and len(there._parts()) > 5
     return here, there, labels
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Grows by one at every pass over bags on the cluster."""
+    made, inner = [], ClusterBags._run
+
+    def run(self, *arguments):
+        made.append(len(self))
+        return inner(self, *arguments)
+
+    monkeypatch.setattr(ClusterBags, "_run", run)
+    return made
 
 
 def _numbered(part, number, factor):
@@ -107,7 +121,47 @@ def test_fits_are_those_of_bags(both, model):
 
 
 @pytest.mark.filterwarnings("ignore::sparsetoken.estimators.base.TrainingWarning")
-def test_three_classes(both):
+def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
+    np.save(folder / "b07.npy", np.load(folder / "b05.npy")[::-1] + 1.0)  # no copies any more
+    (bags, labels), (here, _) = (Bags.from_files(folder, LABELS, **given) for given in ({"executor": client}, {}))
+    model = AttentionClassifier()
+    model.fit(bags, labels)
+    # Contents and moments; order and mean tokens; the two steps; their spread; features of all settings.
+    assert len(passes) == 5
+    np.testing.assert_allclose(model.predict_proba(here), AttentionClassifier().fit(here, labels).predict_proba(here))
+    passes.clear()
+    near = PooledClassifier().fit(here, labels).predict_proba(here)
+    np.testing.assert_allclose(PooledClassifier().fit(bags, labels).predict_proba(here), near, atol=1e-9)
+    assert passes == []  # all that it needs is known
+    some, order = np.arange(10, BAGS), np.random.default_rng(0).permutation(BAGS)
+    for chosen, expected in ((some, 2), (order, 2)):  # other bags; what is known is what was asked for last
+        near = PooledClassifier().fit(here[chosen], labels[chosen]).coef_
+        np.testing.assert_allclose(PooledClassifier().fit(bags[chosen], labels[chosen]).coef_, near, atol=1e-9)
+        assert len(passes) == expected
+        passes.clear()
+    AttentionClassifier(ridge=0.1, split=0.5, sharpness=1.5).fit(bags, labels % 2)
+    assert len(passes) == 3
+    passes.clear()
+    # Means of other scalings are not mistaken for these.
+    raw = PooledClassifier(scale=False)
+    np.testing.assert_allclose(raw.fit(bags, labels).coef_, PooledClassifier(scale=False).fit(here, labels).coef_)
+    assert len(passes) == 1
+
+
+def test_many_features_lie_in_a_file(both, monkeypatch):
+    here, there, labels = both
+    monkeypatch.setattr(cluster_module, "ROW_BYTES", 1000)
+    model = AttentionClassifier()
+    near = model.fit(here, labels).predict_proba(here)
+    np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)
+    assert is_mapped(there.per_bag(_numbered, (np.zeros(BAGS),), (2.0,)))
+    monkeypatch.setattr(staged, "room_left", lambda: 0)  # a full disk: some queries at a time
+    monkeypatch.setattr(staged, "FEATURE_BYTES", 100_000)
+    np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sparsetoken.estimators.base.TrainingWarning")
+def test_three_classes(both, passes):
     here, there, _ = both
     labels, model = np.arange(BAGS) % 3, PooledClassifier(ridge=0.1)
     near = model.fit(here, labels).predict_proba(here)

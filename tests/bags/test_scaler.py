@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sparsetoken import Bags, BagScaler
-from sparsetoken.bags.scaler import LEAST_CARRIERS, heavy_features
+from sparsetoken.bags.scaler import LEAST_CARRIERS, heavy_features, merged_moments, part_moments
 
 
 @pytest.mark.parametrize("value", [0.1, 1e7 + 0.1, -3e-5, 0.0])
@@ -93,3 +95,22 @@ def test_scaler_is_fitted_on_tokens_and_guards_constant_features():
     assert BagScaler().fit(bags.astype(np.float32)).transform(bags.astype(np.float32)).dtype == np.float32
     named = BagScaler().set_output(transform="pandas").fit_transform(pd.DataFrame(bags.tokens, columns=list("wxyz")))
     assert list(named.columns) == list("wxyz")
+
+
+def test_moments_of_parts_are_those_of_the_whole():
+    rng = np.random.default_rng(0)
+    tokens = rng.standard_normal((600, 6)) * [1.0, 1e-200, 1e150, 1.0, 0.0, 1e-3] + [0.0, 0.0, 0.0, 1e8, 0.1, -7.0]
+    tokens[:300, 5] = tokens[0, 5]  # constant in some parts only
+    parts = [part_moments(Bags(tokens[a:b])) for a, b in ((0, 1), (1, 120), (120, 290), (290, 600))]
+    for found in (reduce(merged_moments, parts), merged_moments(parts[0], reduce(merged_moments, parts[1:]))):
+        assert found.count == 600
+        np.testing.assert_array_equal(found.low, tokens.min(axis=0))
+        np.testing.assert_array_equal(found.high, tokens.max(axis=0))
+        np.testing.assert_array_equal(found.first, tokens[0])
+        np.testing.assert_allclose(found.mean, tokens.mean(axis=0), rtol=1e-12)
+        scaled = tokens / np.array(
+            [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
+        )  # in whose units NumPy's squares do not overflow
+        deviation = np.sqrt(found.squares / found.count) * found.unit / [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
+        np.testing.assert_allclose(deviation, scaled.std(axis=0), rtol=1e-7, atol=1e-15)
+        assert found.squares[4] == 0.0 and found.mean[4] == 0.1  # constant, exactly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
 from .._core.extras import require
 from .array_files import UnreadableBag, opened_bag
 from .folders import BagFiles, check_like_first, gather_arrays, holds_tables, name_array
+from .scratch import room, row_blocks
 from .segments import Combination, Work
 from .tables import labels_of
 
@@ -22,6 +23,8 @@ from .tables import labels_of
 # next to a worker's memory; a single bag may be larger, and then lies in a temporary file of the worker.
 PART_BYTES = 2**26
 HEADERS = 256  # files whose headers are read by one task
+# Rows of all bags that a pass gives, in bytes, up to which they are kept in the memory of the process that asks.
+ROW_BYTES = 2**28
 IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
 LOST = "the connection to the Dask cluster was lost, and with it this pass over the bags"
 
@@ -59,6 +62,8 @@ class ClusterBags:
         What workers do to the tokens after reading them.
     connection : ClusterConnection or None
         What was opened for these bags, from a scheduler's address; `close` ends it.
+    memory : dict
+        What passes have found out and a fit asks for again (`keep`, `kept`); shared by all selections of the same folder.
     """
 
     client: Any
@@ -73,6 +78,7 @@ class ClusterBags:
     aside: tuple[str, ...] = ()
     scaler: Any = None
     connection: ClusterConnection | None = None
+    memory: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -166,12 +172,12 @@ class ClusterBags:
         Returns
         -------
         ndarray
-            One row per bag.
+            One row per bag; in a temporary file where they are many.
         """
         out: np.ndarray | None = None
         for inside, found in self._run(_rows_of_part, work, own, shared):
             if out is None:
-                out = np.empty((len(self), *found.shape[1:]), dtype=found.dtype)
+                out = room((len(self), *found.shape[1:]), found.dtype, ROW_BYTES)
             out[inside] = found
         assert out is not None
         return out
@@ -199,6 +205,44 @@ class ClusterBags:
         """
         task = partial(_combined_part, combine)
         return reduce(combine, (found for _, found in self._run(task, work, own, shared)))
+
+    # -- what a pass found out is not asked for again -------------------------------------------------------------------
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep what was found out about these bags, whatever their order (the last thing of each name).
+
+        Parameters
+        ----------
+        name : str
+            What it is.
+        value : object
+            It may not depend on the order of the bags.
+        """
+        self.memory[name] = self._selection(), value
+
+    def kept(self, name: str) -> Any | None:
+        """What `keep` was given for the same bags, scaled in the same way, in any order; None where it was not."""
+        selection, value = self.memory.get(name, (None, None))
+        return value if selection == self._selection() else None
+
+    def keep_rows(self, name: str, rows: np.ndarray) -> None:
+        """`keep`, for an array with one row per bag."""
+        self.keep(name, rows[np.argsort(self.rows, kind="stable")])
+
+    def kept_rows(self, name: str) -> np.ndarray | None:
+        """What `keep_rows` was given, in the order of these bags."""
+        value = self.kept(name)
+        return None if value is None else value[np.argsort(np.argsort(self.rows, kind="stable"))]
+
+    def _selection(self) -> tuple[bytes, Any]:
+        """What tells these bags from other selections of the same folder, but for their order."""
+        scaler = None
+        if self.scaler is not None:
+            fitted = sorted(vars(self.scaler).items())
+            scaler = tuple((name, v.tobytes() if isinstance(v, np.ndarray) else v) for name, v in fitted)
+        return np.sort(self.rows).tobytes(), scaler
+
+    # -- how a pass is cut and carried out ------------------------------------------------------------------------------
 
     def _parts(self) -> list[np.ndarray]:
         """For each part the places of its bags among these, in the order of the files."""
@@ -313,7 +357,10 @@ def _read(wanted: _Wanted) -> Any:
         raise UnreadableBag(f"{wanted.paths[0]}, or a file after it, changed since the folder was opened")
     if wanted.scaler is None:
         return bags
-    return bags.scaled_by(wanted.scaler)
+    tokens = bags.tokens
+    for block in row_blocks(tokens):  # in place: nobody else holds them
+        tokens[block] = wanted.scaler.scaled_block(tokens[block])
+    return bags
 
 
 def _rows_of_part(wanted: _Wanted, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:

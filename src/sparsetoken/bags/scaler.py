@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -15,6 +16,7 @@ from .._core.arrays import namespace
 from .._core.validation import true_or_false
 from .bags import Bags
 from .checks import checked_bags, holds_bags
+from .cluster import ClusterBags
 from .scratch import row_blocks, rowwise
 
 # Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, a uniform 1.8; the sample moment of
@@ -31,6 +33,7 @@ CHANCE = 0.05
 # How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
 # range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
 MARGIN = 1.0
+MOMENTS = "moments"  # under this name bags on a cluster keep their `Moments`
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -164,57 +167,120 @@ def _unchanged(block: Any) -> Any:
     return block
 
 
+class Moments(NamedTuple):
+    """What some tokens' features are like, in a form that can be merged (`merged_moments`).
+
+    Attributes
+    ----------
+    count : int
+        How many tokens.
+    first, low, high : ndarray
+        The first value of each feature, the least and the greatest one.
+    mean : ndarray
+        Their means.
+    unit, squares : ndarray
+        sum over tokens of ((x - mean)/unit)^2, with a unit of each feature's own in which no square overflows (0 where all
+        values are the same).
+    """
+
+    count: int
+    first: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    unit: np.ndarray
+    squares: np.ndarray
+
+
 def _moments(
     bags: Any, change: Callable[[Any], Any] = _unchanged
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
-    least and greatest value.
-
-    Sums are of differences from the first token: they vanish exactly where a feature is constant, while a sum of many
-    large values would be off by more than rounding of one of them.
-    """
-    low, high, first = bags.combined(_extremes, _wider, shared=(change,))
+    least and greatest value; by one pass over the bags, which is not made where bags on a cluster know them already."""
+    known = bags.kept(MOMENTS) if change is _unchanged and isinstance(bags, ClusterBags) else None
+    found: Moments = bags.combined(part_moments, merged_moments, shared=(change,)) if known is None else known
+    if known is None and change is _unchanged and isinstance(bags, ClusterBags):
+        bags.keep(MOMENTS, found)
     with np.errstate(over="ignore"):
-        spread = np.maximum(high - first, first - low)
-    if not np.all(np.isfinite(spread)):
-        raise ValueError(f"the values of feature {int(np.argmin(np.isfinite(spread)))} are too far apart to be scaled")
-    spread = np.where(spread > 0, spread, 1.0)  # in its units no square overflows
-    shift = bags.combined(_power_sums, shared=(change, first, spread, None, 0)) / bags.n_tokens
-    squares = bags.combined(_power_sums, shared=(change, first, spread, shift, 1)) / bags.n_tokens
-    mean, deviation = first + shift * spread, np.sqrt(squares) * spread
+        reach = np.maximum(found.high - found.first, found.first - found.low)
+    finite = np.isfinite(reach) & np.isfinite(found.mean) & np.isfinite(found.squares)
+    if not np.all(finite):
+        raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
+    deviation = np.sqrt(found.squares / found.count) * found.unit
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
-    varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(mean)
-    return mean, np.where(varies, deviation, 1.0), varies, np.stack([low, high])
+    varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(found.mean)
+    return found.mean, np.where(varies, deviation, 1.0), varies, np.stack([found.low, found.high])
 
 
-def _extremes(part: Bags, change: Callable[[Any], Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Least and greatest value of each feature after `change`, and the first one."""
-    low, high = [], []
-    for block in row_blocks(part.tokens):
-        changed = change(part.tokens[block])
-        low.append(np.asarray(changed.min(axis=0), dtype=np.float64))
-        high.append(np.asarray(changed.max(axis=0), dtype=np.float64))
-    first = np.asarray(change(part.tokens[:1])[0], dtype=np.float64)
-    return np.min(low, axis=0), np.max(high, axis=0), first
+def part_moments(part: Bags, change: Callable[[Any], Any] = _unchanged) -> Moments:
+    """The moments of all tokens of some bags, after `change`.
+
+    Sums are of differences from a block's first token: they vanish exactly where a feature is constant, while a sum of many
+    large values would be off by more than rounding of one of them.
+
+    Parameters
+    ----------
+    part : Bags
+        The bags.
+    change : callable
+        What is done to a block of tokens first.
+
+    Returns
+    -------
+    Moments
+        In double precision.
+    """
+    return reduce(merged_moments, (_block_moments(change(part.tokens[block])) for block in row_blocks(part.tokens)))
 
 
-def _wider(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """The extremes of both; the first value is the former's."""
-    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1]), one[2]
+def _block_moments(tokens: Any) -> Moments:
+    first, low, high = (
+        np.asarray(row, dtype=np.float64) for row in (tokens[0], tokens.min(axis=0), tokens.max(axis=0))
+    )
+    with np.errstate(over="ignore", invalid="ignore"):  # values too far apart: the caller finds out
+        unit = np.maximum(high - first, first - low)
+        z = (tokens - first) / np.where(unit > 0, unit, 1.0)
+        shift = np.asarray(z.mean(axis=0))
+        z -= shift
+        return Moments(len(tokens), first, low, high, first + shift * unit, unit, np.asarray((z * z).sum(axis=0)))
 
 
-def _power_sums(
-    part: Bags, change: Callable[[Any], Any], centre: np.ndarray, spread: np.ndarray, shift: Any, squarings: int
-) -> np.ndarray:
-    """Sum over tokens of ((x - centre)/spread - shift)^(2^squarings), x the token after `change`."""
+def merged_moments(one: Moments, other: Moments) -> Moments:
+    """The moments of both sets of tokens; the first value is the former's.
+
+    Parameters
+    ----------
+    one, other : Moments
+        Of tokens of the same features.
+
+    Returns
+    -------
+    Moments
+        The same to rounding as from all tokens at once.
+    """
+    count = one.count + other.count
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = other.mean - one.mean
+        unit = np.maximum(np.maximum(one.unit, other.unit), np.abs(gap))
+        safe = np.where(unit > 0, unit, 1.0)
+        squares = (
+            one.squares * (one.unit / safe) ** 2
+            + other.squares * (other.unit / safe) ** 2
+            + (one.count * other.count / count) * (gap / safe) ** 2
+        )
+        mean = one.mean + gap * (other.count / count)
+    return Moments(
+        count, one.first, np.minimum(one.low, other.low), np.maximum(one.high, other.high), mean, unit, squares
+    )
+
+
+def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Sum over tokens of ((x - mean)/scale)^4."""
     total: Any = 0.0
     for block in row_blocks(part.tokens):
-        z = (change(part.tokens[block]) - centre) / spread
-        if shift is not None:
-            z -= shift
-        for _ in range(squarings):
-            z = z * z
-        total = total + z.sum(axis=0)
+        z = (part.tokens[block] - mean) / scale
+        z = z * z
+        total = total + (z * z).sum(axis=0)
     return np.asarray(total)
 
 
@@ -267,7 +333,7 @@ def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarra
 
 def _fourth_moments(bags: Any, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """E z^4 of each feature when standardised by its mean and standard deviation."""
-    return bags.combined(_power_sums, shared=(_unchanged, mean, scale, None, 2)) / bags.n_tokens
+    return bags.combined(_fourth_powers, shared=(mean, scale)) / bags.n_tokens
 
 
 def scaled_bags(scaler: BagScaler | None, bags: Any) -> Any:

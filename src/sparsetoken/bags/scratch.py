@@ -40,7 +40,7 @@ def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np
     size = dtype.itemsize * int(np.prod(shape))
     if size <= (BLOCK_BYTES if in_memory is None else in_memory):
         return np.empty(shape, dtype=dtype)
-    free = shutil.disk_usage(tempfile.gettempdir()).free
+    free = room_left()
     if size > free:
         raise ValueError(
             f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left, these tokens need {size / 1e9:.1f} GB of temporary room; "
@@ -48,6 +48,11 @@ def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np
         )
     with tempfile.TemporaryFile(prefix="sparsetoken-") as file:
         return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+
+
+def room_left() -> int:
+    """Bytes that temporary files may take."""
+    return shutil.disk_usage(tempfile.gettempdir()).free
 
 
 def row_blocks(array: Any) -> Iterator[slice]:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bags.bags import Bags
-from ..bags.scaler import BagScaler
+from ..bags.cluster import ClusterBags
+from ..bags.scaler import MOMENTS, BagScaler, Moments, merged_moments, part_moments
 from ..bags.scratch import rowwise
 from ..bags.segments import bag_mean
 
@@ -20,6 +21,7 @@ from ..bags.segments import bag_mean
 LARGEST_SINGLE = 1e30
 # Decimals of the sorting number that count. Rounding errors are far smaller, and different bags rarely agree in as many.
 DECIMALS = 9
+CONTENTS, NUMBERS, MEAN_TOKENS = "contents", "sorting numbers", "mean tokens"  # names of what bags on a cluster keep
 
 
 class Canonical(NamedTuple):
@@ -61,7 +63,7 @@ def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: 
         tags = np.asarray(labels, dtype=np.float64)[:, None].view(np.uint8)
     else:
         tags = np.where(np.asarray(labels) > 0, ord("+"), ord("-")).astype(np.uint8)[:, None]
-    digests = np.asarray(bags.per_bag(_digests, own=(tags,)))
+    digests = _contents(bags, np.asarray(weights) > 0)
     places: dict[bytes, int] = {}
     chosen: list[int] = []
     total: list[float] = []
@@ -69,7 +71,7 @@ def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: 
     for i, digest in enumerate(digests):
         if not weights[i] > 0:
             continue
-        place = places.setdefault(digest.tobytes(), len(chosen))
+        place = places.setdefault(digest.tobytes() + tags[i].tobytes(), len(chosen))
         if place == len(chosen):
             chosen.append(i)
             total.append(0.0)
@@ -115,13 +117,45 @@ def joined_groups(groups: np.ndarray | None, places: np.ndarray) -> np.ndarray |
     return np.argsort(np.argsort(first))[codes]
 
 
-def _digests(part: Bags, tags: np.ndarray) -> np.ndarray:
-    """16 bytes per bag that say what it holds and how it is labelled."""
+def _contents(bags: Any, used: np.ndarray) -> np.ndarray:
+    """16 bytes per bag that say what it holds.
+
+    On a cluster, where a pass reads all files, the moments of the used bags come along: order and scaling need them next. If
+    there are copies among the bags they are of no use, and another pass finds those of the bags without copies.
+    """
+    if not isinstance(bags, ClusterBags):
+        return np.asarray(bags.per_bag(_digests))
+    known = bags.kept_rows(CONTENTS)
+    if known is not None:
+        return known
+    places, found, moments = bags.combined(
+        _digests_and_moments, _digests_and_moments_of_both, own=(np.arange(len(bags)), used)
+    )
+    bags[used].keep(MOMENTS, moments)
+    digests = np.empty_like(found)
+    digests[places] = found
+    bags.keep_rows(CONTENTS, digests)
+    return digests
+
+
+_Contents = tuple[np.ndarray, np.ndarray, Moments | None]
+
+
+def _digests_and_moments(part: Bags, places: np.ndarray, used: np.ndarray) -> _Contents:
+    own = part if used.all() else part[used] if used.any() else None
+    return places, _digests(part), None if own is None else part_moments(own)
+
+
+def _digests_and_moments_of_both(one: _Contents, other: _Contents) -> _Contents:
+    moments = one[2] or other[2]
+    if one[2] is not None and other[2] is not None:
+        moments = merged_moments(one[2], other[2])
+    return np.append(one[0], other[0]), np.append(one[1], other[1], axis=0), moments
+
+
+def _digests(part: Bags) -> np.ndarray:
     zero = part.dtype.type(0)  # -0.0 and 0.0 are the same number
-    found = [
-        blake2b((bag + zero).reshape(-1).view(np.uint8), digest_size=16, key=tag.tobytes()).digest()
-        for bag, tag in zip(part, tags)
-    ]
+    found = [blake2b((bag + zero).reshape(-1).view(np.uint8), digest_size=16).digest() for bag in part]
     return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(len(part), 16)
 
 
@@ -131,9 +165,48 @@ def _sorting_numbers(bags: Any) -> np.ndarray:
     |z| tells apart bags of the same mean. The tokens are standardised with their own moments over all bags, hence units
     and origins drop out.
     """
+    known = bags.kept_rows(NUMBERS) if isinstance(bags, ClusterBags) else None
+    if known is not None:
+        return known
     scaler = BagScaler(clip=False).fit(bags)
     g, h = np.random.default_rng(0).standard_normal((2, bags.n_features)) / np.sqrt(bags.n_features)
-    return np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
+    if not isinstance(bags, ClusterBags):
+        return np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
+    # There the scaled bags' mean tokens come along: every learner that trains on a cluster asks for them next.
+    standard = BagScaler().fit(bags)
+    found = bags.per_bag(_numbers_and_means, shared=(scaler, g, h, standard))
+    bags.scaled_by(standard).keep_rows(MEAN_TOKENS, found[:, 1:].astype(bags.dtype))
+    numbers = np.round(found[:, 0], DECIMALS)
+    bags.keep_rows(NUMBERS, numbers)
+    return numbers
+
+
+def _numbers_and_means(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray, standard: BagScaler) -> np.ndarray:
+    """The sorting number of each bag, and beside it its mean token after scaling."""
+    numbers = _numbers(part, scaler, g, h)
+    return np.column_stack([numbers, mean_token(part.scaled_by(standard))])
+
+
+def mean_token(part: Bags) -> Any:
+    """xbar of each bag, in the tokens' precision."""
+    return bag_mean(part.tokens, part.starts)
+
+
+def mean_tokens(bags: Any) -> Any:
+    """`mean_token` by a pass over all bags, which is not made where bags on a cluster know it already.
+
+    Parameters
+    ----------
+    bags : Bags or ClusterBags
+        All bags, scaled where that is wanted.
+
+    Returns
+    -------
+    array of shape (bags, features)
+        NumPy's or JAX's, in the tokens' precision.
+    """
+    known = bags.kept_rows(MEAN_TOKENS) if isinstance(bags, ClusterBags) else None
+    return bags.per_bag(mean_token) if known is None else known
 
 
 def _numbers(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray) -> np.ndarray:

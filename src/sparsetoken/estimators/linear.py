@@ -8,9 +8,9 @@ import numpy as np
 
 from ..bags.bags import Bags
 from ..bags.forms import shown
-from ..bags.segments import bag_mean
 from ..losses import Loss
 from .base import each_class, per_bag
+from .canonical import mean_token, mean_tokens
 from .readout import ReadoutClassifier
 
 
@@ -72,7 +72,10 @@ class PooledClassifier(ReadoutClassifier):
         return True
 
     def _features(self, bags: Bags) -> Any:
-        return bag_mean(bags.tokens, bags.starts)
+        return mean_token(bags)
+
+    def _all_features(self, bags: Any) -> Any:
+        return mean_tokens(bags)
 
     @each_class
     def attention_weights(self, X: Any) -> list[np.ndarray]:

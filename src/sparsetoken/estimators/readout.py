@@ -172,6 +172,10 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
         """(bags, features) from bags whose tokens are scaled already."""
         raise NotImplementedError
 
+    def _all_features(self, bags: Any) -> Any:
+        """`_features` of all training bags."""
+        return bags.per_bag(self._features)
+
     def _prepare(self, bags: Bags) -> Bags:
         self.scaler_ = BagScaler().fit(bags) if true_or_false("scale", self.scale) else None
         return scaled_bags(self.scaler_, bags)
@@ -179,7 +183,7 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         loss, ridge = get_loss(self.loss), checked_ridge(self.ridge)
         rng = np.random.default_rng(self.random_state)
-        features = self._prepare(bags).per_bag(self._features)
+        features = self._all_features(self._prepare(bags))
         return self._finish(fit_readout(features, signs, weights, ridge, loss, rng, groups), features, signs)
 
     def _finish(

@@ -19,13 +19,15 @@ from .._core.arrays import namespace
 from .._core.devices import to_host
 from .._core.validation import real_number
 from ..bags.bags import Bags
+from ..bags.cluster import ClusterBags
+from ..bags.scratch import room_left
 from ..bags.segments import bag_softmax, weighted_bag_sum
 from ..losses import Loss
 from ..solvers.erm import fit_erm
 from .calibration import Calibration, final_calibration, fit_calibration, supported_range
 from .folds import stratified_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout
-from .two_steps import many_two_steps, mean_tokens, noise_scales
+from .two_steps import many_two_steps, noise_scales, pooled_tokens
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
 # 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
@@ -188,8 +190,9 @@ def fit_staged(
     kept_in = [np.setdiff1d(everything, held) for held in folds]
     *tried, own = training.queries([*kept_in, everything], splits, eta_w, eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
+    ready = None
     if folds:
-        scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
+        scores, ready = training.held_out_scores(folds, tried, own, sharpnesses, ridges)
         fits = [fit_calibration(row, signs, weights) for row in scores]
         best = int(np.argmin([c.loss for c in fits]))
         chosen, held_out = settings[best], scores[best]
@@ -199,9 +202,13 @@ def fit_staged(
         calibration = Calibration(low=low, high=high)
         chosen = (splits[-1], sharpnesses[len(sharpnesses) // 2], FALLBACK_RIDGE if ridge == "auto" else ridges[0])
     share, k, used_ridge = chosen
-    query = own[splits.index(share)]
+    place = splits.index(share)
+    query = own[place]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
-    features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
+    if ready is None:
+        features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
+    else:
+        features = ready[query.second, place * len(sharpnesses) + sharpnesses.index(k)]
     found = fit_erm(features, y, used_ridge, loss, p)
     readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
     return Staged(k * query.direction, readout, query.used, k, query.statistic), features, y
@@ -241,7 +248,7 @@ class _Training:
         weights = np.zeros((len(parts), len(self.signs)))
         for row, (first, _, _) in zip(weights, parts):
             row[first] = self.weights[first]
-        pooled = mean_tokens(self.bags)
+        pooled = pooled_tokens(self.bags)
         steps = many_two_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
         spreads = noise_scales(self.bags, pooled, self.signs, weights, steps.query)
         found = []
@@ -259,20 +266,33 @@ class _Training:
         self,
         folds: list[np.ndarray],
         tried: list[list[_Query]],
+        own: list[_Query],
         sharpnesses: tuple[float, ...],
         ridges: tuple[float, ...],
-    ) -> np.ndarray:
-        """(settings, bags): the score of each bag by trainings that never saw its fold, the ridges running fastest."""
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """(settings, bags): the score of each bag by trainings that never saw its fold, the ridges running fastest.
+
+        Where a pass means that all files are read again, features with the queries of all bags (`own`) come along if there is
+        room for them, (bags, queries and their sharpnesses, features): one of them is needed next. None otherwise.
+        """
         block = len(sharpnesses) * len(ridges)  # settings that share a query
         scores = np.empty((len(tried[0]) * block, len(self.signs)))
-        jobs = [(held, query, i * block) for held, own in zip(folds, tried) for i, query in enumerate(own)]
+        jobs = [(held, query, i * block) for held, queries in zip(folds, tried) for i, query in enumerate(queries)]
         size = len(sharpnesses) * len(self.bags) * self.bags.n_features * self.bags.dtype.itemsize
-        at_once = max(1, FEATURE_BYTES // size)
+        in_files = isinstance(self.bags, ClusterBags)
+        # On a cluster, features that memory has no room for lie in a temporary file; half of its disk is left to others.
+        at_once = max(1, (max(FEATURE_BYTES, room_left() // 2) if in_files else FEATURE_BYTES) // size)
+        besides = own if in_files and at_once >= len(jobs) + len(own) else []
+        ready = None
         for first in range(0, len(jobs), at_once):
             some = jobs[first : first + at_once]
             features = self.features(
-                np.concatenate([[k * query.direction for k in sharpnesses] for _, query, _ in some])
+                np.concatenate(
+                    [[k * q.direction for k in sharpnesses] for q in [*(query for _, query, _ in some), *besides]]
+                )
             )
+            if besides:
+                ready = features[:, len(some) * len(sharpnesses) :]
             for i, (held, query, row) in enumerate(some):
                 y, p = self.signs[query.second], _class_shares_kept(self.signs, self.weights, query.second)
                 for column in range(i * len(sharpnesses), (i + 1) * len(sharpnesses)):
@@ -282,7 +302,7 @@ class _Training:
                         start = fit_erm(seen, y, ridge, self.loss, p, start=start, tolerance=1e-4)
                         scores[row, held] = unseen @ start.coef + start.bias
                         row += 1
-        return scores
+        return scores, ready
 
 
 def _dealt(signs: np.ndarray, rng: np.random.Generator, groups: np.ndarray | None = None) -> np.ndarray:

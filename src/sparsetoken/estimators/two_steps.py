@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 from ..bags.bags import Bags
 from ..bags.segments import bag_mean, bag_sum, over_tokens
 from ..losses import Loss
+from .canonical import mean_tokens
 
 
 class Steps(NamedTuple):
@@ -70,7 +71,7 @@ def two_gradient_steps(
     Steps
         readout w1, bias b1 and query q2.
     """
-    found = many_two_steps(bags, mean_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
+    found = many_two_steps(bags, pooled_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
     return Steps(found.readout[0], float(found.bias[0]), found.query[0])
 
 
@@ -121,13 +122,9 @@ def many_two_steps(
     return Steps(w1, b1, q2)
 
 
-def mean_tokens(bags: Any) -> np.ndarray:
+def pooled_tokens(bags: Any) -> np.ndarray:
     """xbar of each bag, (bags, features), in double precision."""
-    return np.asarray(bags.per_bag(_means), dtype=np.float64)
-
-
-def _means(part: Bags) -> Any:
-    return bag_mean(part.tokens, part.starts)
+    return np.asarray(mean_tokens(bags), dtype=np.float64)
 
 
 def _pulled_tokens(part: Bags, pull: np.ndarray, readouts: np.ndarray) -> np.ndarray:
@@ -165,7 +162,7 @@ def noise_scale(bags: Bags, signs: np.ndarray, weights: np.ndarray, query: np.nd
     size, it is what makes `sharpness` mean the same thing. Bags of one token have no spread of their own: then the
     spread over all tokens stands in.
     """
-    return float(noise_scales(bags, mean_tokens(bags), signs, weights[None, :], query[None, :])[0])
+    return float(noise_scales(bags, pooled_tokens(bags), signs, weights[None, :], query[None, :])[0])
 
 
 def noise_scales(
