@@ -1,42 +1,60 @@
-"""A generated folder of features, fitted on a Dask cluster of this machine: memory of every worker, time, agreement.
+"""A generated folder of features, fitted on a Dask cluster of this machine: passes, time, memory of every worker, agreement.
 
-    python -m benchmarks.cluster_folder FOLDER --gigabytes 4 --workers 2
+    python -m benchmarks.cluster_folder FOLDER --gigabytes 4 --workers 2 --check 40
+    python -m benchmarks.cluster_folder DISK/features /dev/shm/features --gigabytes 100 --workers 16 --out result.jsonl
 
-The folder is written (one .npy file per bag, 2000 tokens of 512 features in single precision) unless it is there, and left for
-the caller to remove. Peaks are those of the workers' processes from start to end (VmHWM), the package and Dask included. What
-the page cache of the operating system holds of the files is not counted: it is given back whenever anyone needs the room.
+The files are written by the workers (one .npy file per bag, in single precision) unless they are there, spread over the given
+folders as far as these have room, and left for the caller to remove. Every file has a content of its own. Peaks are those of the
+workers' processes from start to end (VmHWM), the package and Dask included. What the page cache of the operating system holds of
+the files is not counted: it is given back whenever anyone needs the room. Lines of JSON are printed and go to --out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-TOKENS, FEATURES = 2000, 512
-STRENGTH = 25.0  # of one token in the bags of the second class
+FEATURES = 512
+# Length of what is added to one token in a thousand of the bags of the second class: it shows in single tokens and, with
+# thousands of bags, in their means.
+STRENGTH = 10.0
+SPARE = 4e9  # bytes of a folder's disk that are left alone
 
 
-def write_folder(folder: Path, gigabytes: float) -> dict[str, int]:
-    """Write the files that are not there yet, and give their labels."""
-    folder.mkdir(parents=True, exist_ok=True)
-    count = max(20, round(gigabytes * 1e9 / (4 * TOKENS * FEATURES)))
-    signal = np.random.default_rng(0).standard_normal(FEATURES)
-    signal *= STRENGTH / np.linalg.norm(signal)
-    for i in range(count):
-        path = folder / f"b{i:06d}.npy"
-        if path.exists():
-            continue
-        rng = np.random.Generator(np.random.SFC64(i))
-        tokens = rng.standard_normal((TOKENS, FEATURES), dtype=np.float32)
-        if i % 2:
-            tokens[rng.integers(TOKENS)] += signal.astype(np.float32)
-        np.save(path, tokens)
-    return {f"b{i:06d}": i % 2 for i in range(count)}
+def place_files(folders: list[Path], gigabytes: float, tokens: int, features: int) -> list[Path]:
+    """The paths of as many files as make up the wanted size, or as there is room for, in the folders' order."""
+    size = 4 * tokens * features + 128
+    wanted, paths = max(20, round(gigabytes * 1e9 / size)), []
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sum(path.stat().st_size for path in folder.glob("*.npy"))
+        count = min(wanted - len(paths), int((shutil.disk_usage(folder).free + there - SPARE) // size))
+        paths += [folder / f"b{len(paths) + i:06d}.npy" for i in range(max(0, count))]
+    return paths
+
+
+def label_of(path: Path) -> int:
+    return int(path.stem[1:]) % 2
+
+
+def write_file(path: Path, tokens: int, features: int) -> int:
+    """Write a bag of its own unless it is there; its size in bytes."""
+    if not path.exists():
+        signal = np.random.default_rng(0).standard_normal(features)
+        signal *= STRENGTH / np.linalg.norm(signal)
+        rng = np.random.Generator(np.random.SFC64(int(path.stem[1:])))
+        X = rng.standard_normal((tokens, features), dtype=np.float32)
+        if label_of(path):
+            X[rng.choice(tokens, max(1, tokens // 1000), replace=False)] += signal.astype(np.float32)
+        np.save(path, X)
+    return path.stat().st_size
 
 
 def peak_megabytes() -> float:
@@ -47,75 +65,117 @@ def peak_megabytes() -> float:
     raise RuntimeError("no VmHWM here")
 
 
-def counted_passes(bags: Any) -> list[int]:
-    """A list that grows by one at every pass over the bags from now on."""
+def timed_passes() -> list[float]:
+    """A list that grows by one at every pass over bags on a cluster: its seconds, from the first task to the last result."""
     from sparsetoken.bags.cluster import ClusterBags
 
-    passes: list[int] = []
+    seconds: list[float] = []
     inner = ClusterBags._run
 
     def run(self: Any, *arguments: Any) -> Any:
-        passes.append(len(self))
-        return inner(self, *arguments)
+        begun = time.perf_counter()
+        yield from inner(self, *arguments)
+        seconds.append(time.perf_counter() - begun)
 
     ClusterBags._run = run  # type: ignore[method-assign]
-    return passes
+    return seconds
+
+
+class Report:
+    """Prints lines of JSON, and writes them to a file at once."""
+
+    def __init__(self, path: Path | None):
+        self.path = path
+
+    def __call__(self, **row: Any) -> None:
+        line = json.dumps({key: float(f"{v:.4g}") if isinstance(v, float) else v for key, v in row.items()})
+        print(line, flush=True)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(line + "\n")
+
+
+def fit_there(name: str, model: Any, bags: Any, y: np.ndarray, client: Any, size: float, passes: list[float]) -> dict:
+    """Fit on the cluster, and what that took."""
+    passes.clear()
+    begun, cpu, theirs = time.perf_counter(), time.process_time(), client.run(time.process_time)
+    model.fit(bags, y)
+    spent = sum(client.run(time.process_time).values()) - sum(theirs.values())
+    return {
+        "learner": name,
+        "seconds": time.perf_counter() - begun,
+        "passes": len(passes),
+        "pass_seconds": [round(s, 2) for s in passes],
+        "gigabytes_per_second": [round(size / s, 2) for s in passes],
+        "worker_cpu_seconds": spent,
+        "client_cpu_seconds": time.process_time() - cpu,
+        "worker_peaks_mb": [round(mb) for mb in sorted(client.run(peak_megabytes).values())],
+        "client_peak_mb": peak_megabytes(),
+        "held_out_auc": model.diagnostics_.get("held_out_auc"),
+    }
 
 
 def main() -> None:
-    """Measure and print one line of JSON per learner."""
+    """Measure, line by line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--tokens", type=int, default=10_000, help="per bag")
+    parser.add_argument("--features", type=int, default=FEATURES)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--learner", action="append", default=[], help="only this one; repeatable")
-    parser.add_argument("--check", action="store_true", help="also fit in this process, and compare")
+    parser.add_argument("--check", type=int, default=0, help="also fit so many bags in this process, and compare")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     from distributed import Client, LocalCluster
 
     from sparsetoken import AttentionClassifier, Bags, PooledClassifier
 
-    labels = write_folder(options.folder, options.gigabytes)
-    size = sum(path.stat().st_size for path in options.folder.iterdir()) / 1e9
     learners = {
-        "pooled": PooledClassifier(),
-        "attention, as it comes": AttentionClassifier(),
+        "attention": AttentionClassifier(),
         "attention, settings given": AttentionClassifier(ridge=0.01, split=0.5, sharpness=1.5),
+        "pooled": PooledClassifier(),
     }
+    report, passes = Report(options.out), timed_passes()
     settings = {"n_workers": options.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with LocalCluster(**settings, host="127.0.0.1", memory_limit=0) as cluster, Client(cluster) as client:
-        begun = time.perf_counter()
-        bags, y = Bags.from_files(options.folder, labels, executor=client)
-        passes = counted_passes(bags)
-        print(
-            json.dumps({"bags": repr(bags), "gigabytes": size, "open_seconds": time.perf_counter() - begun}), flush=True
-        )
         idle = client.run(peak_megabytes)
+        begun = time.perf_counter()
+        paths = place_files(options.folders, options.gigabytes, options.tokens, options.features)
+        writing = client.map(write_file, paths, tokens=options.tokens, features=options.features, pure=False)
+        size = sum(client.gather(writing)) / 1e9
+        del writing
+        report(
+            gigabytes=size,
+            per_folder=[len([p for p in paths if p.parent == folder]) for folder in options.folders],
+            write_seconds=time.perf_counter() - begun,
+            cores=os.cpu_count(),
+            workers=options.workers,
+            worker_idle_mb=[round(mb) for mb in sorted(idle.values())],
+        )
+        labels = {path.stem: label_of(path) for path in paths}
         for name in options.learner or learners:
-            model = learners[name]
-            passes.clear()
-            begun, cpu, theirs = time.perf_counter(), time.process_time(), client.run(time.process_time)
-            model.fit(bags, y)
-            spent = sum(client.run(time.process_time).values()) - sum(theirs.values())
-            row = {
-                "learner": name,
-                "seconds": time.perf_counter() - begun,
-                "passes": len(passes),
-                "worker_cpu_seconds": spent,
-                "client_cpu_seconds": time.process_time() - cpu,
-                "worker_peaks_mb": sorted(client.run(peak_megabytes).values()),
-                "worker_idle_mb": sorted(idle.values()),
-                "client_peak_mb": peak_megabytes(),
-                "held_out_auc": model.diagnostics_.get("held_out_auc"),
-            }
-            if options.check:
-                here, _ = Bags.from_files(options.folder, labels)
-                far = model.decision_function(bags[:20])
+            begun = time.perf_counter()
+            bags, y = Bags.from_files(paths, labels, executor=client)  # opened anew: nothing is known of them
+            opened = time.perf_counter() - begun
+            report(
+                bags=repr(bags), open_seconds=opened, **fit_there(name, learners[name], bags, y, client, size, passes)
+            )
+        if options.check:
+            some = paths[: options.check]
+            there, y = Bags.from_files(some, {path.stem: label_of(path) for path in some}, executor=client)
+            here, _ = Bags.from_files(some, {path.stem: label_of(path) for path in some})
+            for name in options.learner or learners:
+                far = learners[name].fit(there, y).decision_function(there)
                 begun = time.perf_counter()
-                row["difference"] = float(np.abs(model.fit(here, y).decision_function(here[:20]) - far).max())
-                row["seconds_here"] = time.perf_counter() - begun
-                del here
-            print(json.dumps(row), flush=True)
+                near = learners[name].fit(here, y).decision_function(here)
+                report(
+                    learner=name,
+                    checked_bags=len(some),
+                    difference=float(np.abs(near - far).max()),
+                    largest_log_odds=float(np.abs(near).max()),
+                    seconds_here=time.perf_counter() - begun,
+                )
 
 
 if __name__ == "__main__":

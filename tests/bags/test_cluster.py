@@ -151,12 +151,12 @@ def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
 def test_many_features_lie_in_a_file(both, monkeypatch):
     here, there, labels = both
     monkeypatch.setattr(cluster_module, "ROW_BYTES", 1000)
-    model = AttentionClassifier()
+    model = AttentionClassifier(sharpness=1.5, split=0.5)
     near = model.fit(here, labels).predict_proba(here)
     np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)
     assert is_mapped(there.per_bag(_numbered, (np.zeros(BAGS),), (2.0,)))
     monkeypatch.setattr(staged, "room_left", lambda: 0)  # a full disk: some queries at a time
-    monkeypatch.setattr(staged, "FEATURE_BYTES", 100_000)
+    monkeypatch.setattr(staged, "FEATURE_BYTES", 4000)
     np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)
 
 

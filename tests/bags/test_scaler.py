@@ -103,7 +103,7 @@ def test_moments_of_parts_are_those_of_the_whole():
     tokens[:300, 5] = tokens[0, 5]  # constant in some parts only
     parts = [part_moments(Bags(tokens[a:b])) for a, b in ((0, 1), (1, 120), (120, 290), (290, 600))]
     for found in (reduce(merged_moments, parts), merged_moments(parts[0], reduce(merged_moments, parts[1:]))):
-        assert found.count == 600
+        assert found.tokens == 600
         np.testing.assert_array_equal(found.low, tokens.min(axis=0))
         np.testing.assert_array_equal(found.high, tokens.max(axis=0))
         np.testing.assert_array_equal(found.first, tokens[0])
@@ -111,6 +111,6 @@ def test_moments_of_parts_are_those_of_the_whole():
         scaled = tokens / np.array(
             [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
         )  # in whose units NumPy's squares do not overflow
-        deviation = np.sqrt(found.squares / found.count) * found.unit / [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
+        deviation = np.sqrt(found.squares / found.tokens) * found.unit / [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
         np.testing.assert_allclose(deviation, scaled.std(axis=0), rtol=1e-7, atol=1e-15)
         assert found.squares[4] == 0.0 and found.mean[4] == 0.1  # constant, exactly

@@ -172,7 +172,7 @@ class Moments(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    tokens : int
         How many tokens.
     first, low, high : ndarray
         The first value of each feature, the least and the greatest one.
@@ -183,7 +183,7 @@ class Moments(NamedTuple):
         values are the same).
     """
 
-    count: int
+    tokens: int
     first: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -206,7 +206,7 @@ def _moments(
     finite = np.isfinite(reach) & np.isfinite(found.mean) & np.isfinite(found.squares)
     if not np.all(finite):
         raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
-    deviation = np.sqrt(found.squares / found.count) * found.unit
+    deviation = np.sqrt(found.squares / found.tokens) * found.unit
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
     varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(found.mean)
     return found.mean, np.where(varies, deviation, 1.0), varies, np.stack([found.low, found.high])
@@ -258,7 +258,7 @@ def merged_moments(one: Moments, other: Moments) -> Moments:
     Moments
         The same to rounding as from all tokens at once.
     """
-    count = one.count + other.count
+    count = one.tokens + other.tokens
     with np.errstate(over="ignore", invalid="ignore"):
         gap = other.mean - one.mean
         unit = np.maximum(np.maximum(one.unit, other.unit), np.abs(gap))
@@ -266,9 +266,9 @@ def merged_moments(one: Moments, other: Moments) -> Moments:
         squares = (
             one.squares * (one.unit / safe) ** 2
             + other.squares * (other.unit / safe) ** 2
-            + (one.count * other.count / count) * (gap / safe) ** 2
+            + (one.tokens * other.tokens / count) * (gap / safe) ** 2
         )
-        mean = one.mean + gap * (other.count / count)
+        mean = one.mean + gap * (other.tokens / count)
     return Moments(
         count, one.first, np.minimum(one.low, other.low), np.maximum(one.high, other.high), mean, unit, squares
     )
