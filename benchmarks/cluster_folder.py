@@ -4,9 +4,9 @@
     python -m benchmarks.cluster_folder DISK/features /dev/shm/features --gigabytes 100 --workers 16 --out result.jsonl
 
 The files are written by the workers (one .npy file per bag, in single precision) unless they are there, spread over the given
-folders as far as these have room, and left for the caller to remove. Every file has a content of its own. Peaks are those of the
-workers' processes from start to end (VmHWM), the package and Dask included. What the page cache of the operating system holds
-of the files is not counted: it is given back whenever anyone needs the room. Lines of JSON are printed and go to --out.
+folders as far as these have room, and left for the caller to remove. Every file has a content of its own. Peaks are those of
+the workers' processes from start to end (VmHWM), the package and Dask included. What the page cache of the operating system
+holds of the files is not counted: it is given back whenever anyone needs the room. Lines of JSON are printed and go to --out.
 """
 
 from __future__ import annotations
