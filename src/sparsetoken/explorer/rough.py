@@ -36,9 +36,8 @@ from ..training import Training
 POINTS, REPLICATES = 128, 8
 # Residual at which a rough solution is good enough: the test error then moves by 1e-6, far below what the draws leave.
 _AIM, _ACCEPTED = 1e-6, 1e-5
-_EVALUATIONS = (
-    15  # from a neighbour's solution 3 to 6 are needed; from one that far away the walk down the ridge is quicker
-)
+# From a neighbour's solution 3 to 6 are needed; where more are, the walk down the ridge is quicker.
+_EVALUATIONS = 15
 _LOGARITHMS = (2, 4)  # log nu and log V among the unknowns
 
 

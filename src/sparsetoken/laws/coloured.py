@@ -7,7 +7,7 @@ p = softmax(beta (sigma_q t + theta v <xi, q>)), a bag's feature is
     f = T a + S xi + kappa Sigma'^{1/2} z,    a = Sigma q/sigma_q,   Sigma' = Sigma - a a^T
     T = sum p_l t_l,   S = theta sum over signal tokens of p_l,   kappa^2 = sum p_l^2
 
-In white noise a = qhat and Sigma' projects on the space orthogonal to it. Other than in `laws.law`, T is the noise alone and S
+In white noise a = qhat and Sigma' projects on the space orthogonal to it. Unlike in `laws.law`, T is the noise alone and S
 the signal as a whole.
 """
 
@@ -346,7 +346,7 @@ def whitened_law(law: ColouredLaw) -> Law:
     s, query = law.spectrum.eigenvalues, law.query
     if not s.min() > 0 or law.task is None:
         raise ValueError(
-            "covariance must have positive eigenvalues for capacity and ridge 0: noise-free directions decide all"
+            "covariance must have positive eigenvalues for capacity and ridge 0: signal in directions without noise decides all"
         )
     gain = float(np.sqrt((law.spectrum.signal / s).sum()))
     spread = float(np.sqrt(s @ query.square))

@@ -19,18 +19,31 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, qmc
 
+from .._core.arrays import namespace
 from .._core.byte_cache import ByteCache
 
 REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
-SOBOL_DIMENSIONS = (
-    48  # further coordinates are independent: their integrands are nearly additive, and Sobol points slow
-)
+# Further coordinates are independent: integrands are nearly additive in them, and Sobol points slow.
+SOBOL_DIMENSIONS = 48
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _ROOT_SEED = 20250925
 _NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept off the ends, where the normal quantile is infinite
+
+
+def standard_normals(uniform: np.ndarray) -> np.ndarray:
+    """Standard normals from uniforms in [0, 1], finite at the ends too."""
+    return ndtri(np.clip(uniform, _NO_ZERO, _NO_ONE))
+
+
+def with_shared_part(values: Any, rho: Any) -> Any:
+    """A V for values (..., L, n) of a bag's L tokens: A^2 = (1 - rho) I + rho 11^T is their covariance (NumPy or JAX)."""
+    xp = namespace(values, rho)
+    own, length = xp.sqrt(1.0 - rho), values.shape[-2]
+    spread = own * values + (xp.sqrt(1.0 - rho + rho * length) - own) * values.mean(-2, keepdims=True)
+    return spread.astype(values.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.precision import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
+from .draws import standard_normals, with_shared_part
 from .measures import mean_and_scatter
 from .positions import draw_places
 
@@ -58,8 +58,12 @@ SMALLEST_INNOVATION = 1e-11
 class Split(NamedTuple):
     """Which fields of a score are averaged in closed form.
 
-    columns  in which the score is jointly affine
-    shift    a column in whose common shift over the tokens it is affine, where there are no such columns
+    Attributes
+    ----------
+    columns : tuple of int
+        Columns of H in which the score is jointly affine.
+    shift : int or None
+        A column in whose common shift over the tokens it is affine, where there are no such columns.
     """
 
     columns: tuple[int, ...]
@@ -106,9 +110,16 @@ def split_of(model: BagModel, length: int) -> Split:
 class KindDraws(NamedTuple):
     """One replicate's points for one kind of bags, with and without signal.
 
-    normals (2, r', L, points) of the fields drawn; residuals (2, scores, points), normals that complete the scores where these
-    are Gaussian given the fields; places (L, points), the signal's strength over the task's mean strength at its places;
-    probability of the kind.
+    Attributes
+    ----------
+    normals : array (2, r', L, points)
+        Standard normals behind the r' fields that are drawn.
+    residuals : array (2, scores, points)
+        Standard normals that complete the scores where these are Gaussian given the fields.
+    places : array (L, points)
+        The signal's strength over the task's mean strength at the signal's places, zero elsewhere.
+    probability : float
+        The kind's share of the bags.
     """
 
     normals: Any
@@ -147,17 +158,12 @@ def _draws_of_kind(
     shifts = np.arange(SCORES_PER_POINT)[:, None] / SCORES_PER_POINT
     for block, residual in zip(normals, residuals, strict=True):
         u = qmc.Sobol(1 + leading, scramble=True, rng=rng).random(points).T
-        residual[:] = _standard_normal((u[0] + shifts) % 1.0)
-        block[:leading] = _standard_normal(u[1:])
+        residual[:] = standard_normals((u[0] + shifts) % 1.0)
+        block[:leading] = standard_normals(u[1:])
         block[leading:] = rng.standard_normal((coordinates - leading, points))
     shaped: np.ndarray = normals.reshape(2, length, drawn, points).swapaxes(1, 2)
     shaped[0] = signal_first(shaped[0], places)
     return KindDraws(shaped, residuals, strength * places, probability)
-
-
-def _standard_normal(uniform: np.ndarray) -> np.ndarray:
-    """Normals from uniforms, finite also where a uniform is 0."""
-    return ndtri(np.clip(uniform, 1e-16, 1.0 - 1e-16))
 
 
 def signal_indicators(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
@@ -193,8 +199,15 @@ def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
 
 
 class Classifier(NamedTuple):
-    """All that a fresh bag's score depends on: overlaps m (r,), Gram matrix (r, r), bias; the rest is the task's: mean
-    strength theta, pi, correlation rho and contamination."""
+    """All that a fresh bag's score depends on.
+
+    Attributes
+    ----------
+    overlap, gram, bias : array (r,), array (r, r), float
+        m = Theta^T xi, C = Theta^T Theta and b.
+    theta, pi, rho, contamination : float
+        Of the task: mean strength, prevalence, correlation of a bag's tokens, share of negative bags with signal.
+    """
 
     overlap: Any
     gram: Any
@@ -203,13 +216,6 @@ class Classifier(NamedTuple):
     pi: Any
     rho: Any = 0.0
     contamination: Any = 0.0
-
-
-def with_shared_part(values: Any, rho: Any) -> Any:
-    """A V for values (..., L, n): A^2 = (1 - rho) I + rho 11^T is the covariance of a bag's tokens."""
-    own, length = jnp.sqrt(1.0 - rho), values.shape[-2]
-    spread = own * values + (jnp.sqrt(1.0 - rho + rho * length) - own) * values.mean(-2, keepdims=True)
-    return spread.astype(values.dtype)
 
 
 def gaussian_scores(score: Any, split: Split, at: Classifier, draws: KindDraws) -> list[tuple[Any, Any]]:

@@ -20,13 +20,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
-from .draws import REPLICATES, SOBOL_DIMENSIONS
+from .draws import REPLICATES, SOBOL_DIMENSIONS, standard_normals
 from .law import finer_level
 from .measures import ScoreLaw
 from .signals import Signals
@@ -39,7 +38,6 @@ _RANK = 1e-12  # relative size below which a direction is taken for rounding
 # Numbers drawn at a time (bags x tokens x D): 32 MB.
 _CHUNK_NUMBERS = 1 << 22
 _ROOT_SEED = 20251115
-_TINY = 1e-16  # distance of uniforms from 0 and 1, where the normal quantile is infinite
 
 
 class HeadNodes(NamedTuple):
@@ -186,7 +184,7 @@ class HeadsLaw:
             # Tokens without signal in falling order along the first axis: the largest of m uniforms is V^(1/m), and so on.
             count = np.arange(L - R, 0, -1)
             uniform[:, R:, 0] = np.cumprod(uniform[:, R:, 0] ** (1.0 / count), axis=1)
-            t = ndtri(np.clip(uniform, _TINY, 1 - _TINY))
+            t = standard_normals(uniform)
             if positive:
                 t[:, :R] += strength * signals[which[rows]]
             p = softmax(np.einsum("nld,hd->nhl", t, queries))

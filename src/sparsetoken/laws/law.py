@@ -21,9 +21,8 @@ from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
 from .populations import attended_mixture, pooled_mixture, uniform_attention_mixture, vectorized_mixture
 
-FIRST_POINTS = (
-    256  # draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second
-)
+# Draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second.
+FIRST_POINTS = 256
 MAXIMUM_POINTS = 1 << 15  # half a million bags per class in all: 30 MB of (T, S, kappa), minutes of solving
 SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
 _KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept beside each other

@@ -147,7 +147,7 @@ def pooled_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None 
 
 
 def vectorized_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | None = None) -> Population:
-    """`vectorized_population` of every kind of bags of a task, whose tokens must be independent and of one number."""
+    """`vectorized_population` of every kind of bags of a task, which must have one length and independent tokens."""
     return population_of(task, lambda kind: vectorized_population(*kind[:3], prevalence), kinds)
 
 

@@ -56,7 +56,7 @@ class Signals:
         Raises
         ------
         ValueError
-            If they make no sense.
+            If the directions are not unit vectors, the shares are not J probabilities, or `carried` is unknown.
         """
         if isinstance(signals, Signals):
             return signals

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.frozen import FrozenMapping
 from .._core.replicates import standard_error
 from ..laws.coloured import Query, Spectrum, coloured_law
+from ..laws.draws import standard_normals
 from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
 from ..laws.positions import draw_places, subset_law
 from ..task import Task
@@ -222,7 +222,7 @@ def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tup
     sobol = qmc.Sobol(leading, scramble=True, rng=rng)
     part = min(points, 2 ** max(0, int(math.log2(max(1, HELD_NORMALS // length)))))
     for first in range(0, points, part):
-        normals = ndtri(np.clip(sobol.random(part), 1e-16, 1.0 - 1e-16))
+        normals = standard_normals(sobol.random(part))
         if leading < length:
             normals = np.hstack([normals, rng.standard_normal((part, length - leading))])
         yield slice(first, first + part), normals

@@ -27,13 +27,13 @@ class Mechanism:
     Attributes
     ----------
     model : str
-        "attention", "elementwise", "pooled" or "vectorized".
+        "attention", "elementwise", "pooled", "vectorized", or the name of a mechanism of the user's own.
     cosine : float
         gamma, the query's cosine with xi (models with a query).
     sharpness : float
         k = beta ||q|| (models with a query).
     activation : callable, optional
-        sigma of the elementwise model.
+        sigma of the elementwise model, or the `Weighting` of a mechanism of the user's own.
     """
 
     model: str

@@ -42,7 +42,7 @@ class Demand:
 
 
 class Noise:
-    """The base: `name`, the `dimension` of its tokens where that is fixed, and `deal`."""
+    """Base of the kinds of noise: a `name`, the `dimension` of its tokens where that is fixed, and `deal`."""
 
     name: str
     dimension: int | None = None
@@ -277,9 +277,8 @@ def noise_of(value: Any) -> Noise | None:
     value : None, str, callable, Noise, Bags or what `Bags` takes
         None and "gaussian" are white Gaussian noise. "rademacher", "uniform", "laplace", "sparse:0.1" (that share of
         entries is not zero) and "student:5" (degrees of freedom) are laws of independent entries with mean 0 and
-        variance 1. "digits",
-        "photographs" and "text" are real tokens that come with packages (`bags.shipped`), standardised per feature and used
-        again as often as needed; "text:whiten" (or scale, none) standardises otherwise, "text:mixed" and "text:whiten:mixed"
+        variance 1. "digits", "photographs" and "text" are real tokens that come with packages (`bags.shipped`),
+        standardised per feature and used again as often as needed; "text:whiten" (or scale, none) standardises otherwise, "text:mixed" and "text:whiten:mixed"
         shuffle tokens across bags. A function (generator, shape) -> tokens is a law of one's own. Bags are the user's own
         noise, `RealNoise(bags)`.
 
@@ -291,7 +290,7 @@ def noise_of(value: Any) -> Noise | None:
     Raises
     ------
     ValueError
-        If it stands for nothing.
+        If there is no such noise.
     """
     if value is None or isinstance(value, Noise):
         return value

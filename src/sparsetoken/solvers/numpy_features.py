@@ -199,7 +199,7 @@ def _row_slices(x: np.ndarray) -> Iterator[slice]:
 
 
 def _cholesky(matrix: np.ndarray, least_pivot: float = 0.0) -> np.ndarray:
-    """The lower Cholesky factor of a symmetric matrix, which is overwritten; what lies above the diagonal is rubbish."""
+    """The lower Cholesky factor of a symmetric matrix, which is overwritten; what lies above the diagonal is undefined."""
     try:
         # LAPACK counts by columns: it overwrites the transpose of a C-ordered matrix in place.
         factor, _ = scipy.linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)

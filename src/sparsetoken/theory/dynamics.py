@@ -35,7 +35,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..laws.fresh_bags import innovation_root, with_shared_part
+from ..laws.draws import with_shared_part
+from ..laws.fresh_bags import innovation_root
 from ..losses import Loss
 from ..trajectories import mistakes
 

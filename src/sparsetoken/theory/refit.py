@@ -23,9 +23,8 @@ WHAT = ("threshold", "sharpness")
 FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
 _THRESHOLDS = 101  # quantiles of the scores that are tried before the best is refined
 _TAIL = 8.0  # deviations beyond the furthest score: there every bag is put into one class
-_SHARPNESSES = (
-    17  # steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that
-)
+# Steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that.
+_SHARPNESSES = 17
 _REFINED = 1e-4  # of the bracket's width: the error is flat to second order at its minimum
 
 

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import hadamard
-from scipy.special import ndtri
 from scipy.stats import qmc
 
 from .._core.precision import in_double_precision
@@ -28,6 +27,7 @@ from .._core.replicates import standard_error
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model, score_with_sharpness
 from ..jax_losses import traceable
+from ..laws.draws import standard_normals
 from ..laws.fresh_bags import (
     MEASURES,
     FreshDraws,
@@ -207,7 +207,7 @@ def _innovations(
         slots = np.sort(problem.plan.slot[sets == k])[:steps]
         for stratum in range(count):
             u = qmc.Sobol(len(slots) * r * length, scramble=True, rng=rng).random(drawn)
-            normals = ndtri(np.clip(u, 1e-16, 1 - 1e-16))
+            normals = standard_normals(u)
             half[slots, :, :, stratum] = normals.T.reshape(len(slots), r, length, drawn)
     for stratum, signal in enumerate(places):
         if signal is not None:

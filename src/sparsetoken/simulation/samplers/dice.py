@@ -34,7 +34,7 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 class ImplicitGaussian:
     """A matrix Z of independent standard normals, known only through the products that were asked for.
 
-    Answers are consistent for ever: the same question has the same answer, answers are linear in the question, and
+    Answers are consistent: the same question has the same answer, answers are linear in the question, and
     u^T (Z v) = (Z^T u)^T v, all to rounding error.
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...activations import token_weights
+from ...laws.draws import with_shared_part
 from ...task import Task
 from .dice import ImplicitGaussian
 from .kinds import draw_bags
@@ -55,11 +56,9 @@ class ImplicitBags:
         if not self.rho:
             return values
         out = np.empty_like(values)
-        own = (1.0 - self.rho) ** 0.5
         for _, rows, L in self.groups:
-            part = values[rows].reshape(-1, L, values.shape[1])
-            common = (((1.0 - self.rho) + self.rho * L) ** 0.5 - own) * part.mean(axis=1, keepdims=True)
-            out[rows] = (own * part + common).reshape(-1, values.shape[1])
+            part = with_shared_part(values[rows].reshape(-1, L, values.shape[1]), self.rho)
+            out[rows] = part.reshape(-1, values.shape[1])
         return out
 
     def fields(self, theta: np.ndarray) -> list[np.ndarray]:

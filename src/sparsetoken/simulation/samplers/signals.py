@@ -16,11 +16,20 @@ from .tensor import BLOCK_NUMBERS
 class SignalBags:
     """A data set of labelled bags whose positive ones carry one or more of several signals, in their first R tokens.
 
-    task         bags that are alike but for their signals
-    signals      which of them a bag carries
-    directions   (J, d), the signals in the coordinates of the tokens
-    count        bags
-    dataset      "0" or "1": which of the trial's data sets
+    Parameters
+    ----------
+    task : Task
+        What the bags are; alike but for their signals.
+    signals : Signals
+        Which of them a bag carries.
+    directions : ndarray (J, d)
+        The signals in the coordinates of the tokens.
+    count : int
+        Bags.
+    seed : int
+        Of the trial.
+    dataset : str
+        "0" or "1": which of the trial's data sets.
     """
 
     def __init__(

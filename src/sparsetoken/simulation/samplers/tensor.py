@@ -32,11 +32,26 @@ def draw_signal(seed: int, d: int) -> np.ndarray:
 class TensorData:
     """A data set of n labelled bags that can be walked through any number of times; bags of one length come together.
 
-    dataset   "0", "1", ":k" (the k-th of a trajectory) or "_test": which of the trial's data sets
-    chunk     bags drawn at a time (default: what fits 16 MB); it changes memory and speed, never the numbers
-    noise     draws other than white Gaussian tokens: (generator, first bag, last bag) -> tokens
-    signal    xi, a random direction when not given
-    labels    instead of random ones
+    Parameters
+    ----------
+    task : Task
+        What the bags are.
+    count : int
+        n.
+    d : int
+        Dimension of a token.
+    seed : int
+        Of the trial.
+    dataset : str
+        "0", "1", ":k" (the k-th of a trajectory) or "_test": which of the trial's data sets.
+    chunk : int, optional
+        Bags drawn at a time, by default what fits 16 MB; it changes memory and speed, never the numbers.
+    noise : callable, optional
+        Draws other than white Gaussian tokens: (generator, first bag, last bag) -> tokens.
+    signal : ndarray (d,), optional
+        xi, a random direction when not given.
+    labels : ndarray (n,), optional
+        Instead of random ones.
     """
 
     def __init__(
