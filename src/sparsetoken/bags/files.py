@@ -17,8 +17,8 @@ import numpy as np
 from .bags import Bags
 from .cluster import on_cluster
 from .folders import gather, list_files, means_files
-from .forms import distinct_ids, shown
-from .tables import is_numeric, listed, plain_labels, read_table, text_ids, values_by_id
+from .forms import distinct_ids
+from .tables import is_numeric, label_per_bag, listed, read_table, text_ids, values_by_id
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ def read_bags(
     if labels_file is not None:
         labels = bags.labels(values_by_id(labels_file, bag, label, literal_ids))
     elif own_labels and (need_labels or not table[label].isna().any()):
-        labels = _one_per_bag(bags, table[label].to_numpy()[order], label)
+        labels = label_per_bag(table[label].to_numpy()[order], bags.bag_of_token, bags.ids, label)
     grouped = None
     if own_groups:
-        grouped = _one_per_bag(bags, table[groups].to_numpy()[order], str(groups))
+        grouped = label_per_bag(table[groups].to_numpy()[order], bags.bag_of_token, bags.ids, str(groups))
     elif groups is not None:
         grouped = bags.labels(values_by_id(labels_file, bag, groups, literal_ids))
     return BagFile(bags, labels, token_labels, grouped)
@@ -225,29 +225,6 @@ def _read_folder(
     return BagFile(bags, labels, None, grouped)
 
 
-def _one_per_bag(bags: Bags, values: np.ndarray, label: str) -> np.ndarray:
-    """The label of each bag from labels of all its tokens, which must agree."""
-    import pandas as pd
-
-    missing = pd.isna(values)
-    if missing.any():
-        raise ValueError(f"bag {_name(bags, int(np.argmax(missing)))} has no label in column {label!r}")
-    labels = plain_labels(values, f"column {label!r}")
-    starts = np.repeat(bags.starts, bags.lengths)
-    differs = labels != labels[starts]
-    if np.any(differs):
-        row = int(np.argmax(differs))
-        raise ValueError(
-            f"bag {_name(bags, row)} has more than one label in column {label!r}: "
-            f"{shown(labels[starts[row]])} and {shown(labels[row])}"
-        )
-    return labels[bags.starts]
-
-
-def _name(bags: Bags, row: int) -> str:
-    return shown(bags.ids[int(np.searchsorted(bags.starts, row, side="right")) - 1])
-
-
 def _read_npz(path: Path, need_labels: bool) -> BagFile:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -273,7 +250,7 @@ def _read_npz(path: Path, need_labels: bool) -> BagFile:
         order = np.argsort(distinct_ids(ids, count)[0], kind="stable")
         labels = _npz_labels(arrays, path, ("label", "y"))
         if labels is not None and len(labels) == bags.n_tokens and len(labels) != len(bags):
-            labels = _one_per_bag(bags, labels[order], "label")
+            labels = label_per_bag(labels[order], bags.bag_of_token, bags.ids, "label")
         if "token_label" in arrays:
             token_labels = _dimensional(arrays, path, "token_label", (1,), count)[order]
     elif "X" in arrays:

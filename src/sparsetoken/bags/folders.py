@@ -14,7 +14,7 @@ from .._core.extras import require
 from . import scratch
 from .array_files import ENDINGS, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
 from .segments import starts_of
-from .tables import plain_labels
+from .tables import label_per_bag
 
 PARQUET = (".parquet", ".pq")
 
@@ -326,7 +326,7 @@ def _gather_tables(
     ids = _object_array(known)
     labels = None
     if with_labels and all(part is not None and not pd.isna(part).any() for part in labels_of_file):
-        labels = _agreed(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
+        labels = label_per_bag(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
     return Gathered(tokens, starts, ids, name_array(columns), labels)
 
 
@@ -344,13 +344,3 @@ def _table_blocks(path: Path, columns: list[str]) -> Iterator[tuple[int, np.ndar
                 first += batch.num_rows
     except pyarrow.ArrowException as error:
         raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
-
-
-def _agreed(values: np.ndarray, codes: np.ndarray, ids: np.ndarray, label: str) -> np.ndarray:
-    """The label of each bag from labels of all its tokens, which must agree."""
-    labels = plain_labels(values, f"column {label!r}")
-    _, first = np.unique(codes, return_index=True)
-    differs = labels != labels[first][codes]
-    if np.any(differs):
-        raise ValueError(f"bag {ids[codes[int(np.argmax(differs))]]!r} has more than one label in column {label!r}")
-    return labels[first]

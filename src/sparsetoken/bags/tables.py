@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.extras import require
+from .forms import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,8 +20,8 @@ FORMATS = ".csv, .csv.gz, .parquet or .npz"
 
 def listed(names: Any) -> str:
     """The first few names, as messages give them."""
-    shown = [repr(str(n)) for n in list(names)[:8]]
-    return ", ".join(shown) + (", ..." if len(list(names)) > 8 else "")
+    first = [repr(str(n)) for n in list(names)[:8]]
+    return ", ".join(first) + (", ..." if len(list(names)) > 8 else "")
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -145,6 +146,47 @@ def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) 
         raise ValueError(f"bag {ids[int(np.argmax(missing))]!r} has no value in column {column!r} of {where}")
     plain = plain_labels(column_values.to_numpy(), f"column {column!r} of {where}")
     return dict(zip(ids.tolist(), plain.tolist()))
+
+
+def label_per_bag(values: np.ndarray, bag_of_row: np.ndarray, ids: np.ndarray, column: str) -> np.ndarray:
+    """The label of each bag from a column that repeats it in every row of the bag.
+
+    Parameters
+    ----------
+    values : ndarray
+        The column.
+    bag_of_row : ndarray of int
+        The bag of each row.
+    ids : ndarray
+        The bags' ids, for messages.
+    column : str
+        The column's name, for messages.
+
+    Returns
+    -------
+    ndarray
+        One label per bag.
+
+    Raises
+    ------
+    ValueError
+        If a bag has no label in one of its rows, or has several labels.
+    """
+    import pandas as pd
+
+    missing = pd.isna(values)
+    if missing.any():
+        raise ValueError(f"bag {shown(ids[bag_of_row[int(np.argmax(missing))]])} has no label in column {column!r}")
+    labels = plain_labels(values, f"column {column!r}")
+    _, first = np.unique(bag_of_row, return_index=True)
+    differs = labels != labels[first][bag_of_row]
+    if np.any(differs):
+        row = int(np.argmax(differs))
+        raise ValueError(
+            f"bag {shown(ids[bag_of_row[row]])} has more than one label in column {column!r}: "
+            f"{shown(labels[first[bag_of_row[row]]])} and {shown(labels[row])}"
+        )
+    return labels[first]
 
 
 def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:

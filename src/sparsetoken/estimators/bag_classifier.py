@@ -15,11 +15,11 @@ from ..bags.scratch import DEVICE_BLOCK_BYTES
 from ..bags.segments import weighted_bag_sum
 from ..losses import Loss, get_loss
 from .base import BaseBagClassifier, each_class, per_bag, side_by_side
-from .candidates import DEFAULT, KNOWN, NAMES, Candidate, Heads, Problem
+from .candidates import DEFAULT, KNOWN, Candidate, Heads, Problem, chosen_candidates
 from .folds import stratified_folds
 from .lift import LANDMARKS
 from .readout import checked_ridge, held_out_diagnostics
-from .views import TOKEN_VIEWS, BagViews, Views
+from .views import BagViews, Views
 from .vote import Member, take_vote
 
 
@@ -98,16 +98,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     def _chosen(self) -> list[Candidate]:
         """The candidates, at the given ridge if there is one."""
         ridge = checked_ridge(self.ridge)
-        names = DEFAULT if isinstance(self.candidates, str) and self.candidates == "auto" else self.candidates
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"candidates must be 'auto' or a list of names, got {self.candidates!r}")
-        for name in names:
-            if name not in NAMES:
-                raise ValueError(f"candidates must be among {', '.join(NAMES)}, got {name!r}")
-        chosen = [candidate for candidate in KNOWN if candidate.name in names]
-        if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
-            seeing = ", ".join(candidate.name for candidate in KNOWN if candidate.view in TOKEN_VIEWS)
-            raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
+        chosen = chosen_candidates(self.candidates, KNOWN, DEFAULT)
         if isinstance(ridge, str):
             return chosen
         return [replace(c, ridges=(ridge,)) if isinstance(c, Heads) else c for c in chosen]

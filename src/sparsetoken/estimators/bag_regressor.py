@@ -20,6 +20,7 @@ from .._core.validation import true_or_false, whole_number
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from .base import TrainingWarning, per_bag
+from .candidates import chosen_candidates
 from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
 from .lift import LANDMARKS
@@ -103,27 +104,13 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         self._fit(bags[used.rows], targets[used.rows], used.weights, joined_groups(together, used.places))
         return self
 
-    def _chosen(self) -> list[Any]:
-        names = CANDIDATES if isinstance(self.candidates, str) and self.candidates == "auto" else self.candidates
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"candidates must be 'auto' or a list of names, got {self.candidates!r}")
-        for name in names:
-            if name not in CANDIDATES:
-                raise ValueError(f"candidates must be among {', '.join(CANDIDATES)}, got {name!r}")
-        chosen = [candidate for candidate in KNOWN if candidate.name in names]
-        if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
-            seeing = ", ".join(candidate.name for candidate in KNOWN if candidate.view in TOKEN_VIEWS)
-            raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
-        return chosen
-
     def _fit(self, bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
         rng = np.random.default_rng(self.random_state)
-        candidates, seed = self._chosen(), int(rng.integers(2**31))
+        candidates, seed = chosen_candidates(self.candidates, KNOWN, CANDIDATES), int(rng.integers(2**31))
         landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
         p = weights / weights.sum()
-        size = max(
-            float(np.abs(targets).max()), np.finfo(float).tiny
-        )  # squares of very large or small labels do not exist
+        # In units of the largest: squares of very large labels would overflow, those of very small ones vanish.
+        size = max(float(np.abs(targets).max()), np.finfo(float).tiny)
         self.mean_ = size * float(p @ (targets / size))
         self.spread_ = size * float(np.sqrt(p @ ((targets - self.mean_) / size) ** 2))
         self.low_, self.high_ = float(targets.min() - self.spread_), float(targets.max() + self.spread_)

@@ -7,7 +7,7 @@ and kernel classifiers on a bag's statistics and trees compete on equal terms (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from ..bags.bags import Bags
 from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import fit_calibration
+from .folds import weights_without_folds
 from .heads import Head, fit_heads, fit_pooled, start_head
 from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, Views
@@ -70,13 +71,6 @@ class Problem:
     loss: Loss
     seed: int
     groups: np.ndarray | None = None
-
-    def fold_weights(self) -> np.ndarray:
-        """(folds + 1, bags): the weights without each fold, and all of them last."""
-        rows = np.tile(self.weights, (len(self.folds) + 1, 1))
-        for row, held in zip(rows, self.folds):
-            row[held] = 0.0
-        return rows
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,7 @@ class Heads:
 
     def validated(self, problem: Problem) -> Iterator[Validated]:
         """One setting per ridge; the path ends where the held-out loss has clearly risen."""
-        bags, weights = problem.views[self.view], problem.fold_weights()
+        bags, weights = problem.views[self.view], weights_without_folds(problem.weights, problem.folds)
         signs, loss = problem.signs, problem.loss
         basis = None
         if self.kind == "pooled":
@@ -166,6 +160,42 @@ class Heads:
                 if calibrated > least + RISEN:
                     return
                 least = min(least, calibrated)
+
+
+def chosen_candidates(wanted: Any, known: Sequence[Any], default: Sequence[str]) -> list[Any]:
+    """What the parameter `candidates` of a learner stands for.
+
+    Parameters
+    ----------
+    wanted : "auto" or sequence of str
+        The parameter.
+    known : sequence of Candidate
+        All that there are.
+    default : sequence of str
+        The names that "auto" stands for.
+
+    Returns
+    -------
+    list of Candidate
+        In the order of `known`.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or none of the candidates sees tokens.
+    """
+    names = default if isinstance(wanted, str) and wanted == "auto" else wanted
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"candidates must be 'auto' or a list of names, got {wanted!r}")
+    there = [candidate.name for candidate in known]
+    for name in names:
+        if name not in there:
+            raise ValueError(f"candidates must be among {', '.join(there)}, got {name!r}")
+    chosen = [candidate for candidate in known if candidate.name in names]
+    if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
+        seeing = ", ".join(candidate.name for candidate in known if candidate.view in TOKEN_VIEWS)
+        raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
+    return chosen
 
 
 def _pooled(bags: Bags) -> tuple[Bags, np.ndarray | None]:
@@ -275,6 +305,5 @@ KNOWN: tuple[Candidate, ...] = (
     Heads("likeness", "likeness", "pooled", (0.1, 0.01, 1e-4)),
     Trees(),
 )
-NAMES = tuple(candidate.name for candidate in KNOWN)
 # All but the free heads: they double the time of a fit, and on none of the sets did the vote gain by them.
-DEFAULT = tuple(name for name in NAMES if name != "free")
+DEFAULT = tuple(candidate.name for candidate in KNOWN if candidate.name != "free")

@@ -1,9 +1,7 @@
-"""Repeated stratified cross-validation of the learners and of simple baselines, on one's own bags."""
+"""Repeated stratified cross-validation of classifiers and simple baselines on one's own bags."""
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +10,13 @@ import numpy as np
 
 from .._core.replicates import standard_error
 from ..bags.bags import Bags
-from .base import BaseBagClassifier, TrainingWarning
 from .calibration import area_under_curve
+from .cross_validation import fits_by_fold
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One learner's cross-validation.
+    """One classifier's cross-validation.
 
     Attributes
     ----------
@@ -32,7 +30,7 @@ class Evaluation:
     token_auc : float
         AUC of held-out token scores against token labels, NaN where there are none.
     fit_seconds : float
-        Mean CPU time of one fit (on a busy machine wall time says little).
+        Mean CPU time of one fit.
     scores : ndarray of shape (repetitions, bags) or (repetitions, bags, classes)
         Held-out decision values; with more than two classes, log probabilities.
     """
@@ -135,24 +133,14 @@ def evaluate(
         scores = np.full((len(splits), len(bags), *([len(classes)] if several else [])), np.nan)
         token_scores = np.full((len(splits), bags.n_tokens), np.nan)
         seconds: list[float] = []
-        for repeat, fold in enumerate(splits):
-            for k in np.unique(fold):
-                train, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", TrainingWarning)
-                    begun = time.process_time()
-                    known = {} if groups is None else {"groups": groups[train]}
-                    model = make()
-                    model.fit(bags[train], labels[train], **(known if isinstance(model, BaseBagClassifier) else {}))
-                    seconds.append(time.process_time() - begun)
-                held_out = bags[held]
-                scores[repeat, held] = (
-                    model.predict_log_proba(held_out) if several else model.decision_function(held_out)
-                )
-                if token_labels is not None and not several and hasattr(model, "token_scores"):
-                    rows = np.isin(bags.bag_of_token, held)
-                    token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
-                yield None
+        for repeat, held, model, took in fits_by_fold(bags, labels, make, splits, groups):
+            seconds.append(took)
+            held_out = bags[held]
+            scores[repeat, held] = model.predict_log_proba(held_out) if several else model.decision_function(held_out)
+            if token_labels is not None and not several and hasattr(model, "token_scores"):
+                rows = np.isin(bags.bag_of_token, held)
+                token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
+            yield None
         if several:
             yield _summary_of_several(name, scores, codes, float(np.mean(seconds)))
             continue

@@ -101,6 +101,14 @@ def even_folds(
     return [held for k in range(folds) if len(held := np.flatnonzero(fold_of[code] == k))]
 
 
+def weights_without_folds(weights: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:
+    """(folds + 1, bags): the weights with each fold's set to zero in turn, and as they are in the last row."""
+    rows = np.tile(weights, (len(folds) + 1, 1))
+    for row, held in zip(rows, folds):
+        row[held] = 0.0
+    return rows
+
+
 def checked_groups(groups: Any, count: int) -> np.ndarray | None:
     """The groups as numbers, one per bag, or None.
 

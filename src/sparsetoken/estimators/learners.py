@@ -92,7 +92,11 @@ def _majority() -> Any:
 
 MAJORITY = "majority"
 _ALL = (
-    _ours("bag-classifier", "BagClassifier", "attention heads on lifted tokens that vote: the default"),
+    _ours(
+        "bag-classifier",
+        "BagClassifier",
+        "attention heads, classifiers on bag statistics and trees that vote: the default",
+    ),
     _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
     _ours("message-passing", "MessagePassingClassifier", "likelihood ratio, the signal found by message passing"),
     _ours("elementwise", "ElementwiseAttentionClassifier", "attention with an elementwise activation for the softmax"),

@@ -18,6 +18,7 @@ from scipy.linalg import eigh
 from ..bags.segments import bag_mean
 from ..losses import Logistic, Square
 from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, SEARCH_TOLERANCE, TREES
+from .folds import weights_without_folds
 from .heads import Head, fit_heads, start_head
 from .trees import PlainTrees, grow_trees
 from .views import Views
@@ -70,13 +71,6 @@ class RegressionProblem:
     grouped: bool
     seed: int
 
-    def fold_weights(self) -> np.ndarray:
-        """The weights without each fold in turn, and in the last row those of all bags."""
-        rows = np.tile(self.weights, (len(self.folds) + 1, 1))
-        for row, held in zip(rows, self.folds):
-            row[held] = 0.0
-        return rows
-
 
 @dataclass(frozen=True)
 class TriedCandidate:
@@ -102,7 +96,7 @@ class RidgeRegressions:
         features = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
         features = features.astype(np.float64)
         scores = np.empty((len(self.ridges), len(bags)))
-        rows = problem.fold_weights()
+        rows = weights_without_folds(problem.weights, problem.folds)
         for row, held in zip(rows, problem.folds):
             for k, (w, b) in enumerate(ridge_path(features, problem.targets, row, self.ridges)):
                 scores[k, held] = features[held] @ w + b
@@ -126,7 +120,8 @@ class RegressionHeads:
     sign: float = 1.0
 
     def tried(self, problem: RegressionProblem) -> TriedCandidate:
-        bags, weights, y = problem.views[self.view], problem.fold_weights(), self.sign * problem.targets
+        bags, y = problem.views[self.view], self.sign * problem.targets
+        weights = weights_without_folds(problem.weights, problem.folds)
         above = np.where(y > np.median(y), 1.0, -1.0)
         both = all(np.unique(above[row > 0]).size == 2 for row in weights)
         starts = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +10,8 @@ import numpy as np
 
 from .._core.replicates import standard_error
 from ..bags.bags import Bags
-from .bag_regressor import BagRegressor, checked_targets
-from .base import TrainingWarning
+from .bag_regressor import checked_targets
+from .cross_validation import fits_by_fold
 from .folds import even_folds
 
 # Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
@@ -147,18 +145,10 @@ def evaluate_regression(
     for name, make in makers.items():
         predictions = np.full((len(splits), len(bags)), np.nan)
         seconds: list[float] = []
-        for repeat, fold in enumerate(splits):
-            for k in np.unique(fold):
-                train, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                model = make()
-                known = {"groups": groups[train]} if groups is not None and isinstance(model, BagRegressor) else {}
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", TrainingWarning)
-                    begun = time.process_time()
-                    model.fit(bags[train], targets[train], **known)
-                    seconds.append(time.process_time() - begun)
-                predictions[repeat, held] = model.predict(bags[held])
-                yield None
+        for repeat, held, model, took in fits_by_fold(bags, targets, make, splits, groups):
+            seconds.append(took)
+            predictions[repeat, held] = model.predict(bags[held])
+            yield None
         squares = np.mean((predictions - targets) ** 2, axis=0)
         sizes = np.mean(np.abs(predictions - targets), axis=0)
         yield RegressionEvaluation(

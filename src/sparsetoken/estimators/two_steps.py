@@ -156,7 +156,7 @@ def _balancing_bias(z: np.ndarray, signs: np.ndarray, p: np.ndarray, loss: Loss)
 
 
 def noise_scale(bags: Bags, signs: np.ndarray, weights: np.ndarray, query: np.ndarray) -> float:
-    """Standard deviation of <x_l, q> over the tokens of the negative bags of positive weight, within bags.
+    """Standard deviation of <x_l, q> over the tokens of the negative bags, within bags; bags of weight zero are left out.
 
     In the model these tokens are pure noise and this is ||q||; on real bags, whose noise is neither white nor of unit
     size, it is what makes `sharpness` mean the same thing. Bags of one token have no spread of their own: then the

@@ -278,9 +278,9 @@ def noise_of(value: Any) -> Noise | None:
         None and "gaussian" are white Gaussian noise. "rademacher", "uniform", "laplace", "sparse:0.1" (that share of
         entries is not zero) and "student:5" (degrees of freedom) are laws of independent entries with mean 0 and
         variance 1. "digits", "photographs" and "text" are real tokens that come with packages (`bags.shipped`),
-        standardised per feature and used again as often as needed; "text:whiten" (or scale, none) standardises otherwise, "text:mixed" and "text:whiten:mixed"
-        shuffle tokens across bags. A function (generator, shape) -> tokens is a law of one's own. Bags are the user's own
-        noise, `RealNoise(bags)`.
+        standardised per feature and used again as often as needed; "text:whiten" (or scale, none) standardises
+        otherwise, "text:mixed" and "text:whiten:mixed" shuffle tokens across bags. A function (generator, shape) ->
+        tokens is a law of one's own. Bags are the user's own noise, `RealNoise(bags)`.
 
     Returns
     -------
