@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -50,11 +51,7 @@ def evaluate(
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..bags.files import read_bags
-    from ..estimators.evaluation import Evaluation, stratified_splits
-    from ..estimators.evaluation import evaluate as cross_validate
-    from ..estimators.learners import MAJORITY, chosen_learners
-    from .console import deliver, print_table, with_error, write_csv
-    from .words import verdict_in_words
+    from .console import deliver, print_table, write_csv
 
     check_writable(plot, endings=_PICTURES)
     check_writable(csv)
@@ -73,18 +70,47 @@ def evaluate(
         groups=groups,
     )
     assert read.labels is not None
-    if is_regression(task, read.labels):
-        _evaluate_regression(file, read, model, folds, whole_number("repeats", repeats, 1), seed, plot, csv)
-        return
-    makers = chosen_learners(model, read.bags)
-    splits = stratified_splits(read.labels, folds, whole_number("repeats", repeats, 1), seed, read.groups)
-    found: list[Evaluation] = []
-    with _bar("cross-validating", len(makers) * folds * repeats) as advance:
-        for step in cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups):
-            if step is None:
-                advance()
-            else:
-                found.append(step)
+    compare = _regressors if is_regression(task, read.labels) else _classifiers
+    compared = compare(read, model, folds, whole_number("repeats", repeats, 1), seed)
+    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    # Held-out scores and predictions of all bags are no part of the table.
+    numbers = [{k: v for k, v in vars(e).items() if k not in ("scores", "predictions")} for e in compared.found]
+
+    def show() -> None:
+        print_table(title, compared.columns, compared.rows)
+        for line in compared.verdict:
+            print(line)
+
+    deliver(
+        show,
+        [
+            (csv, lambda path: write_csv(path, numbers)),
+            (plot, lambda path: _draw(compared.found, title, path, compared.drawn)),
+        ],
+    )
+
+
+class _Comparison(NamedTuple):
+    """Learners compared: their results, the printed table, the last lines, and the two measures (attribute, name) drawn."""
+
+    found: list[Any]
+    columns: list[str]
+    rows: list[list[str]]
+    verdict: list[str]
+    drawn: tuple[tuple[str, str], tuple[str, str]]
+
+
+def _classifiers(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
+    from ..estimators.evaluation import evaluate as cross_validate
+    from ..estimators.evaluation import stratified_splits
+    from ..estimators.learners import MAJORITY, chosen_learners
+    from .console import with_error
+    from .words import verdict_in_words
+
+    makers = chosen_learners(names, read.bags)
+    splits = stratified_splits(read.labels, folds, repeats, seed, read.groups)
+    steps = cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups)
+    found = _finished(steps, len(makers) * folds * repeats)
     tokens = any(e.token_auc == e.token_auc for e in found)
     columns = ["learner", "accuracy", "AUC", "log loss", *(["token AUC"] if tokens else []), "CPU s per fit"]
     rows = [
@@ -98,39 +124,21 @@ def evaluate(
         ]
         for e in found
     ]
-    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
-    numbers = [{k: v for k, v in vars(e).items() if k != "scores"} for e in found]
-
-    def show() -> None:
-        print_table(title, columns, rows)
-        for line in verdict_in_words(found, MAJORITY):
-            print(line)
-
-    deliver(
-        show,
-        [(csv, lambda path: write_csv(path, numbers)), (plot, lambda path: _draw(found, title, path))],
+    return _Comparison(
+        found, columns, rows, verdict_in_words(found, MAJORITY), (("accuracy", "accuracy"), ("auc", "AUC"))
     )
 
 
-def _evaluate_regression(
-    file: Path, read: Any, names: list[str], folds: int, repeats: int, seed: int, plot: Path | None, csv: Path | None
-) -> None:
-    """As `evaluate`, for labels that are numbers."""
+def _regressors(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
     from ..estimators.learners import chosen_regressors
-    from ..estimators.regression_evaluation import RegressionEvaluation, evaluate_regression, regression_splits
-    from .console import deliver, print_table, with_error, write_csv
+    from ..estimators.regression_evaluation import evaluate_regression, regression_splits
+    from .console import with_error
     from .words import regression_verdict_in_words
 
     makers = chosen_regressors(names)
     splits = regression_splits(read.labels.astype(float), folds, repeats, seed, read.groups)
-    found: list[RegressionEvaluation] = []
-    with _bar("cross-validating", len(makers) * folds * repeats) as advance:
-        for step in evaluate_regression(read.bags, read.labels, makers, splits, read.groups):
-            if step is None:
-                advance()
-            else:
-                found.append(step)
-    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    steps = evaluate_regression(read.bags, read.labels, makers, splits, read.groups)
+    found = _finished(steps, len(makers) * folds * repeats)
     columns = ["learner", "R²", "RMSE", "mean absolute error", "CPU s per fit"]
     rows = [
         [
@@ -142,44 +150,26 @@ def _evaluate_regression(
         ]
         for e in found
     ]
-    numbers = [{k: v for k, v in vars(e).items() if k != "predictions"} for e in found]
-
-    def show() -> None:
-        print_table(title, columns, rows)
-        for line in regression_verdict_in_words(found):
-            print(line)
-
-    deliver(
-        show,
-        [
-            (csv, lambda path: write_csv(path, numbers)),
-            (plot, lambda path: _draw(found, title, path, (("r2", "R²"), ("mae", "mean absolute error")))),
-        ],
-    )
+    drawn = (("r2", "R²"), ("mae", "mean absolute error"))
+    return _Comparison(found, columns, rows, regression_verdict_in_words(found), drawn)
 
 
-def _bar(words: str, total: int) -> Any:
-    """A context that gives a function to call after every step; a bar on standard error where that is a terminal."""
-    from contextlib import contextmanager
+def _finished(steps: Iterator[Any], total: int) -> list[Any]:
+    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None)."""
+    from .._core.progress import progress
 
-    from rich.console import Console
-    from rich.progress import Progress
+    found = []
+    with progress() as add:
+        advance = add("cross-validating", total)
+        for step in steps:
+            if step is None:
+                advance(1)
+            else:
+                found.append(step)
+    return found
 
-    @contextmanager
-    def shown():
-        with Progress(console=Console(stderr=True), disable=not Console(stderr=True).is_terminal) as progress:
-            task = progress.add_task(words, total=total)
-            yield lambda: progress.advance(task)
 
-    return shown()
-
-
-def _draw(
-    found: list[Any],
-    title: str,
-    path: Path,
-    fields: tuple[tuple[str, str], ...] = (("accuracy", "accuracy"), ("auc", "AUC")),
-) -> None:
+def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str], tuple[str, str]]) -> None:
     """Two measures (attribute, name) of every learner with their standard errors."""
     from io import BytesIO
 

@@ -82,7 +82,7 @@ def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None =
 
 
 def details(diagnostics: Mapping[str, Any]) -> list[str]:
-    """All that a fit records about itself, a line per entry."""
+    """All that a fit records about itself, one line per entry."""
     lines = []
     for name, value in diagnostics.items():
         if name == "per_class":
@@ -127,7 +127,7 @@ def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
             lines[0] += f"; {level}"
         elif best.auc - 0.5 > EVIDENCE * best.auc_error:
             lines[0] += (
-                f"; {level}, which is about as good, but the ranking of bags is informative (AUC {best.auc:.3g})"
+                f"; {level}, which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
             )
         else:
             lines[0] += f"; {level}: no learner is clearly better than that, so there is no evidence of a signal"
