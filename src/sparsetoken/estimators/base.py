@@ -30,7 +30,7 @@ class TrainingWarning(UserWarning):
 
 
 def each_class(method: Callable[..., list[np.ndarray]]) -> Callable[..., list[np.ndarray]]:
-    """What two classes have one value per token for, more than two have one column per class for."""
+    """Decorator of what gives one value per token: with more than two classes it gives one column per class."""
 
     @wraps(method)
     def answered(self: Any, X: Any) -> list[np.ndarray]:
@@ -44,7 +44,7 @@ def each_class(method: Callable[..., list[np.ndarray]]) -> Callable[..., list[np
 
 
 def side_by_side(method: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """Features of a bag: with more than two classes those of all classes side by side, where classes differ in them."""
+    """Decorator of `transform`: with more than two classes the features of all classes, where they differ, side by side."""
 
     @wraps(method)
     def answered(self: Any, X: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, heavy_features
 from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, row_blocks, rowwise
 from ..bags.segments import bag_sum
+from .kernels import gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
 
 # Training tokens the kernels are seen from. Other numbers gave the same accuracy on musk1 within its standard error
 # (docs/learners.md, "What was tried"), and the time of a fit grows with their number.
@@ -135,14 +136,12 @@ class TokenLift(BaseEstimator):
         chosen = np.sort(rng.choice(len(tokens), count, replace=False))
         self.points_ = np.unique(np.asarray(self._of_chosen(tokens[chosen])), axis=0).astype(np.float64)
         squared = squared_distances(self.points_, self.points_)
-        apart = squared[squared > 0]
-        if apart.size == 0:  # all tokens alike: there is nothing to lift
+        typical = typical_squared_distance(squared)
+        if typical is None:  # all tokens alike: there is nothing to lift
             return self
         for width in WIDTHS:
-            gamma = width / float(np.median(apart))
-            values, vectors = eigh(np.exp(-gamma * squared))
-            keep = values > 1e-6 * values[-1]
-            projection = vectors[:, keep] / np.sqrt(values[keep])
+            gamma = width / typical
+            projection = nystrom_projection(squared, gamma)
             mean, total = self._moments(tokens, gamma, projection)
             self.gammas_.append(gamma)
             self.projections_.append(projection)
@@ -210,19 +209,3 @@ class TokenLift(BaseEstimator):
 
     def _kernel(self, scaled: Any, gamma: float) -> Any:
         return gaussian_kernel(scaled, self.points_, gamma)
-
-
-def gaussian_kernel(x: Any, points: np.ndarray, gamma: float) -> Any:
-    """exp(-gamma |x_i - p_j|^2), in double precision: single would lose small distances among large norms."""
-    squared = squared_distances(x.astype(np.float64), points)
-    return namespace(squared).exp(-gamma * squared)
-
-
-def squared_distances(x: Any, points: np.ndarray) -> Any:
-    """|x_i - p_j|^2; exactly zero between a set and itself."""
-    xp = namespace(x)
-    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * (x @ points.T)
-    squared = xp.maximum(squared, 0.0)
-    if x is points:
-        np.fill_diagonal(squared, 0.0)
-    return squared

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
 from .heads import PASS_BYTES
-from .lift import TokenLift, gaussian_kernel, seen_often, squared_distances
+from .kernels import gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
+from .lift import TokenLift, seen_often
 
 # Training bags the kernel on statistics is seen from, at most. Its cost grows with their cube.
 BAG_LANDMARKS = 300
@@ -75,12 +75,10 @@ class BagStatistics(BaseEstimator):
             count = min(self.landmarks, len(scaled))
             points = np.unique(scaled[np.sort(rng.choice(len(scaled), count, replace=False))], axis=0)
             squared = squared_distances(points, points)
-            apart = squared[squared > 0]
-            if apart.size:
-                self.points_, self.gamma_ = points, BAG_WIDTH / float(np.median(apart))
-                values, vectors = eigh(np.exp(-self.gamma_ * squared))
-                keep = values > 1e-6 * values[-1]
-                projection = vectors[:, keep] / np.sqrt(values[keep])
+            typical = typical_squared_distance(squared)
+            if typical is not None:
+                self.points_, self.gamma_ = points, BAG_WIDTH / typical
+                projection = nystrom_projection(squared, self.gamma_)
                 phi = gaussian_kernel(scaled, self.points_, self.gamma_) @ projection
                 total = float(np.sum(phi.var(axis=0)))
                 self.projection_ = projection * (np.sqrt(KERNEL_VARIANCE / total) if total > 0 else 1.0)
