@@ -102,9 +102,9 @@ MUTANTS = [
         "tests/theory/test_square_loss.py tests/theory/test_erm.py",
     ),
     Mutant(
-        "theory/capacity.py",
-        "((v + a * a) * tail - a * s * density)",
-        "((v + a * a) * tail)",
+        "theory/shortfall.py",
+        "Shortfall((v + a * a) * tail - a * s * density, tail",
+        "Shortfall((v + a * a) * tail, tail",
         "tests/theory/test_golden.py tests/theory/test_capacity.py",
     ),
     Mutant(

@@ -2,8 +2,8 @@
 
     1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
 
-The objective is smooth and convex; its G-average is closed, s^2 [(1 + x^2) Phi(-x) - x phi(x)] with s the deviation of the
-bracket and x its scaled mean. alpha counts samples per dimension d (a vectorized law knows its factor L).
+The objective is smooth and convex, and its G-average is closed (`shortfall`). alpha counts samples per dimension d (a vectorized
+law knows its factor L).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
@@ -22,15 +21,11 @@ from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.nodes import Population
 from .errors import ConvergenceError
 from .heads_capacity import heads_threshold
+from .shortfall import least, shortfall
 
 NEVER = 1e-13  # values of 1/alpha* below are rounding: the classes are apart at any sample size one can have
 _STEPS = 200  # Newton steps allowed; 5 to 15 are taken, some dozens where kappa nearly vanishes in some bags
 _TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where the steps went their way
-_FLAT = 1e-12  # added to the Hessian, relative to its diagonal: picks zero for a direction that does not matter
-_DONE = 1e-22  # predicted decrease, relative to the value, below which rounding is all that is left
-_ROUNDING = 1e-14  # increase of the value, relative, that rounding may have made
-_SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring (Armijo)
-_SHORTEST = 1e-10  # of the full Newton step
 
 
 @dataclass(frozen=True)
@@ -100,14 +95,9 @@ def _objective(p: np.ndarray, terms: list[_Terms], replicates: int):
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
     for c, ratio2, weight in terms:
         v = 1 + m_u**2 + m_q**2 * ratio2
-        s = np.sqrt(v)
-        a = p @ c
-        x = a / s
-        tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+        square, tail, density, a, s = shortfall(p @ c, v)
         w = weight / replicates
-        # In terms of the mean a and the variance v: f = (v + a^2) Phi(-a/s) - a s phi(a/s), so
-        # f_a = 2 (a Phi - s phi), f_v = Phi, f_aa = 2 Phi, f_av = -phi/s, f_vv = phi a/(2 s^3)
-        value += (weight * ((v + a * a) * tail - a * s * density)).reshape(replicates, -1).sum(1)
+        value += (weight * square).reshape(replicates, -1).sum(1)
         w_v, w_av = w * tail, -w * density / s
         w_vv = -0.5 * w_av * a / v
         # dv/dp = (2 m_q ratio2, 2 m_u, 0)
@@ -124,33 +114,14 @@ def _objective(p: np.ndarray, terms: list[_Terms], replicates: int):
 
 
 def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Newton's method with step halving on the convex objective, from p: minimiser, replicates' values, scaled gradient.
-
-    Ends as soon as the value is below `NEVER`, wherever that is.
-    """
+    """The minimiser, from p, the replicates' values there, and the scaled gradient; any point with a value below `NEVER`."""
     terms, replicates = _terms(population), population.replicates
-    value, gradient, hessian = _objective(p, terms, replicates)
-    for _ in range(_STEPS):
-        # The Hessian is singular where S vanishes (m_u then stays zero); the tiny addition picks that solution. Relative to
-        # each diagonal entry, because b counts in units of kappa, which nearly vanishes in some bags of some laws.
-        size = np.sqrt(np.diagonal(hessian))
-        size = np.where(size > 0, size, 1.0)
-        step = -np.linalg.solve(hessian / np.outer(size, size) + _FLAT * np.eye(3), gradient / size) / size
-        scale, slope = 1.0, gradient @ step
-        if -slope <= _DONE * value.mean():
-            break
-        while True:
-            trial = _objective(p + scale * step, terms, replicates)
-            # Near the minimum the decrease drowns in rounding, and the full step is right.
-            if trial[0].mean() <= value.mean() * (1 + _ROUNDING) + _SUFFICIENT * scale * slope or scale < _SHORTEST:
-                break
-            scale *= 0.5
-        p = p + scale * step
-        value, gradient, hessian = trial
-        if value.mean() < NEVER:
-            return p, value, 0.0
-    size = np.sqrt(np.maximum(np.diagonal(hessian), np.finfo(float).tiny) * value.mean())
-    residual = float(np.abs(gradient / size).max())
+
+    def objective(p: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
+        found = _objective(p, terms, replicates)
+        return float(found[0].mean()), found
+
+    p, (value, *_), residual = least(objective, lambda _, found: found[1:], p, NEVER, _STEPS)
     if not residual <= _TOLERANCE:
         raise ConvergenceError(f"capacity: scaled gradient {residual:.1e} after {_STEPS} Newton steps at {p}")
     return p, value, residual

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from .._core.replicates import standard_error
 from ..laws.draws import REPLICATES, TokenDraws, token_draws
 from ..task import Task
 from .signal_places import Channel
@@ -32,12 +33,11 @@ from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
 
 BAGS = 1024  # per replicate, dealt to the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind
-MOST_STEPS = (
-    1 << 16
-)  # length times sparsity beyond few signal tokens: the recursion over tokens takes so many steps per bag
+# Length times sparsity beyond few signal tokens: the recursion over tokens takes so many steps per bag.
+MOST_STEPS = 1 << 16
 _STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
-_ROUGH = 8  # one bag in so many is enough to find one's way
+_ROUGH = 8  # one bag in so many is enough to find the neighbourhood of a fixed point
 _NODES = 33  # of the integral behind the information
 
 
@@ -251,7 +251,7 @@ def differing_bayes_error(task: Task, root_m: float, bags: int = BAGS) -> tuple[
             negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(stained) + log_a) if stained else clear)
             error = np.exp(np.minimum(np.log(pi) + log_a, negative) - np.logaddexp(0.0, log_a))
             each += some.probability * error.mean(-1)
-    return float(min(each.mean(), trivial)), float(np.std(each, ddof=1) / np.sqrt(len(each)))
+    return float(min(each.mean(), trivial)), standard_error(each)
 
 
 def differing_log_ratios(task: Task, root_m: float, bags: int) -> tuple[np.ndarray, np.ndarray]:

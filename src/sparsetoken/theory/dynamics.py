@@ -44,10 +44,20 @@ from ..trajectories import mistakes
 class Plan(NamedTuple):
     """The schedule as arrays over entries t = 0 .. T (T steps and the state after them), r directions.
 
-    rates (n, r + 1), decay (n, r), momentum (n,) with zeros at the last entry; alpha (n,) of the step's data set; slot (n,) the
-    place of a step in the buffers, ordered by data set; first (n,) the set's first slot; same (n, n) whether two steps
-    share their data set; time (slots,) the step of each slot; theta, pi, contamination, sharpness, m0 (r,), gram0 (r, r) as in
-    the equations.
+    Attributes
+    ----------
+    rates, decay, momentum : array (n, r + 1), (n, r), (n,)
+        With zeros at the last entry; the bias's rate is the last column.
+    alpha : array (n,)
+        alpha_k of the step's data set.
+    slot, first : array (n,)
+        The place of a step in the buffers, ordered by data set, and its set's first one.
+    same : array (n, n)
+        Whether two steps share their data set.
+    time : array (slots,)
+        The step of each slot.
+    theta, pi, contamination, sharpness, m0, gram0 : float, and arrays (r,) and (r, r)
+        As in the equations; m0 and gram0 are those of Theta_0.
     """
 
     rates: Any
@@ -69,10 +79,21 @@ class Plan(NamedTuple):
 class GroupDraws(NamedTuple):
     """Random numbers of one replicate for bags of one length, the bags last.
 
-    normals, blocks (slots of the block, r, L N) of innovations of U; signs (probes, r, L, N) rho, in the precision of the
-    tangents; codes (slots, N) h; places (L, N) v, times the bag's strength over theta; y (N,) labels as seen; weight (N,)
-    probabilities, which sum to 1 over all groups. Several blocks: a step skips those that lie in its future, and reads the
-    others whole, since a part of an array would be copied first.
+    Attributes
+    ----------
+    normals : tuple of arrays (slots of the block, r, L N)
+        Innovations of U. In several blocks: a step skips those that lie in its future, and reads the others whole, since a
+        part of an array would be copied first.
+    signs : array (probes, r, L, N)
+        The random signs rho, in the precision of the tangents.
+    codes : array (slots, N)
+        The signs h.
+    places : array (L, N)
+        v times the bag's strength over theta.
+    y : array (N,)
+        Labels as seen.
+    weight : array (N,)
+        Probabilities, which sum to 1 over all groups.
     """
 
     normals: Any
@@ -169,9 +190,14 @@ def bag_responses(score: Any, loss: Loss, H: Any, bias: Any, y: Any, *tangents: 
 class Shape(NamedTuple):
     """What is fixed when the recursion is compiled.
 
-    window  bounds the number of steps that a data set has, the entry after the last included
-    single  whether there is one data set only; the buffers are one block otherwise
-    correlation  rho of the tokens of a bag
+    Attributes
+    ----------
+    window : int
+        Bounds the number of steps that a data set has, the entry after the last included.
+    single : bool
+        Whether there is one data set only; the buffers are one block otherwise.
+    correlation : float
+        rho of the tokens of a bag.
     """
 
     window: int

@@ -7,8 +7,7 @@ bias b and the positive matrix Q, greatest in V, of
     1/alpha* = E[(-y h)_+^2 / tr(K V)] / tr(V^{-1} Q),     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G
 
 which depends on neither the length of the readout nor that of V (both matrices are held at trace 1). For one head V drops out
-and this is `theory.capacity`. The average over G is closed: with v the variance, s its root, a = y <mean> and x = a/s it is
-e = (v + a^2) Phi(-x) - a s phi(x).
+and this is `theory.capacity`. The average over G is closed: e of `shortfall`, with a the mean and v the variance of y h.
 
 Newton's method on all unknowns loses its way where the classes are far apart. What works is the fixed point as it stands: m and
 b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
@@ -21,19 +20,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..laws.heads import HeadNodes, HeadsLaw
 from .errors import ConvergenceError
+from .shortfall import Shortfall, least, shortfall
 
 _ITERATIONS = 2000  # of the fixed point; 10 to 60 are taken, the error falling by a third or more in each
 _DONE = 1e-9  # largest relative change of the matrices; the threshold's own error is its square
 _NEWTON_STEPS = 100  # for m and b; 3 to 15 are taken
-_SMALL_DECREASE = 1e-22  # predicted decrease, relative to the value, below which rounding is all that is left
-_ROUNDING = 1e-14  # increase of the value, relative, that rounding may have made
-_SUFFICIENT = 1e-4  # share of the predicted decrease that a step must bring (Armijo)
-_SHORTEST = 1e-10  # of the full Newton step
-_FLAT = 1e-12  # added to the Hessian, relative to its diagonal: picks zero for a direction that does not matter
 _ALIKE = 1e-12  # of E[K]'s largest eigenvalue: heads that are alike leave combinations that see nothing
 
 
@@ -77,16 +71,6 @@ class _Bags(NamedTuple):
     signal: np.ndarray
 
 
-class _Class(NamedTuple):
-    """What the objective needs at given m, b, Q, per bag: tail Phi(-x), density phi(x), a, s, and e."""
-
-    tail: np.ndarray
-    density: np.ndarray
-    a: np.ndarray
-    s: np.ndarray
-    energy: np.ndarray
-
-
 def _bags(nodes: HeadNodes, turn: np.ndarray) -> _Bags:
     count = nodes.y.size
     T, S = (turn.T @ part.reshape(count, *part.shape[2:]) for part in (nodes.T, nodes.S))
@@ -97,22 +81,20 @@ def _bags(nodes: HeadNodes, turn: np.ndarray) -> _Bags:
     return _Bags(linear, K, nodes.weight.ravel(), places[:, T.shape[-1] :])
 
 
-def _at(p: np.ndarray, Q: np.ndarray, bags: _Bags) -> _Class:
+def _at(p: np.ndarray, Q: np.ndarray, bags: _Bags) -> Shortfall:
+    """The mean square shortfall of every bag at p = (m, b)."""
     m_S = p[bags.signal]
-    v = np.einsum("nij,ij->n", bags.K, Q + m_S @ m_S.T)
-    s, a = np.sqrt(v), bags.linear @ p
-    x = a / s
-    tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
-    return _Class(tail, density, a, s, (v + a * a) * tail - a * s * density)
+    return shortfall(bags.linear @ p, np.einsum("nij,ij->n", bags.K, Q + m_S @ m_S.T))
 
 
-def _derivatives(p: np.ndarray, weight: np.ndarray, bags: _Bags, at: _Class) -> tuple[np.ndarray, np.ndarray]:
+def _derivatives(p: np.ndarray, weight: np.ndarray, bags: _Bags, at: Shortfall) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and Hessian in p = (m, b) of sum weight e."""
     m_S = p[bags.signal]
-    # de/da = 2 (a Phi - s phi), de/dv = Phi; then 2 Phi, -phi/s and a phi/(2 s^3). dv/dm_S = 2 K m_S.
-    w_a, w_v = 2 * weight * (at.a * at.tail - at.s * at.density), weight * at.tail
-    w_av = -weight * at.density / at.s
-    w_vv = -0.5 * w_av * at.a / at.s**2
+    _, tail, density, a, s = at
+    # The derivatives of `shortfall`, and dv/dm_S = 2 K m_S.
+    w_a, w_v = 2 * weight * (a * tail - s * density), weight * tail
+    w_av = -weight * density / s
+    w_vv = -0.5 * w_av * a / s**2
     slope = np.zeros(bags.linear.shape)
     slope[:, bags.signal.ravel()] = (2 * bags.K @ m_S).reshape(len(slope), -1)
     gradient = w_a @ bags.linear + w_v @ slope
@@ -125,30 +107,13 @@ def _derivatives(p: np.ndarray, weight: np.ndarray, bags: _Bags, at: _Class) -> 
 
 
 def _readout(p: np.ndarray, Q: np.ndarray, weight: np.ndarray, bags: _Bags, enough: float) -> tuple[np.ndarray, float]:
-    """m and b at the minimum of sum weight e, by Newton's method from p, and the scaled gradient there.
+    """m and b at the minimum of sum weight e, from p, and the scaled gradient there; any point with a value below `enough`."""
 
-    Ends as soon as the value is below `enough`, wherever that is, with a gradient of 0.
-    """
-    at = _at(p, Q, bags)
-    value = weight @ at.energy
-    for _ in range(_NEWTON_STEPS):
-        if value < enough:
-            return p, 0.0
-        gradient, hessian = _derivatives(p, weight, bags, at)
-        size = np.sqrt(np.diagonal(hessian))
-        size = np.where(size > 0, size, 1.0)
-        residual = float(np.abs(gradient / size).max() / np.sqrt(value))
-        step = -np.linalg.solve(hessian / np.outer(size, size) + _FLAT * np.eye(len(p)), gradient / size) / size
-        slope, scale = gradient @ step, 1.0
-        if -slope <= _SMALL_DECREASE * value:
-            break
-        while True:
-            at = _at(p + scale * step, Q, bags)
-            trial = weight @ at.energy
-            if trial <= value * (1 + _ROUNDING) + _SUFFICIENT * scale * slope or scale < _SHORTEST:
-                break
-            scale *= 0.5
-        p, value = p + scale * step, trial
+    def objective(p: np.ndarray) -> tuple[float, Shortfall]:
+        at = _at(p, Q, bags)
+        return float(weight @ at.square), at
+
+    p, _, residual = least(objective, lambda p, at: _derivatives(p, weight, bags, at), p, enough, _NEWTON_STEPS)
     return p, residual
 
 
@@ -201,7 +166,7 @@ def heads_threshold(
         scale = np.trace(np.linalg.solve(V, Q))
         p, residual = _readout(p, Q, bags.weight / step, bags, never * scale * len(nodes.y))
         at = _at(p, Q, bags)
-        share = bags.weight * at.energy / step
+        share = bags.weight * at.square / step
         values = share.reshape(len(nodes.y), -1).sum(1) / scale
         if values.mean() < never:
             change = 0.0
