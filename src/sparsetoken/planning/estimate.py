@@ -15,23 +15,17 @@ from typing import Any
 import numpy as np
 
 from .._core.rootfind import falling_root, first_valley
+from ..estimators.message_passing.witness_prior import COUNTS, ExactCount
 from ..task import Task
 from ..theory import bayes_limit
 
 GROUPS = 6
 STRONGEST = 15.0  # effective strengths at this value are at the end of message passing's search
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)  # signal tokens per bag that are tried
 HEAVY = 1.0  # excess kurtosis from which tails are drawn in
 _LEAST = 12  # bags of each class
 MOST_VALUES = 12  # lengths in a law of lengths
 _FACTORS = np.geomspace(0.2, 3.2, 25)  # strengths of single bags, as multiples of the common one
-_MEANS = (
-    0.85,
-    0.92,
-    1.0,
-    1.08,
-    1.16,
-)  # of the factors: the common strength is the likeliest for bags that are all alike
+_MEANS = (0.85, 0.92, 1.0, 1.08, 1.16)  # of the factors: the common strength is the likeliest for bags all alike
 _VARIATIONS = (0.15, 0.25, 0.4, 0.6, 0.9)  # of the factors, deviation over mean
 _STRENGTHS = 5  # equally likely strengths that stand for a law of them
 _ROUNDS = 200  # of expectation maximisation
@@ -140,10 +134,20 @@ def strength_behind(task: Task, effective: float, alpha: float) -> float:
 class _Seen:
     """What message passing sees with exactly `count` signal tokens per positive bag.
 
-    effective   mu = theta sqrt(m): the scale of the fields themselves, which errors of both factors leave alone
-    evidence    mean log likelihood ratio of the positive bags, each without its own contribution
-    auc         of positive against negative bags' likelihood ratios
-    fields      of the positive bags' tokens, each bag's own contribution removed, and starts, where each bag begins
+    Attributes
+    ----------
+    count : int
+        Signal tokens per positive bag.
+    effective : float
+        mu = theta sqrt(m): the scale of the fields themselves, which errors of both factors leave alone.
+    evidence : float
+        Mean log likelihood ratio of the positive bags, each without its own contribution.
+    auc : float
+        Of positive against negative bags' likelihood ratios.
+    converged : bool
+        Whether the messages settled.
+    fields, starts : ndarray
+        Fields of the positive bags' tokens, each bag's own contribution removed, and where each bag begins.
     """
 
     count: int
@@ -160,7 +164,6 @@ def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
 
     from ..estimators.message_passing.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
     from ..estimators.message_passing.noise import estimate_noise
-    from ..estimators.message_passing.witness_prior import ExactCount
 
     noise = estimate_noise(scaled[~positive].tokens)
     signal, other = (scaled[side].with_tokens(noise.whitened(scaled[side].tokens)) for side in (positive, ~positive))
@@ -213,10 +216,8 @@ def _spread(seen: _Seen, strength: float) -> tuple[tuple[tuple[int, float], ...]
 
     A signal token's field is N(s mu, 1) where the bag's strength is s times the common one. The shares of the counts are
     those with the largest likelihood (expectation maximisation at s = 1), then s is log-normal with the likeliest mean and
-    variation. A law replaces a single value where its likelihood pays for its parameters (half a log n1 each).
+    variation. A law replaces a single value where its likelihood pays for its parameters (log(n1)/2 each).
     """
-    from ..estimators.message_passing.witness_prior import ExactCount
-
     lengths = np.diff(np.append(seen.starts, len(seen.fields)))
     n1, most = len(lengths), float(np.median(lengths)) / 2
     price = 0.5 * math.log(n1)

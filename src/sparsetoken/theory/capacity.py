@@ -2,8 +2,8 @@
 
     1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
 
-The objective is smooth and convex, and its G-average is closed (`shortfall`). alpha counts samples per dimension d (a vectorized
-law knows its factor L).
+The objective is smooth and convex, and its G-average is closed (`shortfall`). alpha counts samples per dimension d (a
+vectorized law knows its factor L).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
 _EULER = 0.5772156649015329
 
-_ROUGH = 8  # one bag in so many is enough to find one's way
+_ROUGH = 8  # one bag in so many is enough to find the neighbourhood of a fixed point
 
 
 class Channel(ABC):
@@ -46,7 +46,7 @@ class Channel(ABC):
         """M at s = root^2, one value per replicate (a single one where it is exact)."""
 
     def rough_mass(self, root: float) -> float:
-        """M from fewer draws, to find one's way."""
+        """M from fewer draws, to find the neighbourhood of a fixed point."""
         return float(self.mass(root).mean())
 
     @abstractmethod
@@ -217,7 +217,7 @@ def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], 
     shift : float
         Strength with which the bags are drawn: their signal tokens are moved by it (0: bags without signal).
     bags : int
-        Bags per replicate (long bags with several signal tokens: fewer, since they are dear).
+        Bags per replicate (long bags with several signal tokens: fewer, since they take long).
 
     Returns
     -------

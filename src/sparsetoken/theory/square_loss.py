@@ -29,7 +29,7 @@ _RANK = 1e-13  # directions of the scaled linear system below this are undetermi
 
 
 class SquareSolution(NamedTuple):
-    """Fixed points of one or several laws, all arrays with a row per law.
+    """Fixed points of one or several laws, all arrays with one row per law.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def solve_square(alpha: float, ridge: float, nodes: Nodes, *, each: bool = False
     nodes : Nodes
         The law's nodes, in replicates.
     each : bool
-        Every replicate by itself (a row per replicate) instead of all of them together (one row).
+        Every replicate by itself (one row per replicate) instead of all of them together (one row).
 
     Returns
     -------

@@ -43,7 +43,7 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
     Parameters
     ----------
     rows : iterable of dict
-        A row per model and point.
+        One row per model and point.
     over : sequence of str
         The fields that vary, in order; the last one varies fastest.
 
@@ -78,7 +78,7 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         return table[["model", *self.over, *kept]] if len(table) else table
 
     def plot(self, ax: Any = None) -> Any:
-        """The test error against the first field that holds numbers: a line per model and value of the others.
+        """The test error against the first field that holds numbers: one line per model and value of the others.
 
         Parameters
         ----------

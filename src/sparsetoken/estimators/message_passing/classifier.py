@@ -31,15 +31,13 @@ from .amp import (
     training_ratios,
 )
 from .noise import Noise, estimate_noise
-from .witness_prior import ExactCount, IndependentRate
+from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
 # terms that vanish with many bags. Below, bags are held out (pure noise: n = 30 bags in 60 dimensions had an AUC of .98).
 ENOUGH = 1000
 # Features beyond this have squares (and strengths times squares) that double precision cannot hold.
 LARGEST_UNSCALED = 1e140
-# Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
-COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
 # Variance of the signal tokens along their widest direction, in units of noise's, above which one direction does not describe
 # them. On data drawn from the model it is 0.9 to 1.0 (d = 50 to 300, theta = 3 and 5), on musk1 3, on digit bags 5 to 90.
 ONE_DIRECTION = 2.0

@@ -17,6 +17,9 @@ from scipy.special import gammaln, logit
 from ..._core.arrays import sigmoid, softplus
 from ...bags.segments import bag_softmax, bag_sum, lengths_of, rows_of
 
+# Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
+
 
 @dataclass(frozen=True)
 class ExactCount:
