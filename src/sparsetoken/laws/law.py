@@ -16,6 +16,7 @@ import numpy as np
 
 from .._core.validation import real_number
 from ..activations import Weighting, get_activation
+from ..models import SIMULATED, check_model, weighting_of
 from ..task import Task
 from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
@@ -304,6 +305,34 @@ def elementwise_law(
         )
     make = partial(_attended, (task, task.prevalence, gamma, k, sigma))
     return Law(make, task.prevalence, FIRST_POINTS, name, parameters, task=task)
+
+
+def law_of_model(
+    task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0, activation: Any = "sigmoid"
+) -> Law:
+    """The law of a classifier by its name.
+
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    model : str
+        A name of `models.SIMULATED`: "attention", "elementwise", "pooled", "vectorized" or a mechanism of the user's own.
+    cosine, sharpness : float
+        gamma and k = beta ||q|| of its query, where it has one.
+    activation : str or callable
+        Of the elementwise model.
+
+    Returns
+    -------
+    Law
+    """
+    if not check_model(model, SIMULATED).has_query:
+        return pooled_law(task) if model == "pooled" else vectorized_law(task)
+    if model == "attention":
+        return attention_law(task, cosine, sharpness)
+    sigma = activation if model == "elementwise" else weighting_of(model, activation)
+    return elementwise_law(task, cosine, sharpness, sigma, name=model)
 
 
 def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..laws.law import law_of_model
 from ..models import has_query
 from ..simulation import simulate
 from ..simulation.repeats import mean_and_error
 from ..task import Task
 from ..training import Training
 from .criterion import Criterion
-from .finite_size import POINTS, forecast_at, law_of_model, on_fixed_draws, with_both_classes
+from .finite_size import POINTS, forecast_at, on_fixed_draws, with_both_classes
 
 _LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
 _SMALL, _POINTS_FOR_SMALL = 0.05, 4096  # losses below the first rest on few of the draws and get more

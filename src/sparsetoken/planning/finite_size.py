@@ -25,9 +25,9 @@ from scipy.stats import binom
 
 from .._core.replicates import standard_error
 from .._core.validation import whole_number
-from ..laws.law import Law, attention_law, elementwise_law, pooled_law, vectorized_law
+from ..laws.law import Law, law_of_model
 from ..losses import Loss
-from ..models import SIMULATED, check_model, weighting_of
+from ..models import SIMULATED, check_model
 from ..simulation import two_steps
 from ..simulation.repeats import trial_seeds
 from ..task import Task
@@ -37,9 +37,8 @@ from ..training import Training
 from .criterion import Criterion, Measured
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
-STEP_DRAWS = (
-    384  # draws of the two gradient steps (each takes O(n0 + d) numbers, of which there are at most _STEP_NUMBERS)
-)
+# Draws of the two gradient steps. Each takes O(n0 + d) numbers, of which there are at most _STEP_NUMBERS.
+STEP_DRAWS = 384
 _STEP_NUMBERS = 20_000_000
 STEP_GROUPS = 12  # groups of like queries that the readout is solved for
 _ALIKE = 0.01  # queries whose cosines differ by this much count as alike: it moves a test error by a few thousandths
@@ -222,18 +221,6 @@ class ForecastAt:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
         return asdict(self)
-
-
-def law_of_model(
-    task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0, activation: Any = "sigmoid"
-) -> Law:
-    """The law of (T, S, kappa) of a model; cosine and sharpness are the query's."""
-    if model == "attention":
-        return attention_law(task, cosine, sharpness)
-    if check_model(model, SIMULATED).has_query:
-        sigma = activation if model == "elementwise" else weighting_of(model, activation)
-        return elementwise_law(task, cosine, sharpness, sigma, name=model)
-    return pooled_law(task) if model == "pooled" else vectorized_law(task)
 
 
 def drawn_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> list[tuple[float, float]]:

@@ -26,13 +26,14 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
 
+from ..laws.law import law_of_model
 from ..losses import Loss
 from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
 from .finite_size import POINTS as FORECAST_POINTS
-from .finite_size import STEP_GROUPS, ForecastAt, averaged_readout, forecast_at, law_of_model, on_fixed_draws, solved
+from .finite_size import STEP_GROUPS, ForecastAt, averaged_readout, forecast_at, on_fixed_draws, solved
 
 POINTS = 32  # draws per replicate and class while settings are sought: 512 per class, the same throughout
 ACCURACY = 5e-4  # of the test error in the forecasts that are reported

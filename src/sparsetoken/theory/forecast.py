@@ -9,9 +9,9 @@ from typing import Any
 
 from ..deployment import Deployment, check_query_to_sharpen, deployment_of
 from ..laws.heads import heads_law
-from ..laws.law import Law, attention_law, elementwise_law, pooled_law, same_mechanism, vectorized_law
+from ..laws.law import Law, attention_law, law_of_model, same_mechanism
 from ..laws.signals import Signals
-from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
+from ..models import SIMULATED, check_model, has_query, heads_of
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
@@ -87,16 +87,12 @@ def law_of(task: Task, training: Training, model: str, activation: Any = "sigmoi
     tuple of Law and Alignment or None
         None for models without a query.
     """
-    check_model(model, SIMULATED)
-    if model == "pooled":
-        return pooled_law(task), None
-    if model == "vectorized":
-        return vectorized_law(task), None
+    if not check_model(model, SIMULATED).has_query:
+        return law_of_model(task, model), None
     steps = alignment(task, training)
     if model == "attention":
         return _attention_law(task, steps.query_cosine, steps.sharpness), steps
-    sigma = weighting_of(model, activation) if model != "elementwise" else activation
-    return elementwise_law(task, steps.query_cosine, steps.sharpness, sigma, name=model), steps
+    return law_of_model(task, model, steps.query_cosine, steps.sharpness, activation), steps
 
 
 def check_schedule(training: Training) -> None:

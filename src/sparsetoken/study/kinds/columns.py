@@ -72,7 +72,7 @@ MEANINGS = {
     "strength_needed": "θ at which the test error is the target",
     "step": "gradient step of the row, from 0",
     "unstable": "whether training amplifies small differences from an earlier step on",
-    "overlap[*]": "⟨direction, ξ⟩, a column per direction of the model, such as `overlap[q]`",
+    "overlap[*]": "⟨direction, ξ⟩, one column per direction of the model, such as `overlap[q]`",
     "cosine[*]": "cosine of the direction with ξ, such as `cosine[q]`",
     "gram[*]": "scalar product of two directions, such as `gram[q,w]`",
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.rootfind import FOUND, falling_root
 from ...deployment import check_query_to_sharpen, deployment_of
-from ...models import SIMULATED, check_model, has_query, weighting_of
+from ...models import SIMULATED, check_model, has_query
 from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
@@ -272,20 +272,6 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     return rows
 
 
-def make_law(task: Task, model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Any:
-    """The law of (T, S, kappa) of a classifier whose query has a given cosine with the signal."""
-    from ... import theory
-
-    if model == "pooled":
-        return theory.pooled_law(task)
-    if model == "vectorized":
-        return theory.vectorized_law(task)
-    if model == "attention":
-        return theory.attention_law(task, cosine, sharpness)
-    sigma = activation if check_model(model, SIMULATED).weighting is None else weighting_of(model, activation)
-    return theory.elementwise_law(task, cosine, sharpness, sigma, name=model)
-
-
 @trial_kind("readout_theory", version=2, columns=columns("alpha", *ERM_FIELDS))
 def readout_theory_trial(
     task: Task,
@@ -299,18 +285,20 @@ def readout_theory_trial(
     accuracy: float = ACCURACY,
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
+    from ...laws.law import law_of_model
     from ...theory import erm_sweep
 
-    found = erm_sweep(make_law(task, model, cosine, sharpness, activation), alpha, ridge, loss, accuracy=accuracy)
+    found = erm_sweep(law_of_model(task, model, cosine, sharpness, activation), alpha, ridge, loss, accuracy=accuracy)
     return [{"alpha": value, **{name: getattr(one, name) for name in ERM_FIELDS}} for value, one in zip(alpha, found)]
 
 
 @trial_kind("capacity", version=1, columns=columns("alpha_star", "standard_error"))
 def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float = 1.0) -> dict[str, float]:
     """The largest alpha at which data are separable."""
+    from ...laws.law import law_of_model
     from ...theory import capacity
 
-    found = capacity(make_law(task, model, cosine, sharpness))
+    found = capacity(law_of_model(task, model, cosine, sharpness))
     return {"alpha_star": found.alpha, "standard_error": found.standard_error}
 
 
@@ -330,9 +318,10 @@ def margins_theory_trial(
     """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
     import numpy as np
 
+    from ...laws.law import law_of_model
     from ...theory import erm
 
-    found = erm(make_law(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=ACCURACY)
+    found = erm(law_of_model(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=ACCURACY)
     edges = np.linspace(low, high, bins + 1)
     nodes, weights = np.polynomial.legendre.leggauss(6)
     at = (0.5 * (edges[:-1] + edges[1:])[:, None] + 0.5 * np.diff(edges)[:, None] * nodes).ravel()
