@@ -90,7 +90,7 @@ def test_files_that_are_none(folder, command):
         (("evaluate", folder / "bags.csv", "--folds", 1), "folds must lie between"),
         (
             ("evaluate", folder / "bags.csv", "--plot", folder / "p.bmp", "--folds", 2, "-m", "pooled"),
-            "p.bmp must end in .png, .svg, .pdf",
+            "p.bmp must end in .png, .pdf, .svg",
         ),
         (("predict", folder / "bags.csv", folder / "bags.csv"), "not a model file"),
     ):

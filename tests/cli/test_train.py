@@ -58,7 +58,7 @@ def test_a_schedule_comes_from_a_file(command, tmp_path):
         (("--decay", "bias=1"), "decay must be a number or q=number,w=number"),
         (("--model", "atention"), "model must be one of"),
         (("--trials", "0"), "trials must be at least 1 without the theory"),
-        (("--plot", "curve.gif"), "plot must end in .png, .pdf or .svg"),
+        (("--plot", "curve.gif"), "curve.gif must end in .png, .pdf, .svg"),
         (("--stages", "nowhere.toml"), "cannot read nowhere.toml"),
         (("--momentum", "1"), "momentum must be"),
         (("--start", "q"), "start must be"),

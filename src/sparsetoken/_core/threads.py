@@ -82,6 +82,12 @@ def _release() -> None:
     _limiter = _setter = None
 
 
+def keep_to_one_thread() -> None:
+    """One thread for BLAS and for JAX's compiled code in this (worker) process: the processes are the parallelism."""
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+    limit_threads()
+
+
 def limit_threads() -> None:
     """One BLAS thread in this (worker) process from now on, also where NumPy is imported already."""
     import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)

@@ -24,8 +24,6 @@ from .bag_files import (
     is_regression,
 )
 
-_PICTURES = (".png", ".svg", ".pdf")
-
 
 @app.command()
 def evaluate(
@@ -51,9 +49,10 @@ def evaluate(
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..bags.files import read_bags
+    from ..plotting.pictures import ENDINGS
     from .console import deliver, print_table, write_csv
 
-    check_writable(plot, endings=_PICTURES)
+    check_writable(plot, endings=ENDINGS)
     check_writable(csv)
     check_apart((plot, csv), (file, labels))
     whole_number("seed", seed, 0)
@@ -171,13 +170,10 @@ def _finished(steps: Iterator[Any], total: int) -> list[Any]:
 
 def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str], tuple[str, str]]) -> None:
     """Two measures (attribute, name) of every learner with their standard errors."""
-    from io import BytesIO
-
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from .._core.files import write_bytes
+    from ..plotting.pictures import write_picture
     from ..plotting.style import MEASURED
 
     figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
@@ -192,7 +188,4 @@ def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
     figure.suptitle(title.replace("; ", "\n"), fontsize=9)
-    buffer = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
-        figure.savefig(buffer, format=path.suffix.lstrip(".").lower(), dpi=150)
-    write_bytes(path, buffer.getvalue())
+    write_picture(path, figure)

@@ -59,6 +59,7 @@ def train(
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..bag_models import get_bag_model
+    from ..plotting.pictures import ENDINGS
     from ..schedules import Stage
     from ..task import Task
     from .console import deliver, print_table, write_csv, write_json
@@ -79,11 +80,10 @@ def train(
     whole_number("trials", trials, 0)
     if not theory and not trials:
         raise ValueError("trials must be at least 1 without the theory")
-    for file in (json_file, csv_file, plot):
+    check_writable(plot, endings=ENDINGS)
+    for file in (json_file, csv_file):
         check_writable(file)
     check_apart((json_file, csv_file, plot), (stages,))
-    if plot is not None and plot.suffix not in (".png", ".pdf", ".svg"):
-        raise ValueError(f"plot must end in .png, .pdf or .svg, got {plot.name}")
 
     exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
     rows, columns = _table(exact, runs)
@@ -243,13 +243,11 @@ def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
 
 def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     """Theory as lines, simulations as points with error bars."""
-    import io
-
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from .._core.files import write_bytes
+    from ..plotting.pictures import write_picture
     from ..plotting.show import legend_above
     from ..plotting.style import TEST_ERROR, TRAINING_ERROR
 
@@ -271,6 +269,4 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
         )
     ax.set(xlabel="gradient step t", ylabel="error")
     legend_above(ax)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix[1:], dpi=160)
-    write_bytes(path, buffer.getvalue())
+    write_picture(path, figure)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core.own import load_source
-from .._core.threads import THREAD_VARIABLES, limit_threads
+from .._core.threads import THREAD_VARIABLES, keep_to_one_thread
 
 
 def run_trial(
@@ -61,9 +61,8 @@ def start_worker(sources: Sequence[str] = ()) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    limit_threads()
+    keep_to_one_thread()
     for source in sources:
         load_source(source)
 

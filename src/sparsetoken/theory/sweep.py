@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._core.own import load_source, shared_sources
+from .._core.threads import keep_to_one_thread
 from .._core.validation import whole_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
@@ -268,14 +269,8 @@ def forecast_grid(
 
 
 def _start_worker(sources: Sequence[str]) -> None:
-    """One thread per process: the processes are the parallelism. The user's files are executed."""
-    import os
-
-    import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
-    from threadpoolctl import threadpool_limits
-
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-    threadpool_limits(1)
+    """One thread per process, and the user's files executed."""
+    keep_to_one_thread()
     for source in sources:
         load_source(source)
 
