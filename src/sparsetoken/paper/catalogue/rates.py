@@ -38,7 +38,7 @@ def grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
 
 
 def excess_predicted(tables: Tables, model: str) -> Any:
-    """Predicted error above its limit, with alpha a weight (n over the number of weights)."""
+    """Predicted error above its limit, with alpha per weight (n over the number of weights)."""
     line = select(need(tables, "predicted", ["test_error"]), {"model": model}).sort_values("alpha")
     if line["alpha"].max() < INFINITE:
         raise NotJudgeable(f"{model}: no limit computed")
