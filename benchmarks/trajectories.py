@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from sparsetoken import Task
 from sparsetoken._core.precision import double_precision
-from sparsetoken.laws.fresh_bags import fresh_draws, measures_on
+from sparsetoken.laws.bag_model_measures import fresh_draws, measures_on
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
 from sparsetoken.theory.trajectory import PROBES, problem_of, replicate_rng, solve_replicate

@@ -55,3 +55,11 @@ def test_the_map_allows_nothing_that_the_contract_forbids(layers, page):
 def test_every_module_says_in_a_sentence_what_it_holds():
     silent = [p for p in PACKAGE.rglob("*.py") if not re.match(r'(#.*\n)*r?"""[A-Z`<:a-z]', p.read_text())]
     assert not [str(p.relative_to(PACKAGE)) for p in silent if p.stat().st_size and p.name != "__main__.py"]
+
+
+def test_every_file_that_the_page_names_exists():
+    """The page sends readers to files; one that was renamed or split would send them nowhere."""
+    named = set(re.findall(r"`([\w/]+(?:/|\.(?:py|css|js)))`", (ROOT / "docs" / "architecture.md").read_text()))
+    assert len(named) > 100
+    missing = [name for name in sorted(named) if not any((base / name).exists() for base in (PACKAGE, ROOT))]
+    assert not missing

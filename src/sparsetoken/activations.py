@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
-from ._core.own import add_own
+from ._core.user_code import add_own
 from ._core.validation import real_number
 
 DEFAULT_ACTIVATION = "sigmoid"

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from ._core.arrays import is_jax_array, namespace, softplus
-from ._core.own import add_own
+from ._core.user_code import add_own
 from ._core.validation import real_number
 from .activations import softmax
 from .models import heads_of

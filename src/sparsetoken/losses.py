@@ -25,7 +25,7 @@ import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
 from ._core.loops import repeat
-from ._core.own import add_own
+from ._core.user_code import add_own
 from ._core.validation import real_number
 
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six

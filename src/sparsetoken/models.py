@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._core.own import add_own
+from ._core.user_code import add_own
 from .activations import Weighting, get_activation, own_weighting
 
 

@@ -12,7 +12,7 @@ from sparsetoken import Bags, Task
 from sparsetoken.planning import Criterion, Expected, Outlook, estimate, plan_for_bags
 from sparsetoken.planning.estimate import effective_dimension, law_of_lengths, strength_behind
 from sparsetoken.planning.from_bags import MOST_KINDS, _reasons, check_forecasts, staged_classifier
-from sparsetoken.planning.stages import Stages
+from sparsetoken.planning.progress import Stages
 from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
 from tests.helpers import DATA

@@ -10,8 +10,8 @@ from scipy.special import ndtr
 
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
+from sparsetoken.theory.bayes_channel import channel
 from sparsetoken.theory.known_signal import bayes_error
-from sparsetoken.theory.signal_places import channel
 from sparsetoken.theory.subset_sums import BinnedBags, few_signal_tokens, subset_sums
 
 

@@ -15,7 +15,7 @@ from sparsetoken.simulation.steps import two_steps
 from sparsetoken.study.kinds.simulation import readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.alignment import alignment_formulas
-from sparsetoken.theory.differing_places import DifferingBags, _subsets, differing_bayes_error
+from sparsetoken.theory.bayes_differing_bags import DifferingBags, _subsets, differing_bayes_error
 from sparsetoken.theory.known_signal import hardmax_error, pooled_error
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)

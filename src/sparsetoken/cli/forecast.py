@@ -10,7 +10,7 @@ import typer
 
 from . import app, elsewhere
 from .console import echo
-from .own import LOSS, MODULES
+from .user_code import LOSS, MODULES
 from .values import DISTURBANCES
 
 _NUMBERS = (

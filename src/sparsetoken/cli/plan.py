@@ -11,7 +11,7 @@ import typer
 
 from . import app
 from .console import echo
-from .own import LOSS, MODULES
+from .user_code import LOSS, MODULES
 from .values import DISTURBANCES
 
 

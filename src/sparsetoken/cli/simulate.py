@@ -11,7 +11,7 @@ import typer
 from . import app, elsewhere
 from . import noise as noise_options
 from .console import echo
-from .own import LOSS, MODULES
+from .user_code import LOSS, MODULES
 from .values import DISTURBANCES
 
 _TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)

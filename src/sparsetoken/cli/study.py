@@ -9,7 +9,7 @@ import typer
 
 from . import app
 from .console import echo
-from .own import MODULES
+from .user_code import MODULES
 
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome

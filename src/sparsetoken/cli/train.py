@@ -11,7 +11,7 @@ import typer
 
 from .._core.replicates import standard_error
 from . import app
-from .own import DESCENDED_LOSS, MODULES
+from .user_code import DESCENDED_LOSS, MODULES
 from .values import DISTURBANCES
 
 # Rows of the table at most: the first steps, then ever fewer.

@@ -28,8 +28,8 @@ from .._core.arrays import is_jax_array, namespace
 from ..bags.bags import Bags
 from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
 from ..losses import Loss
-from ..solvers.descent import minimize_together
 from ..solvers.erm import fit_erm
+from ..solvers.lbfgs import minimize_together
 from .two_steps import noise_scale, two_gradient_steps
 
 ITERATIONS = 100  # 300 change nothing on musk1 and the hockey posts

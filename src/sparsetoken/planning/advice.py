@@ -17,9 +17,9 @@ from ..task import Task
 from .confirmation import Confirmation, confirm
 from .criterion import Criterion
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
+from .progress import Progress, Stages
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
-from .stages import Progress, Stages
 from .tuning import CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, RIDGES, Settings
 
 QUESTIONS = ("samples", "strength", "length", "crossing")

@@ -28,7 +28,7 @@ from .estimate import STRONGEST, Estimate, estimate
 from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .learners import NAMES, Outlook
 from .learning_curve import BUDGET, measure_curve
-from .stages import Stages
+from .progress import Stages
 from .tuning import Settings
 
 FRACTIONS = (0.3, 0.5, 0.8)  # of the bags, to learn from; the others are tested on

@@ -94,7 +94,7 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    from ..laws.fresh_bags import FreshBags  # brings JAX, which a trial of `simulate` does without
+    from ..laws.bag_model_measures import FreshBags  # brings JAX, which a trial of `simulate` does without
 
     model, test_replicates = get_bag_model(model), whole_number("test_replicates", test_replicates, 2)
     began = perf_counter()

@@ -21,7 +21,7 @@ _HOME = {
     "run_trials": "runner",
     "run_study": "runner",
     "load_studies": "study_files",
-    "share_source": "._core.own",
+    "share_source": "._core.user_code",
 }
 
 __all__ = list(_HOME)

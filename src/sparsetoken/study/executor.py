@@ -15,8 +15,8 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
-from .._core.own import shared_sources
 from .._core.threads import single_blas_thread
+from .._core.user_code import shared_sources
 from .._core.validation import whole_number
 from .worker import start_worker
 

@@ -24,7 +24,7 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
-from .._core.own import own_named_in
+from .._core.user_code import own_named_in
 from .._core.validation import as_float, rejection, whole_number
 from ..task import NEUTRAL_FIELDS, Task
 from ..training import Training

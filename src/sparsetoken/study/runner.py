@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._core.own import shared_sources
+from .._core.user_code import shared_sources
 from .executor import LOST, ExecutorError, TrialExecutor
 from .specification import Study, Trial
 from .store import Store

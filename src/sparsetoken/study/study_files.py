@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pandas.api.types import is_numeric_dtype
 
-from .._core.own import load_source
+from .._core.user_code import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion

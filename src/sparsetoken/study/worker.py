@@ -8,8 +8,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._core.own import load_source
 from .._core.threads import THREAD_VARIABLES, keep_to_one_thread
+from .._core.user_code import load_source
 
 
 def run_trial(

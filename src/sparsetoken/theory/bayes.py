@@ -5,13 +5,13 @@ cosine m with it, a fixed point of
 
     m = x/(1 + x),   x = alpha pi theta^2 M(theta^2 m),
 
-where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`signal_places`). Iteration from
+where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`bayes_channel`). Iteration from
 m = 0 ends at the lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
 
     i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
 
 Where they differ the problem is hard: solvable in principle, by no known fast method in between. For bags that differ (several
-kinds, noisy labels, contamination, correlated tokens) M and I are those of `differing_places`, theta the mean strength.
+kinds, noisy labels, contamination, correlated tokens) M and I are those of `bayes_differing_bags`, theta the mean strength.
 
 The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
 the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
@@ -33,10 +33,10 @@ from scipy.special import expit, logit
 from .._core.replicates import standard_error
 from .._core.validation import real_number
 from ..task import Task
-from .differing_places import differing_channel
+from .bayes_channel import Channel, channel, clear_of_noise
+from .bayes_differing_bags import differing_channel
 from .errors import AccuracyError
 from .known_signal import bayes_error
-from .signal_places import Channel, channel, clear_of_noise
 
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)

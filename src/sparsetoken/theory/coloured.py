@@ -49,7 +49,7 @@ from ..training import Training
 from .alignment import field_moments
 from .capacity import require_above_capacity
 from .continuation import WarmStart, at_rest
-from .elsewhere import tested_elsewhere
+from .deployment import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
 from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise

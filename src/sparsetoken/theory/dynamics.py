@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..laws.bag_model_measures import innovation_root
 from ..laws.draws import with_shared_part
-from ..laws.fresh_bags import innovation_root
 from ..losses import Loss
 from ..trajectories import mistakes
 

@@ -27,7 +27,7 @@ from ..task import Task
 from .capacity import require_above_capacity
 from .coloured import ColouredResult, coloured_erm
 from .continuation import WarmStart, solve
-from .elsewhere import check_same_geometry, measures_at, shifted
+from .deployment import check_same_geometry, measures_at, shifted
 from .equations import TOLERANCE
 from .errors import AccuracyError
 from .heads import HeadsResult, heads_erm

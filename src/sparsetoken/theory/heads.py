@@ -34,7 +34,7 @@ from ..losses import Loss, get_loss
 from ..results import entries
 from ..task import Task
 from .continuation import WarmStart, at_rest
-from .elsewhere import tested_elsewhere
+from .deployment import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
 from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise

@@ -21,8 +21,8 @@ from .._core.validation import real_number
 from ..laws.law import Law, attention_law, elementwise_law
 from ..laws.nodes import ClassColumns, Population
 from ..task import Task
-from .differing_places import differing_bayes_error, differing_log_ratios
-from .signal_places import log_likelihood_ratios as subset_log_ratios
+from .bayes_channel import log_likelihood_ratios as subset_log_ratios
+from .bayes_differing_bags import differing_bayes_error, differing_log_ratios
 
 POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
 SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max

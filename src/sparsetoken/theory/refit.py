@@ -16,7 +16,7 @@ from ..laws.law import Law, same_mechanism
 from ..laws.measures import score_laws
 from ..laws.nodes import Population
 from ..task import Task
-from .elsewhere import check_same_geometry, error_at, shifted
+from .deployment import check_same_geometry, error_at, shifted
 from .erm import DEFAULT_ACCURACY, ErmResult
 
 WHAT = ("threshold", "sharpness")

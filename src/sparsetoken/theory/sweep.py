@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.own import load_source, shared_sources
 from .._core.threads import keep_to_one_thread
+from .._core.user_code import load_source, shared_sources
 from .._core.validation import whole_number
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss

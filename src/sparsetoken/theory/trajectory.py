@@ -27,8 +27,7 @@ from .._core.replicates import standard_error
 from .._core.validation import real_number, whole_number
 from ..bag_models import BagModel, get_bag_model, score_with_sharpness
 from ..jax_losses import traceable
-from ..laws.draws import standard_normals
-from ..laws.fresh_bags import (
+from ..laws.bag_model_measures import (
     MEASURES,
     FreshDraws,
     Split,
@@ -38,6 +37,7 @@ from ..laws.fresh_bags import (
     signal_indicators,
     split_of,
 )
+from ..laws.draws import standard_normals
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
 from ..task import BagKind, Task

@@ -21,7 +21,7 @@ from .._core.precision import in_double_precision
 from .._core.replicates import standard_error
 from .._core.validation import whole_number
 from ..bag_models import BagModel
-from ..laws.fresh_bags import Classifier, FreshDraws, limiting_test_error
+from ..laws.bag_model_measures import Classifier, FreshDraws, limiting_test_error
 from ..losses import Loss
 from ..schedules import Stage
 from ..task import Task

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sparsetoken.solvers.descent import minimize_together
+from sparsetoken.solvers.lbfgs import minimize_together
 
 
 def rosenbrock(x, which):

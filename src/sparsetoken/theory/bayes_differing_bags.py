@@ -1,4 +1,4 @@
-"""The channel of `signal_places` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
+"""The channel of `bayes_channel` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
 
 A bag of L tokens, whose length and label are seen, has no signal or a hypothesis h = (R, theta) of prior probability p_h. With
 the direction known to a squared cosine m, u_h = theta_h sqrt(m), its tokens' coordinates are t = u_h v + noise of covariance
@@ -28,7 +28,7 @@ from scipy.interpolate import PchipInterpolator
 from .._core.replicates import standard_error
 from ..laws.draws import REPLICATES, TokenDraws, token_draws
 from ..task import Task
-from .signal_places import Channel
+from .bayes_channel import Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
 
 BAGS = 1024  # per replicate, dealt to the kinds by their probability

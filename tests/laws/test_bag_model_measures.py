@@ -12,7 +12,7 @@ import pytest
 from sparsetoken import Positions, Task
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
-from sparsetoken.laws.fresh_bags import (
+from sparsetoken.laws.bag_model_measures import (
     MEASURES,
     Classifier,
     FreshBags,

@@ -13,7 +13,7 @@ import typer
 
 def _execute(files: list[Path]) -> list[Path]:
     """Execute the user's files, before the command looks at its other options; worker processes will do the same."""
-    from .._core.own import share_source
+    from .._core.user_code import share_source
 
     for file in files:
         if not file.is_file():

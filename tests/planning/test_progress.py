@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sparsetoken.planning.stages import Stages
+from sparsetoken.planning.progress import Stages
 
 
 def test_stages_learn_the_machine_s_speed(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("sparsetoken.planning.stages.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sparsetoken.planning.progress.time.monotonic", lambda: clock[0])
     said: list[str] = []
     say = Stages(said.append, {"first": 100.0, "second": 50.0})
     say("first")
