@@ -18,7 +18,7 @@ as a rectifier's multiplied by a field) would be missed by automatic differentia
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -85,6 +85,13 @@ class BagModel:
         if self.sharpness is None:
             return self.score(H, bias)
         return self.score(H, bias, self.sharpness if sharpness is None else sharpness)
+
+    def start_norms(self, start: Mapping[str, float] | None) -> tuple[float, ...]:
+        """Norms of the directions at a start that names some of them; the others are zero."""
+        for name in start or {}:
+            if name not in self.directions:
+                raise ValueError(f"start must name {', '.join(self.directions)}, got {name!r}")
+        return tuple(real_number(f"start[{name!r}]", (start or {}).get(name, 0.0), 0.0) for name in self.directions)
 
     def with_sharpness(self, sharpness: float) -> BagModel:
         """The same model at another sharpness; its name says which."""

@@ -15,6 +15,7 @@ from scipy.special import expit, log_expit, log_softmax, logit
 from scipy.stats import chi2
 
 from .._core.arrays import is_jax_array
+from ..laws.measures import shares_beaten
 
 # Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
@@ -295,10 +296,7 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
     float
         The area under the ROC curve (AUC).
     """
-    from scipy.stats import rankdata
-
-    ranks, count = rankdata(scores), int(positive.sum())
-    return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * int((~positive).sum())))
+    return float(shares_beaten(scores[positive], scores[~positive]).mean())
 
 
 def chance_error(signs: np.ndarray) -> float:

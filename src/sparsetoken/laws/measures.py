@@ -106,6 +106,12 @@ def _wins(positive: tuple[Any, Any], negative: tuple[Any, Any]) -> np.ndarray:
     return above_zero(positive[0] - negative[0], np.hypot(positive[1], negative[1]))
 
 
+def shares_beaten(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each score the share of the others that lie below it, ties counted half; their mean is P(score > other), an AUC."""
+    ordered = np.sort(others)
+    return 0.5 * (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / len(ordered)
+
+
 def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     """P(score of a positive > score of a negative) for each replicate by itself: all pairs when few, else random pairings.
 

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
-from ..laws.measures import ScoreLaw, auc_within, score_law
+from ..laws.measures import ScoreLaw, auc_within, score_law, shares_beaten
 from ..laws.nodes import Population
 from ..task import Task
 from ..theory import ErmResult
@@ -193,7 +193,7 @@ class Criterion:
             assert self.specificity is not None
             each = (positive <= np.quantile(negative, self.specificity)).mean(1)
         else:
-            each = np.array([_share_below(p, n) for p, n in zip(positive, negative)])
+            each = np.array([1.0 - shares_beaten(p, n).mean() for p, n in zip(positive, negative)])
         return Measured(float(each.mean()), standard_error(each, alone=0.0))
 
     def of_likelihood_ratio(self, task: Task, strength: float) -> Measured:
@@ -234,10 +234,3 @@ def _pairs(positive, negative) -> np.ndarray:
         weight = w1[:, i] * w0[:, j]
         total += (weight * ndtr((m0[:, j] - m1[:, i]) / np.hypot(s1[:, i], s0[:, j]))).sum(1) / weight.sum(1)
     return total / _PAIRINGS
-
-
-def _share_below(positive: np.ndarray, negative: np.ndarray) -> float:
-    """P(positive draw < negative draw), ties counted half."""
-    ordered = np.sort(negative)
-    below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
-    return float(1.0 - below.mean() / (2 * len(ordered)))

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._core.rootfind import falling_root, first_valley
 from ..estimators.message_passing.witness_prior import COUNTS, ExactCount
+from ..laws.measures import shares_beaten
 from ..task import Task
 from ..theory import bayes_limit
 
@@ -160,8 +161,6 @@ class _Seen:
 
 
 def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
-    from sklearn.metrics import roc_auc_score
-
     from ..estimators.message_passing.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
     from ..estimators.message_passing.noise import estimate_noise
 
@@ -174,7 +173,7 @@ def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
         signal.tokens, signal.starts, np.ones(len(signal)), prior, first, False, False, FINAL
     )
     ratios = training_ratios(signal.starts, other.tokens, other.starts, Fit(theta, prior, passed, float("nan")))
-    auc = float(roc_auc_score(np.repeat([1, 0], [len(ratios[0]), len(ratios[1])]), np.concatenate(ratios)))
+    auc = float(shares_beaten(*ratios).mean())
     effective = min(theta * passed.overlap**0.5, STRONGEST)
     fields = np.asarray(passed.fields)
     return _Seen(count, float(effective), float(ratios[0].mean()), auc, passed.converged, fields, signal.starts)

@@ -20,6 +20,7 @@ import numpy as np
 
 from .._core.rootfind import FOUND, falling_root
 from .._core.validation import whole_number
+from ..laws.measures import shares_beaten
 from ..plotting.show import Shown, axes_for
 from ..task import Task
 from .advice import QUESTIONS, TRIALS, Plan, plan, typical_times
@@ -427,7 +428,6 @@ def _measure(make, bags, positive: np.ndarray, n: int, by: Criterion, repetition
     The error counts the number of bags tested and the scatter between parts, undivided: parts of one set of bags share what is
     peculiar to it, so repeating them does not average it away.
     """
-    from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import train_test_split
 
     losses = []
@@ -437,7 +437,7 @@ def _measure(make, bags, positive: np.ndarray, n: int, by: Criterion, repetition
             warnings.simplefilter("ignore")  # learners on small parts warn of weak fits: that is what is measured
             scores = make().fit(bags[train], positive[train]).decision_function(bags[test])
         if by.kind == "auc":
-            losses.append(1.0 - float(roc_auc_score(positive[test], scores)))
+            losses.append(1.0 - shares_beaten(scores[positive[test]], scores[~positive[test]]).mean())
         else:
             losses.append(float(np.mean((scores > 0) != positive[test])))
     mean = float(np.mean(losses))

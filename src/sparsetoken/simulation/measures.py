@@ -18,7 +18,7 @@ from .._core.frozen import FrozenMapping
 from .._core.replicates import standard_error
 from ..laws.coloured import Query, Spectrum, coloured_law
 from ..laws.draws import standard_normals
-from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law
+from ..laws.measures import ScoreLaw, auc_across, auc_within, fresh_measures, mean_and_scatter, point_law, shares_beaten
 from ..laws.positions import draw_places, subset_law
 from ..task import Task
 from .samplers.reduced import seen_statistics
@@ -244,19 +244,12 @@ def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: flo
         With standard errors over bags.
     """
     missed, false = positive <= 0.0, negative > 0.0
-    count = len(positive)
-    order = np.sort(negative)
-    below = 0.5 * (np.searchsorted(order, positive, "left") + np.searchsorted(order, positive, "right")) / count
-    auc = float(below.mean())
-
-    above = np.sort(positive)
-    places = 0.5 * (np.searchsorted(above, negative, "left") + np.searchsorted(above, negative, "right")) / count
+    below, places = shares_beaten(positive, negative), shares_beaten(negative, positive)
     wrong = prevalence * missed + (1.0 - prevalence) * false
     balanced = 0.5 * missed + 0.5 * false
     errors = {
-        "auc": math.hypot(
-            standard_error(below), standard_error(places)
-        ),  # DeLong's variance, without the covariance of the pairs
+        # DeLong's variance, without the covariance of the pairs.
+        "auc": math.hypot(standard_error(below), standard_error(places)),
         "sensitivity": standard_error(missed * 1.0),
         "specificity": standard_error(false * 1.0),
         "balanced_error": standard_error(balanced),
@@ -264,7 +257,7 @@ def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: flo
     return Measures(
         test_error=float(wrong.mean()),
         standard_error=standard_error(wrong),
-        auc=auc,
+        auc=float(below.mean()),
         sensitivity=float(1.0 - missed.mean()),
         specificity=float(1.0 - false.mean()),
         balanced_error=float(balanced.mean()),

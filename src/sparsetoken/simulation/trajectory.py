@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._core.replicates import standard_error
-from .._core.validation import real_number, whole_number
+from .._core.validation import whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
@@ -258,12 +258,7 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
 
 def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.ndarray, seed: int) -> np.ndarray:
     """Theta_0 (d, r): columns of the given norms in random directions, orthogonal to each other and to the signal."""
-    d = len(signal)
-    norms = np.zeros(model.rank)
-    for name, norm in (start or {}).items():
-        if name not in model.directions:
-            raise ValueError(f"start must name {', '.join(model.directions)}, got {name!r}")
-        norms[model.directions.index(name)] = real_number(f"start[{name!r}]", norm, 0.0)
+    d, norms = len(signal), np.array(model.start_norms(start))
     started = np.flatnonzero(norms)
     if len(started) >= d:
         raise ValueError(f"d must exceed the number of directions that start ({len(started)}), got {d}")

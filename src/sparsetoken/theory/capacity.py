@@ -8,6 +8,7 @@ vectorized law knows its factor L).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -127,22 +128,30 @@ def _minimise(population: Population, p: np.ndarray) -> tuple[np.ndarray, np.nda
     return p, value, residual
 
 
-def _heads_capacity(law: HeadsLaw, accuracy: float, most_points: int) -> Capacity:
-    """Several heads: the threshold alone, since their minimiser is not three numbers."""
-    points, saddle = law.first_points, None
+def _refined(
+    law: Law | HeadsLaw, accuracy: float, most_points: int, solve: Callable[[int, Any], tuple[Any, np.ndarray, float]]
+) -> tuple[Any, float, float, float]:
+    """The minimiser, alpha* (infinite where the classes do not mix) with its standard error, and the residual.
+
+    `solve(points, start)` gives the minimiser, the replicates' values of 1/alpha* and the residual on the law's draws of a
+    level; `start` is the minimiser of the last level, None at first.
+    """
+    points, found = law.first_points, None
     while True:
-        saddle, value, residual = heads_threshold(law, points, saddle, NEVER)
+        found, value, residual = solve(points, found)
         apart = value.mean() < NEVER
-        relative = float(standard_error(value) / value.mean()) if not apart else SECOND_LEVEL * accuracy
+        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
+        # that do not mix at all say little about rare bags that do: more draws.
+        scatter = standard_error(value, alone=0.0)
+        relative = float(scatter / value.mean()) if not apart else SECOND_LEVEL * accuracy
         finer = None if relative <= accuracy or points >= most_points else law.finer(points, relative / accuracy)
         if finer is None:
             break
         points = min(finer, most_points)
-    nan = float("nan")
     if apart:
-        return Capacity(float("inf"), 0.0, nan, nan, nan, residual)
-    alpha = float(1.0 / value.mean())
-    return Capacity(alpha, relative * alpha, nan, nan, nan, residual)
+        return found, float("inf"), 0.0, residual
+    alpha = float((law.dimension_factor if isinstance(law, Law) else 1) / value.mean())
+    return found, alpha, relative * alpha, residual
 
 
 def capacity(
@@ -176,30 +185,26 @@ def capacity(
         If the noise of a coloured law leaves some directions out.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    if isinstance(law, HeadsLaw):
-        return _heads_capacity(law, accuracy, most_points)
+    if isinstance(law, HeadsLaw):  # the threshold alone: the minimiser of several heads is not three numbers
+        heads = law
+        _, *found = _refined(law, accuracy, most_points, lambda points, s: heads_threshold(heads, points, s, NEVER))
+        return _capacity(np.full(3, np.nan), *found)
     if isinstance(law, ColouredLaw):
         law = whitened_law(law)
     if not isinstance(law, Law):
         raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
-    points, p = law.first_points, np.zeros(3)
-    while True:
-        population, _ = law.at(points)
-        p, value, residual = _minimise(population, p)
-        apart = value.mean() < NEVER
-        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
-        # that do not mix at all say little about rare bags that do: more draws.
-        scatter = standard_error(value, alone=0.0)
-        relative = float(scatter / value.mean()) if not apart else SECOND_LEVEL * accuracy
-        finer = None if relative <= accuracy or points >= most_points else law.finer(points, relative / accuracy)
-        if finer is None:
-            break
-        points = min(finer, most_points)
-    m_q, m_u, bias = map(float, p)
-    if apart:
-        return Capacity(float("inf"), 0.0, m_q, m_u, bias, residual)
-    alpha = float(law.dimension_factor / value.mean())
-    return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)
+    plain = law
+
+    def solve(points: int, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+        return _minimise(plain.at(points)[0], np.zeros(3) if p is None else p)
+
+    p, *found = _refined(law, accuracy, most_points, solve)
+    return _capacity(p, *found)
+
+
+def _capacity(minimiser: np.ndarray, alpha: float, error: float, residual: float) -> Capacity:
+    m_q, m_u, bias = map(float, minimiser)
+    return Capacity(alpha, error, m_q, m_u, bias, residual)
 
 
 def require_above_capacity(law: Law | ColouredLaw, alpha: float) -> None:

@@ -101,15 +101,6 @@ def _slots(schedule: Schedule) -> tuple[np.ndarray, np.ndarray, np.ndarray, Shap
     return slot, first, time, Shape(window, False), max(slots, n)
 
 
-def _start_gram(model: BagModel, start: Mapping[str, float] | None) -> np.ndarray:
-    norms = np.zeros(model.rank)
-    for name, norm in (start or {}).items():
-        if name not in model.directions:
-            raise ValueError(f"start must name {', '.join(model.directions)}, got {name!r}")
-        norms[model.directions.index(name)] = real_number(f"start[{name!r}]", norm, 0.0)
-    return np.diag(norms**2)
-
-
 def problem_of(
     task: Task, model: str | BagModel, stages: Any, loss: str | Loss, start: Mapping[str, float] | None
 ) -> Problem:
@@ -136,7 +127,7 @@ def problem_of(
         task.contamination,
         1.0 if chosen.sharpness is None else chosen.sharpness,
         np.zeros(chosen.rank),
-        _start_gram(chosen, start),
+        np.diag(np.square(chosen.start_norms(start))),
     )
     score, split = score_with_sharpness(chosen), split_of(chosen, task.longest)
     shape = shape._replace(correlation=task.correlation)
