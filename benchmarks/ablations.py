@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from sparsetoken.estimators.calibration import area_under_curve, final_calibration, fit_calibration
-from sparsetoken.estimators.candidates import DEFAULT, KNOWN, NAMES, Problem
+from sparsetoken.estimators.candidates import DEFAULT, KNOWN, Problem
 from sparsetoken.estimators.evaluation import stratified_splits
 from sparsetoken.estimators.folds import stratified_folds
 from sparsetoken.estimators.lift import LANDMARKS
@@ -94,7 +94,7 @@ def measure(name: str) -> dict[str, tuple[float, float, float]] | None:
 
 
 def main() -> None:
-    assert set(DEFAULT) <= set(NAMES)
+    assert set(DEFAULT) <= {candidate.name for candidate in KNOWN}
     names = sys.argv[1:] or [*SETS, "digits 10", "digits 50"]
     columns = {}
     for name in names:

@@ -68,7 +68,7 @@ def nothing_stays_registered():
     """What is registered within (losses, mechanisms, kinds of trial, ...) is gone afterwards."""
     import sparsetoken.study.kinds  # noqa: F401  (theirs stay)
     from sparsetoken import activations, bag_models, losses, models
-    from sparsetoken._core import own
+    from sparsetoken._core import user_code
     from sparsetoken.study import registry
 
     known = (
@@ -77,14 +77,14 @@ def nothing_stays_registered():
         models.MODELS,
         bag_models.BAG_MODELS,
         registry._KINDS,
-        own._OWN,
-        own._SOURCES,
+        user_code._OWN,
+        user_code._SOURCES,
     )
-    before, shared = [dict(one) for one in known], list(own._SHARED)
+    before, shared = [dict(one) for one in known], list(user_code._SHARED)
     try:
         yield
     finally:
-        own._SHARED[:] = shared
+        user_code._SHARED[:] = shared
         for one, old in zip(known, before):
             one.clear()
             one.update(old)

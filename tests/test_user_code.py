@@ -19,7 +19,7 @@ from sparsetoken import (
     simulate,
     theory,
 )
-from sparsetoken._core import own
+from sparsetoken._core import user_code
 from sparsetoken.study import Trial
 from sparsetoken.study.study_files import load_studies
 from tests.helpers import nothing_stays_registered
@@ -231,17 +231,17 @@ def test_a_module_that_fails_is_one_line(content, words, tmp_path, command):
 def test_the_store_knows_the_user_s_code(mine, tmp_path):
     """A trial that names a thing of the user's has another key when that thing changes; one that does not, has not."""
     arguments = {"d": 20, "model": "same", "loss": "squared_hinge"}
-    own.load_source(mine)
+    user_code.load_source(mine)
     first, plain = Trial.of("simulate", **arguments).key, Trial.of("simulate", d=20).key
     changed = tmp_path / "changed.py"
     things = MINE[: MINE.index("@trial_kind")]
     changed.write_text(things.replace("e / e.sum", "e * 1.0 / e.sum"))
-    own.load_source(changed)
+    user_code.load_source(changed)
     assert Trial.of("simulate", **arguments).key != first
     assert Trial.of("simulate", d=20).key == plain
     again = tmp_path / "again.py"
     again.write_text("# a comment\n" + things)
-    own.load_source(again)
+    user_code.load_source(again)
     assert Trial.of("simulate", **arguments).key == first
     assert "+mechanism.same=" in Trial.of("simulate", **arguments).code
     studies = tmp_path / "study.toml"
