@@ -60,7 +60,7 @@ def steps_over_dimension(sizes: tuple[int, ...], repeats: int) -> Curve:
 
 
 def trial_over_dimension(sizes: tuple[int, ...], repeats: int) -> Curve:
-    """A whole trial: n = 4 d bags, so the readout alone has 2 d^2 numbers to read a pass."""
+    """A whole trial: n = 4 d bags, so the readout alone has 2 d^2 numbers to read per pass."""
     return [(d, timed(lambda: simulate(Task(), Training(), d, 0), repeats)[0]) for d in sizes]  # noqa: B023
 
 
@@ -101,7 +101,7 @@ def draw(curves: dict[str, Curve]) -> None:
     for (name, curve), marker in zip(curves.items(), "osD^v"):
         sizes, times = zip(*((size, timing.cpu) for size, timing in curve))
         axes.loglog(sizes, times, marker=marker, label=f"{name}: exponent {exponent(curve):.2f}")
-    axes.set_xlabel("size: tokens a bag $L$, dimension $d$ or points of a sweep")
+    axes.set_xlabel("size: tokens per bag $L$, dimension $d$ or points of a sweep")
     axes.set_ylabel("CPU time (s)")
     axes.grid(True, which="major", alpha=0.3)
     axes.legend(fontsize="small")

@@ -1,6 +1,6 @@
 """The state evolution as one would write it with NumPy and SciPy: the peer of `theory.erm` and `theory.capacity`.
 
-    points    scrambled Sobol, one coordinate a token, the same for both classes (2^14 for the pinned comparison)
+    points    scrambled Sobol, one coordinate per token, the same for both classes (2^14 for the pinned comparison)
     noise     31 Gauss-Hermite nodes over the readout noise G
     prox      vectorised Newton's method kept inside a bracket
     solver    scipy.optimize.root(method="hybr") on (m_q, m_u, log nu, b, log V), Jacobian by finite differences,

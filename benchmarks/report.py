@@ -16,7 +16,7 @@ BEGIN, END = "<!-- tables: python -m benchmarks.report -->", "<!-- end of tables
 
 
 def tables(results: Path) -> str:
-    """One Markdown table a case that has been measured."""
+    """One Markdown table per case that has been measured."""
     parts = []
     for name, case in load_cases().items():
         file = results / f"{name}.json"
