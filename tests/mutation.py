@@ -246,16 +246,16 @@ MUTANTS = [
         "tests/theory/test_golden.py",
     ),
     Mutant(
-        "simulation/samplers/dice.py",
+        "simulation/samplers/implicit_gaussian.py",
         "other.images.products(vector) - other.basis.products(image)",
         "other.images.products(vector)",
-        "tests/simulation/test_dice.py",
+        "tests/simulation/test_implicit_gaussian.py",
     ),
     Mutant(
-        "simulation/samplers/dice.py",
+        "simulation/samplers/implicit_gaussian.py",
         "block + (along_E[which] - block @ E.T) @ E",
         "block + along_E[which] @ E",
-        "tests/simulation/test_dice.py tests/simulation/test_reuse.py",
+        "tests/simulation/test_implicit_gaussian.py tests/simulation/test_reuse.py",
     ),
     Mutant(
         "theory/dynamics.py",

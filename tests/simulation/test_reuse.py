@@ -9,7 +9,7 @@ from scipy import stats
 from sparsetoken import Task, Training, simulate
 from sparsetoken.activations import softmax
 from sparsetoken.simulation.reuse import implicit_steps
-from sparsetoken.simulation.samplers.implicit import ImplicitBags
+from sparsetoken.simulation.samplers.implicit_bags import ImplicitBags
 
 LEVEL = 1e-3
 TASK = Task(length=5, sparsity=2, strength=3.0, prevalence=0.4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..training import Training
-from .samplers.implicit import ImplicitBags
+from .samplers.implicit_bags import ImplicitBags
 from .steps import SimulatedSteps, summarise
 
 

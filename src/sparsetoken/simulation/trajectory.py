@@ -7,8 +7,8 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
 
 It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
 products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.dice`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler draws all
-tokens.
+`samplers.implicit_gaussian`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
+draws all tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..training import Training
 from ..trajectories import SCALARS, Trajectory, mistakes
 from .noise import Tokens
 from .samplers import SAMPLERS, TensorData
-from .samplers.implicit import ImplicitBags
+from .samplers.implicit_bags import ImplicitBags
 from .samplers.labels import sample_count
 from .samplers.streams import check_seed, stream
 from .samplers.tensor import draw_signal

@@ -11,7 +11,7 @@ from .measures import Measures, coloured_measures
 from .readout import Readout
 from .reuse import implicit_steps
 from .samplers.coloured import draw_coloured_features
-from .samplers.implicit import ImplicitBags
+from .samplers.implicit_bags import ImplicitBags
 from .samplers.kinds import draw_bags
 from .samplers.reduced import draw_two_steps
 from .samplers.tensor import draw_signal

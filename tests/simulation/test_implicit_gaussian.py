@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken.simulation.samplers.dice import GROWTH, ImplicitGaussian
+from sparsetoken.simulation.samplers.implicit_gaussian import GROWTH, ImplicitGaussian
 
 LEVEL = 1e-3
 ROWS, COLUMNS = 7, 5
 
 
-def dice(seed: int, rows: int = ROWS, columns: int = COLUMNS) -> ImplicitGaussian:
+def implicit(seed: int, rows: int = ROWS, columns: int = COLUMNS) -> ImplicitGaussian:
     return ImplicitGaussian(rows, columns, np.random.Generator(np.random.SFC64(seed)))
 
 
@@ -67,7 +67,7 @@ class Forgetful(ImplicitGaussian):
 
 
 def test_answers_are_those_of_one_matrix():
-    asked = dice(3)
+    asked = implicit(3)
     said = script(asked)
     matrix = asked.right(np.eye(COLUMNS))
     again = Explicit(matrix)
@@ -78,7 +78,7 @@ def test_answers_are_those_of_one_matrix():
 
 
 def test_the_same_question_adds_nothing_to_what_is_kept():
-    asked = dice(4, 500, 300)
+    asked = implicit(4, 500, 300)
     rng = np.random.default_rng(0)
     questions = rng.standard_normal((300, 5)), rng.standard_normal((500, 6))
     answers = asked.right(questions[0]), asked.left(questions[1])
@@ -92,7 +92,7 @@ def test_the_same_question_adds_nothing_to_what_is_kept():
 
 def test_linear_and_symmetric_to_rounding_after_many_nearly_parallel_questions():
     """Descent asks for a direction that hardly moved; the bases must stay orthonormal all the same."""
-    asked = dice(5, 400, 250)
+    asked = implicit(5, 400, 250)
     rng = np.random.default_rng(1)
     v, u = rng.standard_normal((250, 1)), rng.standard_normal((400, 1))
     questions = []
@@ -117,14 +117,14 @@ def test_rank_deficient_blocks_keep_every_direction():
     rng = np.random.default_rng(2)
     w = rng.standard_normal((COLUMNS, 1))
     zero = np.zeros_like(w)
-    asked = dice(6)
+    asked = implicit(6)
     answer = asked.right(np.hstack([zero, w, 2 * w, zero, w]))
     assert np.all(answer[:, [0, 3]] == 0)
     assert answer[:, 2] == pytest.approx(2 * answer[:, 1], rel=1e-12)
     assert answer[:, 4] == pytest.approx(answer[:, 1], rel=1e-12)
     assert asked.right(w) == pytest.approx(answer[:, 1:2], rel=1e-12)
     assert asked._right.basis.count == 1
-    lengths = [np.linalg.norm(dice(seed, 50, COLUMNS).right(np.hstack([zero, w]))[:, 1]) for seed in range(200)]
+    lengths = [np.linalg.norm(implicit(seed, 50, COLUMNS).right(np.hstack([zero, w]))[:, 1]) for seed in range(200)]
     squares = np.array(lengths) ** 2 / float((w**2).sum())
     assert stats.kstest(squares, stats.chi2(50).cdf).pvalue > LEVEL
 
@@ -166,7 +166,7 @@ def test_wrong_variants_are_caught(wrong):
 
 
 def test_all_directions_may_be_asked_and_more():
-    asked = dice(7, 3, 4)
+    asked = implicit(7, 3, 4)
     rng = np.random.default_rng(3)
     matrix = asked.right(np.eye(4))
     for _ in range(5):
@@ -177,7 +177,7 @@ def test_all_directions_may_be_asked_and_more():
 
 
 def test_memory_is_two_numbers_per_side_and_direction():
-    asked = dice(8, 2000, 300)
+    asked = implicit(8, 2000, 300)
     rng = np.random.default_rng(4)
     for _ in range(10):
         asked.right(rng.standard_normal((300, 2)))
@@ -187,15 +187,15 @@ def test_memory_is_two_numbers_per_side_and_direction():
 
 def test_the_seed_decides():
     v = np.ones((COLUMNS, 1))
-    assert np.array_equal(dice(9).right(v), dice(9).right(v))
-    assert not np.array_equal(dice(9).right(v), dice(10).right(v))
+    assert np.array_equal(implicit(9).right(v), implicit(9).right(v))
+    assert not np.array_equal(implicit(9).right(v), implicit(10).right(v))
 
 
 def test_shapes_are_checked():
     with pytest.raises(ValueError, match=r"directions must be an array of shape \(5, r\)"):
-        dice(1).right(np.ones((ROWS, 1)))
+        implicit(1).right(np.ones((ROWS, 1)))
     with pytest.raises(ValueError, match=r"vectors must be an array of shape \(7, r\)"):
-        dice(1).left(np.ones(ROWS))
+        implicit(1).left(np.ones(ROWS))
     with pytest.raises(ValueError, match="rows"):
         ImplicitGaussian(0, 5, np.random.default_rng(0))
 
@@ -208,12 +208,12 @@ def test_grouped_sums_are_those_of_the_matrix_where_it_is_known():
     weights = np.random.default_rng(7).random(8)
     expand = np.zeros((4, 8))
     expand[np.repeat(np.arange(4), SIZES), np.arange(8)] = weights.ravel()
-    known = dice(11, 8, COLUMNS)
+    known = implicit(11, 8, COLUMNS)
     matrix = known.left(np.eye(8)).T
     assert known.grouped(weights.ravel(), SIZES) == pytest.approx(
         expand @ matrix, abs=1e-7
     )  # sqrt(1 - s^2) of s = 1 to rounding
-    partly = dice(12, 8, COLUMNS)
+    partly = implicit(12, 8, COLUMNS)
     directions = np.random.default_rng(8).standard_normal((COLUMNS, 2))
     answer = partly.right(directions)
     vectors = expand[:2].T
@@ -259,12 +259,12 @@ def test_careless_grouped_sums_are_caught():
 
 
 def test_grouped_is_the_last_question():
-    asked = dice(13)
+    asked = implicit(13)
     asked.grouped(np.ones(ROWS), [ROWS])
     for ask in (lambda: asked.right(np.ones((COLUMNS, 1))), lambda: asked.grouped(np.ones(ROWS), [ROWS])):
         with pytest.raises(RuntimeError, match="nothing may be asked"):
             ask()
     with pytest.raises(ValueError, match="weights must be"):
-        dice(14).grouped(np.ones((2, 5)), [5, 5])
+        implicit(14).grouped(np.ones((2, 5)), [5, 5])
     with pytest.raises(ValueError, match="sizes must be"):
-        dice(14).grouped(np.ones(ROWS), [ROWS, 0])
+        implicit(14).grouped(np.ones(ROWS), [ROWS, 0])

@@ -15,7 +15,7 @@ import numpy as np
 from ...activations import token_weights
 from ...laws.draws import with_shared_part
 from ...task import Task
-from .dice import ImplicitGaussian
+from .implicit_gaussian import ImplicitGaussian
 from .kinds import draw_bags
 from .streams import stream
 
