@@ -83,7 +83,10 @@ def test_agrees_with_a_general_minimiser(loss):
         "logistic": lambda m: np.logaddexp(0.0, -m),
         "square": lambda m: 0.5 * (1.0 - m) ** 2,
     }[name]
-    objective = lambda v: np.mean(factor * shape(y * (x @ v[:-1] + v[-1]))) + 0.5 * ridge * v[:-1] @ v[:-1]  # noqa: E731
+
+    def objective(v):
+        return np.mean(factor * shape(y * (x @ v[:-1] + v[-1]))) + 0.5 * ridge * v[:-1] @ v[:-1]
+
     oracle = minimize(objective, np.zeros(7), method="BFGS", options={"gtol": 1e-9})
     fit = fit_erm(x, y, ridge, loss)
     np.testing.assert_allclose([*fit.coef, fit.bias], oracle.x, atol=3e-6)
