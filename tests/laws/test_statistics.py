@@ -61,7 +61,7 @@ def test_groups_of_drawn_tokens_give_what_the_tokens_give(activation):
 
 @pytest.mark.parametrize("activation", [None, "sigmoid"])
 def test_many_signal_tokens_against_the_definition(activation):
-    """A group with a bulk of its own: means of T, S, kappa and of their products, 12 comparisons a case within 4.5 s.e."""
+    """A group with a bulk of its own: means of T, S, kappa and of their products, 12 comparisons per case within 4.5 s.e."""
     task, gamma, k, count = Task(length=1500, sparsity=700, strength=1.5), 0.6, 1.2, 4000
     sigma = None if activation is None else get_activation(activation)
     law = theory.attention_law(task, gamma, k) if sigma is None else theory.elementwise_law(task, gamma, k, activation)

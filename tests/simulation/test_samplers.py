@@ -159,7 +159,7 @@ def test_two_steps_have_the_same_law(task):
 
 
 def test_the_comparison_can_fail():
-    """400 trials a side notice a signal that is a tenth too strong."""
+    """400 trials per side notice a signal that is a tenth too strong."""
     p, _ = least_p_value(steps_of("reduced", TASK.but(strength=3.3), 400), steps_of("tensor", TASK, 400))
     assert p < LEVEL
 
