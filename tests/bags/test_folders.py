@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import io
 import pickle
 import shutil
+import time
 import tracemalloc
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ import pytest
 
 from sparsetoken import Bags, PooledClassifier
 from sparsetoken.bags import scratch
+from sparsetoken.bags.array_files import opened_bag
 from sparsetoken.bags.files import read_bags
 from sparsetoken.bags.scratch import is_mapped
 
@@ -250,6 +254,29 @@ def test_a_folder_is_streamed(tmp_path, monkeypatch):
     assert peak < 8 * 2**20
     np.testing.assert_array_equal(bags[31], tokens)
     assert model.predict(bags[:2]).shape == (2,)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_threads_do_not_parse_headers_side_by_side(tmp_path, monkeypatch, ending):
+    inside, most, parse = [0], [0], ast.literal_eval
+
+    def slow(text):
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        inside[0] -= 1
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", slow)
+
+    def shape(path):
+        with opened_bag(path) as source:
+            return source.shape
+
+    paths = sorted(write(tmp_path / "bags", ending, drawn()).iterdir())
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(shape, paths)) == [(i + 1, 3) for i in range(6)]
+    assert most == [1]
 
 
 def test_too_little_room_is_said_before_anything_is_read(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ Nothing in a file is ever executed: NumPy's files are read without pickles, .pt 
 
 from __future__ import annotations
 
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,9 @@ from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
+# NumPy reads headers with Python's parser, which in early releases of Python 3.11 fails ("AST constructor recursion depth
+# mismatch", CPython's issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
+_ONE_HEADER_AT_A_TIME = threading.Lock()
 
 
 class UnreadableBag(ValueError):
@@ -153,7 +157,8 @@ def _sliced(array: Any, shape: tuple[int, int], leading: bool) -> Callable[[int]
 def _npy(path: Path, key: str | None) -> Iterator[BagSource]:
     if path.stat().st_size == 0:
         raise UnreadableBag(f"{path} is empty")
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    with _ONE_HEADER_AT_A_TIME:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     shape = _two(array.shape, path)
     yield BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
 
@@ -187,7 +192,8 @@ def _npz(path: Path, key: str | None) -> Iterator[BagSource]:
 def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(stream)
+    with _ONE_HEADER_AT_A_TIME:
+        return read(stream)
 
 
 def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
