@@ -6,12 +6,17 @@ they stand: in blocks they run, in running text their options are checked.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import re
 import shlex
 import shutil
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -66,10 +71,12 @@ SMALL = {
     "train": "--steps 2 --dimension 30 --trials 1 --accuracy 0.1",
     "evaluate": "--folds 2 --repeats 1 --model pooled",
     "run": "--workers 1",
+    "solve": "--learner optimal",
 }
-# Commands whose options are checked here and which other tests run (tests/planning, tests/study, tests/explorer, tests/bags):
-# they take long, need a cluster, or serve until stopped.
-CHECKED_ONLY = re.compile(r"^((explore|reproduce|plan|solve)\b|.*--executor dask)")
+SMALL_PLAN = "--no-theory --budget 1"  # from bags
+# Plans from a task alone take long at any size: their options are checked here, and tests/planning has some run.
+CHECKED_ONLY = re.compile(r"^plan (?!--from)")
+SCHEDULER = "tcp://127.0.0.1:8786"  # as on the pages
 
 
 def python_blocks(text: str) -> list[str]:
@@ -103,9 +110,10 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
     )
     for name in ("bags.csv", "new.csv", "my_bags.csv", "bags.csv.gz"):
         table.to_csv(tmp_path / name, index=False)
-    (tmp_path / "features").mkdir()
-    for k, bag in enumerate(bags):
-        np.save(tmp_path / "features" / f"b{k}.npy", bag)
+    for name in ("features", "new_features"):
+        (tmp_path / name).mkdir()
+        for k, bag in enumerate(bags):
+            np.save(tmp_path / name / f"b{k}.npy", bag)
     slides = pd.DataFrame({"slide_id": [f"b{k}" for k in range(len(bags))], "diagnosis": labels})
     slides.to_csv(tmp_path / "labels.csv", index=False)
     study = (ROOT / "examples" / "my_study.toml").read_text()
@@ -115,7 +123,8 @@ def folder(tmp_path, monkeypatch) -> Iterator[Path]:
         .replace("repeats = 6", "repeats = 2")
         .replace("[0.5, 1.0, 2.0, 4.0]", "[1.0]")
     )
-    (tmp_path / "examples" / "my_study.toml").write_text(small)
+    for path in (tmp_path / "examples" / "my_study.toml", tmp_path / "mine.toml"):
+        path.write_text(small)
     monkeypatch.chdir(tmp_path)
     with nothing_stays_registered():
         yield tmp_path
@@ -137,14 +146,44 @@ def test_python_blocks_run(page, folder, capsys):
     assert len(capsys.readouterr().err) == 0 or page == "docs/clusters.md"
 
 
+@pytest.fixture
+def cluster() -> Iterator[Callable[[], str]]:
+    """The address of a scheduler with one worker, started when it is first asked for."""
+    distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "protocol": "tcp", "host": "127.0.0.1"}
+    with contextlib.ExitStack() as opened:
+        yield lru_cache(
+            lambda: opened.enter_context(distributed.LocalCluster(**options, dashboard_address=None)).scheduler_address
+        )
+
+
+@pytest.fixture
+def quick(monkeypatch) -> None:
+    """The paper as one small study, and a server that ends as soon as it serves."""
+    from sparsetoken import explorer
+    from sparsetoken.paper import catalogue
+    from sparsetoken.study.worker import load_source
+
+    toy = load_source(str(ROOT / "tests" / "study" / "toy.py")).study
+    toy = dataclasses.replace(toy, grids={"quick": toy.grids["quick"], "full": toy.grids["quick"]})
+    monkeypatch.setattr(catalogue, "get_studies", lambda names=None: [toy])
+    served = SimpleNamespace(server_port=8050, serve_forever=lambda: None)
+    monkeypatch.setattr(explorer, "make_server", lambda port: served)
+    monkeypatch.setattr(explorer, "warm_up", lambda: None)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    monkeypatch.setattr("os._exit", sys.exit)
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if commands(PAGES[p])])
-def test_commands_run(page, folder, command):
+def test_commands_run(page, folder, command, quick, cluster):
     for line in commands(PAGES[page]):
         checked(line)
         if CHECKED_ONLY.match(line):
             continue
         arguments, target = split(line)
-        small = SMALL.get(arguments[0], "")
+        if SCHEDULER in arguments:
+            arguments[arguments.index(SCHEDULER)] = cluster()
+        small = SMALL_PLAN if arguments[0] == "plan" else SMALL.get(arguments[0], "")
         if "my_bags.csv" in arguments:  # d is then that of the bags
             small = "--trials 1 --length 2 --model pooled"
         code, printed, errors = command(*arguments, *shlex.split(small))
@@ -185,6 +224,19 @@ def checked(line: str) -> None:
         assert set(arguments[1:]) <= options, line  # a mention without its arguments
         return
     known.make_context(arguments[0], arguments[1:]).close()
+
+
+def test_the_lines_that_start_a_cluster_have_these_options():
+    schedulers = pytest.importorskip("distributed.cli.dask_scheduler", reason="needs the extra sparsetoken[dask]")
+    workers = pytest.importorskip("distributed.cli.dask_worker")
+    known = {"scheduler": schedulers.main, "worker": workers.main}
+    lines = [
+        line for text in PAGES.values() for line in re.findall(r"^\s*dask (.*?)(?: &)?$", text, flags=re.MULTILINE)
+    ]
+    assert {line.split()[0] for line in lines} == set(known)
+    for line in lines:
+        name, *arguments = shlex.split(line)
+        known[name].make_context(name, arguments, resilient_parsing=False).close()
 
 
 def test_commands_are_found():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparsetoken.plotting.scales import plain_number, round_numbers
+from sparsetoken.plotting.scales import MOST_POWERS, in_lines, plain_number, round_numbers, with_indices
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ def test_every_range_has_a_few_numbers_within_it(low, high):
     ticks = round_numbers(low, high)
     assert 2 <= len(ticks) <= 10 and ticks == sorted(ticks)
     assert all(0.8 * low <= tick <= 1.25 * high for tick in ticks)
+
+
+def test_powers_of_ten_do_not_touch_each_other():
+    assert len(round_numbers(10.0, 1e9)) <= MOST_POWERS and round_numbers(4.0, 400.0) == [10.0, 30.0, 100.0, 300.0]
+
+
+def test_names_in_lines_and_indices_of_symbols():
+    assert in_lines("elementwise attention") == "elementwise\nattention" and in_lines("") == ""
+    assert in_lines("L\xa010, R\xa01, θ\xa05") == "L\xa010, R\xa01,\nθ\xa05"
+    assert with_indices("η_b and eta_b, η_bag, η_w = 1", "<", ">") == "η<b> and eta_b, η_bag, η<w> = 1"

@@ -17,12 +17,18 @@ def explore(
     import os
     import sys
     import threading
+    import warnings
     import webbrowser
 
     from .._core.extras import require
 
     require("explorer")
     from ..explorer import make_server, warm_up
+    from ..results import NotConvergedWarning
+    from ..theory import UnstableTrainingWarning
+
+    for told_on_the_page in (NotConvergedWarning, UnstableTrainingWarning):
+        warnings.simplefilter("ignore", told_on_the_page)
 
     try:
         server = make_server(port)

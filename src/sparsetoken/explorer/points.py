@@ -48,6 +48,10 @@ MOST_NUMBERS, MOST_PRODUCTS = 2e7, 1e8
 _CURVES_KEPT = 200
 
 
+# How the library says that it has no answer: in words about the settings, or for want of memory.
+REFUSALS = (ValueError, ArithmeticError, MemoryError)
+
+
 class Superseded(Exception):
     """The page has moved on to other parameters: nobody waits for this answer."""
 
@@ -111,7 +115,7 @@ def point(
         near = _memory.get((*exact_key[:-1], True))  # the rough answer to the same question
     try:
         found = _solve(task, training, model, equal_samples, quick, None if near is None else near.start)
-    except (ValueError, ArithmeticError, MemoryError) as error:
+    except REFUSALS as error:
         found = Point(float("nan"), failure=str(error) or "it takes more memory than there is")
     _memory.put(key, found)
     return found
@@ -287,7 +291,7 @@ def descent_curve(
                 found.errors["train_error"],
                 unstable_from=found.details.get("unstable_from"),
             )
-        except (ValueError, ArithmeticError, MemoryError) as error:
+        except REFUSALS as error:
             curve = Curve(*(np.array([]),) * 4, failure=str(error) or "it takes more memory than there is")
     _curves.put((*key, effort), curve)
     return curve

@@ -12,7 +12,7 @@ from flask import abort, request
 
 from . import views
 from .layout import MESSAGES, page
-from .points import BayesLimits, Superseded
+from .points import REFUSALS, BayesLimits, Superseded
 from .simulation import Simulations
 from .state import DEFAULTS, FIELDS, NAMES, VIEWS, check, from_query, other_of
 from .state import State as PageState
@@ -66,10 +66,12 @@ def _or_failure(state: PageState, other: PageState | None, key: str, stage: str,
         return answer_for(state, other, key, stage, alive)
     except Superseded:
         raise
+    except REFUSALS as error:  # the library's own word on these settings, which the page's reader gets
+        words = str(error) or "they take more memory than there is"
     except Exception as error:
-        traceback.print_exc()  # on the server's terminal, for whoever runs it
+        traceback.print_exc()  # a mistake of ours, on the server's terminal, for whoever runs it
         words = str(error) or type(error).__name__
-        return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}
+    return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}
 
 
 def create_app() -> Dash:

@@ -17,6 +17,7 @@ from ..simulation.repeats import mean_and_error, trial_seeds
 from ..simulation.samplers.reduced import BLOCK_SAMPLES
 from ..simulation.trial import simulate
 from ..training import Training
+from .points import REFUSALS
 from .state import State
 from .views import MODELS, at_total
 
@@ -176,19 +177,24 @@ def _run(job: Job, cases: list[tuple[str, Training]]) -> None:
     try:
         for model, training in cases:
             errors: list[float] = []
+            unfinished = 0
             for seed in trial_seeds(state.seed, state.trials):
                 with _one_at_a_time:
                     if job.cancelled:
                         return
                     try:
                         found = simulate(state.task, training, state.d, seed, model, equal_samples=state.equal_samples)
-                    except (ValueError, ArithmeticError, MemoryError) as error:
+                    except REFUSALS as error:
                         job.notes.append(f"{model}: {error or 'it takes more memory than there is'}")
                         job.done += state.trials - len(errors)
                         break
                 errors.append(found.test_error)
+                unfinished += not found.converged
                 job.done += 1
             else:
+                if unfinished:
+                    at = f"{model} at α = {training.alpha0 + training.alpha1:.3g}"
+                    job.notes.append(f"{at}: {unfinished} of {len(errors)} readouts stopped short of their minimum")
                 mean, spread = mean_and_error(errors)
                 job.rows.append({"model": model, "x": training.alpha0 + training.alpha1, "y": mean, "error": spread})
     except Exception as error:  # the thread lives on for other jobs

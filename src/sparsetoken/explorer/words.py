@@ -56,7 +56,7 @@ CAPTIONS = {
     "lengths": "Attention was trained on short bags. On longer ones the threshold is off first (dashed: fitted again), and "
     "then the signal drowns: watch the AUC.",
     "heads": "Heads share the samples of the steps. With few samples one good query is worth more than several poor ones; "
-    "with many, further heads gain a little.",
+    "with many, their number makes little difference.",
 }
 # What the numbers are worth, in the line under the plot.
 STATUS = {

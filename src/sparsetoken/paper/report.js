@@ -17,10 +17,14 @@
   };
   const config = JSON.parse(document.getElementById("plot-config").textContent);
   const specification = (panel) => JSON.parse(panel.querySelector("script").textContent);
-  const lines = (data, width) => {
-    const names = data.filter((t) => t.showlegend).map((t) => t.name);
-    const entry = Math.max(0, ...names.map((n) => n.length)) * 7.2 + 50;
-    return Math.ceil(names.length / Math.max(1, Math.floor((width - 20) / entry)));
+  const lines = (data, width) => {  // of the legend, which Plotly fills entry by entry
+    let rows = 1, used = 0;
+    for (const trace of data.filter((t) => t.showlegend)) {
+      const entry = trace.name.replace(/<[^>]*>/g, "").length * 7 + 50;
+      if (used && used + entry > width - 72) { rows += 1; used = 0; }
+      used += entry;
+    }
+    return used ? rows : 0;
   };
   const wrapped = (text, letters) => {  // Plotly does not break the titles of axes by itself
     const rows = [""];
@@ -31,6 +35,14 @@
     }
     return rows.join("<br>");
   };
+  const turned = (axis, width) => {  // names under an axis: upright where they do not fit side by side; the pixels they take
+    const names = axis.ticks === "" ? axis.ticktext.map((name) => name.split("<br>")) : [];
+    if (!names.length) return 0;
+    const longest = 6.5 * Math.max(...names.flat().map((line) => line.length));
+    const fits = longest < (width - 80) / names.length;
+    axis.tickangle = fits ? 0 : -90;
+    return fits ? 14 * Math.max(...names.map((name) => name.length)) : longest;
+  };
   const draw = (panel) => {
     const { data, layout } = specification(panel), target = panel.querySelector("div");
     const legend = lines(data, panel.clientWidth) * 22;
@@ -40,7 +52,7 @@
     layout.title.text = wrapped(layout.title.text, Math.max(18, (panel.clientWidth - 80) / 8));
     const top = (layout.title.text.split("<br>").length - 1) * 18;
     layout.margin.t += top;
-    const extra = (below.text.split("<br>").length - 1) * 18;
+    const extra = (below.text.split("<br>").length - 1) * 18 + turned(layout.xaxis, panel.clientWidth);
     layout.height = 370 + top + extra + legend;
     layout.margin.b = 56 + extra + legend;
     Plotly.react(target, coloured(data), coloured(layout), config);

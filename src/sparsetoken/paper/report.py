@@ -23,6 +23,7 @@ from .._core.files import write_bytes
 from ..plotting.draw import save_figure
 from ..plotting.interactive import CONFIG, plotly_panel
 from ..plotting.panels import Panel
+from ..plotting.scales import with_indices
 from ..study.claims import LedgerRow, attempt, ledger_table
 from ..study.runner import RunSummary
 from ..study.specification import Study
@@ -201,7 +202,7 @@ def _counts_html(rows: Sequence[LedgerRow]) -> str:
 def _news_html(outcome: StudyOutcome) -> str:
     name, found = escape(outcome.study.name), outcome.headline or first_sentences(outcome.found or "")
     marks = " ".join(_verdict_html(row, words=False) for row in outcome.ledger)
-    return f"<li><a href='#{name}'><b>{escape(outcome.study.title)}</b></a> {marks}<br>{escape(found)}</li>"
+    return f"<li><a href='#{name}'><b>{_prose(outcome.study.title)}</b></a> {marks}<br>{_prose(found)}</li>"
 
 
 def first_sentences(text: str, most: int = LONGEST_HEADLINE) -> str:
@@ -213,6 +214,11 @@ def first_sentences(text: str, most: int = LONGEST_HEADLINE) -> str:
             break
         shown = f"{shown} {piece}".strip()
     return shown
+
+
+def _prose(text: str) -> str:
+    """Text for the page, with the indices of symbols (η_b) lowered."""
+    return with_indices(escape(text), "<sub>", "</sub>")
 
 
 def _verdict_html(row: LedgerRow, words: bool = True) -> str:
@@ -231,8 +237,8 @@ def _told_html(row: LedgerRow, link: bool = True) -> str:
         numbers = row.problem or judged.note or numbers
     place = f" · <a href='#{escape(row.study)}'>{escape(row.study)}</a>" if link else ""
     return (
-        f"<li>{_verdict_html(row)}{recorded} {escape(row.claim.statement)}<br><span class='small'>"
-        f"{escape(numbers)}{place}</span></li>"
+        f"<li>{_verdict_html(row)}{recorded} {_prose(row.claim.statement)}<br><span class='small'>"
+        f"{_prose(numbers)}{place}</span></li>"
     )
 
 
@@ -255,11 +261,11 @@ def _ledger_html(rows: Sequence[LedgerRow]) -> str:
         recorded = "" if row.as_recorded else f"<br><b>recorded: {claim.expected}</b>"
         lines.append(
             f"<tr data-verdict='{judged.verdict}' data-origin='{claim.origin}'>"
-            f"<td>{escape(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
+            f"<td>{_prose(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
             f"<a href='#{escape(row.study)}'>{escape(row.study)}</a></span></td>"
-            f"<td data-name='predicted'>{escape(judged.predicted)}</td>"
-            f"<td data-name='measured'>{escape(judged.measured)}<br><span class='small'>{escape(judged.note)}</span></td>"
-            f"<td class='small' data-name='criterion'>{escape(claim.rule)}</td>"
+            f"<td data-name='predicted'>{_prose(judged.predicted)}</td>"
+            f"<td data-name='measured'>{_prose(judged.measured)}<br><span class='small'>{_prose(judged.note)}</span></td>"
+            f"<td class='small' data-name='criterion'>{_prose(claim.rule)}</td>"
             f"<td>{_verdict_html(row)}{recorded}</td></tr>"
         )
     present = dict.fromkeys(row.claim.origin for row in rows)
@@ -278,7 +284,7 @@ def _ledger_html(rows: Sequence[LedgerRow]) -> str:
 
 def _study_html(outcome: StudyOutcome, figures: Sequence[dict[str, Any]] | None, size: str) -> str:
     study = outcome.study
-    parts = [f"<section id='{escape(study.name)}'><h2>{escape(study.title)}</h2><p>{escape(study.question)}</p>"]
+    parts = [f"<section id='{escape(study.name)}'><h2>{_prose(study.title)}</h2><p>{_prose(study.question)}</p>"]
     if figures:
         panels = "".join(
             f"<div class='panel'><div role='img' aria-label='{escape(panel.title, quote=True)}'></div>"
@@ -291,13 +297,13 @@ def _study_html(outcome: StudyOutcome, figures: Sequence[dict[str, Any]] | None,
             f"<p class='small'>As a picture: <a href='{picture}.png'>PNG</a>, <a href='{picture}.pdf'>PDF</a></p>"
         )
     if outcome.found is not None:
-        parts.append(f"<p class='found'>{escape(outcome.found)}</p>")
+        parts.append(f"<p class='found'>{_prose(outcome.found)}</p>")
     elif study.findings is not None:
         parts.append("<p class='found'>Too few trials succeeded to say what was found.</p>")
     if outcome.ledger:
         parts.append(f"<ul class='claims'>{''.join(_told_html(row, link=False) for row in outcome.ledger)}</ul>")
     if study.notes:
-        parts.append(f"<p class='small'>{escape(study.notes)}</p>")
+        parts.append(f"<p class='small'>{_prose(study.notes)}</p>")
     parts.append(_parameters_html(study, size))
     if outcome.summary.failed:
         parts.append(

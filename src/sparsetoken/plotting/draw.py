@@ -10,7 +10,7 @@ import numpy as np
 
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
 from .pictures import write_picture
-from .scales import plain_number, round_steps
+from .scales import in_lines, plain_number, round_numbers, with_indices
 from .show import LEGEND_FONT, LEGEND_LINE
 
 COLUMNS = 3
@@ -74,9 +74,13 @@ def _plain_ticks(axis: Any, low: float, high: float) -> None:
     """Labels in plain numbers on a logarithmic axis: round numbers where it spans little, else powers of ten."""
     from matplotlib import ticker
 
-    axis.set_major_locator(ticker.LogLocator(subs=round_steps(low, high), numticks=10))
+    axis.set_major_locator(ticker.FixedLocator([v for v in round_numbers(low, high) if low <= v <= high]))
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: plain_number(value)))
     axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _lowered(text: str) -> str:
+    return with_indices(text, r"$_\mathrm{", "}$")
 
 
 def _edges(centres: Any, log: bool) -> np.ndarray:
@@ -89,8 +93,9 @@ def _edges(centres: Any, log: bool) -> np.ndarray:
 
 def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     from matplotlib import colors as mpl_colors
+    from matplotlib import ticker
 
-    axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axes.set(title=_lowered(panel.title), xlabel=_lowered(panel.xlabel), ylabel=_lowered(panel.ylabel))
     if panel.logx:
         axes.set_xscale("log")
     if panel.logy:
@@ -99,7 +104,7 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     if not has_heat:
         axes.grid(alpha=0.25, linewidth=0.6)
     for layer in panel.layers:
-        label = getattr(layer, "label", "") or None
+        label = _lowered(getattr(layer, "label", "")) or None
         if isinstance(layer, Line):
             axes.plot(layer.x, layer.y, _DASHES[layer.dash], color=layer.colour, label=label, linewidth=1.8)
         elif isinstance(layer, Points):
@@ -125,7 +130,7 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
             colours = "RdBu_r" if layer.diverging else "viridis"
             norm = mpl_colors.LogNorm(low, high) if layer.log else mpl_colors.Normalize(low, high)
             x, y = _edges(layer.x, panel.logx), _edges(layer.y, panel.logy)
-            bar = figure.colorbar(axes.pcolormesh(x, y, layer.z, cmap=colours, norm=norm), ax=axes, label=layer.label)
+            bar = figure.colorbar(axes.pcolormesh(x, y, layer.z, cmap=colours, norm=norm), ax=axes, label=label)
             if layer.log:
                 _plain_ticks(bar.ax.yaxis, low, high)
         elif isinstance(layer, Rule):
@@ -139,6 +144,11 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         low, high = getattr(axes, f"get_{name}lim")()
         if getattr(panel, f"log{name}"):
             _plain_ticks(getattr(axes, f"{name}axis"), low, high)
+    if panel.names:
+        axes.set_xticks(range(1, len(panel.names) + 1), [in_lines(name) for name in panel.names], fontsize=8)
+        axes.tick_params(axis="x", length=0)
+    elif panel.counts:
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
 
 
 def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:

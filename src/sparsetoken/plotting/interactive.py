@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
-from .scales import plain_number, round_numbers
+from .scales import in_lines, plain_number, round_numbers, with_indices
 
 # What the toolbar above a figure goes without: an upload to a server of Plotly's, and selections that nothing here uses.
 CONFIG: dict[str, Any] = {
@@ -39,7 +39,7 @@ def plotly_panel(panel: Panel) -> dict[str, Any]:
     shapes: list[dict[str, Any]] = []
     named: set[str] = set()
     for layer in panel.layers:
-        label = "" if isinstance(layer, Heat) else layer.label
+        label = "" if isinstance(layer, Heat) else _lowered(layer.label)
         common = {"name": label, "legendgroup": label, "showlegend": bool(label) and label not in named}
         if label:
             named.add(label)
@@ -48,9 +48,18 @@ def plotly_panel(panel: Panel) -> dict[str, Any]:
         shapes += shape
     axis = {"gridcolor": GRID, "linecolor": INK, "zeroline": False, "ticks": "outside", "automargin": True}
     layout = {
-        "title": {"text": panel.title, "font": {"size": 15}, "x": 0, "xref": "paper", "y": 0.98, "yref": "container"},
-        "xaxis": axis | {"title": {"text": panel.xlabel}} | _scale(panel, "x"),
-        "yaxis": axis | {"title": {"text": panel.ylabel}} | _scale(panel, "y"),
+        "title": {
+            "text": _lowered(panel.title),
+            "font": {"size": 15},
+            "x": 0,
+            "xref": "paper",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 14},
+        },
+        "xaxis": axis | {"title": {"text": _lowered(panel.xlabel), "standoff": 10}} | _scale(panel, "x"),
+        "yaxis": axis | {"title": {"text": _lowered(panel.ylabel)}} | _scale(panel, "y"),
         "shapes": shapes,
         "legend": {
             "font": {"size": 12},
@@ -75,7 +84,7 @@ def _trace(layer: Any, panel: Panel) -> tuple[dict[str, Any], list[dict[str, Any
     if isinstance(layer, Line):
         line = {"color": layer.colour, "dash": layer.dash, "width": 2}
         x, y = plain_list(layer.x), plain_list(layer.y)
-        return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, **_hover(panel, layer.label)}, []
+        return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, **_hover(panel, layer)}, []
     if isinstance(layer, Points):
         star = layer.marker == "star"
         trace: dict[str, Any] = {
@@ -94,12 +103,12 @@ def _trace(layer: Any, panel: Panel) -> tuple[dict[str, Any], list[dict[str, Any
             errors = np.nan_to_num(np.asarray(layer.error, float))
             trace["error_y"] = {"type": "data", "array": plain_list(errors), "thickness": 1.2, "width": 3}
             trace["customdata"] = plain_list(errors)
-        return trace | _hover(panel, layer.label, error=layer.error is not None), []
+        return trace | _hover(panel, layer, error=layer.error is not None), []
     if isinstance(layer, Histogram):
         edges, density = np.repeat(layer.edges, 2)[1:-1], np.repeat(layer.density, 2)
         x, y = plain_list(edges), plain_list(density)
         trace = {"type": "scatter", "mode": "lines", "x": x, "y": y, "fill": "tozeroy", "line": {"width": 0}}
-        return trace | {"fillcolor": _paler(layer.colour), **_hover(panel, layer.label)}, []
+        return trace | {"fillcolor": _paler(layer.colour), **_hover(panel, layer)}, []
     if isinstance(layer, Heat):
         return _heat(layer, panel), []
     if isinstance(layer, Rule):
@@ -107,7 +116,9 @@ def _trace(layer: Any, panel: Panel) -> tuple[dict[str, Any], list[dict[str, Any
         other = "y" if layer.axis == "x" else "x"
         across = {f"{other}0": 0, f"{other}1": 1, f"{other}ref": f"{other} domain"}
         shape = {"type": "line", layer.axis + "0": layer.value, layer.axis + "1": layer.value, "line": line} | across
-        return {"type": "scatter", "mode": "lines", "x": [None], "y": [None], "line": line}, [shape]
+        # A line of one point: nothing to see, but it has a sign in the legend and the axes reach it.
+        at = {other: [panel.middle(other)], layer.axis: [float(layer.value)]}
+        return {"type": "scatter", "mode": "lines", **at, "line": line, "hoverinfo": "skip"}, [shape]
     raise TypeError(f"no layer: {layer!r}")
 
 
@@ -130,28 +141,49 @@ def _heat(layer: Heat, panel: Panel) -> dict[str, Any]:
         "zmax": high,
         "colorscale": "RdBu" if layer.diverging else "Viridis",
         "colorbar": bar,
-        "hovertemplate": f"{panel.xlabel}: %{{x:.4g}}<br>{panel.ylabel}: %{{y:.4g}}<br>{layer.label}: %{{text}}<extra></extra>",
+        "hovertemplate": _lowered(
+            f"{panel.xlabel}: %{{x:.4g}}<br>{panel.ylabel}: %{{y:.4g}}<br>{layer.label}: %{{text}}<extra></extra>"
+        ),
     }
 
 
-def _hover(panel: Panel, label: str, error: bool = False) -> dict[str, str]:
+def _hover(panel: Panel, layer: Any, error: bool = False) -> dict[str, Any]:
     """What is said under the pointer: the layer's name, both values, the standard error."""
-    head = f"<b>{label}</b><br>" if label else ""
+    head = f"<b>{_lowered(layer.label)}</b><br>" if layer.label else ""
     y = "%{y:.4g} ± %{customdata:.2g}" if error else "%{y:.4g}"
-    return {"hovertemplate": f"{head}{panel.xlabel}: %{{x:.4g}}<br>{panel.ylabel}: {y}<extra></extra>"}
+    words: dict[str, Any] = {}
+    x = f"{panel.xlabel}: %{{x:.4g}}"
+    if panel.names:
+        words["text"], x = [panel.name_at(place) for place in layer.x], "%{text}"
+    return words | {"hovertemplate": _lowered(f"{head}{x}<br>{panel.ylabel}: {y}<extra></extra>")}
 
 
 def _scale(panel: Panel, axis: str) -> dict[str, Any]:
     """Linear, or logarithmic with plain numbers; the ends where the panel sets them."""
     limits, log = getattr(panel, f"{axis}lim"), getattr(panel, f"log{axis}")
     if not log:
-        return {"type": "linear", **({"range": list(limits)} if limits else {})}
+        scale: dict[str, Any] = {"type": "linear", **({"range": list(limits)} if limits else {})}
+        if axis == "x" and panel.names:
+            lines = [in_lines(name).replace("\n", "<br>") for name in panel.names]
+            scale |= {
+                "tickvals": list(range(1, len(lines) + 1)),
+                "ticktext": lines,
+                "ticks": "",
+                "tickfont": {"size": 11},
+            }
+        elif axis == "x" and panel.counts and panel.span <= 10:  # further apart Plotly's own steps are whole numbers
+            scale["dtick"] = 1
+        return scale
     found = [np.asarray(getattr(layer, axis), float) for layer in panel.layers if hasattr(layer, axis)]
     positive = np.concatenate([v[np.isfinite(v) & (v > 0)] for v in found] or [np.ones(1)])
     low, high = limits or (float(positive.min()), float(positive.max()))
     ticks = round_numbers(low, high)
-    scale: dict[str, Any] = {"type": "log", "tickvals": ticks, "ticktext": [plain_number(v) for v in ticks]}
+    scale = {"type": "log", "tickvals": ticks, "ticktext": [plain_number(v) for v in ticks]}
     return scale | ({"range": plain_list(np.log10(limits))} if limits else {})
+
+
+def _lowered(text: str) -> str:
+    return with_indices(text, "<sub>", "</sub>")
 
 
 def _paler(colour: str) -> str:

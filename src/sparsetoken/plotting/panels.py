@@ -163,6 +163,9 @@ class Panel:
         Whether an axis is logarithmic.
     xlim, ylim : tuple of float or None
         Ends of an axis; None leaves them to the data.
+    names : sequence of str
+        What stands at x = 1, 2, ... where the horizontal axis has names instead of numbers. Points of one name may lie a
+        little to its left and right.
     """
 
     title: str
@@ -173,6 +176,35 @@ class Panel:
     logy: bool = False
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.names and self.xlim is None:
+            object.__setattr__(self, "xlim", (0.5, len(self.names) + 0.5))
+
+    def name_at(self, x: float) -> str:
+        """The name nearest to x."""
+        return self.names[min(max(round(x), 1), len(self.names)) - 1]
+
+    @property
+    def counts(self) -> bool:
+        """Whether all values along the horizontal axis are whole numbers."""
+        found = self._along()
+        return not self.logx and not self.names and found.size > 0 and bool((found == np.round(found)).all())
+
+    @property
+    def span(self) -> float:
+        """From the least to the largest value along the horizontal axis."""
+        return float(np.ptp(self._along()))
+
+    def middle(self, axis: str) -> float | None:
+        """The median of the layers' values along "x" or "y"; None where there are none."""
+        found = self._along(axis)
+        return float(np.median(found)) if found.size else None
+
+    def _along(self, axis: str = "x") -> np.ndarray:
+        values = [np.ravel(np.asarray(getattr(layer, axis), float)) for layer in self.layers if hasattr(layer, axis)]
+        return np.concatenate([v[np.isfinite(v)] for v in values] or [np.empty(0)])
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", dash: str = "solid") -> list[Line]:

@@ -76,9 +76,8 @@ def training_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
         best = found.best_step
         value = float(found.test_error[best])
         traces.append({
-            "type": "scatter", "mode": "markers+text", "name": "best step", "x": [best], "y": [value], "meta": "best",
-            "marker": {"color": ink, "symbol": "star", "size": 14}, "text": [f"step {best}: {value:.4f}"],
-            "textposition": "top left" if best > descent.steps / 2 else "top right", "hoverinfo": "skip",
+            "type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
+            "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip",
         })  # fmt: skip
         if found.unstable_from is not None:
             remarks.append(f"training is unstable from step {found.unstable_from} on, take smaller rates")

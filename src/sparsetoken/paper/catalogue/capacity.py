@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.scales import plain_number
 from ...plotting.style import colour, marker
 from ...study.claims import (
     Claim,
@@ -181,7 +182,10 @@ def draw(tables: Tables) -> list[Panel]:
         ),
         Panel("50 % crossing, extrapolated in d", "1/d", "crossing over predicted capacity", crossings),
         Panel(
-            f"Training loss, λ = {TINY_RIDGE:g}", "samples over predicted capacity, α/α*", AXES["train_loss"], losses
+            f"Training loss, λ = {plain_number(TINY_RIDGE)}",
+            "samples over predicted capacity, α/α*",
+            AXES["train_loss"],
+            losses,
         ),
     ]
 

@@ -147,9 +147,8 @@ def draw(tables: Tables) -> list[Panel]:
         ),
         Points(place, rows["bayes"], None, "Bayes limit", colour("bayes"), "x"),
     ]
-    return [
-        Panel("Training designed by theory", "task, numbered as in the finding", AXES["test_error"], layers, logy=True)
-    ]
+    names = [task.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ") for task in rows["task"]]
+    return [Panel("Training designed by theory", "task", AXES["test_error"], layers, logy=True, names=names)]
 
 
 def findings(tables: Tables) -> str:

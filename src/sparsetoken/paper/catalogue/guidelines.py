@@ -92,11 +92,10 @@ def draw(tables: Tables) -> list[Panel]:
         Points(place, rows["planned_ridge"], None, "ridge λ", OTHER_COLOURS[1], "square"),
         Points(place, rows["planned_eta_b"], None, "η_b", OTHER_COLOURS[2], "triangle-up"),
     ]
-    label = ", ".join(f"{i}: {name}" for i, name in enumerate(CASES, 1))
-    ends = (0.5, len(CASES) + 0.5)
+    label, names = "kind of task", list(CASES)
     return [
-        Panel("What following the planner gives", label, AXES["test_error"], errors, logy=True, xlim=ends),
-        Panel("What it advises", label, "value", settings, logy=True, xlim=ends),
+        Panel("What following the planner gives", label, AXES["test_error"], errors, logy=True, names=names),
+        Panel("What it advises", label, "value", settings, logy=True, names=names),
     ]
 
 

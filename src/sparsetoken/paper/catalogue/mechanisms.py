@@ -229,7 +229,7 @@ def draw(tables: Tables) -> list[Panel]:
         ),
         Rule("y", limit, "Bayes limit"),
     ]
-    label = "mechanism, in the order of the finding"
+    names = [*MECHANISMS, *(f"{model}, at once" for model in joint_rows.index)]
     losses = tables["losses"]
     loss_layers: list[Layer] = []
     for i, loss in enumerate(LOSSES):
@@ -239,14 +239,14 @@ def draw(tables: Tables) -> list[Panel]:
                 part["ridge"],
                 part["test_error"],
                 part["standard_error"],
-                f"{loss}: theory",
+                f"{loss.replace('_', ' ')} loss: theory",
                 OTHER_COLOURS[i],
                 "diamond",
             )
         )
     loss_layers.append(Rule("y", limit, "Bayes limit"))
     return [
-        Panel("Mechanisms", label, AXES["test_error"], layers, logy=True),
+        Panel("Mechanisms", "how tokens are weighted", AXES["test_error"], layers, logy=True, names=names),
         Panel("Losses, softmax attention", AXES["ridge"], AXES["test_error"], loss_layers, logx=True, logy=True),
     ]
 

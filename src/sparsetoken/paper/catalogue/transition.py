@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.scales import plain_number
 from ...plotting.style import OTHER_COLOURS, colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, equal_verdict, format_value, need, quantile, worst
 from ...study.criteria import fit_line, judge_agreement, select
@@ -111,7 +112,7 @@ def draw(tables: Tables) -> list[Panel]:
     for ridge in RIDGES:
         line = select(tables["predicted"], {"ridge": ridge}).sort_values("alpha")
         means = summarise(select(simulated, {"ridge": ridge, "d": d}), "alpha", "train_loss")
-        name = f"λ = {ridge:g}"
+        name = f"λ = {plain_number(ridge)}"
         losses += [
             Line(line["alpha"] / CAPACITY, line["train_loss"], f"{name}: theory", COLOURS[ridge]),
             Points(means["alpha"] / CAPACITY, means["mean"], means["error"], f"{name}: simulated", COLOURS[ridge]),

@@ -28,7 +28,11 @@ from .common import AXES, HERE, TEN_TOKENS
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
 CLASSIFIERS = ["attention", "elementwise", "pooled", "vectorized"]
-ENTRIES = ["rademacher", "student:5", "sparse:0.1"]
+ENTRIES = {
+    "rademacher": "signs, ±1",
+    "student:5": "Student's t, 5 degrees of freedom",
+    "sparse:0.1": "sparse, 10 % not zero",
+}
 COLOUR = "power:0.5"
 # Real tokens, whitened: their covariance is the theory's, and only what is not Gaussian in them is left.
 SETS = ["digits", "photographs", "text"]
@@ -56,7 +60,7 @@ def _grids(sizes: list[int], repeats: int, real_repeats: int, tested: int, model
             "entries",
             "simulate",
             {**FIXED, "test_samples": tested},
-            {"d": sizes, "noise": ENTRIES, **models},
+            {"d": sizes, "noise": list(ENTRIES), **models},
             repeats=repeats,
         ),
         Grid(
@@ -210,8 +214,10 @@ def _real(tables: Tables) -> Panel:
         ratio, error = rows["mean"] / rows["white"], rows["error"] / rows["white"]
         layers.append(Points(x, ratio, error, label(model), colour(model), marker(model)))
     layers.append(Rule("y", 1.0, "Gaussian noise", REFERENCE))
-    sets = "1 digits, 2 photographs, 3 text; 4, 5: photographs, text in bags"
-    return Panel("Real tokens", sets, "error over that in Gaussian noise", layers, logy=True, ylim=(0.2, 12.0))
+    words, ends = [_words(noise) for noise in noises], (0.2, 12.0)
+    return Panel(
+        "Real tokens", "tokens", "error over that in Gaussian noise", layers, logy=True, ylim=ends, names=words
+    )
 
 
 def _coloured(tables: Tables) -> Panel:
@@ -227,7 +233,7 @@ def _coloured(tables: Tables) -> Panel:
             Points(means["d"], means["mean"], means["error"], words, colour(model), marker(model)),
             Line(line["d"], [predicted[model]] * len(line), "", colour(model), "dot"),
         ]
-    title = "Coloured noise, eigenvalues ∝ j^(−1/2) (dots: white)"
+    title = "Coloured noise, eigenvalues ∝ 1/√j (dots: white)"
     return Panel(title, "dimension d", AXES["test_error"], layers, logx=True, ylim=(0.0, 0.5))
 
 
@@ -237,7 +243,7 @@ def _convergence(tables: Tables) -> Panel:
     layers: list[Layer] = []
     for i, noise in enumerate(ENTRIES):
         means = summarise(select(entries, {"noise": noise}), "d", "test_error").sort_values("d")
-        layers.append(Points(means["d"], means["mean"], means["error"], noise, colour(noise, i), "diamond"))
+        layers.append(Points(means["d"], means["mean"], means["error"], ENTRIES[noise], colour(noise, i), "diamond"))
     white = summarise(select(tables["white"], {"model": "attention"}), "d", "test_error").sort_values("d")
     layers.append(
         Points(white["d"], white["mean"], white["error"], "Gaussian", colour("attention"), marker("attention"))
