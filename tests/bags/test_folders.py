@@ -233,6 +233,17 @@ def test_parquet_files_may_hold_parts_of_many_bags(tmp_path):
         read_bags(folder)
 
 
+def test_columns_that_are_no_features_are_named_and_left_out(tmp_path):
+    folder = tmp_path / "slides"
+    folder.mkdir()
+    for name in ("a", "b"):
+        pd.DataFrame({"x": [1.0, 2.0], "stain": ["H", "E"], "f": [3.0, 4.0]}).to_parquet(folder / f"{name}.parquet")
+    with pytest.raises(ValueError, match=r"column 'stain' of .*a.parquet is not numeric.* ignore=\['stain'\]"):
+        Bags.from_files(folder)
+    bags = Bags.from_files(folder, ignore=["stain", "x"])
+    assert list(bags.feature_names) == ["f"] and list(bags.ids) == ["a", "b"]
+
+
 def test_a_folder_is_streamed(tmp_path, monkeypatch):
     """32 MB of files, with at most 1 MB of them at a time: memory holds a few blocks, and the tokens lie in a file."""
     monkeypatch.setattr(scratch, "BLOCK_BYTES", 2**20)

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._core.extras import require
 from . import scratch
-from .tables import is_number_column, listed
+from .tables import is_number_column, listed, not_numeric
 from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
@@ -300,7 +300,7 @@ def parquet_features(file: Any, path: Path, aside: Iterable[str]) -> list[str]:
     columns = [name for name in file.schema_arrow.names if name not in left_out]
     for name in columns:
         if not is_number_column(file.schema_arrow.field(name).type):
-            raise UnreadableBag(f"column {name!r} of {path} is not numeric; leave it out with --ignore {name}")
+            raise UnreadableBag(not_numeric(name, path))
     if not columns:
         raise UnreadableBag(f"{path} has no feature columns")
     return columns

@@ -84,6 +84,7 @@ class Bags:
         key: str | None = None,
         bag: str = "bag_id",
         label: str = "label",
+        ignore: Sequence[str] = (),
         skip_unmatched: bool = False,
         executor: Any = "local",
         scheduler: str | None = None,
@@ -106,6 +107,8 @@ class Bags:
             The name of the array, where files hold several; by default one of the usual names, such as "features".
         bag, label : str
             Columns of the table.
+        ignore : sequence of str
+            Columns of Parquet files that are not features. (`bag`, `label` and "instance_label" never are.)
         skip_unmatched : bool
             Whether files without a label, and labels without a file, are left out instead of being an error.
         executor : "local", "dask" or distributed.Client
@@ -131,14 +134,15 @@ class Bags:
                 raise ValueError("skip_unmatched goes with labels")
             found = found.only(known)
             known = found.known(known)
+        aside = ("instance_label", *ignore)
         bags: Any
         if isinstance(executor, str) and executor == "local":
             if scheduler is not None:
                 raise ValueError("scheduler belongs to executor='dask'")
-            held = gather(found, key, bag, label)
+            held = gather(found, key, bag, label, aside)
             bags = cls.trusted(held.tokens, held.starts, held.ids, held.names)
         else:
-            bags = on_cluster(found, cls.trusted, executor, scheduler, key, bag, label)
+            bags = on_cluster(found, cls.trusted, executor, scheduler, key, bag, label, aside)
         if known is None:
             return bags
         return bags, bags.labels({found.id_of(name): value for name, value in known.items()})

@@ -18,7 +18,7 @@ from .bags import Bags
 from .cluster import on_cluster
 from .folders import gather, list_files, means_files
 from .forms import distinct_ids
-from .tables import is_numeric, label_per_bag, listed, read_table, text_ids, values_by_id
+from .tables import is_numeric, label_per_bag, listed, not_numeric, read_table, text_ids, values_by_id
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def read_bags(
         if name not in table.columns:
             raise ValueError(f"{path} has no column {name!r}, which the model needs")
         if not is_numeric(table[name]):
-            raise ValueError(f"column {name!r} of {path} is not numeric; leave it out with --ignore {name}")
+            raise ValueError(not_numeric(name, path))
     if not columns:
         raise ValueError(f"{path} has no feature columns beside {listed(sorted(aside & set(table.columns)))}")
     ids = text_ids(table[bag], path)

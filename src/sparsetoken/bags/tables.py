@@ -38,6 +38,11 @@ def is_number_column(kind: Any) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
 
 
+def not_numeric(name: str, path: Path) -> str:
+    """The message about a column that cannot be a feature, for callers and for users of the command line."""
+    return f"column {name!r} of {path} is not numeric; leave it out with ignore=[{name!r}] (--ignore {name})"
+
+
 def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     """The table in a file, with the column of bag ids as text where the file is text."""
     import pandas as pd

@@ -93,7 +93,7 @@ def bags_in_words(found: BagsPlan) -> list[str]:
         f"{found.now.value:.3f} ({level} interval {_between(found.now)})."
     )
     far, goal = f"{round(FARTHEST):,} times as many bags", f"{needed.target:.3g}"
-    given = "" if found.target_given else " (half of the loss now; --target sets another)"
+    given = "" if found.target_given else " (half of the loss now; `target` sets another)"
 
     def rounded(n):
         return f"more than {far}" if n is None else f"{_rounded(n):,}"

@@ -208,7 +208,7 @@ class Store:
         if version != SCHEMA_VERSION:
             raise StoreError(
                 f"store {self.path} has format {version}, this version of the program has {SCHEMA_VERSION}: "
-                "use another --store"
+                "use another store (--store)"
             )
         if not self._read_only:
             run("PRAGMA synchronous=NORMAL")
@@ -229,7 +229,7 @@ class Store:
         except sqlite3.DatabaseError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
-                reason = "another process holds it; wait for it or use another --store"
+                reason = "another process holds it; wait for it or use another store (--store)"
             elif "not a database" in text or "malformed" in text:
                 reason = "it is not an SQLite file or is damaged; move it away or restore a copy"
             elif "full" in text:
@@ -373,7 +373,7 @@ class Store:
             if _checksum(*content) != checksum:
                 raise StoreError(
                     f"store {self.path}: a row of kind {content[1]!r} was changed by something else than this program "
-                    f"(key {content[0]}); restore a copy, or compute everything again with --fresh"
+                    f"(key {content[0]}); restore a copy, or compute everything again with fresh=True (--fresh)"
                 )
             key, kind, version, code, arguments, status, result, failure = content
             value = None if result is None else json.loads(result)
