@@ -24,21 +24,16 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
-from ._core.loops import repeat
+from ._core.prox import proximal_point, wright_omega
 from ._core.user_code import add_own
 from ._core.validation import real_number
 
 # Halley steps of the logistic prox. Six reach rounding error for |h| <= 400 at any step; where h = -step with both huge, six
 # leave 2e-4 of the gap and sixteen nothing. NumPy stops when nothing moves; compiled code cannot, and takes six.
 HALLEY_STEPS_NUMPY, HALLEY_STEPS_JAX = 30, 6
-# The bracket of log(1 + |r - h|) is halved at least once in three steps, so that 200 steps are 66 halvings: enough for all of a
-# double's 53 bits even where the loss is as steep as exp(300), and the bracket as wide.
-NEWTON_STEPS_GENERIC = 200
 # Margins below this count as this in the exponential loss: the squares of exp(320) are still numbers, and a line search that
 # tries a far too long step sees large slopes rather than infinite ones.
 LEAST_MARGIN = -320.0
-# Steps of fourth order for the exponential loss's prox. From the start below two leave 1e-10 of the gap, three nothing.
-OMEGA_STEPS = 3
 
 
 class Loss:
@@ -70,9 +65,7 @@ class Loss:
     def prox(self, h, step, y):
         """The proximal point: the r with r + step l'(r; y) = h.
 
-        By Newton's method kept inside a shrinking bracket: l' is increasing, so the root lies between h and h - step l'(h);
-        a Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle (in
-        log(1 + |r - h|): a steep loss makes wide brackets).
+        By Newton's method inside a bracket, which needs nothing but a slope that never falls (`_core.prox`).
 
         Parameters
         ----------
@@ -90,68 +83,7 @@ class Loss:
         """
         xp = namespace(h, step, y)
         h, step, y = xp.broadcast_arrays(xp.asarray(h), xp.asarray(step), xp.asarray(y))
-        other = h - step * self.slope(h, y)
-        low, high = xp.minimum(h, other), xp.maximum(h, other)
-        if xp is np:
-            return _bracketed_newton_numpy(self, h, step, y, low, high)
-        return _bracketed_newton_jax(self, h, step, y, low, high)
-
-
-def _middle(h, low, high, xp):
-    """The middle of a bracket that h is an end of or lies beside, in log(1 + |r - h|): far brackets shrink fast."""
-    side = xp.where(high > h, 1.0, -1.0)
-    return h + side * (xp.sqrt((1.0 + xp.abs(low - h)) * (1.0 + xp.abs(high - h))) - 1.0)
-
-
-def _newton_candidate(loss, r, h, step, y, low, high, xp):
-    """One safeguarded step of the prox equation g(r) = r + step l'(r) - h = 0: new point and bracket."""
-    g = r + step * loss.slope(r, y) - h
-    low, high = xp.where(g < 0, r, low), xp.where(g > 0, r, high)
-    newton = r - g / (1.0 + step * loss.curvature(r, y))
-    middle = _middle(h, low, high, xp)
-    inside = (newton > low) & (newton < high)
-    return xp.where(g == 0, r, xp.where(inside, newton, middle)), low, high
-
-
-def _settled(r, r_new, low, high, xp):
-    tolerance = 4 * np.finfo(r_new.dtype).eps * (1.0 + xp.abs(r_new))
-    return (xp.abs(r_new - r) <= tolerance) | (high - low <= tolerance)
-
-
-def _bracketed_newton_numpy(loss, h, step, y, low, high):
-    r = _middle(h, low, high, np)
-    width = high - low
-    for i in range(NEWTON_STEPS_GENERIC):
-        r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, np)
-        if i % 3 == 2:  # Newton's method creeps along one side of the bracket: halve it instead
-            slow = high - low > 0.5 * width
-            r_new = np.where(slow & ~_settled(r, r_new, low, high, np), _middle(h, low, high, np), r_new)
-            width = high - low
-        done = bool(np.all(_settled(r, r_new, low, high, np)))
-        r = r_new
-        if done:
-            break
-    return r
-
-
-def _bracketed_newton_jax(loss, h, step, y, low, high):
-    import jax
-    import jax.numpy as jnp
-
-    def body(state):
-        i, r, low, high, width, _ = state
-        r_new, low, high = _newton_candidate(loss, r, h, step, y, low, high, jnp)
-        check = i % 3 == 2
-        slow = check & (high - low > 0.5 * width) & ~_settled(r, r_new, low, high, jnp)
-        r_new = jnp.where(slow, _middle(h, low, high, jnp), r_new)
-        width = jnp.where(check, high - low, width)
-        return i + 1, r_new, low, high, width, jnp.all(_settled(r, r_new, low, high, jnp))
-
-    def unfinished(state):
-        return (state[0] < NEWTON_STEPS_GENERIC) & ~state[5]
-
-    start = (0, _middle(h, low, high, jnp), low, high, high - low, jnp.asarray(False))
-    return jax.lax.while_loop(unfinished, body, start)[1]
+        return proximal_point(lambda r: self.slope(r, y), lambda r: self.curvature(r, y), h, step)
 
 
 @dataclass(frozen=True)
@@ -273,28 +205,7 @@ class Exponential(Loss):
         xp = namespace(h, step, y)
         h, step = xp.asarray(h), xp.asarray(step)
         logarithm = xp.log(xp.where(step > 0, step, 1.0)) - y * h
-        return h + y * xp.where(step > 0, _omega(logarithm), 0.0)
-
-
-def _omega(x):
-    """The g > 0 with g + log g = x (Wright's omega function), to rounding error for all real x.
-
-    The iteration of Fritsch, Shafer and Crowley. exp(x) is never formed where it could overflow.
-    """
-    xp = namespace(x)
-    small = xp.minimum(x, 1.0)
-    large = xp.maximum(x, 1.0)
-    start = xp.where(x < 1.0, sigmoid(small), large - xp.log(large))
-    inside = xp.maximum(x, -40.0)  # below, omega is exp(x) up to e^-40 of it
-
-    def closer(g):
-        rest = inside - g - xp.log(g)
-        bend = (1.0 + g) * (1.0 + g + 2.0 * rest / 3.0)
-        return g * (1.0 + rest / (1.0 + g) * (bend - 0.5 * rest) / (bend - rest))
-
-    # A compiled loop for the reason given at the logistic prox.
-    found = repeat(OMEGA_STEPS, closer, xp.maximum(start, np.exp(-40.0)), xp)
-    return xp.where(x < -40.0, xp.exp(small), found)
+        return h + y * xp.where(step > 0, wright_omega(logarithm), 0.0)
 
 
 @dataclass(frozen=True)
