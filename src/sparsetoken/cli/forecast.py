@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from . import app, elsewhere
+from . import signals as signal_options
 from .console import echo
 from .user_code import LOSS, MODULES
 from .values import DISTURBANCES
@@ -78,6 +79,9 @@ def forecast(
     ),
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    signals: str = signal_options.SIGNALS,
+    shares: str = signal_options.SHARES,
+    carried: str = signal_options.CARRIED,
     test_length: str = elsewhere.option("length"),
     test_sparsity: str = elsewhere.option("sparsity"),
     test_strength: str = elsewhere.option("strength"),
@@ -118,10 +122,11 @@ def forecast(
     tests = elsewhere.Tests.parse(
         test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
     )
+    several = signal_options.read_signals(signals, shares, carried)
     for file in (json_file, csv_file):
         check_writable(file)
     check_writable(plot_file, endings=ENDINGS)
-    check_apart((json_file, csv_file, plot_file))
+    check_apart((json_file, csv_file, plot_file), (signals,))
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
     unknown = [name for name in models if heads_of(name) is None and name not in FORECAST]
     if unknown:
@@ -137,6 +142,7 @@ def forecast(
         {"loss": loss} | {k: v for k, v in first.items() if k in Training.__dataclass_fields__}
     )
     options: dict[str, Any] = {"accuracy": accuracy, "activation": activation, "equal_samples": equal_samples}
+    options |= {} if several is None else {"signals": several}
     rows = []
     for columns, arguments in tests.combinations():
         found = _compute(task, training, models, over, options | arguments, forecast_grid)
@@ -152,10 +158,10 @@ def forecast(
     failed = [row for row in rows if row["failure"]]
     if len(failed) == len(rows):
         raise ValueError(failed[0]["failure"])
-    records = [{**about, **row} for row in rows]
+    records = [{**about, **signal_options.described(several), **row} for row in rows]
 
     def show() -> None:
-        print_table(f"theory: {fixed}{tests.title}", headings, cells, 1 + len(swept))
+        print_table(f"theory: {fixed}{signal_options.in_words(several)}{tests.title}", headings, cells, 1 + len(swept))
         _remarks(rows)
 
     deliver(
@@ -179,8 +185,10 @@ def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
 
 
 def _columns_of(rows: list) -> list[tuple[str, str]]:
+    """The columns worth showing; several heads or signals have a cosine each."""
     elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
-    return [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE]
+    known = [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE]
+    return known + [(name, signal_options.heading(name)) for name in signal_options.more_cosines(rows)]
 
 
 def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:

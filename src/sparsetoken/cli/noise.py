@@ -51,10 +51,6 @@ def read_covariance(text: str | None) -> Any:
     """The covariance that the option describes: a name as it is, or the array of a file."""
     if text is None or not Path(text).suffix or not text.endswith((".npy", ".csv")):
         return text
-    import numpy as np
+    from .arrays import read_array
 
-    try:
-        array = np.load(text, allow_pickle=False) if text.endswith(".npy") else np.loadtxt(text, delimiter=",")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"the covariance in {text} cannot be read: {error}") from None
-    return np.asarray(array)
+    return read_array("covariance", text)

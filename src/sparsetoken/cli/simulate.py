@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import typer
 
 from . import app, elsewhere
 from . import noise as noise_options
+from . import signals as signal_options
 from .console import echo
 from .user_code import LOSS, MODULES
 from .values import DISTURBANCES
@@ -62,7 +64,8 @@ def simulate(
         ["attention"],
         "--model",
         "-m",
-        help="attention, pooled, vectorized, elementwise, one of your own (--module) or all; repeatable.",
+        help="attention, pooled, vectorized, elementwise, heads:2 (several heads), one of your own (--module) or all; "
+        "repeatable.",
     ),
     sampler: str = typer.Option(
         None, help="reduced (exact in law, fast) or tensor (every token); reduced in Gaussian noise, else tensor."
@@ -76,6 +79,9 @@ def simulate(
     label: str = noise_options.LABEL,
     activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
     equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    signals: str = signal_options.SIGNALS,
+    shares: str = signal_options.SHARES,
+    carried: str = signal_options.CARRIED,
     test_length: str = elsewhere.option("length"),
     test_sparsity: str = elsewhere.option("sparsity"),
     test_strength: str = elsewhere.option("strength"),
@@ -108,7 +114,8 @@ def simulate(
     found_covariance = noise_options.read_covariance(covariance)
     world = world_of(found_noise, found_covariance, None, None)
     d = d or f"{world.dimension(None) or 1000}"
-    sampler = sampler or world.sampler
+    several = signal_options.read_signals(signals, shares, carried)
+    sampler = sampler or (world.sampler if several is None else "tensor")
     given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
     given |= {
         "label_noise": label_noise,
@@ -131,7 +138,7 @@ def simulate(
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
-    check_apart((json_file, csv_file), (noise, covariance))
+    check_apart((json_file, csv_file), (noise, covariance, signals))
     check_combinations([*grid.values(), *tests.values.values()], len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []
@@ -143,19 +150,21 @@ def simulate(
         cases += [(task, training, dimension, name, *test) for name in models for test in tests.combinations()]
     options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}
     origin = {"noise": noise or "gaussian"} | ({} if covariance is None else {"covariance": covariance})
-    results = _run(cases, seeds, options | {"noise": found_noise, "covariance": found_covariance}, workers)
+    worlds = {"noise": found_noise, "covariance": found_covariance, "signals": several}
+    results = _run(cases, seeds, options | worlds, workers)
 
     swept = [*(name for name, values in grid.items() if len(values) > 1), *tests.swept]
     rows, records, lines, failures = [], [], [], []
     for (task, training, dimension, name, tested, _), found in zip(cases, results, strict=True):
         about = {"model": name, "d": dimension} | task.to_dict() | training.to_dict() | tested
+        about |= signal_options.described(several)
         reason = next((one for one in found if isinstance(one, Exception)), None)
         if reason is not None:
             place = "".join(f", {key} {about[key]:g}" for key in swept)
             failures.append((f"{name}{place} failed: {reason}", reason))
             continue
         summary = _summary(found)
-        rows.append([name, *(f"{about[key]:g}" for key in swept), *_cells(summary)])
+        rows.append(([name, *(f"{about[key]:g}" for key in swept)], summary))
         records.append(
             {"case": about, "options": options | origin, **summary, "trials": [one.to_dict() for one in found]}
         )
@@ -168,11 +177,14 @@ def simulate(
     told = {name: values for name, values in grid.items() if name not in silent}
     fixed = ", ".join(f"{key} {value:g}" for key, (value, *more) in told.items() if not more)
     title = f"{fixed}, {loss} loss, {schedule}, {sampler} sampler"
-    title += "".join(f", {name} {value}" for name, value in origin.items() if value != "gaussian") + tests.title
+    title += "".join(f", {name} {value}" for name, value in origin.items() if value != "gaussian")
+    title += signal_options.in_words(several) + tests.title
     title += f"; mean ± standard error of {trials} trials, seed {seed}"
-    headings = ["model", *swept, *(heading for _, heading in _COLUMNS), "seconds"]
+    columns = _columns([summary["mean"] for _, summary in rows])
+    headings = ["model", *swept, *(heading for _, heading in columns), "seconds"]
+    lines_shown = [[*first, *_cells(summary, columns)] for first, summary in rows]
     deliver(
-        lambda: print_table(title, headings, rows, 1 + len(swept)),
+        lambda: print_table(title, headings, lines_shown, 1 + len(swept)),
         [
             (json_file, lambda path: write_json(path, {"seed": seed, "cases": records})),
             (csv_file, lambda path: write_csv(path, lines)),
@@ -242,8 +254,15 @@ def _summary(found: list) -> dict[str, dict[str, float]]:
     }
 
 
-def _cells(summary: dict[str, dict[str, float]]) -> list[str]:
+def _columns(means: list[dict[str, float]]) -> list[tuple[str, str]]:
+    """Fields and headings of what at least one case has; several heads or signals have a cosine each."""
+    known = [*_COLUMNS, *((name, signal_options.heading(name)) for name in signal_options.more_cosines(means))]
+    return [(name, words) for name, words in known if any(not math.isnan(mean.get(name, math.nan)) for mean in means)]
+
+
+def _cells(summary: dict[str, dict[str, float]], columns: list[tuple[str, str]]) -> list[str]:
     from .console import with_error
 
     mean, error = summary["mean"], summary["standard_error"]
-    return [*(with_error(mean[name], error[name]) for name, _ in _COLUMNS), f"{mean['seconds']:.2f}"]
+    cells = [with_error(mean.get(name, math.nan), error.get(name, math.nan)) for name, _ in columns]
+    return [*cells, f"{mean['seconds']:.2f}"]
