@@ -177,10 +177,17 @@ def cross_validated(bags: Any, positive: np.ndarray, repeats: int = CROSS_VALIDA
 
 
 def measured(
-    name: str, bags: Any, positive: np.ndarray, truth: float, tested: int, trained_on: int, repeat: int
+    name: str,
+    bags: Any,
+    positive: np.ndarray,
+    truth: float,
+    tested: int,
+    trained_on: int,
+    repeat: int,
+    shares: Sequence[float] = FRACTIONS,
 ) -> Iterator[dict[str, Any]]:
     """One case for each share of the bags: the curve measured on it, and the truth, which rests on `tested` bags."""
-    for share in FRACTIONS:
+    for share in shares:
         held, labels = part(bags, positive, share, repeat)
         curve = asdict(measure_curve(held, labels, BagClassifier, seed=repeat, budget=1e9))
         del curve["criterion"]  # the error
@@ -195,7 +202,14 @@ def measured(
         }
 
 
-def cases(folder: Path | None, made: bool, repeats: int, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def cases(
+    folder: Path | None,
+    made: bool,
+    repeats: int,
+    only: Sequence[str] = (),
+    shares: Sequence[float] = FRACTIONS,
+    times: int = 1,
+) -> Iterator[dict[str, Any]]:
     """Cases of every set whose name contains one of `only` (all sets where nothing is asked for), as they come."""
 
     def wanted(name: str) -> bool:
@@ -212,10 +226,11 @@ def cases(folder: Path | None, made: bool, repeats: int, only: Sequence[str] = (
         n = len(positive)
         truth = cross_validated(read.bags, positive)
         for repeat in range(repeats):
-            yield from measured(name, read.bags, positive, truth, n, round(0.9 * n), repeat)
+            yield from measured(name, read.bags, positive, truth, n, round(0.9 * n), repeat, shares)
     for name, (make, count) in made_sets().items() if made else ():
         if not wanted(name):
             continue
+        count *= times
         sets, truths = [], []
         for repeat in range(repeats):
             if name.startswith("drawn"):  # the signal's direction belongs to the seed, so the test bags do too
@@ -228,7 +243,7 @@ def cases(folder: Path | None, made: bool, repeats: int, only: Sequence[str] = (
             sets.append((bags, positive))
             truths.append(error_of((bags, positive), fresh))
         for repeat, (bags, positive) in enumerate(sets):
-            yield from measured(name, bags, positive, float(np.mean(truths)), TESTED * repeats, count, repeat)
+            yield from measured(name, bags, positive, float(np.mean(truths)), TESTED * repeats, count, repeat, shares)
 
 
 def judged(case: dict[str, Any]) -> dict[str, Any]:
@@ -237,12 +252,14 @@ def judged(case: dict[str, Any]) -> dict[str, Any]:
     curve = MeasuredCurve(criterion=Criterion(), **fields)
     law = Extrapolation(curve)
     found = law.at(case["trained_on"])
+    seen = law.at(case["trained_on"], tested=case["tested"])
     return case | {
         "chosen": case["set"] in CHOSEN_ON,
         "forecast": found.value,
         "low": found.low,
         "high": found.high,
         "holds": found.low <= case["truth"] <= found.high,
+        "seen": seen.low <= case["truth"] <= seen.high,
         "last": curve.losses[-1],
     }
 
@@ -255,6 +272,7 @@ def _summarised(rows: Sequence[dict[str, Any]]) -> str:
     columns = [
         str(len(rows)),
         str(sum(row["holds"] for row in rows)),
+        str(sum(row["seen"] for row in rows)),
         f"{middle(lambda r: r['high'] - r['low']):.3f}",
         f"{middle(lambda r: r['truth']):.3f}",
         f"{ratio:.2f}",
@@ -267,10 +285,11 @@ def _summarised(rows: Sequence[dict[str, Any]]) -> str:
 def summary(rows: Sequence[dict[str, Any]]) -> str:
     """A table in Markdown: a line for each set and one for each use."""
     lines = [
-        "| set | used for | cases | interval holds | median width | truth | forecast / truth, median | forecast off by "
+        "| set | used for | cases | interval holds | with the truth's own noise "
+        "| median width | truth | forecast / truth, median | forecast off by "
         "| last measured point off by |"
     ]
-    lines.append("|---" * 9 + "|")
+    lines.append("|---" * 10 + "|")
     for chosen, use in ((True, "choice"), (False, "confirmation")):
         own = [row for row in rows if row["chosen"] == chosen]
         for name in dict.fromkeys(row["set"] for row in own):
@@ -286,9 +305,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="folder with files of bags")
     parser.add_argument("--made", action="store_true", help="also sets made of scikit-learn's tables and drawn ones")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--share", type=float, action="append", help="part of the bags to learn from; repeatable")
+    parser.add_argument("--times", type=int, default=1, help="so many times as many bags in the made sets")
     parser.add_argument("--only", action="append", default=[], help="text in the names of the sets to take; repeatable")
     parser.add_argument("--out", type=Path, default=None, help="file for the measured cases, one JSON object per line")
-    parser.add_argument("--judge", type=Path, nargs="+", help="files of measured cases: judge them instead of measuring")
+    parser.add_argument(
+        "--judge", type=Path, nargs="+", help="files of measured cases: judge them instead of measuring"
+    )
     options = parser.parse_args()
     if options.judge:
         taken = [json.loads(line) for path in options.judge for line in path.read_text().splitlines()]
@@ -296,7 +319,9 @@ def main() -> None:
     else:
         file = options.out.open("w") if options.out else sys.stdout
         taken = []
-        for case in cases(options.folder, options.made, options.repeats, options.only):
+        for case in cases(
+            options.folder, options.made, options.repeats, options.only, options.share or FRACTIONS, options.times
+        ):
             print(json.dumps(case), file=file, flush=True)
             taken.append(case)
     print(summary([judged(case) for case in taken]))

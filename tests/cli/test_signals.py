@@ -32,7 +32,17 @@ def test_simulate_with_signals_of_a_file(command, tmp_path):
     angled = np.array([[1.0, 0.0], [0.6, 0.8]])
     np.savetxt(tmp_path / "signals.csv", angled, delimiter=",")
     code, out, _ = command(
-        *("simulate", "-m", "heads:2", "--signals", str(tmp_path / "signals.csv"), "--carried", "all", "--sparsity", "2"),
+        *(
+            "simulate",
+            "-m",
+            "heads:2",
+            "--signals",
+            str(tmp_path / "signals.csv"),
+            "--carried",
+            "all",
+            "--sparsity",
+            "2",
+        ),
         *("-d", "30", "--trials", "2", "--json", str(tmp_path / "trials.json")),
     )
     case = json.loads((tmp_path / "trials.json").read_text())["cases"][0]
@@ -67,7 +77,9 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(command, verb, words, me
     assert code == 2 and message in err and len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("verb, model", [("forecast", "attention"), ("forecast", "bayes"), ("simulate -d 30", "pooled")])
+@pytest.mark.parametrize(
+    "verb, model", [("forecast", "attention"), ("forecast", "bayes"), ("simulate -d 30", "pooled")]
+)
 def test_other_models_have_one_signal(command, verb, model):
     code, _, err = command(*verb.split(), "-m", model, "--signals", "2")
     assert code == 2 and f"signals are served by the model 'heads:H' ('heads:1' is attention), not by '{model}'" in err

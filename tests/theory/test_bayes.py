@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import gammaln, ndtr
 
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
@@ -139,3 +139,33 @@ def test_direct_iteration_ends_at_the_reachable_limit():
             x = alpha * task.prevalence * task.strength**2 * float(drawn.mass(task.strength * m**0.5).mean())
             m = x / (1 + x)
         assert found.reachable_overlap == pytest.approx(m, rel=1e-5)
+
+
+@pytest.mark.parametrize(("length", "sparsity"), [(7, 5), (9, 8), (120, 40), (120, 80)])
+def test_recursion_is_the_sum_over_angles(length, sparsity):
+    """Token by token, whichever of the two kinds is rarer, against the characteristic function: equal on the same bags."""
+    for root in (0.05, 1.3, 6.0):
+        draws = token_draws(length, sparsity, 4, every_token=True)
+        signal = draws.signal + root
+        log_mean, first = few_signal_tokens(draws, signal, root)
+        log_x = root * np.concatenate([signal, draws.noise], axis=-1).reshape(-1, length)
+        log_choices = gammaln(length + 1) - gammaln(sparsity + 1) - gammaln(length - sparsity + 1)
+        angles, _ = subset_sums(log_x, np.ones_like(log_x), sparsity)
+        np.testing.assert_allclose(log_mean.ravel(), angles - log_choices, atol=1e-10, rtol=1e-11)
+        without, _ = subset_sums(log_x[:, 1:], np.ones_like(log_x[:, 1:]), sparsity - 1)
+        np.testing.assert_allclose(first.ravel(), np.exp(log_x[:, 0] + without - angles), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("task", "alpha", "overlap", "test_error"),
+    [
+        (Task(64, 40, 0.5), 0.5, (0.614755, 3.1e-5), (0.15897, 1.9e-3)),
+        (Task(64, 40, 2.0), 0.1, (0.866907, 7.8e-5), (2.79e-7, 1.1e-7)),
+    ],
+)
+def test_limits_with_many_signal_tokens(task, alpha, overlap, test_error):
+    """Reference values by the sum over angles, with its standard errors (4.5 s.e. of both)."""
+    found = theory.bayes_limit(task, alpha)
+    for name, (value, error) in {"overlap": overlap, "test_error": test_error}.items():
+        assert abs(getattr(found, name) - value) <= 4.5 * np.hypot(error, found.errors[name]), name
+    assert found.residual <= 1e-7 and not found.hard

@@ -48,7 +48,9 @@ def read_signals(text: str | None, shares: str | None, carried: str | None) -> S
         try:
             given = int(text)
         except ValueError:
-            raise ValueError(f"signals must be a number of signals or a file {' or '.join(_FILES)}, got {text!r}") from None
+            raise ValueError(
+                f"signals must be a number of signals or a file {' or '.join(_FILES)}, got {text!r}"
+            ) from None
     if shares is None:
         weights = None
     else:
@@ -79,7 +81,9 @@ def in_words(signals: Signals | None) -> str:
 
 def more_cosines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Columns of the cosines that rows have per head or per signal, in the order of the rows."""
-    found = dict.fromkeys(name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se"))
+    found = dict.fromkeys(
+        name for row in rows for name in row if name.startswith("cosine_") and not name.endswith("_se")
+    )
     return [name for name in found if name not in ("cosine_w", "cosine_q")]
 
 

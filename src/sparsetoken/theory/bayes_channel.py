@@ -8,7 +8,8 @@ to the product of x_l = exp(root t_l) over it. Two numbers of this channel decid
 
 For one signal token both are exact one-dimensional integrals at any length: adding independent Gumbel numbers G_l to
 root t_l turns posterior weights into P(token l has the largest sum) and the log of the sum of exponentials into the mean of
-that largest sum. For several signal tokens bags are drawn, and the sums over subsets are exact for each draw (`subset_sums`).
+that largest sum. For several signal tokens bags are drawn, and the sums over subsets are exact for each draw (`subset_sums`),
+but for the bins in which tokens of long bags with many signal tokens are counted.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..laws.draws import REPLICATES, token_draws
-from .subset_sums import SUBSET_STEPS, BinnedBags, drawn_bags, few_signal_tokens, log_sum_exp
+from ..laws.draws import REPLICATES, TokenDraws, token_draws
+from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens, log_sum_exp
 
 # Trapezoidal step for convolutions with the Gumbel law, which is analytic in a strip of half-width pi/2: the error is about
 # exp(-pi^2/step), below rounding.
@@ -164,15 +165,16 @@ class _OneToken(Channel):
 class _DrawnBags(Channel):
     """R > 1: drawn bags, in independent replicates.
 
-    Few signal tokens: the recursion over tokens; in long bags only the largest noise tokens are drawn one by one, and the
-    others enter through power sums. Many signal tokens: counts of tokens in narrow bins, and the sum over angles.
+    Few signal tokens or short bags: the recursion over tokens; in long bags only the largest noise tokens are drawn one by
+    one, and the others enter through power sums. Many signal tokens in long bags: counts of tokens in narrow bins, and the sum
+    over angles.
     """
 
     def __init__(self, length: int, sparsity: int):
         super().__init__(length, sparsity)
         self._kept: tuple[float, np.ndarray, float] | None = None
         self._binned: BinnedBags | None = None
-        if sparsity > SUBSET_STEPS:
+        if not chosen_one_by_one(length, sparsity):
             self._binned = BinnedBags(length, sparsity)
 
     def mass(self, root: float) -> np.ndarray:
@@ -197,12 +199,17 @@ class _DrawnBags(Channel):
         if self._binned is not None:
             log_mean, squares, along = self._binned.subsets(root, root, part)
             return squares.mean(1), float((along - log_mean).mean())
-        draws = token_draws(self.length, R, drawn_bags(self.length))
+        draws = _tokens(self.length, R, drawn_bags(self.length, R))
         if part > 1:
             draws = draws.first(draws.signal.shape[1] // part)
         signal = draws.signal + root
         log_mean, first = few_signal_tokens(draws, signal, root)
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
+
+
+def _tokens(length: int, sparsity: int, bags: int) -> TokenDraws:
+    """Drawn bags for the recursion; the power sums of a bulk are for few signal tokens."""
+    return token_draws(length, sparsity, bags, every_token=sparsity > SUBSET_STEPS)
 
 
 def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int) -> np.ndarray:
@@ -226,14 +233,14 @@ def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], 
     """
     L, R = length, sparsity
     out = []
-    if SUBSET_STEPS < R < L:
+    if R < L and not chosen_one_by_one(L, R):
         made = channel(L, R)
         assert isinstance(made, _DrawnBags) and made._binned is not None
         return np.stack([made._binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
     if R == L:  # the sum of the tokens says all
         total = R * shift + R**0.5 * token_draws(1, 1, bags).signal[..., 0]
         return np.stack([root * total - 0.5 * R * root**2 for root in roots])
-    draws = token_draws(L, R, bags if R == 1 else min(bags, drawn_bags(L)))
+    draws = _tokens(L, R, bags if R == 1 else min(bags, drawn_bags(L, R)))
     signal = draws.signal + shift
     for root in roots:
         if R == 1:
