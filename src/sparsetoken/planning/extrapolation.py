@@ -40,6 +40,7 @@ FLOOR_POWER = 2.5  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWE
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
 _DRAWS = 4000  # from the grid
 _GRID = (60, 14, 16)  # points of e, rho, c
+_REACH = 6.0  # standard errors of the last measured loss that the grid of e reaches to either side
 _FARTHEST_MISFIT = 8.0  # times n1, from where on the departure from the law does not grow
 
 
@@ -117,9 +118,11 @@ class Extrapolation:
     def _laws(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(e, rho, c, g, z) of the draws; z is the standardised departure from the law."""
         curve = self.curve
-        e = (
-            np.linspace(0.0, math.sqrt(self._worst), _GRID[0] + 1)[1:] ** 2
-        )  # even in the root: Jeffreys' prior of a share
+        # Even in the root: Jeffreys' prior of a share. The root of a measured share has the same deviation everywhere.
+        root, top = math.sqrt((curve.losses[-1] * curve.tested + 0.5) / (curve.tested + 1.0)), math.sqrt(self._worst)
+        reach = _REACH * INFLATION * 0.5 / math.sqrt(curve.tested)
+        ends = max(min(root - reach, 0.5 * top), 0.0), min(root + reach, top)
+        e = np.linspace(*ends, _GRID[0] + 1)[1:] ** 2
         rho = (np.arange(_GRID[1]) + 0.5) / _GRID[1]
         c = np.geomspace(EXPONENTS[0], EXPONENTS[1], _GRID[2])
         grid = [axis.ravel() for axis in np.meshgrid(e, rho, c, BENDS, indexing="ij")]
