@@ -32,7 +32,10 @@ LOSSES = ("logistic", "square", "smoothed_hinge")
 def points(count: int, seed: int) -> list[dict[str, Any]]:
     """Random points; lengths, strengths and so on are even in the logarithm, the share of signal tokens in part too."""
     rng = np.random.default_rng(seed)
-    even = lambda low, high: float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.4g}")  # noqa: E731
+
+    def even(low: float, high: float) -> float:
+        return float(f"{np.exp(rng.uniform(np.log(low), np.log(high))):.4g}")
+
     found = []
     for i in range(count):
         length = round(even(2, 10_000))

@@ -81,3 +81,18 @@ def test_the_backtest_of_forecast_curves_runs(monkeypatch):
     assert [row["set"] for row in backtest.cases(None, True, 1, ["bag"])] == ["bags", "bags"]
     monkeypatch.undo()
     assert set(backtest.CHOSEN_ON) - {"newsgroups_rec_sport_hockey"} <= set(backtest.made_sets())
+
+
+def test_hard_points_are_within_their_bounds_and_judged():
+    from benchmarks import hard_points
+
+    drawn = hard_points.points(60, 3)
+    assert drawn == hard_points.points(60, 3) != hard_points.points(60, 4)
+    assert {point["loss"] for point in drawn} == set(hard_points.LOSSES)
+    assert all(1 <= point["sparsity"] <= point["length"] <= 10_000 for point in drawn)
+    assert max(point["sparsity"] for point in drawn) > 1000
+    easy = drawn[0] | {"length": 5, "sparsity": 2, "ridge": 0.1, "loss": "square"}
+    row = hard_points.solved(easy)
+    assert row["met"] and row["standard_error"] <= 0.4 * 2e-4 and row["peak_megabytes"] > 10
+    failed = hard_points.solved(easy | {"ridge": -1.0})
+    assert not failed["met"] and "ridge" in failed["failure"]
