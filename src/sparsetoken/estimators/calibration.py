@@ -20,6 +20,8 @@ from ..laws.measures import shares_beaten
 # Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
 LOG_SLOPE, OFFSET = 1.0, 0.5
+LOG_SLOPES = (-200.0, 6.0)  # scores of any size are drawn in, and none is blown up by more than a few hundred
+CALIBRATION_STEPS, LONGEST_STEP = 200, 4.0  # Newton's: five to ten are usual, and no longer than the parabola can be trusted
 # What a learner owes to chance before it is preferred to the class frequencies, in units of n times the mean loss: the
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
@@ -111,21 +113,43 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
     """
     n = len(signs)
     p, targets = weights / weights.sum(), _targets(signs, weights)
+    prior = np.array([LOG_SLOPE**-2, OFFSET**-2]) / n
 
     def loss(slope: float, offset: float) -> tuple[float, np.ndarray]:
         u = slope * scores + offset
-        return float(p @ (np.logaddexp(0.0, u) - targets * u)), p * (expit(u) - targets)
+        return float(p @ (np.logaddexp(0.0, u) - targets * u)), u
 
-    def objective(parameters):
-        slope, offset = np.exp(parameters[0]), parameters[1]
-        value, residual = loss(slope, offset)
-        prior = parameters / np.array([LOG_SLOPE, OFFSET])
-        gradient = np.array([slope * (residual @ scores), residual.sum()])
-        return value + 0.5 * prior @ prior / n, gradient + prior / np.array([LOG_SLOPE, OFFSET]) / n
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, u = loss(np.exp(x[0]), x[1])
+        return value + 0.5 * float(x @ (prior * x)), u
 
-    bounds = [(-12.0, 6.0), (None, None)]
-    found = minimize(objective, [0.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12})
-    slope, offset = float(np.exp(found.x[0])), float(found.x[1])
+    x = np.zeros(2)
+    value, u = objective(x)
+    for _ in range(CALIBRATION_STEPS):
+        mean, pull = expit(u), u - x[1]
+        residual, curvature = p * (mean - targets), p * mean * (1.0 - mean)
+        bend = float(residual @ pull)  # of exp(log slope): left out where the objective would not be convex with it
+        g0, g1 = bend + prior[0] * x[0], float(residual.sum()) + prior[1] * x[1]
+        h00, h01, h11 = float(curvature @ pull**2) + prior[0], float(curvature @ pull), float(curvature.sum()) + prior[1]
+        h00 += bend if (h00 + bend) * h11 > h01 * h01 else 0.0
+        step = np.array([h01 * g1 - h11 * g0, h01 * g0 - h00 * g1]) / (h00 * h11 - h01 * h01)
+        decrease = -float(step @ (g0, g1))
+        shorter = max(1.0, float(np.abs(step).max()) / LONGEST_STEP)
+        step, decrease = step / shorter, decrease / shorter
+        if not decrease > 1e-13 * max(value, 1e-3):
+            break
+        size = 1.0
+        while size > 1e-6:
+            trial = x + size * step
+            trial[0] = np.clip(trial[0], *LOG_SLOPES)
+            found, u_found = objective(trial)
+            if found <= value - 1e-4 * size * decrease or found < value and size < 1e-3:
+                break
+            size *= 0.5
+        else:
+            break
+        x, value, u = trial, found, u_found
+    slope, offset = float(np.exp(x[0])), float(x[1])
     return Calibration(slope, offset, loss=loss(slope, offset)[0])
 
 

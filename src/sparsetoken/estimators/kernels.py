@@ -26,6 +26,13 @@ def squared_distances(x: Any, points: np.ndarray) -> Any:
     return squared
 
 
+def distinct_rows(rows: np.ndarray) -> np.ndarray:
+    """The rows without copies, in the order in which they first come (`np.unique` compares them number by number)."""
+    whole = np.ascontiguousarray(rows + 0.0)  # -0.0 and 0.0 are the same number
+    _, first = np.unique(whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))), return_index=True)
+    return whole[np.sort(first)]
+
+
 def typical_squared_distance(squared: np.ndarray) -> float | None:
     """The median squared distance of distinct points, the unit of 1/gamma; None where all points are alike."""
     apart = squared[squared > 0]

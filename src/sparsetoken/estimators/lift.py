@@ -22,7 +22,7 @@ from ..bags.bags import Bags
 from ..bags.scaler import BagScaler, heavy_features
 from ..bags.scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, row_blocks, rowwise
 from ..bags.segments import bag_sum
-from .kernels import gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
+from .kernels import distinct_rows, gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
 
 # Training tokens the kernels are seen from. Other numbers gave the same accuracy on musk1 within its standard error
 # (docs/learners.md, "What was tried"), and the time of a fit grows with their number.
@@ -134,7 +134,7 @@ class TokenLift(BaseEstimator):
         tokens = bags.tokens
         count = min(self.landmarks, len(tokens))
         chosen = np.sort(rng.choice(len(tokens), count, replace=False))
-        self.points_ = np.unique(np.asarray(self._of_chosen(tokens[chosen])), axis=0).astype(np.float64)
+        self.points_ = distinct_rows(np.asarray(self._of_chosen(tokens[chosen]), dtype=np.float64))
         squared = squared_distances(self.points_, self.points_)
         typical = typical_squared_distance(squared)
         if typical is None:  # all tokens alike: there is nothing to lift

@@ -11,7 +11,7 @@ from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
 from ..bags.segments import bag_mean
 from .heads import PASS_BYTES
-from .kernels import gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
+from .kernels import distinct_rows, gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
 from .lift import TokenLift, seen_often
 
 # Training bags the kernel on statistics is seen from, at most. Its cost grows with their cube.
@@ -73,7 +73,7 @@ class BagStatistics(BaseEstimator):
         if self.landmarks:
             scaled = self.bag_scaler_.scaled(raw)
             count = min(self.landmarks, len(scaled))
-            points = np.unique(scaled[np.sort(rng.choice(len(scaled), count, replace=False))], axis=0)
+            points = distinct_rows(scaled[np.sort(rng.choice(len(scaled), count, replace=False))])
             squared = squared_distances(points, points)
             typical = typical_squared_distance(squared)
             if typical is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+COPIED_ROWS = 200  # up to which the rows of a bootstrap sample are copied rather than weighted
 ROWS = 4096  # that walk down all trees at a time: some megabytes of node numbers
 
 
@@ -104,13 +105,19 @@ def grow_trees(
     p = weights / weights.sum()
     draws = check_random_state(seed)
     tree = ExtraTreeRegressor(max_features=max_features, min_samples_leaf=least)
+    # Copies of rows give the same tree as their weights do where a leaf may hold a single row. They take longer to sort, and
+    # spare the check of weights, which takes longer for a few hundred rows.
+    copied = least == 1 and len(rows) <= COPIED_ROWS
     grown, total, unseen_by = [], np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # all that was checked before
         for own_seed in [draws.randint(np.iinfo(np.int32).max) for _ in range(count)]:
             sampled = np.random.RandomState(own_seed).choice(len(rows), len(rows), replace=True, p=p)
             times = np.bincount(sampled, minlength=len(rows)).astype(np.float64)
             tree.random_state = own_seed
-            tree.fit(rows, y, times, check_input=False)
+            if copied:
+                tree.fit(rows[sampled], y[sampled], check_input=False)
+            else:
+                tree.fit(rows, y, times, check_input=False)
             unseen = times == 0
             total[unseen] += tree.tree_.predict(rows[unseen])[:, 0] if unseen.any() else 0.0
             unseen_by += unseen

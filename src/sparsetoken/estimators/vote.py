@@ -103,7 +103,7 @@ def take_vote(candidates: Sequence[Candidate], problem: Problem) -> Vote:
         even = np.full(len(tried), 1.0 / len(tried))
         members = _members(tried, even, np.where(sees, 1.0 / sees.sum(), 0.0), [Calibration()] * len(tried))
         return Vote(members, Calibration(low=low, high=high), None, {})
-    calibrations = [fit_calibration(s.scores, signs, weights) for s in tried]  # type: ignore[arg-type]
+    calibrations = [s.calibration or Calibration() for s in tried]
     odds = np.array([c(s.scores) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
     losses = np.logaddexp(0.0, -signs * odds)
     shares = vote_shares(losses, weights, problem.seed, problem.groups)

@@ -92,55 +92,56 @@ def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarra
 
 
 class _History:
-    """Pairs of steps s and gradient changes y of each problem, the newest last, and the products among them.
+    """Pairs of steps s and gradient changes y of each problem, and the products among them.
 
-    L-BFGS in its compact form (Byrd, Nocedal and Schnabel 1994), with S and Y the pairs as columns, R the upper triangle of
-    S'Y, D its diagonal and c = <s, y>/<y, y> of the newest pair,
+    L-BFGS in its compact form (Byrd, Nocedal and Schnabel 1994), with S and Y the pairs as columns in the order of time, R the
+    upper triangle of S'Y, D its diagonal and c = <s, y>/<y, y> of the newest pair,
 
         H g = c g + S R^-T ((D + c Y'Y) u - c Y'g) - c Y u,     u = R^-1 S'g,
 
-    is the two loops' result by six products per step for all problems at once. A slot without a pair has s = y = 0 and a one
-    on R's diagonal, which leaves it out. All problems are taken, also those that are done: choosing would copy the histories.
+    is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one, so
+    that nothing is moved: all of this holds in any order of the slots, if R's inverse is in that order too. It is kept as such:
+    the inverse of a triangle without its first row and column is the inverse's rest, and with a further column (r, rho) it gains
+    the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out. All problems are taken, also
+    those that are done: choosing would copy the histories.
     """
 
     def __init__(self, count: int, p: int):
-        self.steps, self.changes = np.zeros((count, MEMORY, p)), np.zeros((count, MEMORY, p))
-        self.upper = np.tile(np.eye(MEMORY), (count, 1, 1))  # R
+        self.pairs = np.zeros((count, 2 * MEMORY, p))  # the steps, then the changes
+        self.inverse = np.zeros((count, MEMORY, MEMORY))  # R^-1
+        self.diagonal = np.zeros((count, MEMORY, 1))  # D
         self.squares = np.zeros((count, MEMORY, MEMORY))  # Y'Y
-        self.scale = np.ones(count)  # c
+        self.scale = np.ones((count, 1, 1))  # c
+        self.slot = np.zeros(count, dtype=int)  # of the next pair
 
     def remember(self, rows: np.ndarray, moved: np.ndarray, changed: np.ndarray) -> None:
-        """Append the pairs of positive curvature to the histories of their problems."""
+        """Put the pairs of positive curvature into the histories of their problems."""
         product, square = _products(moved, changed), _products(changed, changed)
         useful = product > 1e-12 * square
-        rows = rows[useful]
+        if not useful.all():
+            rows, moved, changed = rows[useful], moved[useful], changed[useful]
+            product, square = product[useful], square[useful]
         if not len(rows):
             return
-        self.scale[rows] = product[useful] / square[useful]
-        for store, new in ((self.steps, moved[useful]), (self.changes, changed[useful])):
-            if len(rows) == len(store):
-                store[:, :-1] = store[:, 1:]
-            else:
-                store[rows, :-1] = store[rows, 1:]
-            store[rows, -1] = new
-        for table in (self.upper, self.squares):
-            table[rows, :-1, :-1] = table[rows, 1:, 1:]
-        newest = self.changes[:, -1, :, None]
-        self.upper[rows, -1] = 0.0
-        self.upper[rows, :, -1] = (self.steps @ newest)[rows, :, 0]
-        self.squares[rows, :, -1] = self.squares[rows, -1] = (self.changes @ newest)[rows, :, 0]
+        slot = self.slot[rows]
+        self.slot[rows] = (slot + 1) % MEMORY
+        self.scale[rows, 0, 0] = product / square
+        self.pairs[rows, slot], self.pairs[rows, MEMORY + slot] = moved, changed
+        with_newest = (self.pairs[rows] if len(rows) < len(self.pairs) else self.pairs) @ changed[:, :, None]
+        self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
+        column = (self.inverse[rows] @ with_newest[:, :MEMORY])[:, :, 0]
+        self.inverse[rows, :, slot] = -column / product[:, None]
+        self.inverse[rows, slot, slot] = 1.0 / product
+        self.diagonal[rows, slot, 0] = product
+        self.squares[rows, :, slot] = self.squares[rows, slot] = with_newest[:, MEMORY:, 0]
 
     def direction(self, g: np.ndarray) -> np.ndarray:
         """-H g of each problem."""
-        c = self.scale[:, None, None]
-        u = np.linalg.solve(self.upper, self.steps @ g[:, :, None])
-        diagonal = np.diagonal(self.upper, axis1=1, axis2=2)[:, :, None]
-        v = diagonal * u + c * (self.squares @ u - self.changes @ g[:, :, None])
-        v = np.linalg.solve(self.upper.transpose(0, 2, 1), v)
-        product = (
-            self.scale[:, None] * g
-            + (v.transpose(0, 2, 1) @ self.steps - c * u.transpose(0, 2, 1) @ self.changes)[:, 0]
-        )
+        both = self.pairs @ g[:, :, None]
+        u = self.inverse @ both[:, :MEMORY]
+        v = self.diagonal * u + self.scale * (self.squares @ u - both[:, MEMORY:])
+        back = np.concatenate([self.inverse.transpose(0, 2, 1) @ v, -self.scale * u], axis=1)
+        product = self.scale[:, 0] * g + (back.transpose(0, 2, 1) @ self.pairs)[:, 0]
         uphill = _products(product, g) <= 0.0  # by rounding alone
         product[uphill] = g[uphill]
         return -product
