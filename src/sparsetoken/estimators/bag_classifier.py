@@ -1,4 +1,4 @@
-"""The default classifier for real bags: heads on tokens, classifiers on bag statistics and trees, that vote."""
+"""The default classifier for real bags: heads on tokens, classifiers on bag statistics, trees and a likelihood ratio vote."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..bags.scratch import DEVICE_BLOCK_BYTES
 from ..bags.segments import weighted_bag_sum
 from ..losses import Loss, get_loss
 from .base import BaseBagClassifier, each_class, per_bag, side_by_side
-from .candidates import DEFAULT, KNOWN, Candidate, Heads, Problem, chosen_candidates
+from .candidates import DEFAULT, KNOWN, Candidate, Heads, Likelihood, Problem, Validated, chosen_candidates
 from .folds import stratified_folds
 from .lift import LANDMARKS
+from .message_passing.ratio import could_hold
 from .readout import checked_ridge, held_out_diagnostics
 from .views import BagViews, Views
 from .vote import Member, take_vote
@@ -43,8 +44,9 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     candidates : "auto" or sequence of str
         What may vote, by name: "linear" (tied head on the scaled tokens), "pooled", "tied" and "free" (heads on the lifted
         tokens), "even" (tied head on tokens lifted with one scale for all features), "statistics", "likeness" (linear and
-        kernel classifier on a bag's statistics) and "trees". At least one of the first five, which see tokens. "auto": all
-        but "free".
+        kernel classifier on a bag's statistics), "trees", and "likelihood" (likelihood ratio of the paper's model by message
+        passing, where the tokens look like Gaussian noise; where all of the model is found to hold, it alone). At least one
+        that sees tokens: the first five or the last. "auto": all but "free".
     loss : str or Loss
         "logistic", "square", "smoothed_hinge" or a `Loss`.
     scale : bool
@@ -107,13 +109,25 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         rng = np.random.default_rng(self.random_state)
         loss, candidates = get_loss(self.loss), self._chosen()
         seed = int(rng.integers(2**31))
-        names = tuple(candidate.view for candidate in candidates)
         landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
-        self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
-        # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
-        views = self.views_.of(bags, np.float32)
         folds = stratified_folds(signs, rng, groups=groups)
-        vote = take_vote(candidates, Problem(views, signs, weights, folds, loss, seed, groups))
+
+        def seen(names: tuple[str, ...], landmarks: int) -> Problem:
+            self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
+            # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
+            return Problem(self.views_.of(bags, np.float32), signs, weights, folds, loss, seed, groups)
+
+        first = [c for c in candidates if isinstance(c, Likelihood)]
+        others = [c for c in candidates if not isinstance(c, Likelihood)]
+        tried: list[Validated] = []
+        if first and (not others or could_hold(bags, signs)):
+            problem = seen((first[0].view,), 0)  # the scaled tokens alone, which are the same in all the views
+            tried += first[0].validated(problem)
+        if others and not any(setting.settles for setting in tried):
+            problem = seen(tuple(candidate.view for candidate in candidates), landmarks)
+            tried += [setting for candidate in others for setting in candidate.validated(problem)]
+        vote = take_vote(tried, problem)
+        views = problem.views
         self.members_, self.calibration_ = vote.members, vote.calibration
         wrong = float(np.mean(signs * self._vote(views) <= 0))
         self.diagnostics_ |= {
@@ -121,6 +135,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             "dimensions": views[self._explainers()[0].view].n_features,
             "heads": [f"{m.name} share {m.share:.2f}" for m in self.members_ if m.share > 0],
             "held_out_losses": vote.losses,
+            "model_holds": any(setting.settles for setting in tried),
             "training_error": wrong,
             "separable": wrong == 0.0,
         }

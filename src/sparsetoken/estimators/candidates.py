@@ -2,7 +2,7 @@
 
 A candidate has one method, `validated`: it yields, setting after setting, the scores of bags that the fit behind them has not
 seen, and a way to finish the fit on all bags. What it yields says nothing about how it was made, so heads on tokens, linear
-and kernel classifiers on a bag's statistics and trees compete on equal terms (`vote`).
+and kernel classifiers on a bag's statistics, trees and a likelihood ratio compete on equal terms (`vote`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..losses import Loss
 from .calibration import Calibration, fit_calibration
 from .folds import weights_without_folds
 from .heads import Head, fit_heads, fit_pooled, start_head
+from .message_passing.ratio import fit_ratio, held_out_ratios
 from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, Views
 
@@ -94,6 +95,8 @@ class Validated:
         Of these scores.
     finish : callable
         Gives the model, fitted to all bags.
+    settles : bool
+        Whether no other candidate can do better.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Validated:
     scores: np.ndarray | None
     calibration: Calibration | None
     finish: Callable[[], Model]
+    settles: bool = False
 
     @property
     def sees_tokens(self) -> bool:
@@ -248,6 +252,29 @@ def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.
 
 
 @dataclass(frozen=True)
+class Likelihood:
+    """The likelihood ratio of "some tokens carry theta xi" against Gaussian noise, by message passing (`message_passing.ratio`).
+
+    Where its model is true nothing does better, and little is as quick. It is therefore tried first, but only where the tokens
+    look as they do in the model, unless it is the only candidate.
+    """
+
+    name: str = "likelihood"
+    view: str = "tokens"
+
+    def validated(self, problem: Problem) -> Iterator[Validated]:
+        """One setting: strength, direction and number of signal tokens are all fitted."""
+        bags, signs, weights = problem.views[self.view], problem.signs, problem.weights
+        fitted = fit_ratio(bags, signs, weights)
+        scores = None
+        if problem.folds:
+            scores = held_out_ratios(bags, signs, weights, problem.folds, fitted, problem.groups is not None)
+        calibration = problem.calibrated(scores)
+        settles = calibration is not None and fitted.holds(calibration, bags, signs, weights)
+        yield Validated(self.name, self.view, scores, calibration, lambda: fitted.ratio, settles)
+
+
+@dataclass(frozen=True)
 class Trees:
     """Extremely randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
 
@@ -303,6 +330,7 @@ class Forest:
 # ridges go and which candidates there are was settled on the sets that docs/learners.md names; the linear head's ridge and
 # sharpness are those at which the trajectory theory has it next to the Bayes limit.
 KNOWN: tuple[Candidate, ...] = (
+    Likelihood(),
     Heads("linear", "tokens", "tied", (0.5, 0.15, 0.05), sharpness=2.0),
     Heads("pooled", "lifted", "pooled", (0.1, 0.01, 1e-3, 1e-4)),
     Heads("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),

@@ -29,6 +29,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.linear.VectorizedClassifier",
     "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
     "sparsetoken.estimators.message_passing.noise.Noise",
+    "sparsetoken.estimators.message_passing.ratio.LikelihoodRatio",
     "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
     "sparsetoken.estimators.regression_candidates.RegressionForest",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .calibration import Calibration, final_calibration, fit_calibration, supported_range
-from .candidates import Candidate, Model, Problem, Validated
+from .candidates import Model, Problem, Validated
 from .views import TOKEN_VIEWS
 
 # Settings below this share of the vote are dropped: each costs a fit on all bags and a pass over the tokens at every
@@ -35,7 +35,7 @@ class Member:
         The candidate and its setting.
     view : str
         What it looks at.
-    model : Head or Forest
+    model : Head, Forest or LikelihoodRatio
         As fitted to all bags.
     share : float
         Its share in the vote (zero for one that only explains).
@@ -80,12 +80,12 @@ class Vote:
     losses: dict[str, float]
 
 
-def take_vote(candidates: Sequence[Candidate], problem: Problem) -> Vote:
-    """Validate the candidates, share out the vote, fit what is kept.
+def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
+    """Share out the vote among the candidates' settings, fit what is kept.
 
     Parameters
     ----------
-    candidates : sequence of Candidate
+    tried : sequence of Validated
         What may vote; at least one sees tokens.
     problem : Problem
         The training bags.
@@ -96,7 +96,6 @@ def take_vote(candidates: Sequence[Candidate], problem: Problem) -> Vote:
         The models and their vote.
     """
     signs, weights = problem.signs, problem.weights
-    tried = [setting for candidate in candidates for setting in candidate.validated(problem)]
     sees = np.array([setting.sees_tokens for setting in tried])
     if not problem.folds:  # a class of one bag: nothing can be held out, all vote alike
         low, high = supported_range(signs, weights)
@@ -146,7 +145,7 @@ def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int, groups: np.n
 
 
 def _members(
-    tried: list[Validated], shares: np.ndarray, token_shares: np.ndarray, calibrations: list[Calibration]
+    tried: Sequence[Validated], shares: np.ndarray, token_shares: np.ndarray, calibrations: list[Calibration]
 ) -> tuple[Member, ...]:
     return tuple(
         Member(setting.name, setting.view, setting.finish(), float(share), float(token_share), calibration)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,29 +18,13 @@ from ..base import BaseBagClassifier, each_class, per_bag, remarks_on, side_by_s
 from ..calibration import Calibration, final_calibration, fit_calibration
 from ..folds import stratified_folds
 from ..readout import held_out_diagnostics
-from .amp import (
-    FINAL,
-    SEARCH,
-    Effort,
-    Fit,
-    Prior,
-    excess_variance,
-    first_strength,
-    fit_strength,
-    token_evidence,
-    training_ratios,
-)
+from .amp import ONE_DIRECTION, SEARCH, Fit, Prior, excess_variance, token_evidence, training_ratios
+from .fitting import ENOUGH, TwoClasses, usual_priors
 from .noise import Noise, estimate_noise
-from .witness_prior import COUNTS, ExactCount, IndependentRate
+from .witness_prior import ExactCount, IndependentRate
 
-# Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
-# terms that vanish with many bags. Below, bags are held out (pure noise: n = 30 bags in 60 dimensions had an AUC of .98).
-ENOUGH = 1000
 # Features beyond this have squares (and strengths times squares) that double precision cannot hold.
 LARGEST_UNSCALED = 1e140
-# Variance of the signal tokens along their widest direction, in units of noise's, above which one direction does not describe
-# them. On data drawn from the model it is 0.9 to 1.0 (d = 50 to 300, theta = 3 and 5), on musk1 3, on digit bags 5 to 90.
-ONE_DIRECTION = 2.0
 # Held-out AUC from which one direction evidently does well enough.
 WELL_FOUND = 0.8
 
@@ -125,7 +109,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             noise = estimate_noise(scaled[signs < 0].tokens) if whiten else None
             white = _whitened(noise, scaled)
             parts = white[signs > 0], white[signs < 0]
-            problem = _Problem(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
+            problem = TwoClasses(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
             found.append((problem.best(priors), scaler, noise, parts))
         chosen = min(range(len(found)), key=lambda k: found[k][0].loss)
         best, self.scaler_, self.noise_, (positive, negative) = found[chosen]
@@ -170,7 +154,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             scaled = scaled_bags(scaler, seen)
             noise = estimate_noise(scaled[y < 0].tokens) if self.noise_ is not None else None
             white = _whitened(noise, scaled)
-            problem = _Problem(white[y > 0], white[y < 0], y, p / p.sum(), 0.0, self._given_strength(), False)
+            problem = TwoClasses(white[y > 0], white[y < 0], y, p / p.sum(), 0.0, self._given_strength(), False)
             fit = problem.fit(found.prior, SEARCH, found.strength)
             fresh = _whitened(noise, scaled_bags(scaler, bags[held]))
             evidence = token_evidence(fresh.tokens, fit.passed.signal, fit.strength)
@@ -223,14 +207,11 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return [plain, BagScaler(compress=True).fit(bags, signs)]
 
     def _priors(self, bags: Bags, signs: np.ndarray) -> list[Prior]:
-        """The priors to try, the independent rate first (its place does not matter to the choice)."""
+        """The priors to try."""
         if isinstance(self.sparsity, str):
             if self.sparsity != "auto":
                 raise ValueError(f"sparsity must be 'auto', a whole number or a rate in (0, 1), got {self.sparsity!r}")
-            longest = float(np.median(bags.lengths[signs > 0]))
-            counts: list[Prior] = [ExactCount(c) for c in COUNTS if c == 1 or c <= longest / 2]
-            rate: list[Prior] = [IndependentRate(min(0.5, 1.5 / longest))] if longest > 1 else []
-            return rate + counts
+            return usual_priors(bags, signs)
         if isinstance(self.sparsity, Real) and not isinstance(self.sparsity, Integral) and 0 < self.sparsity < 1:
             return [IndependentRate(float(self.sparsity))]
         count, longest_bag = whole_number("sparsity", self.sparsity, 1), int(bags.lengths[signs > 0].max())
@@ -279,54 +260,3 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 def _whitened(noise: Noise | None, bags: Bags) -> Bags:
     return bags if noise is None else bags.with_tokens(noise.whitened(bags.tokens))
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Training bags of both classes, and what is known beforehand (strength None: unknown)."""
-
-    positive: Bags
-    negative: Bags
-    signs: np.ndarray
-    p: np.ndarray
-    odds: float
-    strength: float | None
-    learn_rate: bool
-
-    def best(self, priors: list[Prior]) -> Fit:
-        """The fit under whichever prior explains the labels best."""
-        best: Fit | None = None
-        worse = 0
-        for prior in priors:
-            fit = self.fit(prior, SEARCH if len(priors) > 1 else FINAL)
-            if best is None or fit.loss < best.loss:
-                best, worse = fit, 0
-            else:
-                worse += isinstance(prior, ExactCount)
-            if worse == 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
-                break
-        if best is None:
-            raise ValueError("sparsity leaves no number of signal tokens that fits these bags")
-        return self.fit(best.prior, FINAL, best.strength) if len(priors) > 1 else best
-
-    def fit(self, prior: Prior, effort: Effort, first: float | None = None) -> Fit:
-        """Messages, strength (and rate) under one prior, with the labels' loss on the training bags' fields."""
-        positive, signs = self.positive, self.signs
-        share = float(np.average(prior.expected_share(positive.lengths), weights=positive.lengths))
-        theta, prior, passed = fit_strength(
-            positive.tokens,
-            positive.starts,
-            self.p[signs > 0] / self.p[signs > 0].mean(),
-            prior,
-            self.strength or first or first_strength(positive.tokens, self.negative.tokens, share),
-            self.strength is not None,
-            self.learn_rate and isinstance(prior, IndependentRate),
-            effort,
-        )
-        fit = Fit(theta, prior, passed, float("nan"))
-        ratios = np.empty(len(signs))
-        ratios[signs > 0], ratios[signs < 0] = training_ratios(
-            positive.starts, self.negative.tokens, self.negative.starts, fit
-        )
-        loss = float(self.p @ np.logaddexp(0.0, -signs * (ratios + self.odds)))
-        return Fit(theta, prior, passed, loss)
