@@ -69,7 +69,7 @@ def test_candidates_are_checked_by_name():
     assert set(DEFAULT) < set(NAMES) and len(KNOWN) == len(set(NAMES))
     with pytest.raises(ValueError, match=r"candidates must be among linear, .*, got 'forest'"):
         BagClassifier(candidates=["forest"]).fit(bags, labels)
-    with pytest.raises(ValueError, match="at least one that sees tokens: linear, pooled, tied, free, even"):
+    with pytest.raises(ValueError, match="at least one that sees tokens: linear, pooled, tied, free, even, likelihood"):
         BagClassifier(candidates=["trees"]).fit(bags, labels)
     with pytest.raises(ValueError, match="candidates must be 'auto' or a list of names"):
         BagClassifier(candidates="trees").fit(bags, labels)

@@ -21,7 +21,10 @@ from ..laws.measures import shares_beaten
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
 LOG_SLOPE, OFFSET = 1.0, 0.5
 LOG_SLOPES = (-200.0, 6.0)  # scores of any size are drawn in, and none is blown up by more than a few hundred
-CALIBRATION_STEPS, LONGEST_STEP = 200, 4.0  # Newton's: five to ten are usual, and no longer than the parabola can be trusted
+CALIBRATION_STEPS, LONGEST_STEP = (
+    200,
+    4.0,
+)  # Newton's: five to ten are usual, and no longer than the parabola can be trusted
 # What a learner owes to chance before it is preferred to the class frequencies, in units of n times the mean loss: the
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
@@ -130,7 +133,11 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
         residual, curvature = p * (mean - targets), p * mean * (1.0 - mean)
         bend = float(residual @ pull)  # of exp(log slope): left out where the objective would not be convex with it
         g0, g1 = bend + prior[0] * x[0], float(residual.sum()) + prior[1] * x[1]
-        h00, h01, h11 = float(curvature @ pull**2) + prior[0], float(curvature @ pull), float(curvature.sum()) + prior[1]
+        h00, h01, h11 = (
+            float(curvature @ pull**2) + prior[0],
+            float(curvature @ pull),
+            float(curvature.sum()) + prior[1],
+        )
         h00 += bend if (h00 + bend) * h11 > h01 * h01 else 0.0
         step = np.array([h01 * g1 - h11 * g0, h01 * g0 - h00 * g1]) / (h00 * h11 - h01 * h01)
         decrease = -float(step @ (g0, g1))
@@ -143,7 +150,7 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
             trial = x + size * step
             trial[0] = np.clip(trial[0], *LOG_SLOPES)
             found, u_found = objective(trial)
-            if found <= value - 1e-4 * size * decrease or found < value and size < 1e-3:
+            if found <= value - 1e-4 * size * decrease or (found < value and size < 1e-3):
                 break
             size *= 0.5
         else:

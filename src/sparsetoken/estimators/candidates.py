@@ -253,7 +253,7 @@ def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The likelihood ratio of "some tokens carry theta xi" against Gaussian noise, by message passing (`message_passing.ratio`).
+    """The likelihood ratio of "some tokens carry theta xi" against Gaussian noise, by message passing (`ratio`).
 
     Where its model is true nothing does better, and little is as quick. It is therefore tried first, but only where the tokens
     look as they do in the model, unless it is the only candidate.
@@ -330,7 +330,6 @@ class Forest:
 # ridges go and which candidates there are was settled on the sets that docs/learners.md names; the linear head's ridge and
 # sharpness are those at which the trajectory theory has it next to the Bayes limit.
 KNOWN: tuple[Candidate, ...] = (
-    Likelihood(),
     Heads("linear", "tokens", "tied", (0.5, 0.15, 0.05), sharpness=2.0),
     Heads("pooled", "lifted", "pooled", (0.1, 0.01, 1e-3, 1e-4)),
     Heads("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),
@@ -339,6 +338,7 @@ KNOWN: tuple[Candidate, ...] = (
     Heads("statistics", "statistics", "pooled", (0.1, 0.01, 1e-3)),
     Heads("likeness", "likeness", "pooled", (0.1, 0.01, 1e-4)),
     Trees(),
+    Likelihood(),
 )
 # All but the free heads: they double the time of a fit, and on none of the sets did the vote gain by them.
 DEFAULT = tuple(candidate.name for candidate in KNOWN if candidate.name != "free")

@@ -99,11 +99,11 @@ class _History:
 
         H g = c g + S R^-T ((D + c Y'Y) u - c Y'g) - c Y u,     u = R^-1 S'g,
 
-    is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one, so
-    that nothing is moved: all of this holds in any order of the slots, if R's inverse is in that order too. It is kept as such:
-    the inverse of a triangle without its first row and column is the inverse's rest, and with a further column (r, rho) it gains
-    the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out. All problems are taken, also
-    those that are done: choosing would copy the histories.
+    is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one,
+    so that nothing is moved: all of this holds in any order of the slots, if R's inverse is in that order too. It is kept as
+    such: the inverse of a triangle without its first row and column is the inverse's rest, and with a further column (r, rho)
+    it gains the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out. All problems are
+    taken, also those that are done: choosing would copy the histories.
     """
 
     def __init__(self, count: int, p: int):
