@@ -64,6 +64,20 @@ def test_the_number_of_tokens_is_evidence():
     assert model.score(bags[120:], labels[120:]) > 0.9
 
 
+def test_fifty_bags_with_a_moderate_signal_are_not_distrusted():
+    """Many candidates on few bags: the vote keeps what it has found, though no single bag is beyond doubt."""
+    ratios = []
+    for seed in range(4):
+        rng = np.random.default_rng([8, seed])
+        y = np.arange(450) % 2
+        X = rng.standard_normal((450, 8, 20))
+        X[y == 1, :, :4] += 0.3
+        odds = BagClassifier(candidates=["linear", "pooled", "statistics", "likeness"]).fit(X[:50], y[:50])
+        u = odds.decision_function(X[50:])
+        ratios.append(np.mean(np.logaddexp(0.0, np.where(y[50:] == 1, -u, u))) / np.log(2.0))
+    assert np.mean(ratios) < 0.81  # 0.84 where every setting that was tried counts against the vote
+
+
 def test_candidates_are_checked_by_name():
     bags, labels, _ = planted_bags(3, n=30)
     assert set(DEFAULT) < set(NAMES) and len(KNOWN) == len(set(NAMES))

@@ -109,7 +109,10 @@ def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
     token_shares = np.zeros(len(tried))
     token_shares[sees] = vote_shares(losses[sees], weights, problem.seed, problem.groups)
     held_out = shares @ odds
-    calibration = final_calibration(fit_calibration(held_out, signs, weights), signs, weights, len(tried))
+    # The vote is an average: it owes less to chance than the best of its settings would. Counting them against it as well threw
+    # away what fifty bags can show (UCSB: log loss .84 of the class frequencies' instead of .73), and on 78 sets of pure noise
+    # the log loss was at most 1.05 times theirs without it.
+    calibration = final_calibration(fit_calibration(held_out, signs, weights), signs, weights)
     members = _members(tried, shares, token_shares, calibrations)
     return Vote(members, calibration, held_out, {s.name: c.loss for s, c in zip(tried, calibrations)})
 
