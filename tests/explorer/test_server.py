@@ -12,7 +12,7 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import theory
 from sparsetoken.explorer import create_app, points, views
-from sparsetoken.explorer.patience import Background
+from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.state import DEFAULTS, other_of
 from tests.explorer.asking import ask, follow, state_of, trace
 

@@ -56,7 +56,7 @@ def test_training_comes_after_the_first_answer_and_with_fewer_replicates_at_firs
         raise ArithmeticError("nothing to see")
 
     monkeypatch.setattr(points, "trajectory", few)
-    monkeypatch.setattr(points, "_curves", points._Memory(10))
+    monkeypatch.setattr(points, "_curves", points.Recent(10))
     state = state_of(**TIED | {"steps": 5})
     first = views.figure_of(state, "quick")
     assert not asked and [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]

@@ -156,7 +156,7 @@ def test_heads_come_one_number_after_the_other(monkeypatch):
         return SimpleNamespace(test_error=0.1 + len(model) / 100, standard_error=0.001, result=fixed)
 
     monkeypatch.setattr(points, "forecast", few)
-    monkeypatch.setattr(points, "_memory", points._Memory(1000))
+    monkeypatch.setattr(points, "_memory", points.Recent(1000))
     state = state_of(view="heads", loss="square")
     lines = [[t["meta"] for t in views.figure_of(state, stage)["data"]] for stage in views.STAGES]
     assert lines == [["attention"], ["attention", "heads:2"], ["attention", "heads:2", "heads:4", "bayes"]]

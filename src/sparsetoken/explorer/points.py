@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,8 @@ from ..theory.forecast import law_of
 from ..theory.refit import threshold_error
 from ..theory.trajectory import PROBES
 from ..training import Training
-from .patience import Background
+from .background import Background
+from .recent import Recent
 from .rough import rough_forecast, rough_test_elsewhere
 from .state import Descent
 
@@ -76,28 +76,8 @@ class Point:
     start: WarmStart | None = None
 
 
-class _Memory:
-    """Least recently used answers are forgotten first; safe for several threads."""
-
-    def __init__(self, kept: int) -> None:
-        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[Any, Any]()
-
-    def get(self, key: Any) -> Any:
-        with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-                return self._answers[key]
-        return None
-
-    def put(self, key: Any, answer: Any) -> None:
-        with self._lock:
-            self._answers[key] = answer
-            while len(self._answers) > self._kept:
-                self._answers.popitem(last=False)
-
-
-_memory = _Memory(_KEPT)
-_curves = _Memory(_CURVES_KEPT)
+_memory = Recent[Any](_KEPT)
+_curves = Recent[Any](_CURVES_KEPT)
 _one_at_a_time = threading.Lock()
 _background = Background()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import traceback
-from collections import OrderedDict
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
@@ -13,6 +11,7 @@ from flask import abort, request
 from . import views
 from .layout import MESSAGES, page
 from .points import REFUSALS, BayesLimits, Superseded
+from .recent import Recent
 from .simulation import Simulations
 from .state import DEFAULTS, FIELDS, NAMES, VIEWS, check, from_query, other_of
 from .state import State as PageState
@@ -20,26 +19,21 @@ from .words import PRESETS
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 _MOST_PAGES = 1000
-_States = tuple[PageState, PageState | None]  # what the fields hold, and what it is compared with
+_EXACT_KEPT = 200  # finished exact answers, shown at once when a page comes back to them
 
 
 class _Latest:
     """Which parameters each page asked for last: work for older ones stops."""
 
     def __init__(self) -> None:
-        self._lock, self._keys = threading.Lock(), OrderedDict[str, str]()
+        self._keys = Recent[str](_MOST_PAGES)
 
     def ask(self, page: str, key: str) -> None:
-        with self._lock:
-            self._keys[page] = key
-            self._keys.move_to_end(page)
-            while len(self._keys) > _MOST_PAGES:
-                self._keys.popitem(last=False)
+        self._keys.put(page, key)
 
     def alive(self, page: str, key: str) -> None:
-        with self._lock:
-            if self._keys.get(page, key) != key:
-                raise Superseded
+        if self._keys.get(page) not in (None, key):
+            raise Superseded
 
 
 def answer_for(state: PageState, other: PageState | None, key: str, stage: str, alive: Any) -> dict[str, Any]:
@@ -66,12 +60,19 @@ def _or_failure(state: PageState, other: PageState | None, key: str, stage: str,
         return answer_for(state, other, key, stage, alive)
     except Superseded:
         raise
+    except ZeroDivisionError as error:
+        words = _mistake(error)
     except REFUSALS as error:  # the library's own word on these settings, which the page's reader gets
         words = str(error) or "they take more memory than there is"
     except Exception as error:
-        traceback.print_exc()  # a mistake of ours, on the server's terminal, for whoever runs it
-        words = str(error) or type(error).__name__
+        words = _mistake(error)
     return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}
+
+
+def _mistake(error: Exception) -> str:
+    """What the page says about a mistake of ours; the server's terminal shows where it is, for whoever runs it."""
+    traceback.print_exception(error)
+    return str(error) or type(error).__name__
 
 
 def create_app() -> Dash:
@@ -86,7 +87,9 @@ def create_app() -> Dash:
     )
     app.layout = page
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
-    latest, simulations, exact = _Latest(), Simulations(), _Exact()
+    latest, simulations = _Latest(), Simulations()
+    # By the states that were checked here; a page's own key for an answer is only handed back to that page.
+    exact = Recent[dict[str, Any]](_EXACT_KEPT)
 
     @app.server.before_request
     def _local_only() -> None:
@@ -256,26 +259,6 @@ def create_app() -> Dash:
 
 def _sync_name(logarithmic: bool, whole: bool) -> str:
     return "sync" + ("Log" if logarithmic else "Linear") + ("Whole" if whole else "")
-
-
-class _Exact:
-    """Finished exact answers, ready to be shown at once when a page comes back to them.
-
-    They are kept by the states that were checked here; a page's own key for them is only handed back to that page.
-    """
-
-    def __init__(self, kept: int = 200) -> None:
-        self._kept, self._lock, self._answers = kept, threading.Lock(), OrderedDict[_States, dict[str, Any]]()
-
-    def get(self, state: _States) -> dict[str, Any] | None:
-        with self._lock:
-            return self._answers.get(state)
-
-    def put(self, state: _States, answer: dict[str, Any]) -> None:
-        with self._lock:
-            self._answers[state] = answer
-            while len(self._answers) > self._kept:
-                self._answers.popitem(last=False)
 
 
 def make_server(port: int = 8050):

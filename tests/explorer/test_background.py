@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sparsetoken.explorer.patience import Background
+from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.points import Superseded
 
 
