@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from . import app, elsewhere
+from . import app, deployment
 from . import signals as signal_options
 from .console import echo
 from .user_code import LOSS, MODULES
@@ -82,12 +82,12 @@ def forecast(
     signals: str = signal_options.SIGNALS,
     shares: str = signal_options.SHARES,
     carried: str = signal_options.CARRIED,
-    test_length: str = elsewhere.option("length"),
-    test_sparsity: str = elsewhere.option("sparsity"),
-    test_strength: str = elsewhere.option("strength"),
-    test_prevalence: str = elsewhere.option("prevalence"),
-    test_sharpness: str = elsewhere.option("sharpness"),
-    test_bias_shift: str = elsewhere.option("bias_shift"),
+    test_length: str = deployment.option("length"),
+    test_sparsity: str = deployment.option("sparsity"),
+    test_strength: str = deployment.option("strength"),
+    test_prevalence: str = deployment.option("prevalence"),
+    test_sharpness: str = deployment.option("sharpness"),
+    test_bias_shift: str = deployment.option("bias_shift"),
     accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
     json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
@@ -119,7 +119,7 @@ def forecast(
         )
     )
     grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
-    tests = elsewhere.Tests.parse(
+    tests = deployment.Tests.parse(
         test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
     )
     several = signal_options.read_signals(signals, shares, carried)

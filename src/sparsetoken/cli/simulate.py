@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from . import app, elsewhere
+from . import app, deployment
 from . import noise as noise_options
 from . import signals as signal_options
 from .console import echo
@@ -82,12 +82,12 @@ def simulate(
     signals: str = signal_options.SIGNALS,
     shares: str = signal_options.SHARES,
     carried: str = signal_options.CARRIED,
-    test_length: str = elsewhere.option("length"),
-    test_sparsity: str = elsewhere.option("sparsity"),
-    test_strength: str = elsewhere.option("strength"),
-    test_prevalence: str = elsewhere.option("prevalence"),
-    test_sharpness: str = elsewhere.option("sharpness"),
-    test_bias_shift: str = elsewhere.option("bias_shift"),
+    test_length: str = deployment.option("length"),
+    test_sparsity: str = deployment.option("sparsity"),
+    test_strength: str = deployment.option("strength"),
+    test_prevalence: str = deployment.option("prevalence"),
+    test_sharpness: str = deployment.option("sharpness"),
+    test_bias_shift: str = deployment.option("bias_shift"),
     trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case."),
     seed: int = typer.Option(0, "--seed", help="One integer all trials' randomness comes from."),
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
@@ -131,7 +131,7 @@ def simulate(
     }
     given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
     grid = {name: parse_values(name, text) for name, text in given.items()}
-    tests = elsewhere.Tests.parse(
+    tests = deployment.Tests.parse(
         test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
     )
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
