@@ -1,7 +1,7 @@
 """A generated folder of features, fitted on a Dask cluster of this machine: passes, time, memory of every worker, agreement.
 
     python -m benchmarks.cluster_folder FOLDER --gigabytes 4 --workers 2 --check 40
-    python -m benchmarks.cluster_folder DISK/features /dev/shm/features --gigabytes 100 --workers 16 --out result.jsonl
+    python -m benchmarks.cluster_folder /dev/shm/features=60 DISK/features --gigabytes 100 --workers 16 --out result.jsonl
 
 The files are written by the workers (one .npy file per bag, in single precision) unless they are there, spread over the given
 folders as far as these have room, and left for the caller to remove. Every file has a content of its own. Peaks are those of
@@ -28,24 +28,47 @@ STRENGTH = 10.0
 SPARE = 4e9  # bytes of a folder's disk that are left alone
 
 
-def place_files(folders: list[Path], gigabytes: float, tokens: int, features: int) -> list[Path]:
-    """The paths of as many files as make up the wanted size, or as there is room for, in the folders' order."""
+def place_files(folders: list[str], gigabytes: float, tokens: int, features: int) -> list[Path]:
+    """The paths of as many files as make up the wanted size, or as there is room for, in the folders' order.
+
+    A folder is given as PATH, or as PATH=GIGABYTES that it takes at most.
+    """
     size = 4 * tokens * features + 128
-    wanted, paths = max(20, round(gigabytes * 1e9 / size)), []
-    for folder in folders:
+    wanted = max(20, round(gigabytes * 1e9 / size))
+    paths: list[Path] = []
+    for given in folders:
+        name, _, most = given.partition("=")
+        folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         there = sum(path.stat().st_size for path in folder.glob("*.npy"))
-        count = min(wanted - len(paths), int((shutil.disk_usage(folder).free + there - SPARE) // size))
+        room = min(shutil.disk_usage(folder).free + there - SPARE, float(most or "inf") * 1e9)
+        count = min(wanted - len(paths), int(room // size))
         paths += [folder / f"b{len(paths) + i:06d}.npy" for i in range(max(0, count))]
     return paths
+
+
+def written(client: Any, paths: list[Path], tokens: int, features: int, seconds: float) -> dict[Path, int]:
+    """Let the workers write the files; those that are there after so many seconds, and their sizes."""
+    from distributed import as_completed
+
+    begun, sizes, waiting = time.perf_counter(), {}, iter(paths)
+    some = [client.submit(write_file, path, tokens, features, pure=False) for _, path in zip(range(64), waiting)]
+    running = as_completed(some, with_results=True)
+    for _, (path, size) in running:
+        if size:
+            sizes[path] = size
+        follows = next(waiting, None) if time.perf_counter() - begun < seconds else None
+        if follows is not None:
+            running.add(client.submit(write_file, follows, tokens, features, pure=False))
+    return dict(sorted(sizes.items(), key=lambda item: item[0].name))
 
 
 def label_of(path: Path) -> int:
     return int(path.stem[1:]) % 2
 
 
-def write_file(path: Path, tokens: int, features: int) -> int:
-    """Write a bag of its own unless it is there; its size in bytes."""
+def write_file(path: Path, tokens: int, features: int) -> tuple[Path, int]:
+    """Write a bag of its own unless it is there; its path and size in bytes, 0 where the disk is full."""
     if not path.exists():
         signal = np.random.default_rng(0).standard_normal(features)
         signal *= STRENGTH / np.linalg.norm(signal)
@@ -53,8 +76,12 @@ def write_file(path: Path, tokens: int, features: int) -> int:
         X = rng.standard_normal((tokens, features), dtype=np.float32)
         if label_of(path):
             X[rng.choice(tokens, max(1, tokens // 1000), replace=False)] += signal.astype(np.float32)
-        np.save(path, X)
-    return path.stat().st_size
+        try:
+            np.save(path, X)
+        except OSError:
+            path.unlink(missing_ok=True)
+            return path, 0
+    return path, path.stat().st_size
 
 
 def peak_megabytes() -> float:
@@ -118,12 +145,13 @@ def fit_there(name: str, model: Any, bags: Any, y: np.ndarray, client: Any, size
 def main() -> None:
     """Measure, line by line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("folders", nargs="+", help="PATH, or PATH=GIGABYTES that it takes at most")
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--tokens", type=int, default=10_000, help="per bag")
     parser.add_argument("--features", type=int, default=FEATURES)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--learner", action="append", default=[], help="only this one; repeatable")
+    parser.add_argument("--write-seconds", type=float, default=3600.0, help="after these, no further file is begun")
     parser.add_argument("--check", type=int, default=0, help="also fit so many bags in this process, and compare")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -141,13 +169,12 @@ def main() -> None:
     with LocalCluster(**settings, host="127.0.0.1", memory_limit=0) as cluster, Client(cluster) as client:
         idle = client.run(peak_megabytes)
         begun = time.perf_counter()
-        paths = place_files(options.folders, options.gigabytes, options.tokens, options.features)
-        writing = client.map(write_file, paths, tokens=options.tokens, features=options.features, pure=False)
-        size = sum(client.gather(writing)) / 1e9
-        del writing
+        planned = place_files(options.folders, options.gigabytes, options.tokens, options.features)
+        sizes = written(client, planned, options.tokens, options.features, options.write_seconds)
+        paths, size = list(sizes), sum(sizes.values()) / 1e9
         report(
             gigabytes=size,
-            per_folder=[len([p for p in paths if p.parent == folder]) for folder in options.folders],
+            files_per_folder={str(f): sum(p.parent == f for p in paths) for f in sorted({p.parent for p in paths})},
             write_seconds=time.perf_counter() - begun,
             cores=os.cpu_count(),
             workers=options.workers,
