@@ -160,3 +160,60 @@ def test_the_three_formats_hold_the_same_bags(tmp_path):
     padded, mask = csv.bags.padded()
     np.savez(tmp_path / "cube.npz", X=padded, mask=mask, y=csv.labels)
     np.testing.assert_array_equal(read_bags(tmp_path / "cube.npz").bags.tokens, csv.bags.tokens)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([np.inf, 0.0, 1.0], "holds an infinite label"),
+        (pd.to_datetime(["2020-01-01"] * 3), r"holds labels of the type datetime64.*; labels must be text or numbers"),
+    ],
+)
+def test_labels_that_are_none(tmp_path, labels, words):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"bag_id": ["a", "b", "c"], "label": labels, "x": [1.0, 2.0, 3.0]})
+    table.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=words):
+        read_bags(tmp_path / "t.parquet")
+    table[["bag_id", "label"]].to_parquet(tmp_path / "l.parquet")
+    table[["bag_id", "x"]].to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=words):
+        read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.parquet")
+    with pytest.raises(ValueError, match="is a folder, not a table"):
+        read_bags(tmp_path / "t.csv", labels_file=tmp_path)
+
+
+def test_numbers_too_large_for_integers_stay_what_they_are(tmp_path):
+    for values, kind in (([2**70, 5, 5], "U"), ([1e300, 5.0, 5.0], "f"), ([3.0, 5.0, 5.0], "i")):
+        pd.DataFrame({"bag_id": list("abc"), "label": values, "x": [1.0, 2.0, 3.0]}).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        labels = read_bags(tmp_path / "t.csv").labels
+        assert labels.dtype.kind == kind and [float(v) for v in labels] == [float(v) for v in values]
+
+
+def test_labels_beside_an_npz_file_count(tmp_path):
+    np.savez(tmp_path / "t.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"], label=[0, 1])
+    pd.DataFrame({"bag_id": ["b", "a"], "label": [0, 1], "ward": [7, 8]}).to_csv(tmp_path / "l.csv", index=False)
+    assert read_bags(tmp_path / "t.npz").labels.tolist() == [0, 1]
+    read = read_bags(tmp_path / "t.npz", labels_file=tmp_path / "l.csv", groups="ward")
+    assert read.labels.tolist() == [1, 0] and read.groups.tolist() == [8, 7]
+    with pytest.raises(ValueError, match="has no column 'x' to ignore: it holds arrays"):
+        read_bags(tmp_path / "t.npz", ignore=["x"])
+    np.savez(tmp_path / "t.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"], label=[0, np.nan])
+    with pytest.raises(ValueError, match=r"the array 'label' of .*t.npz has no label at place 1"):
+        read_bags(tmp_path / "t.npz")
+
+
+def test_a_damaged_parquet_table_is_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 nonsense PAR1")
+    with pytest.raises(ValueError, match=r"t.parquet cannot be read as a table: [^\n]*$"):
+        read_bags(tmp_path / "t.parquet")
+
+
+def test_groups_that_differ_within_a_bag_are_called_groups(tmp_path):
+    table = pd.DataFrame({"bag_id": ["a", "a"], "label": [0, 0], "ward": [7, 8], "x": [1.0, 2.0]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match="bag 'a' has more than one group in column 'ward': 7 and 8"):
+        read_bags(tmp_path / "t.csv", groups="ward")

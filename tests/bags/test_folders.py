@@ -105,7 +105,7 @@ def test_nothing_in_a_file_is_executed(tmp_path):
     with pytest.raises(ValueError, match=r"old.pt is no"):
         Bags.from_files(tmp_path / "old.pt")
     np.save(tmp_path / "evil.npy", np.array([Evil(trace)], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"evil.npy cannot be read"):
+    with pytest.raises(ValueError, match=r"evil.npy must hold numbers, got Python objects, which are never loaded"):
         Bags.from_files(tmp_path / "evil.npy")
     np.savez(tmp_path / "evil.npz", features=np.array([[Evil(trace)]], dtype=object))
     with pytest.raises(ValueError, match=r"evil.npz must hold numbers"):
@@ -172,7 +172,11 @@ def test_hdf5_without_its_package_says_which(tmp_path, monkeypatch):
         (np.array([["a", "b", "c"]]), r"slide2.npy must hold numbers"),
         (b"", r"slide2.npy is empty"),
         (b"\x93NUMPY\x01\x00", r"slide2.npy cannot be read as a bag"),
-        (b"hello world, this is no array", r"slide2.npy cannot be read as a bag"),
+        (b"hello world, this is no array", r"slide2.npy is not in NumPy's format$"),
+        (
+            np.array([[{}, 1, 2]], dtype=object),
+            r"slide2.npy must hold numbers, got Python objects, which are never loaded",
+        ),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, array, message):
@@ -184,6 +188,34 @@ def test_a_bad_file_is_named(tmp_path, array, message):
     with pytest.raises(ValueError, match=message) as caught:
         Bags.from_files(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_an_array_that_lies_in_another_file_is_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    folder = write(tmp_path / "features", ".h5", drawn())
+    (tmp_path / "secret").write_bytes(bytes(24))
+    layout = h5py.VirtualLayout((1, 3), "f4")
+    layout[0] = h5py.VirtualSource(folder / "slide0.h5", "features", (2, 3))[0]
+    for make in (
+        lambda file: file.create_dataset("features", (2, 3), "f4", external=[(str(tmp_path / "secret"), 0, 24)]),
+        lambda file: file.create_virtual_dataset("features", layout),
+    ):
+        with h5py.File(folder / "slide2.h5", "w") as file:
+            make(file)
+        with pytest.raises(ValueError, match=r"slide2.h5 is not read: its array lies in another file"):
+            Bags.from_files(folder)
+
+
+def test_what_looks_like_a_bag_and_is_no_file_is_named(tmp_path):
+    folder = write(tmp_path / "features", ".npy", drawn())
+    bad = folder / "slide9.npy"
+    for target in (tmp_path / "gone", bad, None):
+        bad.mkdir() if target is None else bad.symlink_to(target)
+        for files in (folder, str(folder / "*.npy"), [bad]):
+            with pytest.raises(ValueError, match=r"slide9.npy is no file that can be read: a broken link"):
+                Bags.from_files(files)
+        bad.rmdir() if target is None else bad.unlink()
+    assert len(Bags.from_files(folder)) == 6
 
 
 def test_broken_archives_are_named(tmp_path):
@@ -206,7 +238,7 @@ def test_labels_must_fit_the_files(tmp_path):
         Bags.from_files(folder, {f"slide{i}": i for i in range(5)})
     bags, y = Bags.from_files(folder, {f"slide{i}": i for i in (3, 1, 9)}, skip_unmatched=True)
     assert list(bags.ids) == ["slide1", "slide3"] and list(y) == [1, 3]
-    with pytest.raises(ValueError, match="'slide6', which is not among the bags"):
+    with pytest.raises(ValueError, match=r"'slide6', which is not among the bags \(their ids are such as 'slide0'\)"):
         Bags.from_files(folder, {f"slide{i}": i for i in range(8)})
     with pytest.raises(ValueError, match="none of the 6 files has a label"):
         Bags.from_files(folder, {"other": 1}, skip_unmatched=True)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.helpers import planted_table
 
@@ -54,3 +55,51 @@ def test_files_are_written_before_anything_is_printed(folder):
     assert (folder / "e.svg").stat().st_size > 1000
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0 and "pooled" in done.stdout and done.stdout.isascii()
+
+
+@pytest.mark.parametrize("verb", ["fit", "evaluate"])
+def test_learners_of_the_wrong_kind_are_refused_in_a_sentence(verb, folder, command):
+    table = planted_table()
+    table["label"] = table.groupby("bag_id")["f0"].transform("mean")
+    table.to_csv(folder / "numbers.csv", index=False)
+    out = ("--out", folder / "m.skops") if verb == "fit" else ()
+    for name, learner, words in (
+        (
+            "bags.csv",
+            "bag-regressor",
+            "'bag-regressor' predicts numbers and these labels are classes: take a classifier such",
+        ),
+        (
+            "numbers.csv",
+            "pooled",
+            "'pooled' tells classes apart and these labels are numbers: take a regressor such as",
+        ),
+    ):
+        code, printed, err = command(verb, folder / name, "-m", learner, *out)
+        assert code == 2 and words in err.splitlines()[-1] and printed == ""
+    if verb == "fit":
+        code, _, err = command(verb, folder / "bags.csv", "-m", "majority", *out)
+        assert code == 2 and "'majority' is a baseline for `evaluate` to compare with; --model takes bag-cl" in err
+
+
+def test_labels_and_groups_that_cannot_be_evaluated(folder, command):
+    table = planted_table()
+    table.assign(label=table.bag_id).to_csv(folder / "own.csv", index=False)
+    table.assign(ward=table.label).to_csv(folder / "wards.csv", index=False)
+    for verb, out in (("evaluate", ()), ("fit", ("--out", folder / "m.skops"))):
+        code, _, err = command(verb, folder / "own.csv", "-m", "pooled", *out)
+        assert code == 2 and "every bag has a label of its own, such as bag0: classes must have several bags" in err
+    code, _, err = command("evaluate", folder / "wards.csv", "-m", "pooled", "--groups", "ward")
+    assert code == 2 and "all bags of class 'no' are in one group, so that it cannot be held out" in err
+    code, _, err = command("fit", folder / "wards.csv", "-m", "pooled", "--groups", "ward", "--out", folder / "m.skops")
+    assert code == 0 and "warning: the groups allow no bag to be held out" in err
+
+
+def test_labels_that_a_model_does_not_know_are_said(folder, command):
+    assert command("fit", folder / "bags.csv", "-m", "pooled", "--out", folder / "m.skops")[0] == 0
+    table = planted_table()
+    table.loc[table.bag_id == "bag2", "label"] = "maybe"
+    table.to_csv(folder / "three.csv", index=False)
+    code, printed, err = command("predict", folder / "m.skops", folder / "three.csv")
+    assert code == 0 and printed.startswith("bag_id,prediction,")
+    assert err == "no accuracy: the model does not know the label 'maybe' of the file\n"

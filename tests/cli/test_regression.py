@@ -49,7 +49,7 @@ def test_commands(tmp_path, command):
     for arguments, message in (
         (("--task", "classification"), "these have decimals"),
         (("--task", "clustering"), "auto, classification or regression"),
-        (("-m", "attention"), "one of bag-regressor for a regression"),
+        (("-m", "attention"), "'attention' tells classes apart and these labels are numbers: take a regressor"),
         (("--class-weight", "balanced"), "goes with a classification"),
     ):
         code, _, err = command("fit", data, *arguments, "--out", model)

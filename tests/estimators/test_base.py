@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsetoken import (
     AttentionClassifier,
     BagClassifier,
+    BagRegressor,
     Bags,
     BagScaler,
     ElementwiseAttentionClassifier,
@@ -234,3 +235,13 @@ def test_a_signal_in_a_single_feature_is_not_drawn_in(make):
     )
     fitted = make().fit(X[:200], y[:200])
     assert roc_auc_score(y[200:], fitted.decision_function(X[200:])) > 0.95
+
+
+@pytest.mark.parametrize("model", [PooledClassifier(), BagRegressor()], ids=lambda m: type(m).__name__)
+def test_weights_beyond_what_can_be_added_are_refused(model):
+    X, y = np.random.default_rng(0).standard_normal((20, 3, 2)), np.arange(20) % 2
+    for size in (1e-320, 1e308):
+        with pytest.raises(ValueError, match="sample_weight must have its largest value between 1e-100 and 1e\\+100"):
+            model.fit(X, y, sample_weight=np.full(20, size))
+    with pytest.raises(ValueError, match="sample_weight must be >= 0"):
+        model.fit(X, y, sample_weight=-np.ones(20))

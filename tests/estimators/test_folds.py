@@ -9,7 +9,7 @@ from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassing
 from sparsetoken.estimators import bag_classifier, descent, readout, staged
 from sparsetoken.estimators.canonical import canonical, joined_groups
 from sparsetoken.estimators.evaluation import stratified_splits
-from sparsetoken.estimators.folds import stratified_folds
+from sparsetoken.estimators.folds import checked_groups, stratified_folds
 from sparsetoken.estimators.message_passing import classifier as message_passing
 from tests.helpers import planted_bags
 
@@ -117,5 +117,10 @@ def test_outer_splits_keep_groups_together():
     labels = np.array(list("abc"))[rng.integers(0, 3, 60)]
     for fold in stratified_splits(labels, 3, 2, 0, groups):
         assert all(len(np.unique(fold[groups == g])) == 1 for g in np.unique(groups))
-    with pytest.raises(ValueError, match="smallest class's 1 groups"):
+    with pytest.raises(ValueError, match="all bags of class 'a' are in one group"):
         stratified_splits(labels, 3, 1, 0, np.zeros(60))
+
+
+def test_groups_of_the_wrong_form():
+    with pytest.raises(ValueError, match="groups must hold one group per bag, got 3"):
+        checked_groups(3, 20)

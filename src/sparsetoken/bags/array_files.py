@@ -157,6 +157,12 @@ def _sliced(array: Any, shape: tuple[int, int], leading: bool) -> Callable[[int]
 def _npy(path: Path, key: str | None) -> Iterator[BagSource]:
     if path.stat().st_size == 0:
         raise UnreadableBag(f"{path} is empty")
+    with path.open("rb") as stream:
+        if stream.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise UnreadableBag(f"{path} is not in NumPy's format")  # NumPy would say how to load it as a pickle
+        stream.seek(0)
+        if _npy_header(stream)[2].hasobject:
+            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
     with _ONE_HEADER_AT_A_TIME:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     shape = _two(array.shape, path)
@@ -206,6 +212,8 @@ def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
         found: dict[str, Any] = {}
         file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         data = _chosen(found, key, path)
+        if data.external or data.is_virtual:
+            raise UnreadableBag(f"{path} is not read: its array lies in another file")
         shape = _two(data.shape, path)
         yield BagSource(shape, data.dtype, _sliced(data, shape, data.ndim == 3))
 

@@ -18,7 +18,7 @@ from .bags import Bags
 from .cluster import on_cluster
 from .folders import gather, list_files, means_files
 from .forms import distinct_ids
-from .tables import is_numeric, label_per_bag, listed, not_numeric, read_table, text_ids, values_by_id
+from .tables import is_numeric, label_per_bag, listed, not_numeric, plain_labels, read_table, text_ids, values_by_id
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,18 @@ def read_bags(
     if key is not None or skip_unmatched:
         raise ValueError(f"key and skip_unmatched go with a folder of files, not with the one file {path}")
     if path.name.endswith(".npz"):
-        if groups is not None:
+        if groups is not None and labels_file is None:
             raise ValueError(f"groups are a column of a table; {path} has no columns")
-        return _read_npz(path, need_labels)
+        if ignore:
+            raise ValueError(f"{path} has no column {ignore[0]!r} to ignore: it holds arrays")
+        read = _read_npz(path, need_labels and labels_file is None)
+        if labels_file is None:
+            return read
+
+        def beside(column: str) -> np.ndarray:
+            return read.bags.labels(values_by_id(labels_file, bag, column, literal_ids))
+
+        return BagFile(read.bags, beside(label), read.token_labels, None if groups is None else beside(groups))
     table = read_table(path, bag, literal_ids)
     if bag not in table.columns:
         raise ValueError(f"{path} has no column {bag!r} for the bag ids; its columns are {listed(table.columns)}")
@@ -171,7 +180,7 @@ def read_bags(
         labels = label_per_bag(table[label].to_numpy()[order], bags.bag_of_token, bags.ids, label)
     grouped = None
     if own_groups:
-        grouped = label_per_bag(table[groups].to_numpy()[order], bags.bag_of_token, bags.ids, str(groups))
+        grouped = label_per_bag(table[groups].to_numpy()[order], bags.bag_of_token, bags.ids, str(groups), "group")
     elif groups is not None:
         grouped = bags.labels(values_by_id(labels_file, bag, groups, literal_ids))
     return BagFile(bags, labels, token_labels, grouped)
@@ -288,4 +297,9 @@ def _dimensional(
 
 def _npz_labels(arrays: dict[str, np.ndarray], path: Path, names: tuple[str, str]) -> np.ndarray | None:
     name = next((name for name in names if name in arrays), None)
-    return None if name is None else _dimensional(arrays, path, name, (1,))
+    if name is None:
+        return None
+    labels = plain_labels(_dimensional(arrays, path, name, (1,)), f"the array {name!r} of {path}")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"the array {name!r} of {path} has no label at place {int(np.argmax(np.isnan(labels)))}")
+    return labels

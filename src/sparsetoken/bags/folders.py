@@ -86,13 +86,14 @@ def list_files(files: Any) -> BagFiles:
     if isinstance(files, str | Path):
         place = Path(files)
         if place.is_dir():
-            paths = sorted(p for p in place.iterdir() if p.is_file() and ending_of(p) and p.name[0] not in "._")
+            paths = sorted(p for p in place.iterdir() if ending_of(p) and p.name[0] not in "._")
             if not paths:
                 raise ValueError(f"the folder {place} has no files of bags ({', '.join(ENDINGS)})")
         elif place.exists():
             paths = [place]
         else:
-            paths = sorted(Path(found) for found in glob.glob(str(files), recursive=True) if Path(found).is_file())
+            found = (Path(name) for name in glob.glob(str(files), recursive=True))
+            paths = sorted(p for p in found if p.is_file() or ending_of(p))
             if not paths:
                 raise ValueError(f"there is no file {files}")
     else:
@@ -105,6 +106,8 @@ def list_files(files: Any) -> BagFiles:
         ending = ending_of(path)
         if ending is None:
             raise ValueError(f"{path} must be one of {', '.join(ENDINGS)}")
+        if (path.exists() or path.is_symlink()) and not path.is_file():
+            raise ValueError(f"{path} is no file that can be read: a broken link, a folder or a pipe")
         name = path.name[: -len(ending)]
         if name in first:
             raise ValueError(f"bag {name!r} is in two files, {first[name]} and {path}")

@@ -47,6 +47,8 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     """The table in a file, with the column of bag ids as text where the file is text."""
     import pandas as pd
 
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a table")
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
@@ -56,7 +58,12 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
                 table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
         elif path.name.endswith((".parquet", ".pq")):
             require("parquet")
-            table = pd.read_parquet(path)
+            from pyarrow import ArrowException
+
+            try:
+                table = pd.read_parquet(path)
+            except ArrowException as error:
+                raise ValueError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
         else:
             raise ValueError(f"{path} must be a {FORMATS} file")
     except (
@@ -98,11 +105,17 @@ def plain_labels(labels: np.ndarray, where: str) -> np.ndarray:
             if not isinstance(value, str | int | float | np.generic):
                 raise ValueError(f"{where} holds a {type(value).__name__} as a label; labels must be text or numbers")
         for kind in (bool, int):  # pandas' own types with room for missing values come as objects
-            if all(type(value) is kind for value in labels):
+            if all(type(value) is kind and abs(value) < 2**63 for value in labels):
                 return labels.astype(kind)
         return np.array([str(v) for v in labels])
-    if labels.dtype.kind == "f" and np.all(labels == np.round(labels)):
-        return labels.astype(int)
+    if labels.dtype.kind not in "biufUS":
+        raise ValueError(f"{where} holds labels of the type {labels.dtype}; labels must be text or numbers")
+    if labels.dtype.kind == "f":
+        if np.isinf(labels).any():
+            raise ValueError(f"{where} holds an infinite label")
+        # Beyond 2^53 neighbouring whole numbers are the same float.
+        if np.all(labels == np.round(labels)) and np.abs(labels).max(initial=0.0) < 2**53:
+            return labels.astype(int)
     return labels
 
 
@@ -153,7 +166,9 @@ def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) 
     return dict(zip(ids.tolist(), plain.tolist()))
 
 
-def label_per_bag(values: np.ndarray, bag_of_row: np.ndarray, ids: np.ndarray, column: str) -> np.ndarray:
+def label_per_bag(
+    values: np.ndarray, bag_of_row: np.ndarray, ids: np.ndarray, column: str, what: str = "label"
+) -> np.ndarray:
     """The label of each bag from a column that repeats it in every row of the bag.
 
     Parameters
@@ -166,6 +181,8 @@ def label_per_bag(values: np.ndarray, bag_of_row: np.ndarray, ids: np.ndarray, c
         The bags' ids, for messages.
     column : str
         The column's name, for messages.
+    what : str
+        What the column holds, for messages.
 
     Returns
     -------
@@ -181,14 +198,14 @@ def label_per_bag(values: np.ndarray, bag_of_row: np.ndarray, ids: np.ndarray, c
 
     missing = pd.isna(values)
     if missing.any():
-        raise ValueError(f"bag {shown(ids[bag_of_row[int(np.argmax(missing))]])} has no label in column {column!r}")
+        raise ValueError(f"bag {shown(ids[bag_of_row[int(np.argmax(missing))]])} has no {what} in column {column!r}")
     labels = plain_labels(values, f"column {column!r}")
     _, first = np.unique(bag_of_row, return_index=True)
     differs = labels != labels[first][bag_of_row]
     if np.any(differs):
         row = int(np.argmax(differs))
         raise ValueError(
-            f"bag {shown(ids[bag_of_row[row]])} has more than one label in column {column!r}: "
+            f"bag {shown(ids[bag_of_row[row]])} has more than one {what} in column {column!r}: "
             f"{shown(labels[first[bag_of_row[row]]])} and {shown(labels[row])}"
         )
     return labels[first]
@@ -215,7 +232,9 @@ def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
     known = set(ids.tolist())
     for name in table:
         if name not in known:
-            raise ValueError(f"the labels name bag {name!r}, which is not among the bags")
+            raise ValueError(
+                f"the labels name bag {name!r}, which is not among the bags (their ids are such as {shown(ids[0])})"
+            )
     for name in known:
         if name not in table:
             raise ValueError(f"bag {name!r} has no label")

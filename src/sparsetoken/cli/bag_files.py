@@ -44,6 +44,14 @@ def is_regression(task: str, labels: Any) -> bool:
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")
     found, why = inferred_task(labels)
+    if (
+        (found if task == "auto" else task) == "classification"
+        and why != DECIMALS
+        and len(set(labels.tolist())) == len(labels) > 2
+    ):
+        raise ValueError(
+            f"every bag has a label of its own, such as {labels[0]!s}: classes must have several bags each (is --label right?)"
+        )
     if task == "auto":
         if found == "regression":
             other = "" if why == DECIMALS else " (--task classification takes every value as a class)"

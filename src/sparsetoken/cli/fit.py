@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS
+from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from . import app
 from .bag_files import (
     BAG,
@@ -117,10 +117,14 @@ def fit(
 
 def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:
     known = LEARNERS | REGRESSORS
+    check_kind(name, regression)
     allowed = [DEFAULT_REGRESSOR] if regression else _TO_FIT
     if name not in allowed:
-        kind = "a regression" if regression else "a classification"
-        raise ValueError(f"--model must be one of {', '.join(allowed)} for {kind}, got {name!r}")
+        if name in known:
+            raise ValueError(
+                f"{name!r} is a baseline for `evaluate` to compare with; --model takes {', '.join(allowed)}"
+            )
+        raise ValueError(f"--model must be one of {', '.join(allowed)}, got {name!r}")
     if regression and class_weight is not None:
         raise ValueError("--class-weight goes with a classification; these labels are numbers to predict")
     estimator = known[name].make()
@@ -137,6 +141,8 @@ def _fit_aloud(estimator: Any, read: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TrainingWarning)
         estimator.fit(read.bags, read.labels, groups=read.groups)
+    if read.groups is not None and not any(name.startswith("held_out") for name in estimator.diagnostics_):
+        echo("warning: the groups allow no bag to be held out, so nothing says how good the model is", err=True)
     for warning in caught:
         if issubclass(warning.category, TrainingWarning):
             echo(f"warning: {warning.message}", err=True)

@@ -67,7 +67,10 @@ def predict(
     def show() -> None:
         if out is None:
             echo(as_csv(table), end="")
-        if read.labels is not None and set(read.labels) <= set(estimator.classes_):
+        unknown = [] if read.labels is None else sorted({str(v) for v in set(read.labels) - set(estimator.classes_)})
+        if unknown:
+            echo(f"no accuracy: the model does not know the label {unknown[0]!r} of the file", err=True)
+        elif read.labels is not None:
             right = float((table["prediction"].to_numpy() == read.labels).mean())
             echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
 

@@ -19,7 +19,7 @@ from .._core.callers import caller_level
 from .._core.validation import true_or_false, whole_number
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
-from .base import TrainingWarning, per_bag
+from .base import TrainingWarning, check_weights, per_bag
 from .candidates import chosen_candidates
 from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
@@ -97,8 +97,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         targets = checked_targets(y, len(bags))
         check_consistent_length(bags, targets)
         weights = _check_sample_weight(sample_weight, targets, dtype=np.float64)
-        if np.any(weights < 0):
-            raise ValueError("sample_weight must be >= 0 for every bag")
+        check_weights(weights)
         together = checked_groups(groups, len(bags))
         used = canonical(bags, targets, weights, real_valued=True)
         self._fit(bags[used.rows], targets[used.rows], used.weights, joined_groups(together, used.places))
@@ -225,6 +224,8 @@ def checked_targets(y: Any, count: int) -> np.ndarray:
     raw = column_or_1d(y, warn=True)
     if np.iscomplexobj(raw):
         raise ValueError("Complex data not supported: y must hold real numbers")
+    if raw.dtype.kind in "mM":
+        raise ValueError("y must hold numbers for a regression, not dates or times")
     try:
         targets = raw.astype(np.float64)
     except (TypeError, ValueError):

@@ -24,6 +24,10 @@ from .calibration import Calibration, JointCalibration, fit_joint_calibration
 from .canonical import canonical, joined_groups
 from .folds import checked_groups
 
+# The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
+# precision.
+LEAST_WEIGHT = 1e-100
+
 
 class TrainingWarning(UserWarning):
     """Something about the training set that the user should know; the details are in `diagnostics_`."""
@@ -187,8 +191,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64)
-        if np.any(weights < 0):
-            raise ValueError("sample_weight must be >= 0 for every bag")
+        check_weights(weights)
         weights = weights * self._class_factors(codes, weights)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -294,6 +297,26 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def check_weights(weights: np.ndarray) -> None:
+    """See that weights are not negative, and of a size that can be added and compared.
+
+    Parameters
+    ----------
+    weights : ndarray
+        One finite weight per bag.
+
+    Raises
+    ------
+    ValueError
+        In a sentence.
+    """
+    if np.any(weights < 0):
+        raise ValueError("sample_weight must be >= 0 for every bag")
+    used = weights[weights > 0]
+    if len(used) and not LEAST_WEIGHT <= used.max() <= 1 / LEAST_WEIGHT:
+        raise ValueError(f"sample_weight must have its largest value between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}")
 
 
 def remarks_on(found: dict[str, Any]) -> list[str]:

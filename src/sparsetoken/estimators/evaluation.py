@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.replicates import standard_error
 from ..bags.bags import Bags
+from ..bags.forms import shown
 from .calibration import area_under_curve
 from .cross_validation import fits_by_fold
 
@@ -77,6 +78,13 @@ def stratified_splits(
     if groups is not None:
         counts = np.array([len(np.unique(groups[labels == label])) for label in classes])
         what = "groups"
+    if counts.min() < 2:
+        rare = classes[int(np.argmin(counts))]
+        raise ValueError(
+            f"class {shown(rare)} has one bag only, so that it cannot be held out"
+            if groups is None
+            else f"all bags of class {shown(rare)} are in one group, so that it cannot be held out"
+        )
     if folds < 2 or folds > counts.min():
         raise ValueError(f"folds must lie between 2 and the smallest class's {counts.min()} {what}, got {folds}")
     splits = []

@@ -128,6 +128,8 @@ def checked_groups(groups: Any, count: int) -> np.ndarray | None:
         return None
     import pandas as pd
 
+    if not hasattr(groups, "__len__"):
+        raise ValueError(f"groups must hold one group per bag, got {groups!r}")
     names = np.empty(len(groups), dtype=object)
     names[:] = list(groups)
     if names.shape != (count,):

@@ -154,6 +154,33 @@ REGRESSORS = {learner.name: learner for learner in _ALL_REGRESSORS}
 DEFAULT_REGRESSOR = _ALL_REGRESSORS[0].name
 
 
+def check_kind(name: str, regression: bool) -> None:
+    """See that a learner is for labels of the right kind.
+
+    Parameters
+    ----------
+    name : str
+        Of `LEARNERS` or `REGRESSORS`; any other is left to the caller.
+    regression : bool
+        Whether the labels are numbers to predict, rather than classes.
+
+    Raises
+    ------
+    ValueError
+        In a sentence that says what to do.
+    """
+    if regression and name in LEARNERS:
+        raise ValueError(
+            f"{name!r} tells classes apart and these labels are numbers: take a regressor such as {DEFAULT_REGRESSOR!r}, "
+            "or say --task classification where whole numbers stand for classes"
+        )
+    if not regression and name in REGRESSORS:
+        raise ValueError(
+            f"{name!r} predicts numbers and these labels are classes: take a classifier such as {DEFAULT!r}, "
+            "or say --task regression where the classes are numbers"
+        )
+
+
 def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
     """The named regressors, or all.
 
@@ -173,8 +200,7 @@ def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
         If a name is unknown, or that of a classifier.
     """
     for name in names:
-        if name in LEARNERS:
-            raise ValueError(f"{name!r} is a classifier; regressors are {', '.join(REGRESSORS)}")
+        check_kind(name, regression=True)
         if name not in REGRESSORS:
             raise ValueError(f"there is no regressor {name!r}; there are {', '.join(REGRESSORS)}")
     return {name: REGRESSORS[name].make for name in names or REGRESSORS}
@@ -198,9 +224,10 @@ def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], 
     Raises
     ------
     ValueError
-        If a name is unknown.
+        If a name is unknown, or that of a regressor.
     """
     for name in names:
+        check_kind(name, regression=False)
         if name not in LEARNERS:
             raise ValueError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
     if names:
