@@ -47,7 +47,7 @@ def test_evaluation_and_baselines():
     splits = regression_splits(y, 3, 1, 0)
     found = {e.learner: e for e in evaluate_regression(bags, y, makers, splits) if e is not None}
     assert found["light"].r2 > found["mean-pool ridge"].r2 and found["light"].mae < found["light"].rmse
-    with pytest.raises(ValueError, match="'pooled' is a classifier"):
+    with pytest.raises(ValueError, match="'pooled' tells classes apart"):
         chosen_regressors(["pooled"])
     with pytest.raises(ValueError, match="folds must lie between 2 and the 5 groups"):
         regression_splits(y, 6, 1, 0, np.arange(60) % 5)
