@@ -12,8 +12,8 @@ from tests.helpers import planted_bags
 
 RATES = {"q": 1.5, "w": 1.0, "bias": 0.5}
 SCHEDULES = {
-    "joint": Stage(8, 2.0, RATES, {"q": 0.1, "w": 0.1}, momentum=0.3),
-    "tied": Stage(8, 2.0, {"w": 1.0, "bias": 0.5}, {"w": 0.2}),
+    "joint": Stage(6, 2.0, RATES, {"q": 0.1, "w": 0.1}, momentum=0.3),
+    "tied": Stage(6, 2.0, {"w": 1.0, "bias": 0.5}, {"w": 0.2}),
 }
 
 
