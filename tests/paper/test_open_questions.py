@@ -123,7 +123,7 @@ def test_long_bags(criterion, arguments, verdict):
     assert criterion(long_tables(**arguments)).verdict == verdict
 
 
-def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035), tied=0.025, error=1e-5, noise=0.002, shift=0.0):
+def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025, error=1e-5, noise=0.002, shift=0.0):
     values = dict(zip(mechanisms.MECHANISMS, (0.03, 0.033, 0.034, 0.04, 0.045, 0.2))) | (errors or {})
     settings = [
         {
@@ -164,9 +164,9 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035), tied=0.025, error
         (mechanisms.sparse_gains_nothing, {"error": 0.01}, "undecided"),
         (mechanisms.elementwise_loses, {}, "confirmed"),
         (mechanisms.elementwise_loses, {"errors": {"thresholded": 0.02}}, "refuted"),
-        (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305)}, "confirmed"),
+        (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305, 0.0295)}, "confirmed"),
         (mechanisms.losses_alike, {}, "refuted"),
-        (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305), "error": 0.002}, "undecided"),
+        (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305, 0.0295), "error": 0.002}, "undecided"),
         (mechanisms.tied_wins, {}, "confirmed"),
         (mechanisms.tied_wins, {"tied": 0.04}, "refuted"),
         (mechanisms.tied_wins, {"error": 0.01}, "undecided"),

@@ -37,6 +37,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "lengths": (22, 150),
     "long-bags": (20, 150),
     "mechanisms": (22, 400),
+    "rare": (15, 150),
 }
 NAMES = tuple(COSTS)
 

@@ -39,6 +39,7 @@ MEANINGS = {
     "query_error": "the same after a training with the query ξ itself",
     "test_length": "tokens per bag of the test",
     "alpha": "n/d of the row",
+    "ridge": "λ of the row",
     "alpha_star": "the largest n/d that is separable",
     "n_star": "the largest n that is separable",
     "bin": "number of the bin",

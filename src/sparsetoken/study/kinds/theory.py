@@ -209,6 +209,45 @@ def forecast_curve_trial(
     return sweep([{over: value} for value in values], solve, ACCURACY)
 
 
+@trial_kind(
+    "threshold_forecast",
+    version=1,
+    columns=columns("ridge", *ERM_FIELDS, "threshold_error", "cosine_q", "k", "eta_q_used"),
+)
+def threshold_forecast_trial(
+    task: Task,
+    training: Training,
+    ridges: list[float],
+    sharpness: float | None = None,
+    cosine: float | None = None,
+    accuracy: float = ACCURACY,
+) -> list[dict[str, float]]:
+    """Attention at each of several ridges (a row each): its error as it is, and with its threshold fitted to the task.
+
+    The query is that of the two steps, `sharpness` setting eta_q; with `cosine` it is given, and `sharpness` is its k.
+    """
+    from ...theory import attention_law, erm
+    from ...theory.forecast import law_of
+    from ...theory.refit import threshold_error
+
+    if cosine is None:
+        chosen = with_sharpness(task, training, sharpness)
+        law, steps = law_of(task, chosen, "attention")
+        assert steps is not None
+        query = {"cosine_q": steps.query_cosine, "k": steps.sharpness, "eta_q_used": chosen.eta_q}
+    else:
+        k = 1.0 if sharpness is None else sharpness
+        law = attention_law(task, cosine, k)
+        query = {"cosine_q": cosine, "k": k, "eta_q_used": float("nan")}
+    rows, start = [], None
+    for ridge in sorted(ridges, reverse=True):  # from where a fixed point is found at once
+        found = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
+        start = found.warm_start
+        measured = {name: getattr(found, name) for name in ERM_FIELDS}
+        rows.append({"ridge": ridge, **measured, "threshold_error": threshold_error(found, law), **query})
+    return rows
+
+
 # Factors on the trained sharpness among which the best at test time is sought, with its threshold: longer bags want sharper
 # attention, and between neighbours the error changes by a few per cent.
 _SHARPER = tuple(2.0 ** (i / 2) for i in range(5))
