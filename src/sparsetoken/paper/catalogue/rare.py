@@ -258,8 +258,8 @@ def findings(tables: Tables) -> str:
         f"the threshold and nothing else that matters: with a query of cosine {COSINE:g} and the threshold fitted, errors are "
         f"{readout}; as they are trained, {as_is['logistic', 1.0]:.4f} without and {as_is['logistic', BALANCED]:.4f} with "
         f"balanced weights. Trained in stages (in brackets with the threshold fitted): {whole}. Focal weighting, trained at "
-        f"once with log-sum-exp and the best rate, has AUC {focal} where the plain loss has {plain}: it slows descent on bags that "
-        "are right, and leaves the classes' say as it is."
+        f"once with log-sum-exp and the best rate, has AUC {focal} where the plain loss has {plain}: it slows descent on "
+        "bags that are right, and leaves the classes' say as it is."
     )
 
 
