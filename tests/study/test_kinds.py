@@ -122,6 +122,20 @@ def test_a_curve_of_forecasts_can_be_tested_elsewhere():
         call("forecast_curve", model="pooled", over="alpha1", values=[1.0], test_sharpness=2.0)
 
 
+def test_thresholds_are_fitted_at_every_ridge():
+    """One bag in ten positive: as it is the classifier calls nearly all negative, and a fitted threshold repairs that."""
+    common = {"prevalence": 0.1, "ridges": [0.1, 10.0], "sharpness": 2.0, "accuracy": 4e-3}
+    trained = call("threshold_forecast", **common, eta_b=4.0)
+    given = call("threshold_forecast", **common, cosine=0.9)
+    assert [row["ridge"] for row in trained] == [10.0, 0.1] and trained[0]["k"] == pytest.approx(2.0)
+    assert given[0]["cosine_q"] == 0.9 and given[0]["k"] == 2.0 and trained[0]["cosine_q"] != 0.9
+    for row in (*trained, *given):
+        assert row["threshold_error"] < row["test_error"] <= 0.1 + 1e-9
+    plain = {"prevalence": 0.1, "cosine": 0.9, "sharpness": 2.0, "accuracy": 4e-3}
+    (alone,) = call("readout_theory", **plain, alpha=[2.0], ridge=0.1)
+    assert given[1]["test_error"] == pytest.approx(alone["test_error"], abs=2e-3)
+
+
 def test_sharpness_sets_the_query_step():
     from sparsetoken.study.kinds.simulation import with_sharpness
     from sparsetoken.theory import alignment
