@@ -219,9 +219,11 @@ def draw(tables: Tables) -> list[Panel]:
     query: list[Layer] = []
     for i, loss in enumerate(RATES):
         ink = OTHER_COLOURS[i]
-        query.append(Line(WEIGHTS, [theory[loss, w] for w in WEIGHTS], f"{loss}: theory", ink))
+        query.append(Line(WEIGHTS, [theory[loss, w] for w in WEIGHTS], f"{loss.replace('_', ' ')}: theory", ink))
         drawn = seen.loc[[loss, weighted(loss, BALANCED)]]
-        query.append(Points([1.0, BALANCED], drawn["limit"], drawn["error"], f"{loss}: simulated, d → ∞", ink))
+        query.append(
+            Points([1.0, BALANCED], drawn["limit"], drawn["error"], f"{loss.replace('_', ' ')}: simulated, d → ∞", ink)
+        )
     panels = [Panel("The query after two steps", "weight of positive bags", AXES["cosine_q"], query, logx=True)]
     for name, title in (("given", f"Readout with a query of cosine {COSINE:g}"), ("trained", "Trained in stages")):
         cases = cases_in(tables[name])
@@ -234,8 +236,10 @@ def draw(tables: Tables) -> list[Panel]:
             found = best(tables, name, column)
             layers.append(Points(place, [found[case] for case in cases], None, words, ink, mark))
         layers.append(Rule("y", limit, "Bayes limit"))
-        order = ", ".join(weighted(*case) for case in cases)
-        panels.append(Panel(title, f"in order: {order}", AXES["test_error"], layers, logy=True))
+        names = [loss.replace("_", " ") + (f" × {w:g}" if w > 1.0 else "") for loss, w in cases]
+        panels.append(
+            Panel(title, "loss × weight of positive bags", AXES["test_error"], layers, logy=True, names=names)
+        )
     return panels
 
 
