@@ -223,6 +223,24 @@ MUTANTS = [
     ),
     Mutant(
         "losses.py",
+        "return self.loss.prox(h, step * self.weight(y), y)",
+        "return self.loss.prox(h, step, y)",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "losses.py",
+        "return s**gamma * p * ((1.0 + 2.0 * gamma) * s + gamma",
+        "return s**gamma * p * ((1.0 + gamma) * s + gamma",
+        "tests/test_losses.py",
+    ),
+    Mutant(
+        "solvers/erm.py",
+        "p, ridge, loss = p / scale, ridge / scale, loss.loss",
+        "p, loss = p / scale, loss.loss",
+        "tests/solvers/test_erm.py",
+    ),
+    Mutant(
+        "losses.py",
         "return h + y * gap\n        import jax",
         "return h - y * gap\n        import jax",
         "tests/test_losses.py",
