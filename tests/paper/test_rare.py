@@ -101,7 +101,7 @@ def tables(
         (rare.weights_align, {"cosines": (0.8, 0.4)}, "refuted"),
         (rare.weights_align, {"noise": 1.0}, "undecided"),
         (rare.threshold_only, {}, "confirmed"),
-        (rare.threshold_only, {"fitted": {("exponential", rare.BALANCED): 0.0112}}, "refuted"),
+        (rare.threshold_only, {"fitted": {("logistic", rare.BALANCED): 0.0112}}, "refuted"),
         (rare.weight_sets_threshold, {}, "confirmed"),
         (rare.weight_sets_threshold, {"as_it_is": {("logistic", rare.BALANCED): 0.0112}}, "refuted"),
         (rare.weight_sets_threshold, {"as_it_is": {("logistic", 1.0): 0.0128}}, "refuted"),

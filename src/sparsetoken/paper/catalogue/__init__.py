@@ -33,12 +33,12 @@ COSTS: dict[str, tuple[float, float]] = {
     "reuse": (30, 175),
     "query-steps": (33, 171),
     "designed": (45, 401),
-    "universality": (48, 480),
-    "heads": (25, 600),
+    "universality": (48, 732),
+    "heads": (25, 457),
     "lengths": (22, 172),
     "long-bags": (20, 123),
-    "mechanisms": (22, 400),
-    "rare": (15, 150),
+    "mechanisms": (22, 231),
+    "rare": (15, 152),
 }
 NAMES = tuple(COSTS)
 

@@ -70,9 +70,11 @@ def named(mechanism: str, sharpness: float, ridge: float) -> dict[str, Any]:
 def joint(model: str) -> dict[str, Any]:
     """Everything at once with that bag model; directions other than w start away from zero where zero is a saddle."""
     directions = JOINT_MODELS[model]
-    point = {**JOINT, "model": model, "rates": {**dict.fromkeys(directions, 1.0), "bias": 0.5}}
+    # Gated attention leaves its descent at the rates of the others; these do best at θ = 4.5 of those at which it stays.
+    rate, decay = (0.5, 0.4) if model == "gated" else (1.0, 0.2)
+    point = {**JOINT, "model": model, "rates": {**dict.fromkeys(directions, rate), "bias": 0.5 * rate}}
     start = {"start": {"v": 0.5, "u": 0.5}} if model == "gated" else {}
-    return {**point, "decay": dict.fromkeys(directions, 0.2), **start}
+    return {**point, "decay": dict.fromkeys(directions, decay), **start}
 
 
 def grids(
@@ -263,8 +265,9 @@ def findings(tables: Tables) -> str:
         "cuts off is information "
         "about them. Elementwise weights do not compete with each other and let the noise of all tokens in. "
         "Losses at their best ridge: "
-        f"{', '.join(f'{loss} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once, with query and readout one direction "
-        f"(tied, log-sum-exp): {trained}: one direction less to find matters more than the shape of the weights."
+        f"{', '.join(f'{loss} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once on all samples (tied is log-sum-exp, query and "
+        f"readout one direction): {trained}. What brings them closer to the limit than any staged mechanism is that every sample "
+        "serves both directions, rather than the shape of the weights."
     )
 
 

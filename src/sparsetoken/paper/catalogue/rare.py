@@ -44,7 +44,7 @@ COSINE = 0.9  # of the query that is given
 RIDGES = [0.001, 0.01, 0.1, 1.0, 10.0, 30.0]
 SIMULATED_RIDGE = 30.0
 # Losses and weights that are trained to the end: in the quick form, and in the full one.
-FEW = [("logistic", 1.0), ("logistic", BALANCED), ("exponential", BALANCED)]
+FEW = [("logistic", 1.0), ("logistic", BALANCED)]
 MANY = [*((loss, w) for loss in RATES for w in (1.0, BALANCED)), ("logistic", 4.0), ("logistic", 76.0)]
 # Log-sum-exp with everything trained at once, plain and focal.
 AT_ONCE = ["logistic", "focal:2"]
@@ -275,7 +275,7 @@ study = Study(
     "θ = 4.75, α₀ = α₁ = 4.)",
     notes="Rates of the bias, ridges and criteria were settled at θ = 4.5, 5 and 5.5, on other seeds.",
     grids={
-        "quick": grids(FEW, [150, 300], 12, 8),
+        "quick": grids(FEW, [150, 300], 12, 6),
         "full": grids(MANY, [500, 1000], 24, 24),
     },
     draw=draw,
@@ -283,7 +283,7 @@ study = Study(
     claims=(
         Claim(
             "rare-exact",
-            "The theory gives the AUC of weighted and exponential losses at rare positives, and of a focal descent",
+            "The theory gives the AUC of weighted losses at rare positives, and of a focal descent",
             OPEN,
             f"weighted trainings at λ = {SIMULATED_RIDGE:g} and the last step of the descent, extrapolated to d → ∞, within "
             f"the margin at level 0.1 %; resolution {RESOLUTION:g}",
