@@ -265,9 +265,9 @@ def findings(tables: Tables) -> str:
         "cuts off is information "
         "about them. Elementwise weights do not compete with each other and let the noise of all tokens in. "
         "Losses at their best ridge: "
-        f"{', '.join(f'{loss} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once on all samples (tied is log-sum-exp, query and "
-        f"readout one direction): {trained}. What brings them closer to the limit than any staged mechanism is that every sample "
-        "serves both directions, rather than the shape of the weights."
+        f"{', '.join(f'{loss} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once on all samples (tied is "
+        f"log-sum-exp, query and readout one direction): {trained}. What brings it closer to the limit than any staged "
+        "mechanism is that every sample serves both directions, rather than the shape of the weights."
     )
 
 
