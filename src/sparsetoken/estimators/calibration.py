@@ -21,10 +21,8 @@ from ..laws.measures import shares_beaten
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
 LOG_SLOPE, OFFSET = 1.0, 0.5
 LOG_SLOPES = (-200.0, 6.0)  # scores of any size are drawn in, and none is blown up by more than a few hundred
-CALIBRATION_STEPS, LONGEST_STEP = (
-    200,
-    4.0,
-)  # Newton's: five to ten are usual, and no longer than the parabola can be trusted
+CALIBRATION_STEPS = 200  # of Newton's method; five to ten are usual
+LONGEST_STEP = 4.0  # in log slope or offset: farther away the parabola cannot be trusted
 # What a learner owes to chance before it is preferred to the class frequencies, in units of n times the mean loss: the
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
@@ -133,11 +131,8 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
         residual, curvature = p * (mean - targets), p * mean * (1.0 - mean)
         bend = float(residual @ pull)  # of exp(log slope): left out where the objective would not be convex with it
         g0, g1 = bend + prior[0] * x[0], float(residual.sum()) + prior[1] * x[1]
-        h00, h01, h11 = (
-            float(curvature @ pull**2) + prior[0],
-            float(curvature @ pull),
-            float(curvature.sum()) + prior[1],
-        )
+        h00, h11 = float(curvature @ pull**2) + prior[0], float(curvature.sum()) + prior[1]
+        h01 = float(curvature @ pull)
         h00 += bend if (h00 + bend) * h11 > h01 * h01 else 0.0
         step = np.array([h01 * g1 - h11 * g0, h01 * g0 - h00 * g1]) / (h00 * h11 - h01 * h01)
         decrease = -float(step @ (g0, g1))
