@@ -11,8 +11,8 @@ import typer
 from . import app, deployment
 from . import signals as signal_options
 from .console import echo
+from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, WORDS
 from .user_code import LOSS, MODULES
-from .values import DISTURBANCES
 
 _NUMBERS = (
     "length",
@@ -49,27 +49,27 @@ _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "
 _ELSEWHERE = ("sensitivity", "specificity")
 
 
-def _many(name: str, words: str) -> Any:
-    return typer.Option(None, f"--{name.replace('_', '-')}", help=words)
+def _many(name: str) -> Any:
+    return typer.Option(None, f"--{name.replace('_', '-')}", help=WORDS[name])
 
 
 @app.command()
 def forecast(
-    length: str = _many("length", "L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
-    sparsity: str = _many("sparsity", "R, signal tokens in a positive bag; may differ likewise."),
-    strength: str = _many("strength", "θ, the signal's size; may differ likewise."),
-    prevalence: str = _many("prevalence", "π = P(y = +1)."),
-    label_noise: str = _many("label_noise", DISTURBANCES["label_noise"]),
-    contamination: str = _many("contamination", DISTURBANCES["contamination"]),
-    correlation: str = _many("correlation", DISTURBANCES["correlation"]),
+    length: str = _many("length"),
+    sparsity: str = _many("sparsity"),
+    strength: str = _many("strength"),
+    prevalence: str = _many("prevalence"),
+    label_noise: str = _many("label_noise"),
+    contamination: str = _many("contamination"),
+    correlation: str = _many("correlation"),
     loss: str = LOSS,
-    alpha0: str = _many("alpha0", "n0/d, samples of the two gradient steps."),
-    alpha1: str = _many("alpha1", "n1/d, samples of the readout."),
-    eta_w: str = _many("eta_w", "Rate of the readout's step."),
-    eta_b: str = _many("eta_b", "Rate of the bias's step."),
-    eta_q: str = _many("eta_q", "Rate of the query's step."),
-    beta: str = _many("beta", "Inverse temperature of the softmax."),
-    ridge: str = _many("ridge", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
+    alpha0: str = _many("alpha0"),
+    alpha1: str = _many("alpha1"),
+    eta_w: str = _many("eta_w"),
+    eta_b: str = _many("eta_b"),
+    eta_q: str = _many("eta_q"),
+    beta: str = _many("beta"),
+    ridge: str = _many("ridge"),
     model: list[str] = typer.Option(
         ["attention"],
         "--model",
@@ -77,8 +77,8 @@ def forecast(
         help="attention, pooled, vectorized, elementwise, bayes, heads:2 (several heads), one of your own (--module) or all; "
         "repeatable.",
     ),
-    activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
-    equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    activation: str = ACTIVATION,
+    equal_samples: bool = EQUAL_SAMPLES,
     signals: str = signal_options.SIGNALS,
     shares: str = signal_options.SHARES,
     carried: str = signal_options.CARRIED,

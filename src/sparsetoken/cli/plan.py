@@ -11,8 +11,12 @@ import typer
 
 from . import app
 from .console import echo
+from .fields import WORDS
 from .user_code import LOSS, MODULES
-from .values import DISTURBANCES
+
+_CRITERION = typer.Option(
+    "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
+)
 
 
 @app.command()
@@ -35,18 +39,16 @@ def plan(
     theory: bool = typer.Option(
         True, "--theory/--no-theory", help="With --from: add the theory's reasons, or give the measured answer only."
     ),
-    length: str = typer.Option("10", help="L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
-    sparsity: str = typer.Option("1", help="R, signal tokens in a positive bag; may differ likewise."),
-    strength: str = typer.Option("5", help="θ, the signal's size; may differ likewise."),
-    prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
-    label_noise: float = typer.Option(0.0, help=DISTURBANCES["label_noise"]),
-    contamination: float = typer.Option(0.0, help=DISTURBANCES["contamination"]),
-    correlation: float = typer.Option(0.0, help=DISTURBANCES["correlation"]),
+    length: str = typer.Option("10", help=WORDS["length"]),
+    sparsity: str = typer.Option("1", help=WORDS["sparsity"]),
+    strength: str = typer.Option("5", help=WORDS["strength"]),
+    prevalence: float = typer.Option(0.5, help=WORDS["prevalence"]),
+    label_noise: float = typer.Option(0.0, help=WORDS["label_noise"]),
+    contamination: float = typer.Option(0.0, help=WORDS["contamination"]),
+    correlation: float = typer.Option(0.0, help=WORDS["correlation"]),
     n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand (with --from: those of the file)."),
     d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
-    criterion: str = typer.Option(
-        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
-    ),
+    criterion: str = _CRITERION,
     target: float = typer.Option(
         None, "--target", "--target-error", help="Value of the criterion that the inverse questions aim at."
     ),
@@ -123,13 +125,11 @@ def solve(
     length: int = typer.Option(10, help="L, tokens per bag."),
     sparsity: int = typer.Option(1, help="R, signal tokens in a positive bag."),
     strength: float = typer.Option(5.0, help="θ, the signal's size."),
-    prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
+    prevalence: float = typer.Option(0.5, help=WORDS["prevalence"]),
     n: int = typer.Option(None, "--samples", "-n", help="n, bags to learn from."),
     d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token; without it the answer is n/d."),
     target: float = typer.Option(None, "--target", "--target-error", help="Value of the criterion aimed at."),
-    criterion: str = typer.Option(
-        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
-    ),
+    criterion: str = _CRITERION,
     learner: str = typer.Option(
         "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
     ),

@@ -13,8 +13,8 @@ from . import app, deployment
 from . import noise as noise_options
 from . import signals as signal_options
 from .console import echo
+from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, WORDS
 from .user_code import LOSS, MODULES
-from .values import DISTURBANCES
 
 _TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
 _TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
@@ -31,32 +31,34 @@ _COLUMNS = (
 )
 
 
-def _many(default: str, words: str) -> Any:
-    return typer.Option(default, help=words)
+def _many(name: str, default: str | None) -> Any:
+    return typer.Option(default, help=WORDS[name])
 
 
 @app.command()
 def simulate(
-    length: str = _many("10", "L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
-    sparsity: str = _many("1", "R, signal tokens in a positive bag; may differ likewise."),
-    strength: str = _many("5", "θ, the signal's size; may differ likewise."),
-    prevalence: str = _many("0.5", "π = P(y = +1)."),
-    label_noise: str = _many("0", DISTURBANCES["label_noise"]),
-    contamination: str = _many("0", DISTURBANCES["contamination"]),
-    correlation: str = _many("0", DISTURBANCES["correlation"]),
+    length: str = _many("length", "10"),
+    sparsity: str = _many("sparsity", "1"),
+    strength: str = _many("strength", "5"),
+    prevalence: str = _many("prevalence", "0.5"),
+    label_noise: str = _many("label_noise", "0"),
+    contamination: str = _many("contamination", "0"),
+    correlation: str = _many("correlation", "0"),
     positions: str = typer.Option(
         "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
     ),
     loss: str = LOSS,
-    alpha0: str = _many("2", "n0/d, samples of the two gradient steps."),
-    alpha1: str = _many("2", "n1/d, samples of the readout."),
-    eta_w: str = _many("1", "Rate of the readout's step."),
-    eta_b: str = _many("1", "Rate of the bias's step."),
-    eta_q: str = typer.Option(None, help="Rate of the query's step (default: as in the library)."),
-    beta: str = _many("1", "Inverse temperature of the softmax."),
-    ridge: str = _many("1e-3", "λ of (1/n1) Σ l + (λ/2)‖w‖²."),
+    alpha0: str = _many("alpha0", "2"),
+    alpha1: str = _many("alpha1", "2"),
+    eta_w: str = _many("eta_w", "1"),
+    eta_b: str = _many("eta_b", "1"),
+    eta_q: str = _many("eta_q", None),
+    beta: str = _many("beta", "1"),
+    ridge: str = _many("ridge", "1e-3"),
     schedule: str = typer.Option("staged", help="staged, reuse (D0 again for the readout) or joint."),
-    steps: str = _many("50", "Gradient steps of schedule joint, with the three rates; the others take none of it."),
+    steps: str = typer.Option(
+        "50", help="Gradient steps of schedule joint, with the three rates; the others take none of it."
+    ),
     d: str = typer.Option(
         None, "--dimension", "-d", help="d, dimension of a token: 1000, or what the noise or covariance has."
     ),
@@ -77,8 +79,8 @@ def simulate(
     replace: bool = noise_options.REPLACE,
     bag: str = noise_options.BAG,
     label: str = noise_options.LABEL,
-    activation: str = typer.Option("sigmoid", help="Of the elementwise model: sigmoid, relu, tanh, threshold:2, ..."),
-    equal_samples: bool = typer.Option(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples."),
+    activation: str = ACTIVATION,
+    equal_samples: bool = EQUAL_SAMPLES,
     signals: str = signal_options.SIGNALS,
     shares: str = signal_options.SHARES,
     carried: str = signal_options.CARRIED,

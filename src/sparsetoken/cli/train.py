@@ -11,8 +11,8 @@ import typer
 
 from .._core.replicates import standard_error
 from . import app
+from .fields import WORDS
 from .user_code import DESCENDED_LOSS, MODULES
-from .values import DISTURBANCES
 
 # Rows of the table at most: the first steps, then ever fewer.
 _ROWS = 16
@@ -20,13 +20,13 @@ _ROWS = 16
 
 @app.command()
 def train(
-    length: str = typer.Option("10", help="L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ."),
-    sparsity: str = typer.Option("1", help="R, signal tokens in a positive bag; may differ likewise."),
-    strength: str = typer.Option("5", help="θ, the signal's size; may differ likewise."),
-    prevalence: float = typer.Option(0.5, help="π = P(y = +1)."),
-    label_noise: float = typer.Option(0.0, help=DISTURBANCES["label_noise"]),
-    contamination: float = typer.Option(0.0, help=DISTURBANCES["contamination"]),
-    correlation: float = typer.Option(0.0, help=DISTURBANCES["correlation"]),
+    length: str = typer.Option("10", help=WORDS["length"]),
+    sparsity: str = typer.Option("1", help=WORDS["sparsity"]),
+    strength: str = typer.Option("5", help=WORDS["strength"]),
+    prevalence: float = typer.Option(0.5, help=WORDS["prevalence"]),
+    label_noise: float = typer.Option(0.0, help=WORDS["label_noise"]),
+    contamination: float = typer.Option(0.0, help=WORDS["contamination"]),
+    correlation: float = typer.Option(0.0, help=WORDS["correlation"]),
     model: str = typer.Option(
         "attention", "--model", "-m", help="attention, pooled, tied, tied:2, heads:2, gated, two_layer or thresholded."
     ),

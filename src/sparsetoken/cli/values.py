@@ -15,13 +15,6 @@ DISTRIBUTED = ("length", "sparsity", "strength")  # what may differ from bag to 
 MOST_VALUES = 100_000  # in one range
 MOST_POINTS = 1_000_000  # combinations of one command: days of work for the quickest trials
 
-# Options of `forecast`, `simulate`, `plan` and `train` for bags that differ, and the words that --help has for them.
-DISTURBANCES = {
-    "label_noise": "Probability that a label seen in training is the other one; tests are about true labels.",
-    "contamination": "Probability that a negative bag carries signal too.",
-    "correlation": "ρ, correlation of two tokens of a bag in every coordinate.",
-}
-
 
 def parse_values(name: str, text: str) -> Sequence[Any]:
     """Numbers written as `2`, `1,2,4`, `0.5:8:6` (six evenly spaced) or `1e-5:1:6:log` (evenly in the logarithm).
