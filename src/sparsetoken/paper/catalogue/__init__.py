@@ -38,7 +38,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "lengths": (22, 172),
     "long-bags": (20, 123),
     "mechanisms": (22, 231),
-    "rare": (15, 152),
+    "rare": (18, 152),
 }
 NAMES = tuple(COSTS)
 
