@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sparsetoken.losses import get_loss
-from sparsetoken.solvers.linear_systems import Cholesky, InCoordinates, Scaling, conjugate_gradients
+from sparsetoken.solvers.linear_systems import Cholesky, InCoordinates, Scaling, Secants, conjugate_gradients
 from sparsetoken.solvers.newton_cg import FactorPolicy, NewtonCG
 from sparsetoken.solvers.numpy_features import NumpyFeatures
 from sparsetoken.solvers.problem import Problem
@@ -75,6 +77,13 @@ def test_policy_factorises_when_products_have_cost_as_much():
     assert policy.due(0.0)
 
 
+def test_policy_that_looks_ahead_counts_the_products_to_come():
+    policy = FactorPolicy(price=10.0, looks_ahead=True)
+    assert not policy.due(5.0) and not policy.due(np.inf)  # nothing is known about a system's cost yet
+    policy.note(6)
+    assert not policy.due(1.5) and policy.due(5.0) and not policy.due(np.inf)
+
+
 def test_line_search_finds_the_minimum_along_a_direction():
     p = problem()
     method = NewtonCG(p, 1e-8, 50)
@@ -99,7 +108,66 @@ def test_stalling_is_not_convergence():
     """A method whose directions are useless must say so, unless the gradient is at rounding level."""
     method = NewtonCG(problem(), 1e-8, 50)
     method.line_search = lambda v, dz: 0.0  # type: ignore[method-assign]
+    method.full_step = lambda secants: False  # type: ignore[method-assign]
     assert method.solve(np.zeros(12), 0.0).stopped == "stalled"
     exact = NewtonCG(problem(), 1e-12, 50).solve(np.zeros(12), 0.0)
     method._move_to(exact.point.w, exact.point.b)
     assert method.reason_to_give_up() == "precision"
+
+
+def test_secants_reproduce_the_steps_they_were_shown():
+    """On a quadratic with Hessian H and as many steps as dimensions they are its inverse, whatever they start from."""
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((9, 6))
+    h = a.T @ a
+    for inner, scaled in ((Scaling(problem()), True), (Scaling(problem()), False)):
+        secants = Secants(inner, scaled)
+        secants.add(np.ones(6), -np.ones(6))  # no curvature: left out
+        gradient = rng.standard_normal(6)
+        for _ in range(6):
+            step = secants.solve(gradient)
+            step *= (step @ gradient) / (step @ h @ step)  # exact line searches make the steps conjugate
+            secants.add(step, h @ step)
+            gradient = gradient - h @ step
+            np.testing.assert_allclose(secants.solve(h @ step), step, rtol=1e-9, atol=1e-9)
+        assert len(secants.pairs) == 6
+        r = rng.standard_normal(6)
+        np.testing.assert_allclose(h @ secants.solve(r), r, rtol=1e-6, atol=1e-6)
+
+
+def test_a_full_step_that_does_not_pay_is_taken_back():
+    p = problem()
+    method = NewtonCG(p, 1e-8, 50)
+    method._move_to(np.zeros(12), 0.0)
+    before = method.point
+    secants = Secants(Scaling(p), scaled=False)
+    method.secants = secants
+    secants.gain = 1e6
+    assert not method.full_step(secants)
+    assert method.point is before and method.secants is None and not secants.pairs
+    secants.gain = 1e-3  # a step that leaves nearly all of the gradient is not worth its evaluation either
+    assert not method.full_step(secants)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge"])
+def test_easy_tall_problems_take_full_steps(loss):
+    """Most of the way costs one evaluation per step: no product, no factor of its own."""
+    p = problem(n=6000, d=30, ridge=1e-2, loss=loss)
+    found = NewtonCG(replace(p, features=p.features.with_single_precision()), 1e-7, 50).solve(np.zeros(30), 0.0)
+    assert found.stopped == "gradient" and found.products + found.factorisations < found.iterations
+    exact = p.at(found.point.w, found.point.b)  # the point is judged in double precision
+    assert exact.size <= 1e-7 * p.gradient_scale(exact.w)
+    np.testing.assert_allclose(found.point.g, exact.g, rtol=0, atol=1e-14)
+
+
+def test_rough_points_are_sharpened_before_they_are_judged():
+    p = problem(n=4000, d=12)
+    rough = replace(p, features=p.features.with_single_precision())
+    exact = NewtonCG(p, 1e-10, 50).solve(np.zeros(12), 0.0)
+    method = NewtonCG(rough, 1e-10, 50)
+    method._move_to(exact.point.w + 0.1, exact.point.b)
+    assert method.is_rough
+    assert 0.0 < np.abs(method.point.g - p.at(method.point.w, method.point.b).g).max() < rough.roughness(method.point)
+    method._move_to(exact.point.w, exact.point.b)  # here rounding in single precision is all there is
+    assert not method.is_rough and not method.rough
+    np.testing.assert_allclose(method.point.g, exact.point.g, rtol=0, atol=1e-14)

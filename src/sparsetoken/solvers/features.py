@@ -1,7 +1,8 @@
 """What the solver asks of a feature matrix X (samples x features), wherever it is kept.
 
-Two precisions: gradients and outputs are always summed in double precision; Newton directions may be inexact, so
-products with the Hessian and its factors are taken from a single-precision copy of X until `be_exact` is called.
+Two precisions: Newton directions may be inexact, so products with the Hessian and its factors are taken from a
+single-precision copy of X until `be_exact` is called, and so may gradients and outputs be far from the minimum. Near it
+they are summed in double precision.
 """
 
 from __future__ import annotations
@@ -83,8 +84,13 @@ class Features(ABC):
     def transposed_times(self, r: np.ndarray) -> np.ndarray:
         """X^T r, summed in double precision."""
 
-    def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """z = X v + shift, r = pulls(z, rows) and X^T r, in double precision; `rows` says which samples z belongs to."""
+    def both_products(
+        self, v: np.ndarray, shift: float, pulls: Pulls, rough: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """z = X v + shift, r = pulls(z, rows) and X^T r; `rows` says which samples z belongs to.
+
+        In double precision; where they are allowed to be `rough`, the products may come from the single-precision copy.
+        """
         z = self.times(v) + shift
         r = pulls(z, slice(None))
         return z, r, self.transposed_times(r)

@@ -60,6 +60,40 @@ class Cholesky:
         return self.inverse(r / size) * (size / self.scale)
 
 
+class Secants:
+    """A preconditioner corrected by steps taken and the changes of the gradient they made (L-BFGS, all pairs kept).
+
+    Parameters
+    ----------
+    inner : Preconditioner
+        What is corrected.
+    scaled : bool
+        Whether its overall size is unknown, and taken from the last pair.
+    """
+
+    def __init__(self, inner: Preconditioner, scaled: bool):
+        self.inner, self.scaled, self.gain = inner, scaled, 1.0
+        self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+
+    def add(self, step: np.ndarray, change: np.ndarray) -> None:
+        """From now on `solve(change)` is `step`, unless rounding hides the curvature along it."""
+        product = float(step @ change)
+        if product > 0.0:
+            self.pairs.append((step, change, product))
+            if self.scaled:
+                self.gain = product / float(change @ self.inner.solve(change))
+
+    def solve(self, r: np.ndarray) -> np.ndarray:
+        shares = []
+        for step, change, product in reversed(self.pairs):
+            shares.append(float(step @ r) / product)
+            r = r - shares[-1] * change
+        out = self.gain * self.inner.solve(r)
+        for (step, change, product), share in zip(self.pairs, reversed(shares)):
+            out += (share - float(change @ out) / product) * step
+        return out
+
+
 class InCoordinates:
     """A preconditioner of the problem in n < d coordinates, for vectors of the problem in d."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +20,8 @@ LARGER_THAN_CACHE, BLOCK_BYTES = 2**24, 2**20
 # Elements of X scaled at a time on the way to a Gram matrix: the copy stays in the cache. At least 2 d rows at a time, or
 # adding up the blocks' results would show.
 GRAM_BLOCK = 2**18
+# Rows of no curvature are left out of a Gram matrix where they are more than a tenth: choosing rows copies the others.
+WORTH_CHOOSING = 0.9
 # Larger numbers are left in double precision: sums of their squares would come near the end of single precision's range.
 LARGEST_IN_SINGLE = 1e15
 
@@ -43,8 +46,12 @@ class NumpyFeatures(Features):
         self.x = x
         self.shape = x.shape
         self.single = x.dtype == np.float32
-        self.exact = exact or bool(max(x.max(initial=0.0), -x.min(initial=0.0)) > LARGEST_IN_SINGLE)
-        self.quick = x if self.exact else x.astype(np.float32, copy=False)
+        self._set_precision(exact)
+
+    def _set_precision(self, exact: bool) -> None:
+        # No number is larger than the root of the sum of all squares.
+        self.exact = exact or self.mean_square * self.x.size > LARGEST_IN_SINGLE**2
+        self.quick = self.x if self.exact else self.x.astype(np.float32, copy=False)
 
     @cached_property
     def mean_square(self) -> float:  # type: ignore[override]
@@ -61,7 +68,9 @@ class NumpyFeatures(Features):
         self.exact, self.quick = True, self.x
 
     def with_single_precision(self) -> NumpyFeatures:
-        return NumpyFeatures(self.x, exact=False)
+        other = copy(self)  # with what is known about X
+        other._set_precision(exact=False)
+        return other
 
     def times(self, v: np.ndarray) -> np.ndarray:
         if not self.single:
@@ -76,16 +85,26 @@ class NumpyFeatures(Features):
             total += b.astype(np.float64).T @ r[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS]
         return total
 
-    def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.single or not _larger_than_cache(self.x):
+    def both_products(
+        self, v: np.ndarray, shift: float, pulls: Pulls, rough: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        x = self.quick if rough else self.x
+        dtype = x.dtype
+        if self.single and not rough:
             return super().both_products(v, shift, pulls)
-        z, r, total = np.empty(len(self.x)), np.empty(len(self.x)), np.zeros(len(v))
-        for rows in _row_slices(self.x):
-            block = self.x[rows]
+        v = v.astype(dtype, copy=False)
+        if not _larger_than_cache(x):
+            z = (x @ v).astype(np.float64, copy=False)
+            z += shift
+            r = pulls(z, slice(None))
+            return z, r, (x.T @ r.astype(dtype, copy=False)).astype(np.float64, copy=False)
+        z, r, total = np.empty(len(x)), np.empty(len(x)), np.zeros(len(v))
+        for rows in _row_slices(x):
+            block = x[rows]
             z[rows] = block @ v
             z[rows] += shift
             r[rows] = pulls(z[rows], rows)
-            total += r[rows] @ block
+            total += r[rows].astype(dtype, copy=False) @ block
         return z, r, total
 
     def normal_product(self, v: np.ndarray, shift: float, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +135,7 @@ class NumpyFeatures(Features):
         h = np.zeros((d + 1, d + 1), dtype)
         h[:d, :d] = self._weighted_gram(curvature, dtype)
         if fit_bias:
-            h[:d, d] = self.transposed_times(curvature)
+            h[:d, d] = self.transposed_times(curvature) if self.exact else self.quick.T @ curvature.astype(dtype)
             # The bias has no ridge of its own, and X may span the constant: keep the factor defined.
             h[d, d] = curvature.sum() * (1.0 + np.finfo(dtype).eps)
         else:
@@ -137,13 +156,16 @@ class NumpyFeatures(Features):
         if x.dtype == dtype and curvature.min() == curvature.max():
             return (x.T @ x) * dtype(curvature[0])
         root = np.sqrt(curvature).astype(dtype)
+        counted = np.flatnonzero(curvature)
+        chosen = len(counted) < WORTH_CHOOSING * n
         rows = max(GRAM_BLOCK // d, 2 * d)
         buffer: np.ndarray = np.empty((min(rows, n), d), dtype)
         total: np.ndarray = np.zeros((d, d), dtype)
-        for i in range(0, n, rows):
-            block = x[i : i + rows]
+        for i in range(0, len(counted) if chosen else n, rows):
+            part = counted[i : i + rows] if chosen else slice(i, i + rows)
+            block = x[part]
             scaled = buffer[: len(block)]
-            np.multiply(block, root[i : i + rows, None], out=scaled, casting="same_kind")
+            np.multiply(block, root[part, None], out=scaled, casting="same_kind")
             total += scaled.T @ scaled
         return total
 

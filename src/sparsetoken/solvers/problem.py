@@ -76,10 +76,10 @@ class Problem:
     loss: Loss
     fit_bias: bool
 
-    def at(self, w: np.ndarray, b: float) -> Point:
-        """Outputs and gradient at (w, b)."""
+    def at(self, w: np.ndarray, b: float, rough: bool = False) -> Point:
+        """Outputs and gradient at (w, b), in double precision; `rough` allows single precision."""
         if w.any():
-            z, r, sums = self.features.both_products(w, b, self._pulls)
+            z, r, sums = self.features.both_products(w, b, self._pulls, rough)
         else:
             z = np.full(self.features.shape[0], b)
             r = self._pulls(z, slice(None))
@@ -136,6 +136,10 @@ class Problem:
         moved = float(self.curvatures(point.z).sum()) * float(np.abs(point.z).max())
         spread = float(np.abs(point.r).sum()) + moved
         return float(np.finfo(np.float64).eps) * self._row_norm * spread
+
+    def roughness(self, point: Point) -> float:
+        """A bound on what single precision leaves uncertain in ||grad F|| at a rough point, but for the outputs' errors."""
+        return float(np.finfo(np.float32).eps) * self._row_norm * float(np.abs(point.r).sum())
 
     def separates(self, z: np.ndarray) -> bool:
         """Whether every sample with a weight is on its label's side."""
