@@ -62,7 +62,7 @@ class AttentionClassifier(ReadoutClassifier):
         `theory.design`, takes smaller steps where the tokens' largest variance asks for it, and stops where held-out bags do
         best.
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge" or a `Loss`.
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool
         Whether the tokens' features are standardised first (`BagScaler`).
     class_weight : None, "balanced" or dict

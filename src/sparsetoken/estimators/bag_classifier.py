@@ -48,7 +48,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         passing, where the tokens look like Gaussian noise; where all of the model is found to hold, it alone). At least one
         that sees tokens: the first five or the last. "auto": all but "free".
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge" or a `Loss`.
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool
         Whether the tokens' features are standardised first, heavy tails compressed.
     class_weight : None, "balanced" or dict

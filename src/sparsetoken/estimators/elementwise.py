@@ -35,7 +35,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
     ridge : float or "auto"
         lambda of the objective; "auto" chooses it by held-out bags.
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge" or a `Loss`.
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     eta_w : float
         Learning rate of the readout in the first step.
     eta_b : float or "auto"

@@ -22,7 +22,7 @@ class PooledClassifier(ReadoutClassifier):
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge" or a `Loss`.
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     ridge : float or "auto"
         lambda of the objective. "auto" chooses it by inner 5-fold cross-validation, which also calibrates
         `predict_proba`; a number means exactly that fit and nothing else.
@@ -93,7 +93,7 @@ class VectorizedClassifier(ReadoutClassifier):
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "square", "smoothed_hinge" or a `Loss`.
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     ridge : float or "auto"
         lambda of the objective. "auto" chooses it by inner 5-fold cross-validation, which also calibrates
         `predict_proba`; a number means exactly that fit and nothing else.
