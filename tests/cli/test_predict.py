@@ -64,7 +64,7 @@ def test_the_bag_column_of_fit_is_remembered(folder, command):
         ({"format": FORMAT, "model": 5}, "is no learner of this program: int"),
         ({"format": FORMAT, "model": LogisticRegression()}, "is no learner of this program: LogisticRegression"),
         ({"format": FORMAT, "model": PooledClassifier()}, "has not been fitted"),
-        ({"format": 1, "model": PooledClassifier()}, "has format 1; this version reads format 4"),
+        ({"format": 1, "model": PooledClassifier()}, f"has format 1; this version reads format {FORMAT}"),
     ],
     ids=["number", "no model", "another model", "unfitted", "old"],
 )

@@ -70,6 +70,89 @@ def test_adversarial_test_bags_do_not_cost_more_than_the_class_frequencies(name,
     assert excess(name, X[:200], y[:200], test, y[200:]) < 1.10
 
 
+def few_positives(rng):
+    """Five positive bags among a hundred, and nothing that tells them."""
+    y = (np.arange(600) % 20 == 0).astype(int)
+    return rng.standard_normal((600, 5, 10)), y, 100
+
+
+def contradicting_copies(rng):
+    """Every training bag comes once with each label."""
+    X, y = rng.standard_normal((400, 5, 10)), np.arange(400) % 2
+    X[1:80:2] = X[:80:2]
+    return X, y, 80
+
+
+def scales_apart(rng):
+    X, y = rng.standard_normal((400, 5, 10)), np.arange(400) % 2
+    return X * 10.0 ** np.linspace(-12.0, 12.0, 10), y, 100
+
+
+def cauchy(rng):
+    return rng.standard_cauchy((400, 5, 10)), np.arange(400) % 2, 100
+
+
+def constant(rng):
+    X, y = np.ones((300, 5, 4)), np.arange(300) % 3 // 2
+    X[60:] += 1e6 * rng.standard_normal((240, 5, 4))
+    return X, y, 60
+
+
+def wide(rng):
+    return rng.standard_normal((260, 3, 500)), np.arange(260) % 2, 60
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("make", [few_positives, contradicting_copies, scales_apart, cauchy, constant, wide])
+def test_odd_training_bags_do_not_cost_more_than_the_class_frequencies(name, make):
+    X, y, n = make(np.random.default_rng(12))
+    assert excess(name, X[:n], y[:n], X[n:], y[n:]) < 1.10
+
+
+def test_bags_of_another_order_of_length_are_not_judged_with_certainty():
+    """One signal token among five in training, among a thousand at test: its traces drown."""
+    rng = np.random.default_rng(1)
+
+    def drawn(n, length):
+        X, y = rng.standard_normal((n, length, 10)), np.arange(n) % 2
+        X[y == 1, 0, 0] += 4.0
+        return X, y
+
+    X, y = drawn(100, 5)
+    model = BagClassifier().fit(X, y)
+    far, labels = drawn(30, 1000)
+    odds = model.decision_function(far)
+    assert np.mean(np.logaddexp(0.0, np.where(labels == 1, -odds, odds))) < 1.10 * np.log(2.0)
+    longer = np.concatenate([X[:10], rng.standard_normal((10, 100, 10))], axis=1)  # up to thirty times: as it was
+    np.testing.assert_array_equal(
+        model.decision_function(longer), model.calibration_(_votes(model, longer)), err_msg="drawn back too early"
+    )
+
+
+def _votes(model, X):
+    from sparsetoken import Bags
+
+    views = model.views_.of(Bags(X))
+    return sum(
+        m.share * m.calibration(m.model.decide(views[m.view].tokens, views[m.view].starts))
+        for m in model.members_
+        if m.share > 0
+    )
+
+
+def test_a_class_of_two_examples_does_no_harm_to_the_others():
+    rng = np.random.default_rng(13)
+    y = np.repeat([0, 1, 2], [30, 30, 2])
+    share = np.array([30, 30, 2]) / 62
+    test = rng.choice(3, 400, p=share)
+    for name in ("bag-classifier", "pooled", "message-passing"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)
+            model = LEARNERS[name].make().fit(rng.standard_normal((62, 5, 8)), y)
+        logs = model.predict_log_proba(rng.standard_normal((400, 5, 8)))
+        assert -np.mean(logs[np.arange(400), test]) < -1.10 * np.mean(np.log(share[test]))
+
+
 @pytest.mark.parametrize("make", [BagClassifier, AttentionClassifier, PooledClassifier, MessagePassingClassifier])
 def test_log_odds_stay_within_what_the_training_bags_support(make):
     """After n bags of a class the rule of succession leaves 1/(n + 2) to the other; the ranking is kept."""

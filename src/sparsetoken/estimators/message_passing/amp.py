@@ -126,8 +126,10 @@ def pass_messages(
         if change <= TOLERANCE:
             converged = True
             break
-    length = max(np.sqrt(squared), np.finfo(float).tiny)
-    return MessageState(x / np.sqrt(d), field / (theta * length), v, count, converged)
+    length = np.sqrt(squared)
+    # Along an estimate that has vanished (all tokens are alike) nothing is known of any token.
+    fields = field / (theta * length) if length > SMALLEST else xp.zeros_like(field)
+    return MessageState(x / np.sqrt(d), fields, v, count, converged)
 
 
 @dataclass(frozen=True)
