@@ -168,9 +168,8 @@ class NewtonCG:
         self.iterations = self.products = self.factorisations = 0
         self.width = 0.0  # the loss's curvature is averaged over outputs this far to either side
         self.last_move, self.drifts = math.inf, 0
-        self.rough = (
-            not problem.features.exact and not self.endless
-        )  # whether the next point may be evaluated in single precision
+        # Whether the next point may be evaluated in single precision.
+        self.rough = not problem.features.exact and not self.endless
         # The last factor and what was learnt since, while full steps are worth a try. Never without a ridge: there the length
         # of each step is looked at, and a full one might leave for infinity.
         self.secants = None if self.endless else Secants(self.preconditioner, scaled=True)
