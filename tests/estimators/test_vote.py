@@ -75,7 +75,7 @@ def test_fifty_bags_with_a_moderate_signal_are_not_distrusted():
         odds = BagClassifier(candidates=["linear", "pooled", "statistics", "likeness"]).fit(X[:50], y[:50])
         u = odds.decision_function(X[50:])
         ratios.append(np.mean(np.logaddexp(0.0, np.where(y[50:] == 1, -u, u))) / np.log(2.0))
-    assert np.mean(ratios) < 0.81  # 0.84 where every setting that was tried counts against the vote
+    assert np.mean(ratios) < 0.83  # 0.84 where every setting that was tried counts against the vote
 
 
 def test_candidates_are_checked_by_name():

@@ -113,7 +113,7 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
         Without bounds; its `loss` is the first term of the objective alone.
     """
     n = len(signs)
-    p, targets = weights / weights.sum(), _targets(signs, weights)
+    p, targets = weights / weights.sum(), platt_targets(signs, weights)
     prior = np.array([LOG_SLOPE**-2, OFFSET**-2]) / n
 
     def loss(slope: float, offset: float) -> tuple[float, np.ndarray]:
@@ -156,7 +156,7 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
 
 
 def final_calibration(
-    calibration: Calibration, signs: np.ndarray, weights: np.ndarray, candidates: int = 1
+    calibration: Calibration, signs: np.ndarray, weights: np.ndarray, candidates: int = 1, trust: float | None = None
 ) -> Calibration:
     """A calibration that is safe to predict with: weighed against the class frequencies, and bounded.
 
@@ -173,16 +173,19 @@ def final_calibration(
         Labels and weights of the bags it was fitted to.
     candidates : int
         How many settings this one was chosen from.
+    trust : float, optional
+        The learner's weight, where it is known otherwise.
 
     Returns
     -------
     Calibration
         The calibration to use.
     """
-    p, targets = weights / weights.sum(), _targets(signs, weights)
+    p, targets = weights / weights.sum(), platt_targets(signs, weights)
     odds = float(logit(p @ targets))
     loss = float(np.logaddexp(0.0, odds) - (p @ targets) * odds)
-    trust = float(expit(len(signs) * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
+    if trust is None:
+        trust = float(expit(len(signs) * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
     low, high = supported_range(signs, weights)
     offset = trust * calibration.offset + (1.0 - trust) * odds
     return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)
@@ -270,7 +273,7 @@ def fit_joint_calibration(odds: np.ndarray, codes: np.ndarray, weights: np.ndarr
     return JointCalibration(trust * slope, trust * offsets + (1.0 - trust) * frequencies, reached)
 
 
-def _targets(signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def platt_targets(signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Platt's targets: the labels 0 and 1, drawn in by as much as the number of bags of the class leaves open."""
     n, p = len(signs), weights / weights.sum()
     positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
