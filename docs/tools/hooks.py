@@ -67,6 +67,12 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_post_build(config: Any) -> None:
+    """Write the search's index as a script too: pages opened as files may not fetch it otherwise."""
+    folder = Path(config.site_dir) / "search"
+    (folder / "search_index.js").write_text(f"var __index = {(folder / 'search_index.json').read_text()}")
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to files beside `docs` become links inside the site."""
     up = "../" * page.file.src_uri.count("/")
@@ -194,7 +200,7 @@ def _commands() -> str:
                 and not isinstance(default, bool)
             )
             shown = (
-                f"`{default}`"
+                f"`{', '.join(default) if isinstance(default, list | tuple) else default}`"
                 if plain and option.param_type_name == "option" and "Ellipsis" not in repr(default)
                 else ""
             )

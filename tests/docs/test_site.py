@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -77,3 +78,23 @@ def test_search_knows_pages_and_names(site):
 def test_every_page_of_the_folder_is_in_the_site(site):
     for page in (ROOT / "docs").rglob("*.md"):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
+
+
+@pytest.mark.browser
+def test_search_works_without_a_server(site):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = os.environ.get("SPARSETOKEN_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        problems = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.goto((site / "start" / "index.html").as_uri())
+        page.keyboard.press("/")
+        page.keyboard.type("strength_needed")
+        page.wait_for_selector(".md-search-result__item a[href*='sparsetoken.theory.html']", timeout=60_000)
+        browser.close()
+    assert not problems

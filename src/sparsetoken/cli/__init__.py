@@ -7,6 +7,7 @@ one line on standard error and exit code 2, never in a traceback (set SPARSETOKE
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import sys
 from contextlib import suppress
@@ -88,11 +89,17 @@ def _command() -> Any:
 
     command = typer.main.get_command(app)
     for part in (command, *getattr(command, "commands", {}).values()):
-        part.help = escape(part.help or "")
+        part.help = escape(_flowing(part.help or ""))
         for parameter in part.params:
             if getattr(parameter, "help", None):
                 parameter.help = escape(parameter.help)
     return command
+
+
+def _flowing(text: str) -> str:
+    """The text with its paragraphs in one line each, to be broken where the terminal ends."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _fail_on_output(error: OSError) -> NoReturn:

@@ -137,14 +137,18 @@ def studies(
 
         echo(json.dumps(rows, indent=1))
         return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("study", "what it shows", "claims", "quick", "full")
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("study", "what it shows", "claims", "quick", "full"):
+        table.add_column(heading, no_wrap=heading != "what it shows", justify="left" if heading[0] in "sw" else "right")
     for row in rows:
-        sizes = [f"{row[f'{size} trials']} trials, {_duration(row[f'{size} CPU s'])}" for size in ("quick", "full")]
+        sizes = [_duration(row[f"{size} CPU s"]) for size in ("quick", "full")]
         table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
     Console().print(table)
+    echo("quick and full: CPU time of the two sizes, shared by the workers; --json has the numbers of trials, too")
 
 
 def _print_kinds(json_output: bool) -> None:
