@@ -2,6 +2,7 @@
 
 import pickle
 
+import numpy as np
 import pytest
 
 from sparsetoken import (
@@ -53,6 +54,8 @@ def shown():
         "steps": found.steps,
         "grid": theory.forecast_grid(Task(), Training(), ["pooled", "vectorized"], over=over, **OPTIONS),
         "sweep": theory.erm_sweep(theory.pooled_law(Task()), [1.0, 2.0], 1e-2, accuracy=2e-2),
+        "limit": theory.bayes_limit(Task(), 2.0),
+        "capacity": theory.capacity(theory.pooled_law(Task())),
         "ledger": ledger("s", claims("confirmed", "refuted"), {}),
         "trajectory": simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0),
         "plan": planned,
@@ -63,7 +66,18 @@ def shown():
 
 
 ROWS = {
-    **{"forecast": 1, "erm": 1, "simulation": 1, "steps": 1, "grid": 12, "sweep": 2, "ledger": 2, "trajectory": 4},
+    **{
+        "forecast": 1,
+        "erm": 1,
+        "simulation": 1,
+        "steps": 1,
+        "limit": 1,
+        "capacity": 1,
+        "grid": 12,
+        "sweep": 2,
+        "ledger": 2,
+        "trajectory": 4,
+    },
     **{"plan": 2, "plan for bags": 7, "learning curve": 6, "attention": 3},
 }
 
@@ -138,3 +152,15 @@ def test_the_theory_lies_over_a_learning_curve(shown):
     assert list(line.get_xdata()) == [50, 100] and list(line.get_ydata()) == [0.3, 0.2]  # not beyond what is shown
     alone = LearningCurveDisplay("x", measured_curve("auc")).plot()
     assert alone.get_ylabel() == "AUC" and not any("theory" in w for w in alone.get_legend_handles_labels()[1])
+
+
+def test_a_bag_of_a_hundred_thousand_tokens_is_drawn_as_lines():
+    weights = np.linspace(0.0, 1.0, 100_000)
+    ax = AttentionDisplay(weights, weights - 0.5, "large", "yes", 0.9).plot()
+    assert not ax.patches and len(ax.collections[0].get_segments()) == len(weights)
+
+
+def test_a_limit_says_whether_it_can_be_reached():
+    easy = theory.BayesLimit(0.9, 0.02, 0.9, 0.02, False)
+    hard = theory.BayesLimit(0.9, 0.02, 0.01, 0.4, True)
+    assert "reaches it" in repr(easy) and "hard: message passing reaches 0.4" in repr(hard)

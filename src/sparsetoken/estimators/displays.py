@@ -12,6 +12,7 @@ from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import COLOURS, MEASURED
 
 MOST_LABELS = 25  # tokens up to which every one has its number under the axis
+MOST_BARS = 300  # tokens that get a bar with an edge; a bag of a hundred thousand would take minutes
 
 
 class AttentionDisplay(Shown):
@@ -156,14 +157,14 @@ class AttentionDisplay(Shown):
         ax = axes_for(ax, (7.0, 3.4))
         places = np.arange(len(self.weights))
         if self.scores is None:
-            ax.bar(places, self.weights, color=COLOURS["attention"])
+            self._bars(ax, COLOURS["attention"])
         else:
             from matplotlib.cm import ScalarMappable
             from matplotlib.colors import Normalize
 
             size = float(np.abs(self.scores).max()) or 1.0
             shade = ScalarMappable(Normalize(-size, size), cmap="PuOr_r")  # orange for the class, purple against it
-            ax.bar(places, self.weights, color=shade.to_rgba(self.scores), edgecolor=MEASURED, linewidth=0.5)
+            self._bars(ax, shade.to_rgba(self.scores))
             words = f"score for {self.target}" if self.target else "score for a larger label"
             ax.figure.colorbar(shade, ax=ax, label=words)
         if self.marked is not None and self.marked.any():
@@ -178,6 +179,16 @@ class AttentionDisplay(Shown):
         ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight", ylim=(0, None))
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+    def _bars(self, ax: Any, colours: Any) -> None:
+        """A bar per token; thin lines where there are too many for bars, each of which is an object of its own."""
+        places = np.arange(len(self.weights))
+        if len(places) <= MOST_BARS:
+            ax.bar(places, self.weights, color=colours, edgecolor=MEASURED, linewidth=0.5)
+            return
+        drawn = ax.vlines(places, 0.0, self.weights, colors=colours, linewidth=0.8)
+        drawn.set_rasterized(True)
+        ax.margins(x=0.01)
 
 
 def _explained(estimator: Any, classes: np.ndarray, bag: Any, target: Any) -> tuple[int, float]:

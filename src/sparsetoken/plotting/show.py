@@ -67,7 +67,7 @@ def draw_shares(ax: Any, names: list[str], values: Iterable[float], errors: Iter
     places = range(len(names))[::-1]
     listed = [colours] * len(names) if isinstance(colours, str) else list(colours)
     points = [(v, 0.0 if math.isnan(e) else e) for v, e in zip(values, errors, strict=True)]
-    top = max((v + 2 * e for v, e in points), default=0.0)
+    top = max((v + 2 * e for v, e in points if math.isfinite(v)), default=0.0)
     for place, (value, error), colour in zip(places, points, listed, strict=True):
         ax.errorbar([value], [place], xerr=[2 * error], fmt="o", capsize=3, color=colour, clip_on=False)
         words = f"{value:.4g}" if value >= 1e-6 else "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,10 +182,13 @@ def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
     }
     if kind not in makers:
         raise ValueError(f"criterion kind must be one of {', '.join(makers)}, got {kind!r}")
-    try:
-        return makers[kind](**given)
-    except TypeError as error:
-        raise ValueError(f"criterion {kind!r}: {str(error).split('() ')[-1]}") from error
+    taken = inspect.signature(makers[kind]).parameters
+    missing = [name for name, p in taken.items() if p.default is p.empty and name not in given]
+    unknown = [name for name in given if name not in taken]
+    if missing or unknown:
+        wrong = f"needs {', '.join(missing)}" if missing else f"knows no {', '.join(map(repr, unknown))}"
+        raise ValueError(f"criterion {kind!r} {wrong}; it takes {', '.join(taken)}")
+    return makers[kind](**given)
 
 
 def agreement_criterion(

@@ -32,6 +32,8 @@ from scipy.special import expit, logit
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
+from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.style import colour, label
 from ..task import Task
 from .bayes_channel import Channel, channel, clear_of_noise
 from .bayes_differing_bags import differing_channel
@@ -47,7 +49,7 @@ _SATURATED = 26.0  # logit(M/R) from which M is R to rounding
 
 
 @dataclass(frozen=True)
-class BayesLimit:
+class BayesLimit(Shown):
     """The limits at alpha = n/d bags.
 
     Attributes
@@ -73,9 +75,45 @@ class BayesLimit:
     errors: dict[str, float] = field(default_factory=dict)
     residual: float = 0.0
 
+    def __repr__(self) -> str:
+        words = f"BayesLimit(test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
+        if not self.hard:
+            return f"{words}; message passing reaches it)"
+        return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g})"
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
         return asdict(self)
+
+    def frame(self) -> Any:
+        """A pandas table of one row: the numbers, with their standard errors under names that end in `_se`."""
+        import pandas as pd
+
+        row = {name: value for name, value in self.to_dict().items() if name != "errors"}
+        return pd.DataFrame([row | {f"{name}_se": value for name, value in self.errors.items()}])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The two test errors: the best possible one, and message passing's.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        values = {"bayes": "test_error", "message_passing": "reachable_test_error"}
+        ax = draw_shares(
+            axes_for(ax, (6.0, 2.2)),
+            [label(name) for name in values],
+            [getattr(self, field) for field in values.values()],
+            [self.errors.get(field, 0.0) for field in values.values()],
+            [colour(name) for name in values],
+        )
+        ax.set_xlabel("test error, with two standard errors")
+        return ax
 
 
 @lru_cache(maxsize=64)

@@ -20,6 +20,8 @@ from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.nodes import Population
+from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.style import MEASURED
 from .errors import ConvergenceError
 from .heads_capacity import heads_threshold
 from .shortfall import least, shortfall
@@ -30,7 +32,7 @@ _TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where the st
 
 
 @dataclass(frozen=True)
-class Capacity:
+class Capacity(Shown):
     """The separability threshold and where the minimum behind it lies.
 
     Attributes
@@ -52,9 +54,35 @@ class Capacity:
     bias: float
     residual: float
 
+    def __repr__(self) -> str:
+        spread = f" ± {self.standard_error:.1g}" if self.standard_error else ""
+        return f"Capacity(alpha* {self.alpha:.4g}{spread})"
+
     def to_dict(self) -> dict[str, Any]:
         """The numbers as plain data."""
         return asdict(self)
+
+    def frame(self) -> Any:
+        """A pandas table of one row."""
+        import pandas as pd
+
+        return pd.DataFrame([self.to_dict()])
+
+    def plot(self, ax: Any = None) -> Any:
+        """alpha* as a point.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = draw_shares(axes_for(ax, (6.0, 1.6)), ["capacity"], [self.alpha], [self.standard_error], MEASURED)
+        ax.set_xlabel("samples per dimension α*, with two standard errors")
+        return ax
 
 
 class _Terms(NamedTuple):
