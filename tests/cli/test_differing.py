@@ -50,16 +50,30 @@ def test_tested_on_bags_that_differ(tmp_path, command):
     assert row["test_error"] == pytest.approx(expected.test_error, abs=1e-6)
 
 
+def test_plan_takes_every_option(command, monkeypatch):
+    asked = []
+
+    def stopped(task, *_, **__):
+        asked.append(task)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("sparsetoken.planning.plan", stopped)
+    code, _, err = command("plan", *OPTIONS, "--strength", "6:0.5,8:0.5", "-n", "300", "-d", "100")
+    assert code == 2 and "enough" in err
+    assert asked == [TASK.but(strength={6.0: 0.5, 8.0: 0.5})]
+
+
 def test_plan_for_bags_that_differ(tmp_path, command):
+    """Two kinds of bags: every kind costs as much as a plan for bags all alike."""
     file = tmp_path / "plan.json"
     code, out, err = command(
-        *("plan", *OPTIONS[:4], "--strength", "6:0.5,8:0.5", "-n", "300", "-d", "100"),
+        *("plan", "--length", "5:0.5,10:0.5", "--strength", "7", "-n", "300", "-d", "100"),
         *("--ask", "none", "--trials", "0", "--json", file),
     )
     assert code == 0, err
     made = json.loads(file.read_text())
-    assert Task.from_dict(made["task"]) == Task(LENGTHS, strength={6.0: 0.5, 8.0: 0.5}, label_noise=0.1)
-    assert "300 bags of 10:0.5,20:0.5 tokens" in out
+    assert Task.from_dict(made["task"]) == Task({5: 0.5, 10: 0.5}, strength=7.0)
+    assert "300 bags of 5:0.5,10:0.5 tokens" in out
     assert "impossible" not in out and "message passing" in out
 
 
