@@ -35,6 +35,9 @@ def by_hand(name, H, bias):
         k, v, q, w = H.T
         m = np.array([softmax(k[l] * k) @ v for l in range(len(k))])
         return softmax(q + m) @ w + bias
+    if name == "self_attention":
+        q, k, v, w = H.T
+        return np.mean([w[l] + softmax(q[l] * k) @ v for l in range(len(q))]) + bias
     assert name == "thresholded"
     return (np.logaddexp(0, 2.0 * (H[:, 0] - 1.0)) / 2.0) @ H[:, 1] / len(H) + bias
 

@@ -161,6 +161,17 @@ def two_layer_score(H: Any, bias: Any) -> Any:
     return (softmax(q + m) * w).sum() + bias
 
 
+def self_attention_score(H: Any, bias: Any) -> Any:
+    """One layer of self-attention with query, key and value of its own and a path around it, columns q, k, v, w.
+
+    Every token l looks along its own query: m_l = sum_j A_lj v_j with A_l = softmax over j of q_l k_j. What it finds is added
+    to its readout, and tokens are averaged: z = mean_l (w_l + m_l) + bias. It has as many directions as `two_layer_score`. At
+    q = k = 0 it is the mean of the tokens read along v + w: a saddle that only a start with q and k different from zero leaves.
+    """
+    q, k, v, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
+    return (w + softmax(q[:, None] * k[None, :]) @ v).mean() + bias
+
+
 def thresholded_score(H: Any, bias: Any, sharpness: Any) -> Any:
     """Elementwise attention with a smooth threshold: z = (1/L) sum_l sigma(q_l) w_l + bias, columns q, w.
 
@@ -178,6 +189,7 @@ BAG_MODELS: dict[str, BagModel] = {
         BagModel(tied_score, ("w",), "tied", 1.0),
         BagModel(gated_score, ("v", "u", "w"), "gated", GATE_SHARPNESS),
         BagModel(two_layer_score, ("k", "v", "q", "w"), "two_layer"),
+        BagModel(self_attention_score, ("q", "k", "v", "w"), "self_attention"),
         BagModel(thresholded_score, ("q", "w"), "thresholded", THRESHOLD_SHARPNESS),
     )
 }
@@ -229,6 +241,7 @@ def get_bag_model(model: str | BagModel) -> BagModel:
         - ``"heads:H"`` (q1, w1, q2, w2, ...): the sum of H attention heads;
         - ``"gated"`` (v, u, w): gated attention with one hidden unit (`gated_score`); ``"gated:6"`` for another sharpness;
         - ``"two_layer"`` (k, v, q, w): rank-one self-attention under a rank-one pooling (`two_layer_score`);
+        - ``"self_attention"`` (q, k, v, w): rank-one self-attention, its tokens averaged (`self_attention_score`);
         - ``"thresholded"`` (q, w): elementwise attention with a smooth threshold (`thresholded_score`).
 
     Returns

@@ -142,6 +142,7 @@ def test_what_can_be_averaged_in_closed_form_is_found():
         "heads:2": Split((1, 3), None),
         "gated": Split((2,), None),
         "two_layer": Split((3,), None),
+        "self_attention": Split((2, 3), None),
         "thresholded": Split((1,), None),
     }
     assert {name.partition(":")[0] for name in expected} == set(BAG_MODELS) | {"heads"}

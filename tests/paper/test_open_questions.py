@@ -17,7 +17,7 @@ def draws(rows, noise, repeats=16, column="test_error", seed=0):
 
 
 def heads_tables(
-    shift=0.0, noise=0.005, needed=(3.6, 4.2, 3.7, 4.6), error=1e-5, deep=0.1, deep_noise=0.01, known=1.03
+    shift=0.0, noise=0.005, needed=(3.6, 4.2, 3.7, 4.6), error=1e-5, deep=0.1, deep_noise=0.01, known=1.03, ends=None
 ):
     """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`."""
     from scipy.special import ndtr, ndtri
@@ -37,10 +37,12 @@ def heads_tables(
         if row["strength"] == heads.PAIRS[row["heads"], row["length"]][1]
         for d in (80, 160)
     ]
-    joint = [
-        {"length": 8, "model": m, "step": heads.JOINT["steps"], "test_error": e}
-        for m, e in (("attention", 0.1), ("two_layer", deep))
+    ends = {"attention": 0.1, "two_layer": deep, "heads:2": 0.12, "self_attention": 0.3} | (ends or {})
+    predicted = [
+        {"length": 10, "model": m, "step": heads.JOINT["steps"], "test_error": e, "test_error_se": error}
+        for m, e in ends.items()
     ]
+    joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
     strengths = [
         {"mechanism": m, "sharpness": 2.0, "activation": "sigmoid", "length": n, "strength_needed": f * n**0.1}
         for n in LENGTHS
@@ -49,7 +51,8 @@ def heads_tables(
     return {
         "staged": pd.DataFrame(staged),
         "simulated": draws(runs, noise).drop(columns="standard_error"),
-        "joint": draws(joint, deep_noise),
+        "joint": draws(joint, deep_noise).drop(columns="test_error_se"),
+        "joint_predicted": pd.DataFrame(predicted),
         "known": pd.DataFrame(strengths),
     }
 
@@ -66,6 +69,15 @@ def heads_tables(
         (heads.depth, {}, "confirmed"),
         (heads.depth, {"deep": 0.05}, "refuted"),
         (heads.depth, {"deep_noise": 0.3}, "undecided"),
+        (heads.joint_exact, {}, "confirmed"),
+        (heads.joint_exact, {"shift": 0.08}, "refuted"),
+        (heads.joint_exact, {"deep_noise": 0.3}, "undecided"),
+        (heads.not_better, {}, "confirmed"),
+        (heads.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (heads.not_better, {"error": 0.05}, "undecided"),
+        (heads.where_they_go, {}, "confirmed"),
+        (heads.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (heads.where_they_go, {"error": 0.05}, "undecided"),
         (heads.no_room, {}, "confirmed"),
         (heads.no_room, {"known": 1.3}, "refuted"),
     ],

@@ -100,7 +100,7 @@ def test_the_transition_is_drawn_about_the_capacity():
     assert found.alpha == pytest.approx(transition.CAPACITY, abs=0.01)
 
 
-def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01):
+def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01, off=0.0):
     measured = mass if measured is None else measured
     bins = [{"bin": i, "share": 0.1, "share_se": 0.0} for i in range(10)]
     common = {"mass_se": 0.0, "uniform": 0.1, "negative_mass": 0.1}
@@ -117,6 +117,7 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
     few = [{"alpha0": a, "d": d, "cosine_q": 0.6 * a**exponent} for a in attention_map.FEW for d in (20_000, 60_000)]
     errors = {
         ("attention", attention_map.STARVED): starved,
+        **{("attention", a): 0.15 for a in attention_map.BETWEEN},
         ("attention", attention_map.FED): 0.03,
         ("pooled", attention_map.STARVED): 0.28,
     }
@@ -126,6 +127,10 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
         "simulated": simulated,
         "few": draws(few, 1e-4, column="cosine_q"),
         "trained": draws(trained, spread),
+        "trained_predicted": pd.DataFrame(
+            {"model": m, "alpha0": a, "test_error": e + off * (m == "attention"), "standard_error": 0.0}
+            for (m, a), e in errors.items()
+        ),
     }
 
 
@@ -143,6 +148,9 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
         (attention_map.neutral, {"noise": 1.0}, "undecided"),
         (attention_map.unaligned, {}, "confirmed"),
         (attention_map.unaligned, {"exponent": 0.5}, "refuted"),
+        (attention_map.errors_exact, {}, "confirmed"),
+        (attention_map.errors_exact, {"off": 0.1}, "refuted"),
+        (attention_map.errors_exact, {"spread": 0.3}, "undecided"),
         (attention_map.starved, {}, "confirmed"),
         (attention_map.starved, {"starved": 0.2}, "refuted"),
         (attention_map.starved, {"spread": 0.3}, "undecided"),

@@ -28,7 +28,10 @@ def train(
     contamination: float = typer.Option(0.0, help=WORDS["contamination"]),
     correlation: float = typer.Option(0.0, help=WORDS["correlation"]),
     model: str = typer.Option(
-        "attention", "--model", "-m", help="attention, pooled, tied, tied:2, heads:2, gated, two_layer or thresholded."
+        "attention",
+        "--model",
+        "-m",
+        help="attention, pooled, tied, tied:2, heads:2, gated, two_layer, self_attention or thresholded.",
     ),
     loss: str = DESCENDED_LOSS,
     alpha: float = typer.Option(2.0, help="n/d, bags per dimension; every step uses all of them."),

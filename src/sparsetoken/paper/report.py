@@ -10,6 +10,8 @@ import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -25,6 +27,7 @@ from ..plotting.interactive import CONFIG, plotly_panel
 from ..plotting.panels import Panel
 from ..plotting.scales import with_indices
 from ..study.claims import LedgerRow, attempt, ledger_table
+from ..study.executor import TrialExecutor
 from ..study.runner import RunSummary
 from ..study.specification import Study
 from ..study.tables import StudyTables, write_table
@@ -81,7 +84,9 @@ def environment() -> dict[str, str]:
     return facts
 
 
-def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, title: str) -> Path:
+def write_report(
+    outcomes: Sequence[StudyOutcome], folder: Path, size: str, title: str, executor: TrialExecutor | None = None
+) -> Path:
     """Write report.html, figures (PNG, PDF), tables and ledger (CSV).
 
     A figure that cannot be drawn becomes a problem of its study, and the report goes without it.
@@ -96,6 +101,8 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
         "quick" or "full".
     title : str
         The page's title.
+    executor : TrialExecutor or None
+        Whose processes draw the pictures, where they are on this machine; this process does, by default.
 
     Returns
     -------
@@ -103,10 +110,18 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
         The page.
     """
     drawn: dict[str, list[dict[str, Any]]] = {}
+    pictures: dict[str, Future] = {}
+    if executor is not None and not executor.remote:
+        with suppress(BrokenExecutor):  # this process draws them then
+            for outcome in outcomes:
+                stem = folder / "figures" / outcome.study.name
+                if outcome.panels:
+                    pictures[outcome.study.name] = executor.submit(save_figure, outcome.panels, stem)
     for outcome in outcomes:
         if outcome.panels:
             stem, words = folder / "figures" / outcome.study.name, f"figure of study {outcome.study.name!r}"
-            drawn[outcome.study.name], problem = attempt(words, _draw_twice, outcome.panels, stem)
+            picture = pictures.get(outcome.study.name)
+            drawn[outcome.study.name], problem = attempt(words, _draw_twice, outcome.panels, stem, picture)
             if problem:
                 outcome.problems.append(problem)
         for name, table in outcome.tables.items():
@@ -119,10 +134,11 @@ def write_report(outcomes: Sequence[StudyOutcome], folder: Path, size: str, titl
     return page
 
 
-def _draw_twice(panels: Sequence[Panel], stem: Path) -> list[dict[str, Any]]:
-    """Write the pictures; returns the figures for the page."""
+def _draw_twice(panels: Sequence[Panel], stem: Path, picture: Future | None) -> list[dict[str, Any]]:
+    """Write the pictures, unless another process does; returns the figures for the page."""
     figures = [plotly_panel(panel) for panel in panels]
-    save_figure(panels, stem)
+    if picture is None or picture.exception() is not None:  # what went wrong there is found out here
+        save_figure(panels, stem)
     return figures
 
 

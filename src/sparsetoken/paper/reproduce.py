@@ -1,16 +1,17 @@
-"""Run studies one after the other, judge their claims and write the report."""
+"""Run studies without a pause between them, judge their claims and write the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .._core.progress import progress
+from .._core.progress import Advance, progress
 from ..study.claims import attempt, ledger, made_from
 from ..study.executor import TrialExecutor
-from ..study.runner import run_study
+from ..study.runner import Batch, in_turn, run_batches
 from ..study.specification import Study
 from ..study.store import Store
+from ..study.tables import build_tables
 from .report import StudyOutcome, write_report
 
 
@@ -44,18 +45,37 @@ def run_studies(
     list of StudyOutcome
         In the same order.
     """
-    outcomes = []
     with progress(show) as add:
-        for study in studies:
-            distinct = {trial.key for trials in study.trials(size).values() for trial in trials}
-            tables, summary = run_study(study, store, executor, size, add(study.name, len(distinct)), fresh=fresh)
-            panels, bad_figure = attempt(f"figure of study {study.name!r}", made_from, study.draw, tables)
-            found, bad_words = attempt(f"findings of study {study.name!r}", made_from, study.findings, tables)
-            short, bad_headline = attempt(f"headline of study {study.name!r}", made_from, study.headline, tables)
-            judged = ledger(study.name, study.claims, tables)
-            problems = [problem for problem in (bad_figure, bad_words, bad_headline) if problem]
-            outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, summary, problems, short))
+        wanted = [study.trials(size) for study in studies]
+        batches = []
+        for study, trials in zip(studies, wanted):
+            store.enrol(study.name, trials)
+            ordered = in_turn(trials)
+            batches.append(Batch(ordered, _bar(add, study.name, len({trial.key for trial in ordered}))))
+        run_batches(batches, store, executor, fresh=fresh)
+    outcomes = []
+    for study, trials, batch in zip(studies, wanted, batches):
+        tables = build_tables(trials, store)
+        panels, bad_figure = attempt(f"figure of study {study.name!r}", made_from, study.draw, tables)
+        found, bad_words = attempt(f"findings of study {study.name!r}", made_from, study.findings, tables)
+        short, bad_headline = attempt(f"headline of study {study.name!r}", made_from, study.headline, tables)
+        judged = ledger(study.name, study.claims, tables)
+        problems = [problem for problem in (bad_figure, bad_words, bad_headline) if problem]
+        outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, batch.summary, problems, short))
     return outcomes
+
+
+def _bar(add: Callable[[str, int], Advance], name: str, total: int) -> Advance:
+    """A progress bar that appears when there is something to tell."""
+    bar: list[Advance] = []
+
+    def advance(count: int) -> None:
+        if count and not bar:
+            bar.append(add(name, total))
+        if bar:
+            bar[0](count)
+
+    return advance
 
 
 def reproduce(
@@ -95,4 +115,4 @@ def reproduce(
         The outcomes, and the page.
     """
     outcomes = run_studies(studies, store, executor, size, show, fresh)
-    return outcomes, write_report(outcomes, folder, size, title)
+    return outcomes, write_report(outcomes, folder, size, title, executor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,11 @@ from .samplers.reduced import seen_statistics
 REPLICATES = 8
 # Points per replicate: as many as these numbers allow, at L numbers per point, between a least number that keeps the standard
 # error of a test error near 1e-4 and one beyond which it is far below the spread between trials.
-POINT_NUMBERS = 2**16
-LEAST_POINTS, MOST_POINTS = 2**9, 2**12
+POINT_NUMBERS = 2**14
+LEAST_POINTS, MOST_POINTS = 2**9, 2**10
+# Sobol points are kept for further trials up to so many numbers (4 MB): making them takes longer than a small trial's training.
+KEPT_NUMBERS = 2**20
+SOBOL_BITS = 30  # of each coordinate of the points that are kept
 # Points per replicate that the rarest kind of bags gets.
 LEAST_OF_KIND = 2**5
 # Normals held at a time (128 MB): with more, the points of a replicate come in parts.
@@ -219,13 +223,26 @@ def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tup
     among them, and the others have independent numbers: among so many alike, no single one matters.
     """
     leading = length if length <= qmc.Sobol.MAXDIM else SOBOL_TOKENS
-    sobol = qmc.Sobol(leading, scramble=True, rng=rng)
     part = min(points, 2 ** max(0, int(math.log2(max(1, HELD_NORMALS // length)))))
+    kept = points * leading <= KEPT_NUMBERS
+    shift = rng.integers(2**SOBOL_BITS, size=leading, dtype=np.uint32) if kept else None
+    sobol = None if kept else qmc.Sobol(leading, scramble=True, rng=rng)
     for first in range(0, points, part):
-        normals = standard_normals(sobol.random(part))
+        if sobol is None:
+            uniforms = ((_sobol_integers(points, leading)[first : first + part] ^ shift) + 0.5) / 2**SOBOL_BITS
+        else:
+            uniforms = sobol.random(part)
+        normals = standard_normals(uniforms)
         if leading < length:
             normals = np.hstack([normals, rng.standard_normal((part, length - leading))])
         yield slice(first, first + part), normals
+
+
+@lru_cache(maxsize=8)
+def _sobol_integers(points: int, coordinates: int) -> np.ndarray:
+    """Scrambled Sobol points as integers of `SOBOL_BITS` bits; flipping random bits in each coordinate randomises them anew."""
+    uniforms = qmc.Sobol(coordinates, scramble=True, bits=SOBOL_BITS, rng=np.random.default_rng(0)).random(points)
+    return (uniforms * 2**SOBOL_BITS).astype(np.uint32)
 
 
 def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measures:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
@@ -65,18 +66,24 @@ class InlineExecutor:
 
 
 class LocalExecutor:
-    """Spawned processes on this machine, each with one BLAS thread."""
+    """Spawned processes on this machine, each with one BLAS thread.
+
+    What one of them has compiled the others read from a temporary folder, which is removed at the end: a few megabytes for all
+    of the paper's studies.
+    """
 
     remote = False
 
     def __init__(self, workers: int):
         self.workers = workers
         self.slots = workers + 1  # one waiting, so that no worker idles while a row is written
+        self._compiled = TemporaryDirectory(prefix="sparsetoken-compiled-", ignore_cleanup_errors=True)
         self._pool = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
+        arguments = (shared_sources(), self._compiled.name)
         return ProcessPoolExecutor(
-            self.workers, mp_context=get_context("spawn"), initializer=start_worker, initargs=(shared_sources(),)
+            self.workers, mp_context=get_context("spawn"), initializer=start_worker, initargs=arguments
         )
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
@@ -96,6 +103,7 @@ class LocalExecutor:
             for process in list((getattr(self._pool, "_processes", None) or {}).values()):
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._compiled.cleanup()
 
 
 class DaskExecutor:

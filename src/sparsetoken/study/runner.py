@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from .._core.user_code import shared_sources
@@ -46,6 +47,25 @@ class RunSummary:
     cpu_seconds: float = 0.0
 
 
+@dataclass
+class Batch:
+    """Trials that are accounted for together, such as those of one study.
+
+    Attributes
+    ----------
+    trials : list of Trial
+        What is wanted.
+    advance : callable
+        Called with a number of newly settled trials (for a progress bar).
+    summary : RunSummary
+        How it went.
+    """
+
+    trials: list[Trial]
+    advance: Callable[[int], None] = lambda count: None
+    summary: RunSummary = field(default_factory=RunSummary)
+
+
 def run_trials(
     trials: Iterable[Trial],
     store: Store,
@@ -74,23 +94,54 @@ def run_trials(
     RunSummary
         How it went.
     """
-    distinct = list({trial.key: trial for trial in trials}.values())
+    batch = Batch(list(trials), advance)
+    run_batches([batch], store, executor, fresh=fresh)
+    return batch.summary
+
+
+def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor, *, fresh: bool = False) -> None:
+    """Run the trials of several batches one after the other, without a pause between them; see `run_trials`.
+
+    A trial that several batches want is run for the first of them, and found by the others.
+
+    Parameters
+    ----------
+    batches : sequence of Batch
+        Their summaries are filled in.
+    store : Store
+        Takes every outcome as it comes.
+    executor : TrialExecutor
+        Where trials run.
+    fresh : bool
+        Whether rows of the store are left aside, and replaced by new ones.
+    """
     finished = set() if fresh else store.finished()
-    waiting = deque(trial for trial in distinct if trial.key not in finished)
-    summary = RunSummary(total=len(distinct), reused=len(distinct) - len(waiting))
-    advance(summary.reused)
+    waiting: deque[Trial] = deque()
+    wanted_by: dict[str, list[Batch]] = {}  # the first one runs the trial
+    for batch in batches:
+        distinct = {trial.key: trial for trial in batch.trials}
+        missing = [trial for key, trial in distinct.items() if key not in finished]
+        new = [trial for trial in missing if trial.key not in wanted_by]
+        for trial in missing:
+            wanted_by.setdefault(trial.key, []).append(batch)
+        waiting.extend(new)
+        batch.summary.total, batch.summary.reused = len(distinct), len(distinct) - len(new)
+        batch.advance(batch.summary.reused)
     flying: dict[Future, Trial] = {}
     suspects: deque[Trial] = deque()  # in flight when a worker died: repeated one at a time, which finds the culprit
     solo_deaths: Counter[str] = Counter()
 
     def settle(trial: Trial, outcome: dict[str, Any]) -> None:
         store.record(trial, outcome, replace=fresh)
-        summary.cpu_seconds += outcome.get("cpu_seconds") or 0.0
-        if outcome["traceback"] is None:
-            summary.done += 1
-        else:
-            summary.failed.append(trial)
-        advance(1)
+        first, *others = wanted_by[trial.key]
+        first.summary.cpu_seconds += outcome.get("cpu_seconds") or 0.0
+        first.summary.done += outcome["traceback"] is None
+        if outcome["traceback"] is not None:
+            for batch in (first, *others):
+                batch.summary.failed.append(trial)
+            for batch in others:
+                batch.summary.reused -= 1
+        first.advance(1)
 
     def collect(future: Future, trial: Trial) -> bool:
         """Record a future's outcome; False when its worker process died."""
@@ -133,16 +184,15 @@ def run_trials(
                         solo_deaths[trial.key] += 1
         if healthy:
             continue
-        summary.worker_deaths += 1
         for future in wait(flying).done:  # a broken pool settles all its futures at once
             trial = flying.pop(future)
             if not collect(future, trial):
                 suspects.append(trial)
+        wanted_by[suspects[-1].key][0].summary.worker_deaths += 1
         for trial in [t for t in suspects if solo_deaths[t.key] >= SOLO_DEATHS]:
             suspects.remove(trial)
             settle(trial, {"result": None, "traceback": f"the worker process died {SOLO_DEATHS} times in this trial"})
         executor.restart()
-    return summary
 
 
 def run_study(
@@ -178,7 +228,14 @@ def run_study(
     """
     tables = study.trials(size)
     store.enrol(study.name, tables)
-    summary = run_trials(
-        (trial for trials in tables.values() for trial in trials), store, executor, advance, fresh=fresh
-    )
+    summary = run_trials(in_turn(tables), store, executor, advance, fresh=fresh)
     return build_tables(tables, store), summary
+
+
+def in_turn(tables: Mapping[str, Sequence[Trial]]) -> list[Trial]:
+    """The trials of all tables, one of each in turn.
+
+    Trials of one table mostly need the same compiled program. This way workers do not begin by compiling the same one.
+    """
+    rows = zip_longest(*tables.values())
+    return [trial for row in rows for trial in row if trial is not None]

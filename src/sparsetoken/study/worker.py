@@ -52,15 +52,22 @@ def run_trial(
     return outcome
 
 
-def start_worker(sources: Sequence[str] = ()) -> None:
+# Programs that compile in less time (seconds) are not shared: reading them would be no quicker.
+SHARED_FROM = "0.1"
+
+
+def start_worker(sources: Sequence[str] = (), compiled: str | None = None) -> None:
     """Prepare a local worker process: one thread, deaf to Ctrl-C (the coordinator handles it), gone with its parent, the
-    user's files executed."""
+    user's files executed. Compiled programs are shared through the folder `compiled`, unless the user has named another."""
     import signal
     import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
+    if compiled is not None and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", SHARED_FROM)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     keep_to_one_thread()
     for source in sources:

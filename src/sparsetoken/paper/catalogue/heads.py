@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ...study.claims import (
 )
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, OPEN
+from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS
 from .scaling import LENGTHS, TARGET, known, mechanisms, root_log
 
 TRAINING: dict[str, Any] = {
@@ -48,13 +49,28 @@ PAIRS = {
     (8, SHORT): (3.7, 4.1),
     (8, LONG): (5.0, 5.6),
 }
-# The first layer needs a start: at zero it is a saddle. Schedules are the same for both models.
-DEEP_START = {"k": 0.5, "v": 0.5}
-JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps": 20, "rates": 1.0, "decay": 0.2}
+# Trained at once, all on the same schedule. The number of directions says how many parameters a model has, in units of d.
+# Those with four start where a gradient can tell their directions apart: at zero, heads stay equal and inner layers off.
+MODELS: dict[str, dict[str, Any]] = {
+    "attention": {},
+    "two_layer": {"start": {"k": 0.5, "v": 0.5}},
+    "heads:2": {"start": {"q1": 0.5, "q2": 0.5}},
+    "self_attention": {"start": {"q": 1.0, "k": 1.0}},
+}
+WORDS = {
+    "attention": "one head",
+    "two_layer": "two layers",
+    "heads:2": "two heads",
+    "self_attention": "one self-attention layer",
+}
+LARGE = tuple(MODELS)[1:]  # with 4d parameters; one head has 2d
+JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps": 30, "rates": 1.0, "decay": 0.1}
 DEPTH_STRENGTH = 4.0
+NO_GAIN = 0.005  # an error lower by less than that is none worth twice the parameters
 ALMOST_BAYES = 0.1  # by how much more strength than the Bayes rule one head with a known query may need
 DEEP_RESOLUTION = 0.06
 FIRST_SEED = 1000  # criteria and sizes were chosen on others
+MODEL_COLOURS = dict(zip(MODELS, (colour("attention"), OTHER_COLOURS[5], OTHER_COLOURS[0], OTHER_COLOURS[2])))
 HEAD_COLOURS = {1: colour("attention"), 2: OTHER_COLOURS[0], 4: OTHER_COLOURS[1], 8: OTHER_COLOURS[4]}
 
 
@@ -69,24 +85,18 @@ def grids(
     sizes: list[int],
     repeats: int,
     lengths: list[int],
-    joint_d: int,
+    joint_sizes: list[int],
     joint: int,
-    exact: bool,
     accuracy: float,
+    bags: int,
 ) -> list[Grid]:
     places = [(h, n) for h in heads for n in (SHORT, LONG)]
-    deep = [
-        {
-            **JOINT,
-            "strength": DEPTH_STRENGTH,
-            "length": n,
-            "model": m,
-            **({"start": DEEP_START} if m == "two_layer" else {}),
-        }
+    at_once = [
+        {**JOINT, "strength": DEPTH_STRENGTH, "length": n, "model": m, **start}
         for n in lengths
-        for m in ("attention", "two_layer")
+        for m, start in MODELS.items()
     ]
-    found = [
+    return [
         Grid(
             "staged",
             "heads_forecast",
@@ -102,11 +112,18 @@ def grids(
             repeats=repeats,
             first_seed=FIRST_SEED,
         ),
-        Grid("joint", "simulate_trajectory", {"d": joint_d}, points=deep, repeats=joint, first_seed=FIRST_SEED),
+        Grid(
+            "joint",
+            "simulate_trajectory",
+            axes={"d": joint_sizes},
+            points=at_once,
+            repeats=joint,
+            first_seed=FIRST_SEED,
+        ),
+        Grid("joint_predicted", "trajectory", {"accuracy": 1.0, "bags": bags}, points=at_once),
         # Those of the study `scaling`, which cost nothing where that one has been run.
         Grid("known", "known_strength", {"target": TARGET}, points=mechanisms()),
     ]
-    return [*found, Grid("joint_predicted", "trajectory", {"accuracy": 1.0}, points=deep)] if exact else found
 
 
 def needed(tables: Tables) -> Any:
@@ -168,6 +185,54 @@ def depth(tables: Tables) -> Judgement:
     return Judgement(worst(verdicts), "the same error", "; ".join(words))
 
 
+def _ends(tables: Tables, name: str) -> Any:
+    """Rows after the last step of joint training."""
+    table = need(tables, name, ["test_error", "step"])
+    return table[table["step"] == JOINT["steps"]]
+
+
+def joint_exact(tables: Tables) -> Judgement:
+    simulated, predicted = (_ends(tables, name) for name in ("joint", "joint_predicted"))
+    on = ["length", "model"]
+    return judge_agreement(simulated, predicted, "test_error", on, DEEP_RESOLUTION, "test_error_se")
+
+
+def _predicted_ends(tables: Tables) -> Any:
+    return _ends(tables, "joint_predicted").set_index(["length", "model"])[["test_error", "test_error_se"]]
+
+
+def not_better(tables: Tables) -> Judgement:
+    """No model with twice the parameters has a lower error than one head, on as many samples."""
+    rows = _predicted_ends(tables)
+    pairs = [(n, m) for n, m in rows.index if m in LARGE]
+    verdicts, words = [], []
+    for n, m in pairs:
+        many, one = rows.loc[(n, m)], rows.loc[(n, "attention")]
+        margin = float(quantile(len(pairs), 7)) * float(np.hypot(many["test_error_se"], one["test_error_se"]))
+        verdicts.append(greater_verdict(many["test_error"] - one["test_error"] + NO_GAIN, margin))
+        words.append(f"{format_value(many['test_error'], many['test_error_se'])} with {WORDS[m]} (L = {n:g})")
+    one = "; ".join(
+        f"{rows.loc[(n, 'attention'), 'test_error']:.4f} at L = {n:g}" for n in sorted({n for n, _ in pairs})
+    )
+    return Judgement(worst(verdicts), f"not below one head's {one} by {NO_GAIN:g}", "; ".join(words))
+
+
+def where_they_go(tables: Tables) -> Judgement:
+    """At equal parameters: two layers below two heads, and these below one layer of self-attention."""
+    rows = _predicted_ends(tables)
+    lengths = sorted(set(rows.index.get_level_values(0)))
+    pairs = list(pairwise(LARGE))
+    verdicts, words = [], []
+    for n in lengths:
+        for better, worse in pairs:
+            low, high = rows.loc[(n, better)], rows.loc[(n, worse)]
+            error = float(np.hypot(low["test_error_se"], high["test_error_se"]))
+            margin = float(quantile(len(pairs) * len(lengths), 7)) * error
+            verdicts.append(greater_verdict(high["test_error"] - low["test_error"], margin))
+        words.append(" < ".join(f"{rows.loc[(n, m), 'test_error']:.4f}" for m in LARGE) + f" (L = {n:g})")
+    return Judgement(worst(verdicts), " < ".join(WORDS[m] for m in LARGE), "; ".join(words))
+
+
 def no_room(tables: Tables) -> Judgement:
     """One head whose query is the signal needs hardly more strength than the Bayes rule, at every length."""
     ours, best = known(tables, "growing"), known(tables, "bayes")
@@ -213,19 +278,17 @@ def draw(tables: Tables) -> list[Panel]:
                 "diamond",
             ),
         ]
-    joint = tables["joint"]
+    joint, lines = tables["joint"], tables["joint_predicted"]
     steps: list[Layer] = []
-    length = int(joint["length"].max())
-    for model, label, shade in (
-        ("attention", "one layer", colour("attention")),
-        ("two_layer", "two layers", OTHER_COLOURS[5]),
-    ):
-        seen = summarise(select(joint, {"model": model, "length": length}), "step", "test_error").sort_values("step")
-        if "joint_predicted" in tables:
-            line = select(tables["joint_predicted"], {"model": model, "length": length}).sort_values("step")
-            steps.append(Line(line["step"], line["test_error"], f"{label}: theory", shade))
-        steps.append(Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)))
-    d = int(joint["d"].max())
+    length, d = int(joint["length"].max()), int(joint["d"].max())
+    for model, label in WORDS.items():
+        line = select(lines, {"model": model, "length": length}).sort_values("step")
+        seen = summarise(select(joint, {"model": model, "length": length, "d": d}), "step", "test_error")
+        seen, shade = seen[seen["step"] % 3 == 0].sort_values("step"), MODEL_COLOURS[model]
+        steps += [
+            Line(line["step"], line["test_error"], f"{label}: theory", shade),
+            Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),
+        ]
     return [
         Panel(
             "Strength needed by several heads",
@@ -235,7 +298,7 @@ def draw(tables: Tables) -> list[Panel]:
             logx=True,
         ),
         Panel("Heads: errors near 10 %", AXES["length"], AXES["test_error"], errors, logx=True),
-        Panel(f"A second layer, L = {length} (d = {d})", "gradient step t", AXES["test_error"], steps, logy=True),
+        Panel(f"All trained at once, L = {length} (d = {d})", "gradient step t", AXES["test_error"], steps, logy=True),
     ]
 
 
@@ -254,9 +317,21 @@ def findings(tables: Tables) -> str:
         "There, more parameters "
         f"cost: for 10 % error at L = {SHORT} and {LONG} staged training needs θ = {listed}, because every head "
         "has to find the "
-        "signal with its share of the samples. A second layer, trained jointly, leaves the error as it is: "
-        f"{depth(tables).measured}."
+        "signal with its share of the samples. Trained at once on α = "
+        f"{JOINT['alpha']:g}, models with twice the parameters of one head gain nothing over its error of "
+        f"{listed_ends(tables)}. A second layer switches itself off, heads learn one direction twice, and self-attention "
+        "whose tokens are averaged dilutes what it finds as pooling does."
     )
+
+
+def listed_ends(tables: Tables) -> str:
+    """Errors after joint training, the one head's first."""
+    rows = _predicted_ends(tables)
+    parts = []
+    for n in sorted(set(rows.index.get_level_values(0))):
+        of = lambda m, n=n: format_value(*rows.loc[(n, m)])  # noqa: E731
+        parts.append(f"{of('attention')} at L = {n:g} ({', '.join(f'{WORDS[m]} {of(m)}' for m in LARGE)})")
+    return "; ".join(parts)
 
 
 study = Study(
@@ -264,14 +339,14 @@ study = Study(
     title="Depth and heads: the law stays, the constant grows",
     question="Do several heads or a second layer change how the strength needed for 10 % error grows with the "
     "length of the bags, on "
-    "as many samples? (R = 1, π = 0.5, α₀ = α₁ = 4, λ = 0.1, k = sqrt(2 log L), D₀ split among heads; depth: "
-    "joint descent on α = 4.)",
-    notes="Two layers are rank-one self-attention under rank-one attention pooling: twice the parameters of "
-    "one layer with a separate "
-    "value direction.",
+    "as many samples? And what do they bring at equal numbers of parameters and samples? (R = 1, π = 0.5, α₀ = α₁ = 4, "
+    "λ = 0.1, k = sqrt(2 log L), D₀ split among heads; all at once: joint descent on α = 4, θ = 4.)",
+    notes="Two layers are rank-one self-attention under rank-one attention pooling; the one self-attention layer has query, "
+    "key and value directions and a path around it, and its tokens are averaged. Both have 4d parameters, as two heads have; "
+    "one head has 2d.",
     grids={
-        "quick": grids([1, 4], [80, 160], 12, [8], 100, 8, False, 2e-3),
-        "full": grids([1, 2, 4, 8], [200, 400], 16, [4, 16], 300, 20, True, 4e-4),
+        "quick": grids([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS),
+        "full": grids([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS),
     },
     draw=draw,
     findings=findings,
@@ -299,6 +374,28 @@ study = Study(
             "simulated joint training, last step: the same error within the margin at level 0.1 %; resolution "
             f"{DEEP_RESOLUTION:g}",
             depth,
+        ),
+        Claim(
+            "joint-heads-exact",
+            "The trajectory theory gives the error of two heads, two layers and a self-attention layer trained at once",
+            OPEN,
+            "test error after the last step, extrapolated to d → ∞, within the margin at level 0.1 %; resolution "
+            f"{DEEP_RESOLUTION:g}",
+            joint_exact,
+        ),
+        Claim(
+            "parameters-do-not-pay",
+            "Twice the parameters (a second layer, a second head, self-attention) do not lower the error on as many samples",
+            OPEN,
+            f"theory, joint training, last step: no error below one head's by {NO_GAIN:g}, beyond the margin",
+            not_better,
+        ),
+        Claim(
+            "parameters-in-depth",
+            "At equal numbers of parameters and samples two layers beat two heads, and these one self-attention layer",
+            OPEN,
+            "theory, joint training, last step: errors in this order beyond the margin",
+            where_they_go,
         ),
         Claim(
             "one-head-enough",

@@ -19,7 +19,7 @@ from .columns import STEPS, columns
 
 ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error
-TEST_REPLICATES = 4  # of the test measures of a run: runs scatter far more
+TEST_REPLICATES = 2  # of the test measures of a run: runs scatter far more
 Numbers = float | Mapping[str, float]
 
 
