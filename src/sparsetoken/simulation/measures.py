@@ -225,14 +225,16 @@ def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tup
     leading = length if length <= qmc.Sobol.MAXDIM else SOBOL_TOKENS
     part = min(points, 2 ** max(0, int(math.log2(max(1, HELD_NORMALS // length)))))
     kept = points * leading <= KEPT_NUMBERS
-    shift = rng.integers(2**SOBOL_BITS, size=leading, dtype=np.uint32) if kept else None
     sobol = None if kept else qmc.Sobol(leading, scramble=True, rng=rng)
+    if sobol is None:
+        # In an order of their own, so that those at one place in two replicates are independent: the AUC pairs them.
+        shift, order = rng.integers(2**SOBOL_BITS, size=leading, dtype=np.uint32), rng.permutation(points)
     for first in range(0, points, part):
         if sobol is None:
-            uniforms = ((_sobol_integers(points, leading)[first : first + part] ^ shift) + 0.5) / 2**SOBOL_BITS
+            integers = _sobol_integers(points, leading)[order[first : first + part]] ^ shift
+            normals = standard_normals((integers + 0.5) / 2**SOBOL_BITS)
         else:
-            uniforms = sobol.random(part)
-        normals = standard_normals(uniforms)
+            normals = standard_normals(sobol.random(part))
         if leading < length:
             normals = np.hstack([normals, rng.standard_normal((part, length - leading))])
         yield slice(first, first + part), normals
