@@ -13,7 +13,7 @@ from ...study.specification import Grid, Study
 from .common import AXES, HERE, TEN_TOKENS
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
-LENGTHS = [10, 30, 100, 300, 1000]
+LENGTHS = [10, 20, 50, 100, 300, 1000]
 SIMULATED = [10, 100, 1000]
 FURTHEST = LENGTHS[-1]
 SLACK = 4e-3  # accuracy of the fitted errors, which have no error bars: four times what finer draws change
