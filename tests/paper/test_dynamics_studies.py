@@ -19,7 +19,7 @@ def noisy(rows, column, noise, repeats=12, seed=0):
     )
 
 
-def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4):
+def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.005, hard=(1.0, 2.0, 3.0, 4.0)):
     """Joint training that falls to 0.2, then to `ends[decay]`; staged training's error at two ridges."""
 
     def curve(end):
@@ -37,8 +37,25 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4):
         for a in joint.SIMULATED
         for ridge, shift in ((0.1, 0.01), (0.3, 0.0))
     ]
+    others = [
+        {"alpha": a, "step": joint.STEPS, "test_error": other, "test_error_se": error} for a in joint.SIMULATED[:1]
+    ]
+    order = [
+        {**task, "step": joint.STEPS, "test_error": 0.02 * x, "test_error_se": error}
+        for task, x in zip(joint.ORDER, hard)
+    ]
+    order_staged = [
+        {**task, "ridge": ridge, "test_error": 0.1 * i * ridge, "standard_error": 0.0}
+        for i, task in enumerate(joint.ORDER, 1)
+        for ridge in (1.0, 2.0)
+    ]
     return {
         "limit": pd.DataFrame(rows),
+        "random_start": pd.DataFrame(others),
+        "batches": pd.DataFrame(others),
+        "bayes": pd.DataFrame([{"alpha": a, "test_error": bayes} for a in joint.SIMULATED]),
+        "order": pd.DataFrame(order),
+        "order_staged": pd.DataFrame(order_staged),
         "staged": pd.DataFrame(staged_rows),
         "simulated": noisy(rows, "test_error", noise),
     }
@@ -57,6 +74,15 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4):
         (joint.against_staged(joint.DECAY, wins=True), {"error": 0.02}, "undecided"),
         (joint.against_staged(0.0, wins=False), {}, "confirmed"),
         (joint.against_staged(0.0, wins=False), {"staged": 0.3}, "refuted"),
+        (joint.alike, {}, "confirmed"),
+        (joint.alike, {"other": 0.03}, "refuted"),
+        (joint.alike, {"error": 0.01}, "undecided"),
+        (joint.nearer, {}, "confirmed"),
+        (joint.nearer, {"staged": 0.025}, "refuted"),
+        (joint.nearer, {"error": 0.01}, "undecided"),
+        (joint.same_order, {}, "confirmed"),
+        (joint.same_order, {"hard": (1.0, 3.0, 2.0, 4.0)}, "refuted"),
+        (joint.same_order, {"error": 0.01}, "undecided"),
         (joint.measured_gain, {}, "confirmed"),
         (joint.measured_gain, {"staged": 0.01}, "refuted"),
         (joint.measured_gain, {"noise": 0.1}, "undecided"),

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from concurrent.futures import Future
 from pathlib import Path
 
 import pandas as pd
@@ -64,6 +65,29 @@ def test_summary_then_figures_then_ledger(page):
     assert "Statement 1 of second" in refuted and "why" in refuted  # undecided: its reason
     assert text.count("</script>") == text.count("<script")  # no statement ends a script
     assert text.count("class='panel'") == 6 and "http-equiv" not in text
+
+
+class Elsewhere:
+    """An executor that draws as asked, but for one study."""
+
+    remote = False
+
+    def submit(self, function, panels, stem):
+        future: Future = Future()
+        if stem.name == "second":
+            future.set_exception(RuntimeError("the worker had no room"))
+        else:
+            future.set_result(function(panels, stem))
+            (stem.parent / "drawn elsewhere").touch()
+        return future
+
+
+def test_other_processes_draw_the_pictures_and_this_one_what_they_could_not(tmp_path):
+    outcomes = [outcome("first", "paper"), outcome("second", "beyond")]
+    write_report(outcomes, tmp_path, "quick", "Title", Elsewhere())
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == {"first.png", "first.pdf", "second.png", "second.pdf", "drawn elsewhere"}
+    assert not any(one.problems for one in outcomes)
 
 
 def test_the_catalogue_says_what_is_new():

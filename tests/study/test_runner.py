@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from sparsetoken.study import Grid, Store, open_executor, run_study, run_trials
+from sparsetoken.study.runner import Batch, in_turn, run_batches
 from sparsetoken.study.worker import load_source
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
@@ -55,6 +56,37 @@ def test_a_fresh_run_computes_everything_again(tmp_path):
         assert (summary.reused, summary.done) == (0, 2)
         assert store.lookup([trials[0].key])[trials[0].key].result["value"] != 99.0
     assert len(log.read_text().splitlines()) == 3
+
+
+def test_what_several_studies_want_is_run_once_and_its_failure_told_to_all(tmp_path):
+    marker, log = tmp_path / "marker", tmp_path / "log"
+    marker.touch()
+    flaky = Grid("t", "flaky", {"marker": str(marker)}, {"x": [1.0, 2.0]}, source=SOURCE).trials()
+    toys = Grid("t", "toy", {"log": str(log)}, {"x": [1.0, 2.0]}, source=SOURCE).trials()
+    told = [[], []]
+    batches = [Batch(flaky + toys[:1], told[0].append), Batch(toys + flaky, told[1].append)]
+    with Store(tmp_path / "s.sqlite") as store, open_executor(workers=2) as pool:
+        run_batches(batches, store, pool)
+    one, two = (batch.summary for batch in batches)
+    assert (one.total, one.reused, one.done, len(one.failed)) == (3, 0, 2, 1)
+    assert (two.total, two.reused, two.done, len(two.failed)) == (4, 2, 1, 1)
+    assert (sum(told[0]), sum(told[1])) == (3, 4)
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_tables_take_turns():
+    assert in_turn({"a": [1, 2, 3], "b": [4], "c": [5, 6]}) == [1, 4, 5, 2, 6, 3]
+
+
+def test_workers_share_what_they_compile(tmp_path, monkeypatch):
+    """The folder is there while they run, holds what one has compiled, and is gone afterwards."""
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    trials = Grid("t", "trajectory", {"steps": 2, "bags": 128, "accuracy": 1.0, "replicates": 2}).trials()
+    with Store(tmp_path / "s.sqlite") as store, open_executor(workers=2) as pool:
+        folder = Path(pool._compiled.name)
+        assert run_trials(trials, store, pool).done == 1
+        assert any("advance" in path.name for path in folder.iterdir())
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
