@@ -47,7 +47,7 @@ def grids(
 ) -> list[Grid]:
     drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
     learner = lambda alpha0: {"model": "attention", "sharpness": SHARPNESS, "alpha0": alpha0}  # noqa: E731
-    few_samples, pooled = [learner(a) for a in (STARVED, *BETWEEN)], {"model": "pooled", "alpha0": STARVED}
+    pooled = {"model": "pooled", "alpha0": STARVED}
     lines = [learner(a) for a in sorted({STARVED, FED, *BETWEEN, *ERROR_LINE})]
     steps = {k: v for k, v in FIXED.items() if k != "sharpness"}
     return [
@@ -56,8 +56,14 @@ def grids(
         Grid("few", "two_steps", steps, {"d": few_sizes, "alpha0": FEW}, repeats=few, **drawn),
         Grid("few_predicted", "alignment", steps, {"alpha0": sorted({*LINE, *FEW})}),
         # Queries learnt from few samples scatter widely.
-        Grid("trained", "simulate", STAGED, {"d": error_sizes}, points=few_samples, repeats=3 * errors, **drawn),
-        Grid("trained", "simulate", STAGED, {"d": error_sizes}, points=[learner(FED), pooled], repeats=errors, **drawn),
+        *(
+            Grid("trained", "simulate", STAGED, {"d": error_sizes}, points=points, repeats=times * errors, **drawn)
+            for points, times in (
+                ([learner(STARVED)], 5),
+                ([learner(a) for a in BETWEEN], 2),
+                ([learner(FED), pooled], 1),
+            )
+        ),
         Grid("trained_predicted", "forecast", STAGED, points=[*lines, pooled]),
     ]
 
