@@ -78,7 +78,7 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.
         (joint.alike, {"other": 0.03}, "refuted"),
         (joint.alike, {"error": 0.01}, "undecided"),
         (joint.nearer, {}, "confirmed"),
-        (joint.nearer, {"staged": 0.025}, "refuted"),
+        (joint.nearer, {"staged": 0.02}, "refuted"),
         (joint.nearer, {"error": 0.01}, "undecided"),
         (joint.same_order, {}, "confirmed"),
         (joint.same_order, {"hard": (1.0, 3.0, 2.0, 4.0)}, "refuted"),

@@ -39,7 +39,7 @@ RIDGES = [0.03, 0.1, 0.3]
 # The trajectory's default accuracy is meant for every step; here the last ones matter, and their error is a column.
 LOOSE = 0.02
 ALIKE = 0.005  # how far a random start or mini-batches may move the error; chosen on the theory at alpha = 4
-GAP_LEFT = 0.7  # of staged training's distance to the Bayes limit
+GAP_LEFT = 0.85  # of staged training's distance to the Bayes limit
 # Tasks whose order staged and joint training are asked for, at a number of samples that no criterion was tried on.
 ORDER_ALPHA = 2.0
 ORDER: list[dict[str, Any]] = [
