@@ -72,15 +72,42 @@ def test_the_backtest_of_forecast_curves_runs(monkeypatch):
     monkeypatch.setattr(backtest, "FRACTIONS", (0.5, 0.8))
     bags, positive = backtest.drawn_bags(Task(length=4, strength=4.0), 10)(80, 0)
     truth = backtest.cross_validated(bags, positive, repeats=1)
-    rows = backtest.judged("drawn: L 4", bags, positive, truth, 72, 0)
-    assert [row["bags"] for row in rows] == [40, 64] and list(rows[0]) == list(backtest.FIELDS)
-    assert all(row["holds"] == (row["low"] <= truth <= row["high"]) for row in rows)
-    assert backtest.summary(rows).splitlines()[2].startswith("| drawn: L 4 | confirmation | 2 | ")
+    measured = list(backtest.measured("drawn: L 4", bags, positive, truth, 80, 72, 0, backtest.FRACTIONS))
+    rows = [backtest.judged(case) for case in json.loads(json.dumps(measured))]  # as they are kept
+    assert [row["curve"]["n"] for row in rows] == [40, 64]
+    assert all(row["holds"] == (row["low"] <= truth <= row["high"]) and not row["chosen"] for row in rows)
+    table = backtest.summary(rows).splitlines()
+    assert table[2].startswith("| drawn: L 4 | confirmation | 2 | ") and table[3].startswith(
+        "| all | confirmation | 2 | "
+    )
     assert list(backtest.cases(None, True, 1, ["no such set"])) == []
-    monkeypatch.setattr(backtest, "made_sets", lambda: {"bags": (backtest.drawn_bags(Task(4, 1, 4.0), 10), 60)})
-    assert [row["set"] for row in backtest.cases(None, True, 1, ["bag"])] == ["bags", "bags"]
+    monkeypatch.setattr(backtest, "made_sets", lambda: {"bags": (backtest.drawn_bags(Task(4, 1, 4.0), 10), 30)})
+    found = list(backtest.cases(None, True, 1, ["bag"], (0.5,), times=2))
+    assert [case["set"] for case in found] == ["bags"] and found[0]["trained_on"] == 60 and found[0]["curve"]["n"] == 30
     monkeypatch.undo()
-    assert set(backtest.CHOSEN_ON) - {"newsgroups_rec_sport_hockey"} <= set(backtest.made_sets())
+    assert set(backtest.CHOSEN_ON) - {"newsgroups_rec_sport_hockey", "musk1"} <= set(backtest.made_sets())
+
+
+def test_bags_of_the_backtest_are_what_they_say():
+    """Kinds of bags that differ come in random order, most of the rows decide, and noise has its variances."""
+    from benchmarks import forecast_backtest as backtest
+
+    bags, _ = backtest.drawn_bags(Task({3: 0.5, 9: 0.5}), 4)(60, 0)
+    assert len(set(bags.lengths[:20].tolist())) == 2
+
+    def table(return_X_y):
+        return np.arange(10.0)[:, None], np.arange(10)
+
+    bags, positive = backtest.majority_bags(table, lambda label: label % 2 == 1, 5)(40, 0)
+    odd = (bags.tokens[:, 0].reshape(40, 5) % 2).sum(1)
+    assert np.array_equal(positive, odd >= 3)
+    bags, positive = backtest.planted_bags(2, 100.0, 6, signals=3, decay=2.0)(400, 0)
+    loud = np.abs(bags.tokens).max(1).reshape(400, 2).max(1) > 30
+    assert np.array_equal(loud, positive)
+    variances = bags.tokens[np.abs(bags.tokens).max(1) < 30].var(0)
+    assert variances[0] / variances[1] == pytest.approx(4.0, rel=0.5) and variances.mean() == pytest.approx(
+        1.0, rel=0.2
+    )
 
 
 def test_hard_points_are_within_their_bounds_and_judged():

@@ -1,13 +1,18 @@
 """A measured learning curve carried on to more bags, with an error bar.
 
-The law is loss(n) = e (rho + (1 - rho) (n/n1)^-c), at most chance: e is the loss at the largest size measured, n1; rho is
-the share of it that no number of bags removes; c is how fast the rest falls. Four noisy points do not determine three
-numbers, so all of them are kept that the points allow: a grid over (e, rho, c) weighted by prior and likelihood. What the
-curve will be at n, and how many bags a target needs, are then quantiles over the grid.
+The law is loss(n) = e (rho + (1 - rho) F(n/n1)), at most chance: e is the loss at the largest size measured, n1; rho is the
+share of it that no number of bags removes; the rest falls with a local exponent c at n1 that itself changes as n^g,
+
+    F(x) = exp(-c (x^g - 1)/g),    x^-c for g = 0,
+
+so that g = 0 is a power law, and with g > 0 the fall grows steeper (up to x = 5; from there on it keeps its exponent): curves
+that leave the level of chance late, and learners that have soon seen all there is to see, do that. A few noisy points do not
+determine four numbers, so all of them are kept that the points allow: a grid over (e, rho, c, g) weighted by prior and
+likelihood. What the curve will be at n, and how many bags a target needs, are then quantiles over the grid.
 
 The likelihood is normal, with the binomial variance of the bags tested (at the law's own loss) and the measured correlation
-between sizes, which share their test bags; a real curve is not quite a power law, so points count less the farther they lie
-from n1, and the forecast widens in the same measure beyond it.
+between sizes, which share their test bags; a real curve is not quite of this family, so points count less the farther they
+lie from n1, and the forecast widens in the same measure beyond it.
 """
 
 from __future__ import annotations
@@ -20,19 +25,23 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import whole_number
 from .learning_curve import MeasuredCurve
 
-# The choices below were made on bags of hockey posts, of digits (a nine among ten), of cell nuclei and on drawn bags, and
-# confirmed on other sets: see docs/plan.md and benchmarks/forecast_backtest.py.
+# The choices below were made on twelve sets of bags and confirmed on others: see docs/plan.md and
+# benchmarks/forecast_backtest.py.
 LEVEL = 0.9  # probability that an interval is meant to hold
-INFLATION = 1.2  # of the binomial standard errors: training sets of one set of bags are alike, and others would differ
-MISFIT = 0.15  # relative departure from the law for every factor e of bags away from n1
-MEAN_EXPONENT, EXPONENT_SPREAD = 0.9, 0.6  # prior of c: log-normal
-EXPONENTS = (0.1, 3.0)
-FLOOR_POWER = 2.0  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWER - 1)
+INFLATION = 1.3  # of the binomial standard errors: training sets of one set of bags are alike, and others would differ
+MISFIT = 0.3  # relative departure from the law for every factor e of bags away from n1
+MEAN_EXPONENT, EXPONENT_SPREAD = 1.5, 0.6  # prior of c: log-normal
+EXPONENTS = (0.1, 5.0)
+BENDS = (0.0, 0.5, 1.0)  # values of g, equally likely: power law, half-way, exponential
+BENT_UP_TO = 5.0  # times n1, from where on c no longer changes: the measured sizes span such a factor, and say no more
+FLOOR_POWER = 1.5  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWER - 1)
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
 _DRAWS = 4000  # from the grid
-_GRID = (90, 17, 18)  # points of e, rho, c
+_GRID = (60, 14, 16)  # points of e, rho, c
+_REACH = 6.0  # standard errors of the last measured loss that the grid of e reaches to either side
 _FARTHEST_MISFIT = 8.0  # times n1, from where on the departure from the law does not grow
 
 
@@ -107,19 +116,22 @@ class Extrapolation:
     curve: MeasuredCurve
 
     @cached_property
-    def _laws(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(e, rho, c, z) of the draws; z is the standardised departure from the law."""
+    def _laws(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(e, rho, c, g, z) of the draws; z is the standardised departure from the law."""
         curve = self.curve
-        e = (
-            np.linspace(0.0, math.sqrt(self._worst), _GRID[0] + 1)[1:] ** 2
-        )  # even in the root: Jeffreys' prior of a share
+        # Even in the root: Jeffreys' prior of a share. The root of a measured share has the same deviation everywhere.
+        root, top = math.sqrt((curve.losses[-1] * curve.tested + 0.5) / (curve.tested + 1.0)), math.sqrt(self._worst)
+        reach = _REACH * INFLATION * 0.5 / math.sqrt(curve.tested)
+        ends = max(min(root - reach, 0.5 * top), 0.0), min(root + reach, top)
+        e = np.linspace(*ends, _GRID[0] + 1)[1:] ** 2
         rho = (np.arange(_GRID[1]) + 0.5) / _GRID[1]
         c = np.geomspace(EXPONENTS[0], EXPONENTS[1], _GRID[2])
-        E, P, C = (grid.ravel() for grid in np.meshgrid(e, rho, c, indexing="ij"))
+        grid = [axis.ravel() for axis in np.meshgrid(e, rho, c, BENDS, indexing="ij")]
+        E, P, C, G = grid
         prior = (FLOOR_POWER - 1) * np.log1p(-P) - 0.5 * (np.log(C / MEAN_EXPONENT) / EXPONENT_SPREAD) ** 2
         sizes = np.array(curve.sizes, dtype=float)
         away = np.log(sizes / sizes[-1])
-        losses = self._law(E[:, None], P[:, None], C[:, None], sizes)
+        losses = self._law(E[:, None], P[:, None], C[:, None], G[:, None], sizes)
         m = curve.tested
         seen = (np.array(curve.losses) * m + 0.5) / (m + 1.0)  # none wrong of m is not a loss of zero
         # The variance of a share near zero is that of half a bag more: a normal law there would be far too sure.
@@ -137,11 +149,16 @@ class Extrapolation:
         places = (np.arange(_DRAWS) + 0.5) / _DRAWS * weight.sum()
         rows = np.searchsorted(np.cumsum(weight), places).clip(max=len(weight) - 1)
         z = np.random.default_rng(0).permutation(_normal_scores(_DRAWS))
-        return E[rows], P[rows], C[rows], z
+        return E[rows], P[rows], C[rows], G[rows], z
 
-    def _law(self, e: np.ndarray, rho: np.ndarray, c: np.ndarray, n: Any) -> np.ndarray:
-        power = (np.asarray(n, dtype=float) / self.curve.sizes[-1]) ** -c
-        return np.minimum(e * (rho + (1 - rho) * power), self._worst)
+    def _law(self, e: np.ndarray, rho: np.ndarray, c: np.ndarray, g: np.ndarray, n: Any) -> np.ndarray:
+        log_x = np.log(np.asarray(n, dtype=float) / self.curve.sizes[-1])
+        bent = np.minimum(log_x, math.log(BENT_UP_TO))
+        # (x^g - 1)/g, which is log x at g = 0; farther out a straight line in log x.
+        along = np.where(g == 0, bent, np.expm1(g * bent) / np.where(g == 0, 1.0, g)) + np.exp(g * bent) * (
+            log_x - bent
+        )
+        return np.minimum(e * (rho + (1 - rho) * np.exp(np.minimum(-c * along, 50.0))), self._worst)
 
     @property
     def _worst(self) -> float:
@@ -150,11 +167,11 @@ class Extrapolation:
 
     def draws(self, n: float) -> np.ndarray:
         """Losses at n bags, one for each of the laws that the measurement allows."""
-        e, rho, c, z = self._laws
+        e, rho, c, g, z = self._laws
         away = np.clip(math.log(n / self.curve.sizes[-1]), -math.log(_FARTHEST_MISFIT), math.log(_FARTHEST_MISFIT))
-        return np.minimum(self._law(e, rho, c, n) * np.exp(MISFIT * abs(away) * z), self._worst)
+        return np.minimum(self._law(e, rho, c, g, n) * np.exp(MISFIT * abs(away) * z), self._worst)
 
-    def at(self, n: float, level: float = LEVEL) -> Interval:
+    def at(self, n: float, level: float = LEVEL, tested: int | None = None) -> Interval:
         """The criterion's value to expect with n bags.
 
         Parameters
@@ -163,6 +180,9 @@ class Extrapolation:
             Bags to learn from.
         level : float
             Probability that the interval is meant to hold.
+        tested : int, optional
+            Bags of a test: then the interval is for the value that is measured on so many fresh bags, chance included; by
+            default it is for the value itself.
 
         Returns
         -------
@@ -170,13 +190,20 @@ class Extrapolation:
             Median and interval.
         """
         tail = (1 - level) / 2
-        low, middle, high = np.quantile(self.draws(n), [tail, 0.5, 1 - tail])
+        drawn = self.draws(n)
+        if tested is not None:
+            count = whole_number("tested", tested, 1)
+            measured = np.random.default_rng(1).binomial(count, np.clip(drawn, 0.0, 1.0)) / count
+            low, high = np.quantile(measured, [tail, 1 - tail])
+            middle = np.quantile(drawn, 0.5)
+        else:
+            low, middle, high = np.quantile(drawn, [tail, 0.5, 1 - tail])
         low, middle, high = (self.curve.criterion.shown(float(v)) for v in (low, middle, high))
         return Interval(middle, min(low, high), max(low, high), level)
 
     def floor(self, level: float = LEVEL) -> Interval:
         """Where the curve levels off, with any number of bags."""
-        e, rho, _, _ = self._laws
+        e, rho, *_ = self._laws
         tail = (1 - level) / 2
         low, middle, high = (self.curve.criterion.shown(float(v)) for v in np.quantile(e * rho, [tail, 0.5, 1 - tail]))
         return Interval(middle, min(low, high), max(low, high), level)
