@@ -145,6 +145,14 @@ def made_sets() -> dict[str, tuple[Maker, int]]:
         ),
         "drawn: three signals": (planted_bags(8, 5.0, 30, signals=3), 300),
         "drawn: coloured noise": (planted_bags(10, 4.0, 60, decay=1.0), 250),
+        "wines: 2 of 5": (witness_bags(load_wine, 2, 5), 120),
+        "irises: 0 or 1 of 4": (witness_bags(load_iris, 1, 4), 150),
+        "digits: 6 of 12": (witness_bags(load_digits, 6, 12), 200),
+        "digits: mostly large of 9": (majority_bags(load_digits, lambda digit: digit > 4, 9), 200),
+        "cell nuclei: mostly malignant of 5": (majority_bags(load_breast_cancer, lambda kind: kind == 0, 5), 100),
+        "diabetes: mostly severe of 7": (majority_bags(load_diabetes, lambda progress: progress > 140, 7), 150),
+        "drawn: L 6, d 150": (drawn_bags(Task(6, 1, 6.0), 150), 300),
+        "drawn: L 15, R 3, stained": (drawn_bags(Task(15, 3, 3.0, contamination=0.1), 40), 250),
     }  # fmt: skip
 
 
