@@ -37,18 +37,17 @@ FRACTIONS = (0.3, 0.5, 0.8)
 TESTED = 2000  # fresh bags
 CROSS_VALIDATIONS = 3
 CHOSEN_ON = (
-    "newsgroups_rec_sport_hockey",
-    "musk1",
-    "digits: 9 of 10",
-    "digits: 3 of 20",
-    "digits: 0 of 6",
-    "cell nuclei: 1 of 20",
-    "wines: 1 of 8",
-    "irises: 1 of 5",
-    "drawn: L 10",
-    "drawn: L 20, R 2",
-    "drawn: L 5, strong",
-    "drawn: L 8, wrong labels",
+    *("newsgroups_rec_sport_hockey", "musk1", "elephant"),
+    *("digits: 9 of 10", "digits: 3 of 20", "digits: 0 of 6", "digits: 8 of 15", "digits: mostly odd of 5"),
+    *(
+        "cell nuclei: 1 of 20",
+        "cell nuclei: 1 benign of 6",
+        "wines: 1 of 8",
+        "irises: 1 of 5",
+        "diabetes: 1 severe of 4",
+    ),
+    *("clusters: 1 of 8", "drawn: L 10", "drawn: L 20, R 2", "drawn: L 5, strong", "drawn: L 8, wrong labels"),
+    *("drawn: L 50, R 5", "drawn: L 4 to 25, theta 3 to 6", "drawn: three signals", "drawn: coloured noise"),
 )
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 Maker = Callable[[int, int], tuple[Bags, np.ndarray]]  # (how many, seed) -> bags and which are positive

@@ -28,16 +28,16 @@ import numpy as np
 from .._core.validation import whole_number
 from .learning_curve import MeasuredCurve
 
-# The choices below were made on twelve sets of bags and confirmed on others: see docs/plan.md and
+# The choices below were made on 22 sets of bags and confirmed on others: see docs/plan.md and
 # benchmarks/forecast_backtest.py.
 LEVEL = 0.9  # probability that an interval is meant to hold
-INFLATION = 1.3  # of the binomial standard errors: training sets of one set of bags are alike, and others would differ
-MISFIT = 0.3  # relative departure from the law for every factor e of bags away from n1
-MEAN_EXPONENT, EXPONENT_SPREAD = 1.5, 0.6  # prior of c: log-normal
+INFLATION = 1.2  # of the binomial standard errors: training sets of one set of bags are alike, and others would differ
+MISFIT = 0.25  # relative departure from the law for every factor e of bags away from n1
+MEAN_EXPONENT, EXPONENT_SPREAD = 1.0, 0.6  # prior of c: log-normal
 EXPONENTS = (0.1, 5.0)
 BENDS = (0.0, 0.5, 1.0)  # values of g, equally likely: power law, half-way, exponential
 BENT_UP_TO = 5.0  # times n1, from where on c no longer changes: the measured sizes span such a factor, and say no more
-FLOOR_POWER = 1.5  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWER - 1)
+FLOOR_POWER = 1.7  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWER - 1)
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
 _DRAWS = 4000  # from the grid
 _GRID = (60, 14, 16)  # points of e, rho, c
