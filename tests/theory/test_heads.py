@@ -8,6 +8,7 @@ from sparsetoken import Task, theory
 from sparsetoken._core.precision import double_precision
 from sparsetoken.activations import softmax
 from sparsetoken.losses import get_loss
+from sparsetoken.simulation.heads import head_readout
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory.heads import _HeadsEquations, _score_nodes
 from sparsetoken.theory.linear_scores import _blocks, _evaluate
@@ -142,10 +143,28 @@ def test_results_are_plain_and_read_only():
     assert again.iterations < found.iterations and again.test_error == pytest.approx(found.test_error, abs=1e-7)
 
 
+@pytest.mark.parametrize(("loss", "alpha"), [("logistic", 8.0), ("square", 4.0)])
+def test_without_a_ridge_the_limit_is_solved(loss, alpha):
+    """Where the minimiser is unique: the limit of small ridges, and what readouts at d = 100 do (4.5 s.e.)."""
+    law = theory.heads_law(Task(10, 1, 3.0), [0.6, 0.3], [1.5, 3.0])
+    found = theory.erm(law, alpha, 0.0, loss, accuracy=5e-3)
+    small = theory.erm(law, alpha, 1e-7, loss, accuracy=5e-3)
+    assert found.test_error == pytest.approx(small.test_error, abs=1e-5) and found.residual <= 1e-8
+    assert found.norm_w == pytest.approx(small.norm_w, rel=1e-3) and found.norm_w > small.norm_w
+    drawn = [head_readout(law, alpha, 0.0, 100, seed, loss)[0].test_error for seed in range(12)]
+    error = np.hypot(np.std(drawn, ddof=1) / 12**0.5, found.standard_error)
+    assert abs(np.mean(drawn) - found.test_error) < 4.5 * error
+
+
 def test_bad_input_is_named():
     law = theory.heads_law(Task(), [0.8, 0.8], [1.0, 2.0])
-    with pytest.raises(ValueError, match="ridge must be positive for several heads"):
-        theory.erm(law, 2.0, 0.0)
+    with pytest.raises(ValueError, match="ridge must be positive below capacity"):
+        theory.erm(law, 1.0, 0.0)
+    with pytest.raises(ValueError, match=r"at most the number of heads \(2\), got alpha 2"):
+        theory.erm(law, 2.0, 0.0, "square")
+    alike = theory.heads_law(Task(), queries=[[1.0, 0.5], [1.0, 0.5]])
+    with pytest.raises(ValueError, match="two heads have the same query"):
+        theory.erm(alike, 9.0, 0.0)
     with pytest.raises(ValueError, match="alpha"):
         theory.erm(law, -1.0, 0.1)
 

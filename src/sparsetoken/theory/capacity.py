@@ -235,9 +235,9 @@ def _capacity(minimiser: np.ndarray, alpha: float, error: float, residual: float
     return Capacity(alpha, error, m_q, m_u, bias, residual)
 
 
-def require_above_capacity(law: Law | ColouredLaw, alpha: float) -> None:
+def require_above_capacity(law: Law | HeadsLaw | ColouredLaw, alpha: float, accuracy: float = 1e-3) -> None:
     """Without a ridge the minimiser exists only above capacity: say so otherwise."""
-    threshold = capacity(law)
+    threshold = capacity(law, accuracy=accuracy)
     if alpha <= threshold.alpha:
         raise ValueError(
             f"ridge must be positive below capacity (alpha {alpha:g} <= {threshold.alpha:.4g}): the data are separable and "

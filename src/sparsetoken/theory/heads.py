@@ -33,13 +33,16 @@ from ..laws.measures import fresh_measures, trained_measures
 from ..losses import Loss, get_loss
 from ..results import entries
 from ..task import Task
+from .capacity import require_above_capacity
 from .continuation import WarmStart, at_rest
 from .deployment import tested_elsewhere
 from .linear_scores import ScoreNodes, solve_scores
 from .readout_result import ReadoutResult
 from .refinement import DEFAULT_ACCURACY, Answer, answer_of, refine, summarise
+from .square_loss import is_square
 
 _ELSEWHERE = 1e-9  # part of a direction outside a space that rounding explains
+_CAPACITY_ACCURACY = 5e-3  # relative, of the threshold below which there is no minimiser without a ridge
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -256,7 +259,7 @@ def heads_erm(
     law : HeadsLaw
         From `heads_law`.
     alpha, ridge : float
-        n/d, d the dimension of a token, and lambda > 0.
+        n/d, d the dimension of a token, and lambda >= 0; 0 where the minimiser is unique.
     loss : Loss
         l.
     accuracy : float
@@ -267,9 +270,14 @@ def heads_erm(
     Returns
     -------
     HeadsResult
+
+    Raises
+    ------
+    ValueError
+        If there is no ridge and no unique minimiser without one.
     """
     if ridge == 0:
-        raise ValueError("ridge must be positive for several heads: a small one, such as 1e-6, gives the limit")
+        _check_unique(law, alpha, loss)
     equations = _equations(law)
     state: dict[str, np.ndarray | None] = {"x": warm_start.x if warm_start is not None and warm_start.usable else None}
     points = max(law.first_points, min(warm_start.points or 0, MAXIMUM_POINTS)) if warm_start else law.first_points
@@ -315,6 +323,23 @@ def heads_erm(
         fixed_point=found.answer.x,
         own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
+
+
+def _check_unique(law: HeadsLaw, alpha: float, loss: Loss) -> None:
+    """Refuse what has no unique minimiser without a ridge: heads that are alike, too few bags, separable classes."""
+    H = law.heads
+    apart = np.linalg.norm(law.queries[:, None] - law.queries, axis=-1) > _ELSEWHERE * np.abs(law.queries).max()
+    if not apart[np.triu_indices(H, 1)].all():
+        raise ValueError(
+            "ridge must be positive where two heads have the same query: their readouts are only known together"
+        )
+    if not is_square(loss):
+        require_above_capacity(law, alpha, accuracy=_CAPACITY_ACCURACY)
+    elif not alpha > H:
+        raise ValueError(
+            f"ridge must be positive where alpha is at most the number of heads ({H}), got alpha {alpha:g}: the square loss "
+            "has many minimisers there; a small ridge gives the shortest one"
+        )
 
 
 def _equations(law: HeadsLaw) -> _HeadsEquations:
