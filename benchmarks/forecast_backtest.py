@@ -145,7 +145,7 @@ def made_sets() -> dict[str, tuple[Maker, int]]:
         "drawn: three signals": (planted_bags(8, 5.0, 30, signals=3), 300),
         "drawn: coloured noise": (planted_bags(10, 4.0, 60, decay=1.0), 250),
         "wines: 2 of 5": (witness_bags(load_wine, 2, 5), 120),
-        "irises: 0 or 1 of 4": (witness_bags(load_iris, 1, 4), 150),
+        "irises: versicolor 1 of 4": (witness_bags(load_iris, 1, 4), 150),
         "digits: 6 of 12": (witness_bags(load_digits, 6, 12), 200),
         "digits: mostly large of 9": (majority_bags(load_digits, lambda digit: digit > 4, 9), 200),
         "cell nuclei: mostly malignant of 5": (majority_bags(load_breast_cancer, lambda kind: kind == 0, 5), 100),

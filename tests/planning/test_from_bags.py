@@ -303,3 +303,8 @@ def test_real_bags_are_forecast_by_calibration(monkeypatch):
     checks, more = check_forecasts(held.bags, held.labels, found, Criterion(), 5, lambda words: None)
     assert all(check.agrees(check.calibrated) for check in checks)
     assert [row["n"] for row in more] == [92, 368]
+
+
+def test_unknown_labels_are_refused():
+    with pytest.raises(ValueError, match="the labels must be known: some are NaN"):
+        plan_for_bags(np.zeros((12, 2, 3)), [np.nan, *(0.0, 1.0) * 5, 0.0], theory=False)

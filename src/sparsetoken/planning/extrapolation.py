@@ -203,9 +203,10 @@ class Extrapolation:
 
     def floor(self, level: float = LEVEL) -> Interval:
         """Where the curve levels off, with any number of bags."""
-        e, rho, *_ = self._laws
+        e, rho, *_, z = self._laws
         tail = (1 - level) / 2
-        low, middle, high = (self.curve.criterion.shown(float(v)) for v in np.quantile(e * rho, [tail, 0.5, 1 - tail]))
+        drawn = np.minimum(e * rho * np.exp(MISFIT * math.log(_FARTHEST_MISFIT) * z), self._worst)
+        low, middle, high = (self.curve.criterion.shown(float(v)) for v in np.quantile(drawn, [tail, 0.5, 1 - tail]))
         return Interval(middle, min(low, high), max(low, high), level)
 
     def needed(self, target: float, level: float = LEVEL) -> BagsNeeded:

@@ -286,6 +286,8 @@ def plan_for_bags(
     classes = np.unique(labels)
     if len(labels) != len(bags):
         raise ValueError(f"there must be one label per bag ({len(bags)}), got {len(labels)}")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("the labels must be known: some are NaN")
     if len(classes) != 2:
         raise ValueError(f"the labels must be of two classes, they are of {len(classes)}")
     size = len(bags) if n is None else whole_number("n", n, 2)
