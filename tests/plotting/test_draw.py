@@ -38,3 +38,9 @@ def test_indices_are_lowered_and_one_legend_lies_below():
     assert {t.get_text() for t in legend.get_texts()} == {r"η$_\mathrm{b}$", "limit"}
     assert legend.get_window_extent().y1 <= figure.axes[0].get_window_extent().y0
     assert figure.axes[0].get_ylim()[1] >= 5.0
+
+
+def test_many_names_are_turned_and_do_not_touch():
+    names = ["softmax", "sparsemax", "top 2", "hard max", "thresholded", "sigmoid", "tied, at once", "gated, at once"]
+    figure = matplotlib_figure([Panel("T", "x", "y", (Points(range(1, 9), range(8)),), names=names)])
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {35.0}

@@ -14,6 +14,7 @@ from .scales import in_lines, plain_number, round_numbers, with_indices
 from .show import LEGEND_FONT, LEGEND_LINE
 
 COLUMNS = 3
+LETTERS_ACROSS = 65  # of names under a panel that still leave room between them; more are turned
 LETTER = 0.062  # inches of a letter of the legend, on average
 _DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
@@ -145,7 +146,10 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         if getattr(panel, f"log{name}"):
             _plain_ticks(getattr(axes, f"{name}axis"), low, high)
     if panel.names:
-        axes.set_xticks(range(1, len(panel.names) + 1), [in_lines(name) for name in panel.names], fontsize=8)
+        lines = [in_lines(name) for name in panel.names]
+        crowded = len(lines) * max(len(line) for name in lines for line in name.split("\n")) > LETTERS_ACROSS
+        turned: Any = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+        axes.set_xticks(range(1, len(lines) + 1), lines, fontsize=8, **turned)
         axes.tick_params(axis="x", length=0)
     elif panel.counts:
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
