@@ -21,7 +21,7 @@ reproduce: $(STAMP)
 	$(BIN)/sparsetoken reproduce
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -24,6 +24,37 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # below that, reading is no quicker than compiling
 
+# Tests of one file run on one worker, and so do these together: the explorer's share their points and one browser, the
+# planner's one plan, others one cluster or the built site.
+TOGETHER = {
+    "tests/explorer/": "explorer",
+    "tests/planning/": "plan",
+    "tests/bags/test_cluster.py": "cluster",
+    "tests/study/test_executor.py": "cluster",
+    "tests/docs/test_site.py": "site",
+    "tests/docs/test_execution.py": "site",
+}
+
+
+def scope_of(test: str) -> str:
+    """What a test runs on one worker with, from its name."""
+    file = test.split("::")[0]
+    return next((name for start, name in TOGETHER.items() if file.startswith(start)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Groups in the order of their files. (The plug-in's own groups, by marks, have no effect under pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False  # groups of few tests that take long, such as notebooks, would come last
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    return Together(config, log)
+
 
 @pytest.fixture(scope="session")
 def reference_cases() -> list[dict]:

@@ -25,7 +25,6 @@ from sparsetoken.simulation.samplers.jax_reduced import key_of
 from sparsetoken.simulation.trial import simulate
 from sparsetoken.solvers.erm import fit_erm
 
-pytestmark = pytest.mark.xdist_group("devices")  # one worker: programs compiled for small steps are shared
 DEVICE = "gpu" if any(d.platform == "gpu" for d in jax.devices()) else "cpu"
 
 

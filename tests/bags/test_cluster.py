@@ -18,7 +18,6 @@ from sparsetoken.estimators import ElementwiseAttentionClassifier, staged
 
 distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
 
-pytestmark = pytest.mark.xdist_group("dask")  # one cluster for all of them
 BAGS = 60
 
 

@@ -8,7 +8,6 @@ import pytest
 from docs.tools import execute as tools
 
 # On one worker with the build of the site, which finds what these have run.
-pytestmark = pytest.mark.xdist_group("docs")
 PLACES = {path.name: path for path in tools.sources()}
 
 

@@ -14,8 +14,6 @@ import pytest
 from sparsetoken import __all__ as public
 from tests.helpers import ROOT
 
-pytestmark = pytest.mark.xdist_group("docs")
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:

@@ -16,8 +16,6 @@ from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.state import DEFAULTS, other_of
 from tests.explorer.asking import ask, follow, state_of, trace
 
-pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
-
 
 def test_server_answers_local_names_only():
     client = create_app().server.test_client()

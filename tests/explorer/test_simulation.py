@@ -16,8 +16,6 @@ from sparsetoken.explorer.simulation import Simulations
 from sparsetoken.simulation.repeats import trial_seeds
 from tests.explorer.asking import state_of
 
-pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
-
 
 def finished(jobs: Simulations, page: str):
     for _ in range(600):

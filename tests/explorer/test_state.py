@@ -11,8 +11,6 @@ from sparsetoken.explorer import words
 from sparsetoken.explorer.state import DEFAULTS, DESCENT, VIEWS, check, from_query
 from tests.explorer.asking import state_of
 
-pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
-
 
 def test_defaults_are_the_library_s():
     state = state_of()

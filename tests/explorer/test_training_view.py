@@ -16,8 +16,6 @@ from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.state import DEFAULTS
 from tests.explorer.asking import ask, follow, state_of, trace
 
-pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
-
 TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0.2, "sharpness": 2, "alpha1": 1}
 
 

@@ -18,8 +18,6 @@ from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.theory.forecast import law_of
 from tests.explorer.asking import state_of, trace
 
-pytestmark = pytest.mark.xdist_group("browser")  # with the browser's tests: points computed once serve both
-
 
 def test_a_phase_diagram_around_zero_is_drawn_with_a_remark():
     figure = views.figure_of(state_of(view="phase", x="beta", y="alpha1", beta=0), "quick")

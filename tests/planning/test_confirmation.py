@@ -8,7 +8,6 @@ from sparsetoken import Task, Training
 from sparsetoken.planning import Confirmation, confirm
 from sparsetoken.planning.confirmation import simulated_size
 
-pytestmark = pytest.mark.xdist_group("plan")
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 

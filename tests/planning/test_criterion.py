@@ -13,8 +13,6 @@ from sparsetoken.laws.nodes import gaussian_population
 from sparsetoken.planning import Criterion
 from sparsetoken.theory import erm, pooled_law
 
-pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
-
 
 @pytest.mark.parametrize("text", ["error", "threshold_error", "balanced_error", "auc", "sensitivity@0.9"])
 def test_criteria_read_back(text):

@@ -11,7 +11,6 @@ from sparsetoken import Task, Training, forecast, plan
 from sparsetoken.planning import forecast_at
 from sparsetoken.planning.finite_size import class_shares, like_queries
 
-pytestmark = pytest.mark.xdist_group("plan")
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 

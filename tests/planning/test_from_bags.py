@@ -17,7 +17,6 @@ from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
 from tests.helpers import DATA
 
-pytestmark = pytest.mark.xdist_group("plan")
 TRUTH = Task(length=10, strength=5.0)
 
 

@@ -11,7 +11,6 @@ from sparsetoken import Task, plan, theory
 from sparsetoken.planning import Criterion, Outlook
 from sparsetoken.planning.learners import NAMES
 
-pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 

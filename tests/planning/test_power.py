@@ -8,7 +8,6 @@ import pytest
 
 from sparsetoken import Task, solve, theory
 
-pytestmark = pytest.mark.xdist_group("plan")
 TASK = Task()
 
 

@@ -16,7 +16,6 @@ from sparsetoken.planning.questions import (
     weakest_strength,
 )
 
-pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 HARD = Task(length=1000, sparsity=1, strength=5.0, prevalence=0.5)
 

@@ -10,7 +10,6 @@ from sparsetoken import Task
 from sparsetoken.planning import Criterion, Outlook
 from sparsetoken.planning.sensitivity import sensitivities
 
-pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 

@@ -10,7 +10,6 @@ from sparsetoken.planning.finite_size import forecast_at
 from sparsetoken.planning.tuning import REPORT_SEED, best_rates
 from sparsetoken.theory import erm, pooled_law
 
-pytestmark = pytest.mark.xdist_group("plan")  # one worker: plans and compiled code are shared
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 

@@ -157,7 +157,7 @@ def test_single_trials_have_no_margin_and_decide_nothing():
     [
         ({"kind": "magic"}, "criterion kind must be one of"),
         ({}, "criterion kind must be one of"),
-        ({"kind": "slope", "table": "t"}, "missing"),
+        ({"kind": "slope", "table": "t"}, "needs x, value, slope, resolution"),
         ({"kind": "slope", "table": "t", "x": "x", "value": "v", "slope": 1, "resolution": 1, "bogus": 2}, "bogus"),
         ({"kind": "slope", "table": "t", "x": "x", "value": "v", "slope": "up", "resolution": 1}, "slope must be"),
         (

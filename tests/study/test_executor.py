@@ -19,7 +19,6 @@ from sparsetoken.study.worker import load_source
 
 distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
 
-pytestmark = pytest.mark.xdist_group("dask")  # one cluster for all of them
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
 STUDY = load_source(SOURCE).study

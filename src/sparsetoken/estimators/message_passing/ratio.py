@@ -6,11 +6,13 @@ Gaussian, so that one look at their fourth moments tells whether message passing
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...bags import scratch
 from ...bags.bags import Bags
 from ...bags.segments import bag_sum, over_tokens
 from ..calibration import Calibration
@@ -21,7 +23,7 @@ from .noise import Noise, estimate_noise
 # Below, the messages' own estimates of what they know are too rough, and the other candidates do as well.
 LEAST_BAGS, LEAST_FEATURES = 200, 20
 # Tokens and features that are looked at to see whether the model could hold: fourth moments are then known to .05 each.
-LOOKED_AT, FEATURES_LOOKED_AT = 10_000, 200
+LOOKED_AT, FEATURES_LOOKED_AT = 10_000, 100
 # Root mean square of the features' excess kurtosis beyond what chance explains, at most. It is 0 for Gaussian noise, 1.8 for
 # uniform features, and above 1 on all real sets of docs/learners.md.
 EXCESS_KURTOSIS = 0.2
@@ -84,25 +86,33 @@ def could_hold(bags: Bags, signs: np.ndarray) -> bool:
     """
     if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
         return False
-    sample = _some_features(_sample(bags, signs))
-    deviations = sample - sample.mean(axis=0)
-    variances = np.mean(deviations**2, axis=0)
+    sample = _some_features(bags.tokens, _looked_at(bags, signs))
+    sample -= sample.mean(axis=0)
+    powers = np.square(sample)
+    variances = powers.mean(axis=0)
     if not np.all(variances > 0.0):
         return False
-    kurtosis = np.mean(deviations**4, axis=0) / variances**2 - 3.0
+    kurtosis = np.square(powers, out=powers).mean(axis=0) / variances**2 - 3.0
     beyond_chance = float(np.mean(kurtosis**2)) - 24.0 / len(sample)
     return beyond_chance <= EXCESS_KURTOSIS**2
 
 
-def _sample(bags: Bags, signs: np.ndarray) -> np.ndarray:
-    """Some tokens of the negative bags, evenly spread."""
+def _looked_at(bags: Bags, signs: np.ndarray) -> np.ndarray:
+    """Numbers of some tokens of the negative bags, evenly spread."""
     rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))
-    chosen = rows[:: -(-len(rows) // LOOKED_AT)]
-    return np.asarray(bags.tokens[chosen], dtype=np.float64)
+    return rows[:: -(-len(rows) // LOOKED_AT)]
 
 
-def _some_features(sample: np.ndarray) -> np.ndarray:
-    return sample[:, :: -(-sample.shape[1] // FEATURES_LOOKED_AT)]
+def _blocks(tokens: np.ndarray, rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Those tokens in double precision, a few megabytes at a time."""
+    step = max(1, scratch.BLOCK_BYTES // (8 * tokens.shape[1]))
+    return (np.asarray(tokens[rows[i : i + step]], dtype=np.float64) for i in range(0, len(rows), step))
+
+
+def _some_features(tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some features of those tokens, evenly spread."""
+    every = -(-tokens.shape[1] // FEATURES_LOOKED_AT)
+    return np.concatenate([block[:, ::every] for block in _blocks(tokens, rows)])
 
 
 def noise_of(bags: Bags, signs: np.ndarray) -> Noise:
@@ -120,13 +130,16 @@ def noise_of(bags: Bags, signs: np.ndarray) -> Noise:
     Noise
         The noise of the negative bags' tokens.
     """
-    sample = _sample(bags, signs)
-    some = _some_features(sample)
-    some = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), np.finfo(float).tiny)
+    rows = _looked_at(bags, signs)
+    some = _some_features(bags.tokens, rows)
+    some -= some.mean(axis=0)
+    some /= np.maximum(some.std(axis=0), np.finfo(float).tiny)
     n, d = some.shape
     squares = (float(np.sum((some.T @ some / n) ** 2)) - d) / (d * (d - 1))
     if squares * n <= CORRELATED:
-        return Noise(sample.mean(axis=0), None, float(np.sqrt(np.mean(sample.var(axis=0)))), 1.0)
+        mean = sum(block.sum(axis=0) for block in _blocks(bags.tokens, rows)) / n
+        total = sum(float(np.sum(np.square(block - mean))) for block in _blocks(bags.tokens, rows))
+        return Noise(mean, None, float(np.sqrt(total / (n * len(mean)))), 1.0)
     return estimate_noise(bags[signs < 0].tokens)
 
 

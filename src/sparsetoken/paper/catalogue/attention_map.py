@@ -45,8 +45,10 @@ FIRST_SEED = 1000  # criteria and sizes were chosen on smaller ones and on those
 def grids(
     sizes: list[int], repeats: int, few_sizes: list[int], few: int, error_sizes: list[int], errors: int
 ) -> list[Grid]:
+    def learner(alpha0: float) -> dict[str, Any]:
+        return {"model": "attention", "sharpness": SHARPNESS, "alpha0": alpha0}
+
     drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
-    learner = lambda alpha0: {"model": "attention", "sharpness": SHARPNESS, "alpha0": alpha0}  # noqa: E731
     pooled = {"model": "pooled", "alpha0": STARVED}
     lines = [learner(a) for a in sorted({STARVED, FED, *BETWEEN, *ERROR_LINE})]
     steps = {k: v for k, v in FIXED.items() if k != "sharpness"}

@@ -329,8 +329,8 @@ def listed_ends(tables: Tables) -> str:
     rows = _predicted_ends(tables)
     parts = []
     for n in sorted(set(rows.index.get_level_values(0))):
-        of = lambda m, n=n: format_value(*rows.loc[(n, m)])  # noqa: E731
-        parts.append(f"{of('attention')} at L = {n:g} ({', '.join(f'{WORDS[m]} {of(m)}' for m in LARGE)})")
+        ends = {m: format_value(*rows.loc[(n, m)]) for m in ("attention", *LARGE)}
+        parts.append(f"{ends['attention']} at L = {n:g} ({', '.join(f'{WORDS[m]} {ends[m]}' for m in LARGE)})")
     return "; ".join(parts)
 
 
