@@ -238,7 +238,7 @@ study = Study(
     "in the limit. Errors are at θ = 5.)",
     notes="Fresh bags are drawn token by token.",
     grids={
-        "quick": grids([80, 240], 40, [20_000, 60_000], 300, [300, 900], 16),
+        "quick": grids([80, 240], 40, [20_000, 60_000], 300, [300, 900], 20),
         "full": grids([200, 600], 30, [40_000, 80_000], 100, [500, 1000], 30),
     },
     draw=draw,
