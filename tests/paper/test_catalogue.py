@@ -44,8 +44,8 @@ def test_a_study_is_complete(name):
 
 
 def test_the_quick_form_is_quick():
-    # CPU seconds: two cores have 720 in six minutes.
-    assert sum(study.cost["quick"] for study in STUDIES.values()) < 720
+    # CPU seconds. Two cores have 720 in six minutes, of which starting and reporting take some.
+    assert sum(study.cost["quick"] for study in STUDIES.values()) < 700
 
 
 def draws(rows, noise, repeats=30, column="test_error", seed=0):

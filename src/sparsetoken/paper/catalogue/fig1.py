@@ -107,7 +107,7 @@ study = Study(
     "about 2; with "
     "η_q = 1 it would be 0.07, which is pooling.",
     grids={
-        "quick": grids([150, 300], {"attention": 30, "pooled": 48, "vectorized": 14}),
+        "quick": grids([150, 300], {"attention": 22, "pooled": 34, "vectorized": 10}),
         "full": grids([500, 1000], {"attention": 16, "pooled": 32, "vectorized": 8}),
     },
     draw=draw,

@@ -131,7 +131,7 @@ study = Study(
     question="If the signal always sits at the same tokens, does attention's advantage over the vectorized classifier "
     "vanish? (L = 10, R = 1, "
     "π = 0.5, θ = 5, λ = 10⁻³, logistic, α₀ = 2, k = 1.96.)",
-    grids={"quick": grids([60, 120], 40), "full": grids([250, 500], 10)},
+    grids={"quick": grids([60, 120], 30), "full": grids([250, 500], 10)},
     draw=draw,
     findings=findings,
     claims=(

@@ -288,7 +288,7 @@ study = Study(
     "for coloured noise, and for real tokens (handwritten digits, patches of photographs, words of a manual)? Real tokens "
     "are whitened, so that only what is not Gaussian in them can matter. (L = 10, R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, "
     "λ = 10⁻², logistic.)",
-    grids={"quick": grids([64, 192], 12, 32, 1000), "full": grids([128, 512], 24, 48, 4000)},
+    grids={"quick": grids([64, 192], 12, 20, 1000), "full": grids([128, 512], 24, 48, 4000)},
     draw=draw,
     findings=findings,
     claims=(
