@@ -171,3 +171,18 @@ def test_rough_points_are_sharpened_before_they_are_judged():
     method._move_to(exact.point.w, exact.point.b)  # here rounding in single precision is all there is
     assert not method.is_rough and not method.rough
     np.testing.assert_allclose(method.point.g, exact.point.g, rtol=0, atol=1e-14)
+
+
+def test_flags_raised_by_a_blas_kernel_are_no_warning():
+    """A kernel's discarded lanes may raise the flag of an invalid operation; the solution is as without it."""
+
+    class Flagging(NumpyFeatures):
+        def both_products(self, *args, **kwargs):
+            np.subtract(np.inf, np.inf)
+            return super().both_products(*args, **kwargs)
+
+    plain = problem()
+    flagging = replace(plain, features=Flagging(plain.features.on_host()))
+    found, expected = (NewtonCG(p, 1e-8, 100).solve(np.zeros(12), 0.0) for p in (flagging, plain))
+    assert found.stopped == "gradient" == expected.stopped
+    np.testing.assert_array_equal(found.point.w, expected.point.w)

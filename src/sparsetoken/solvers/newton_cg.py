@@ -175,6 +175,9 @@ class NewtonCG:
         self.secants = None if self.endless else Secants(self.preconditioner, scaled=True)
         self.fresh = False  # whether the last system had a factor of its own Hessian, in double precision
 
+    # BLAS kernels may raise the flag of an invalid operation for lanes whose results they throw away (seen once, for
+    # finite features and weights in single precision): what is not finite is found by the checks, not by that flag.
+    @np.errstate(invalid="ignore")
     def solve(self, w: np.ndarray, b: float) -> Solution:
         """Run from (w, b) until the check of convergence or the policy says stop."""
         self._move_to(w, b)
