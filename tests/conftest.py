@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # before NumPy is imported, so nothing that needs it is imported above
@@ -23,6 +24,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, compiled, ignore_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # below that, reading is no quicker than compiling
+
+# Drawn examples are the same in every run, and may take their time where a core is shared.
+settings.register_profile("suite", derandomize=True, deadline=None, max_examples=50, database=None)
+settings.load_profile("suite")
 
 # Tests of one file run on one worker, and so do these together: the explorer's share their points and one browser, the
 # planner's one plan, others one cluster or the built site.

@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparsetoken import Exponential, Focal, Logistic, Loss, SmoothedHinge, Square, Weighted
 from sparsetoken._core.arrays import sigmoid, softplus
@@ -91,6 +93,21 @@ def test_prox_solves_its_equation(loss, y):
     # A rounding error of r moves step l'(r) by step l'' eps |r|: no solver can do better than that.
     reachable = 1e-12 + 8e-16 * step * loss.curvature(r, y)
     assert np.all(residual(loss, r, h, step, y) <= reachable)
+
+
+@given(
+    st.sampled_from(EVERY),
+    st.lists(st.floats(-300, 300), min_size=2, max_size=2),
+    st.floats(-6, 8),
+    st.sampled_from([-1.0, 1.0]),
+)
+def test_prox_draws_together_and_lowers_the_loss(loss, fields, log_step, y):
+    """Firmly non-expansive, as of every convex loss, and never a step in the wrong direction."""
+    h = np.sort(np.array(fields))
+    r = loss.prox(h, 10.0**log_step, y)
+    slack = 1e-9 * (1.0 + np.abs(h).max() + np.abs(r).max())
+    assert -slack <= r[1] - r[0] <= h[1] - h[0] + slack
+    assert np.all(loss.value(r, y) <= loss.value(h, y) * (1 + 1e-9) + slack)
 
 
 def test_generic_prox_agrees_with_the_closed_ones():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparsetoken import Bags
 from sparsetoken.bags.files import read_bags
@@ -31,6 +33,18 @@ def test_ids_are_text(tmp_path):
     (tmp_path / "labels.csv").write_text(f"bag_id,label\n01,a\n1,b\n1.0,a\n{LONG},b\n{LONG + 1},a\n 1,b\n")
     apart = read_bags(tmp_path / "ids.csv", labels_file=tmp_path / "labels.csv")
     assert list(apart.labels) == ["b", "a", "a", "b", "a", "b"]
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8), min_size=2, unique=True)
+)
+def test_any_text_is_an_id(tmp_path_factory, ids):
+    """Commas, quotes, signs, numbers in any spelling: what was written is what is read, and no two ids become one."""
+    path = tmp_path_factory.mktemp("ids") / "bags.csv"
+    frame(ids).to_csv(path, index=False)
+    read = read_bags(path, literal_ids=True)
+    assert list(read.bags.ids) == ids
+    np.testing.assert_array_equal(read.labels, np.arange(len(ids)) % 2)
 
 
 def test_na_is_an_id_where_the_user_says_so(tmp_path):

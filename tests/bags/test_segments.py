@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparsetoken import Bags
 from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, rows_of, weighted_bag_sum
@@ -34,3 +36,15 @@ def test_ragged_reductions_agree_with_loops(rng):
     chosen = np.array([3, 1])
     rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
     assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), min_size=1, max_size=9))
+def test_attention_of_every_bag_is_a_probability(scores):
+    starts = np.cumsum([0, *map(len, scores[:-1])])
+    weights, smooth = bag_softmax(np.concatenate(scores), starts)
+    for own, found, level in zip(scores, np.split(weights, starts[1:]), smooth, strict=True):
+        assert found.sum() == pytest.approx(1.0) and found.min() >= 0.0
+        assert found[np.argmax(own)] == found.max()
+        # The smooth maximum lies between the mean and the maximum.
+        slack = 1e-9 * (1.0 + np.abs(own).max())
+        assert np.mean(own) - slack <= level <= np.max(own) + slack

@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from sparsetoken.losses import LOSSES, Loss, get_loss
@@ -361,3 +363,30 @@ def test_the_result_is_frozen_and_short():
     with pytest.raises(dataclasses.FrozenInstanceError):
         fit.bias = 0.0
     assert fit.reason == "the gradient met the tolerance"
+
+
+@given(
+    st.integers(2, 60),
+    st.integers(1, 60),
+    st.floats(-3, 3),
+    st.floats(-4, 1),
+    st.sampled_from(list(LOSSES)),
+    st.integers(0, 2**32),
+)
+def test_symmetries(n, d, log_unit, log_ridge, loss, seed):
+    """Other labels turn the weights round; another unit, another order and another basis of the features change nothing."""
+    x, y = features(n, d, seed)
+    y[:2] = -1.0, 1.0
+    ridge, unit = 10.0**log_ridge, 10.0**log_unit
+    plain = fit_erm(x, y, ridge, loss)
+    assert plain.converged
+    rng = np.random.default_rng(seed)
+    order, basis = rng.permutation(n), np.linalg.qr(rng.standard_normal((d, d)))[0]
+    size = np.abs(x @ plain.coef + plain.bias).max() + 1e-3
+    for other, outputs in (
+        (fit_erm(x, -y, ridge, loss), lambda f: -(x @ f.coef + f.bias)),
+        (fit_erm(unit * x, y, unit**2 * ridge, loss), lambda f: unit * x @ f.coef + f.bias),
+        (fit_erm(x[order], y[order], ridge, loss), lambda f: x @ f.coef + f.bias),
+        (fit_erm(x @ basis, y, ridge, loss), lambda f: x @ basis @ f.coef + f.bias),
+    ):
+        np.testing.assert_allclose(outputs(other) / size, (x @ plain.coef + plain.bias) / size, atol=1e-5)

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparsetoken.study import load_studies
+from sparsetoken.study.specification import check_name
 from sparsetoken.study.study_files import study_from_dict
 from sparsetoken.study.worker import load_source
 
@@ -220,3 +223,16 @@ def test_bags_that_differ_in_a_file(tmp_path):
     (tmp_path / "s.toml").write_text(toml.format('"10:0.5,20:0.4"'))
     with pytest.raises(ValueError, match=r"length: probabilities must sum to 1, got 0\.9"):
         load_studies(tmp_path / "s.toml")[0].trials()
+
+
+@given(st.one_of(st.text(max_size=12), st.text("./\\~:C ", max_size=6)))
+def test_no_name_leaves_its_folder(tmp_path_factory, name):
+    """A name is refused, or it names one file in the folder."""
+    folder = tmp_path_factory.mktemp("names")
+    try:
+        check_name("name", name)
+    except ValueError as refusal:
+        assert "\n" not in str(refusal)
+        return
+    (folder / f"{name}.csv").touch()
+    assert [file.name for file in folder.iterdir()] == [f"{name}.csv"]
