@@ -1,6 +1,7 @@
 """Study files: TOML, YAML and Python; whatever is wrong in them is one clear sentence."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -226,13 +227,13 @@ def test_bags_that_differ_in_a_file(tmp_path):
 
 
 @given(st.one_of(st.text(max_size=12), st.text("./\\~:C ", max_size=6)))
-def test_no_name_leaves_its_folder(tmp_path_factory, name):
+def test_no_name_leaves_its_folder(name):
     """A name is refused, or it names one file in the folder."""
-    folder = tmp_path_factory.mktemp("names")
     try:
         check_name("name", name)
     except ValueError as refusal:
         assert "\n" not in str(refusal)
         return
-    (folder / f"{name}.csv").touch()
-    assert [file.name for file in folder.iterdir()] == [f"{name}.csv"]
+    with TemporaryDirectory() as folder:
+        Path(folder, f"{name}.csv").touch()
+        assert [file.name for file in Path(folder).iterdir()] == [f"{name}.csv"]
