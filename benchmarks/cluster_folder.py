@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from .measure import peak_megabytes
+
 FEATURES = 512
 # Length of what is added to one token in a thousand of the bags of the second class: it shows in single tokens and, with
 # thousands of bags, in their means.
@@ -82,14 +84,6 @@ def write_file(path: Path, tokens: int, features: int) -> tuple[Path, int]:
             path.unlink(missing_ok=True)
             return path, 0
     return path, path.stat().st_size
-
-
-def peak_megabytes() -> float:
-    """The most memory that this process has held."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("no VmHWM here")
 
 
 def timed_passes() -> list[float]:

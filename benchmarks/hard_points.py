@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import re
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,8 @@ import numpy as np
 
 from sparsetoken import Task, theory
 from sparsetoken.theory.refinement import DEFAULT_ACCURACY, SAFETY
+
+from .measure import peak_megabytes
 
 FIELDS = (
     *("length", "sparsity", "strength", "prevalence", "cosine", "sharpness", "alpha", "ridge", "loss"),
@@ -57,12 +58,6 @@ def points(count: int, seed: int) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def peak_megabytes() -> float:
-    """The most memory that this process has held; NaN where the system does not say."""
-    status = Path("/proc/self/status")
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) / 1024 if status.exists() else float("nan")  # type: ignore[index]
 
 
 def solved(point: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from sparsetoken.bags.files import read_bags
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import DEFAULT, LEARNERS, chosen_learners
+from sparsetoken.simulation.repeats import mean_and_error
 
 from .measure import DATA, Row, case, timed
 
@@ -91,7 +92,7 @@ def digit_rows(length: int) -> list[dict]:
             losses.append(float(np.mean(np.logaddexp(0.0, np.where(test_labels == 1, -scores, scores)))))
             if hasattr(model, "token_scores"):
                 tokens.append(area_under_curve(np.concatenate(model.token_scores(test)), witness.ravel()))
-        means = (np.mean(right), error(right), np.mean(areas), error(areas), np.mean(losses), error(losses))
+        means = tuple(number for values in (right, areas, losses) for number in mean_and_error(values))
         rows.append(row(f"digits {length}", name, means, tokens, seconds))
     return rows
 
@@ -126,10 +127,6 @@ def _makers(names: Sequence[str], bags: Bags) -> dict:
             sys.exit(f"error: {ABMIL!r} needs the packages torch and torchmil")
         return ours
     return ours | {ABMIL: GatedAttention}
-
-
-def error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 def row(data, learner, means, tokens, seconds) -> dict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -61,6 +62,16 @@ def children_seconds() -> float:
     """CPU seconds of all finished child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has held; NaN where the system does not say.
+
+    Linux's VmHWM begins anew with a program; `resource`'s ru_maxrss would begin at the memory of the process that starts it.
+    """
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return int(found[1]) / 1024 if found else float("nan")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier, Task, Training
+from sparsetoken.simulation.repeats import mean_and_error
 from sparsetoken.theory import alignment, attention_law, bayes_limit, erm
 
 DIMENSION = 1000
@@ -45,8 +46,8 @@ def measure(make, task: Task, draws: int) -> str:
         seconds.append(time.perf_counter() - begun)
         fresh, fresh_labels = draw(rng, task, 6000, xi)
         errors.append(float(np.mean(model.predict(fresh) != fresh_labels)))
-    error = np.std(errors, ddof=1) / np.sqrt(draws)
-    return f"{np.mean(errors):.4f} ± {error:.4f} | {np.mean(seconds):.2g}"
+    mean, error = mean_and_error(errors)
+    return f"{mean:.4f} ± {error:.4f} | {np.mean(seconds):.2g}"
 
 
 def default_error(task: Task, n: int, d: int) -> str:
@@ -63,8 +64,8 @@ def default_error(task: Task, n: int, d: int) -> str:
         held += model.diagnostics_["model_holds"]
         fresh, fresh_labels = draw(rng, task, 6000, xi)
         errors.append(float(np.mean(model.predict(fresh) != fresh_labels)))
-    error = np.std(errors, ddof=1) / np.sqrt(len(errors))
-    return f"{np.mean(errors):.4f} ± {error:.4f} | {np.mean(seconds):.2g}, the model holds in {held} of {len(errors)}"
+    mean, error = mean_and_error(errors)
+    return f"{mean:.4f} ± {error:.4f} | {np.mean(seconds):.2g}, the model holds in {held} of {len(errors)}"
 
 
 def main() -> None:
