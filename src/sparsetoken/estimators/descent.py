@@ -26,8 +26,9 @@ from ..bags.bags import Bags
 from ..losses import Loss
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
 from .calibration import Calibration, final_calibration, fit_calibration, supported_range
-from .folds import stratified_folds
+from .folds import stratified_folds, weights_without_folds
 from .heads import Head, shared_objective
+from .power_iteration import largest_eigenvalue
 
 KIND = {"joint": "free", "tied": "tied"}
 MODEL = {"joint": "attention", "tied": "tied"}
@@ -35,7 +36,6 @@ MODEL = {"joint": "attention", "tied": "tied"}
 STEPS, MOST_STEPS = 30, 300
 # Sharpnesses s to choose from. The schedules that `theory.design` finds for one to three signal tokens among ten lie between.
 SHARPNESSES = (1.0, 2.0, 4.0)
-POWER_STEPS = 20  # of the power iteration for the largest variance: it needs one digit
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ def fit_descent(
     sharpnesses = SHARPNESSES if isinstance(sharpness, str) else (sharpness,)
     choosing = automatic or len(sharpnesses) > 1
     folds = stratified_folds(signs, rng, groups=groups) if choosing else []
-    rows = np.tile(weights, (len(folds) + 1, 1))
-    for row, held in zip(rows, folds):
-        row[held] = 0.0
+    rows = weights_without_folds(weights, folds)
     paths = [_descend(training, bags, signs, rows, loss, schedule, s) for s in sharpnesses]
     steps = len(paths[0]) - 1
     best, stop, calibration, held_out = 0, steps, Calibration(), None
@@ -193,17 +191,9 @@ def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> St
 
 
 def _largest_variance(tokens: Any) -> float:
-    """Largest eigenvalue of the tokens' second moments, by power iteration on a sample of them."""
+    """Largest eigenvalue of the tokens' second moments, on a sample of them."""
     sample = np.asarray(tokens[:: max(1, len(tokens) // 5000)], dtype=np.float64)
-    v = np.random.default_rng(0).standard_normal((1, sample.shape[1]))
-    length = 0.0
-    for _ in range(POWER_STEPS):
-        v /= np.linalg.norm(v)
-        v = (sample @ v.T).T @ sample / len(sample)
-        length = float(np.linalg.norm(v))
-        if not length > 0.0:
-            return 0.0
-    return length
+    return largest_eigenvalue(lambda v: (sample @ v) @ sample / len(sample), sample.shape[1])
 
 
 def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tuple[Stage, ...]:

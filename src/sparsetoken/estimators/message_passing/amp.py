@@ -20,6 +20,7 @@ from scipy.optimize import minimize_scalar
 
 from ..._core.arrays import namespace
 from ...bags.segments import lengths_of
+from ..power_iteration import largest_eigenvalue
 from .witness_prior import ExactCount, IndependentRate
 
 Prior = ExactCount | IndependentRate
@@ -28,7 +29,6 @@ TOLERANCE = 1e-4  # of the relative change of xhat
 SMALLEST = 1e-100  # an estimate this short has vanished
 LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
 STRENGTH_TOLERANCE = 3e-3  # relative; a tenth of the strength's own standard error on a thousand bags
-POWER_STEPS = 15  # of the power iteration for the largest variance: it needs one digit
 STRENGTHS = (0.05, 30.0)  # from invisible to beyond doubt
 # Variance of the signal tokens along their widest direction, in units of noise's, above which one direction does not describe
 # them. On data drawn from the model it is 0.9 to 1.0 (d = 50 to 300, theta = 3 and 5), on musk1 3, on digit bags 5 to 90.
@@ -305,17 +305,13 @@ def excess_variance(tokens: Any, share: Any) -> float:
     p = p / max(p.sum(), np.finfo(float).tiny)
     mean = np.asarray(p.astype(tokens.dtype) @ tokens, dtype=np.float64)
     d = tokens.shape[1]
-    v = np.random.default_rng(0).standard_normal(d)
-    size = 0.0
-    for _ in range(POWER_STEPS):
+
+    def covariance_times(v: np.ndarray) -> np.ndarray:
         along = np.asarray(tokens @ v.astype(tokens.dtype), dtype=np.float64) - float(mean @ v)
-        v = np.asarray((p * along).astype(tokens.dtype) @ tokens, dtype=np.float64) - float(p @ along) * mean
-        largest = float(np.abs(v).max())
-        if not 0.0 < largest < np.inf:
-            return 1.0
-        size = largest * float(np.linalg.norm(v / largest))  # squares of huge features would overflow
-        v /= size
-    return size / (1.0 + np.sqrt(d / n)) ** 2
+        return np.asarray((p * along).astype(tokens.dtype) @ tokens, dtype=np.float64) - float(p @ along) * mean
+
+    variance = largest_eigenvalue(covariance_times, d)
+    return variance / (1.0 + np.sqrt(d / n)) ** 2 if 0.0 < variance < np.inf else 1.0
 
 
 def first_strength(tokens: Any, noise_tokens: Any, share: float) -> float:
