@@ -7,6 +7,8 @@ import pytest
 
 from sparsetoken import BagClassifier, Bags, Task
 from sparsetoken.estimators.calibration import area_under_curve
+from sparsetoken.estimators.message_passing.amp import SEARCH
+from sparsetoken.estimators.message_passing.fitting import two_classes
 from sparsetoken.estimators.message_passing.ratio import could_hold, fit_ratio, noise_of
 from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.theory import bayes_limit
@@ -129,6 +131,7 @@ def test_the_fit_of_a_fold_keeps_the_number_of_signal_tokens():
     X, y, _ = model_bags(8)
     bags, signs, weights = Bags(X), signs_of(y), np.ones(len(y))
     whole = fit_ratio(bags, signs, weights)
-    part = fit_ratio(bags[:300], signs[:300], weights[:300], whole.found)
-    assert part.found.prior == whole.found.prior
-    assert part.ratio.strength == pytest.approx(5.0, rel=0.15) and whole.excess_variance < 1.5
+    classes = two_classes(bags[:300], signs[:300], weights[:300], None, False)
+    part = classes.fit(whole.found.prior, SEARCH, whole.found.strength)
+    assert part.prior == whole.found.prior
+    assert part.strength == pytest.approx(5.0, rel=0.15) and whole.excess_variance < 1.5

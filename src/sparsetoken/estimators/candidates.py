@@ -19,7 +19,7 @@ from ..bags.bags import Bags
 from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import Calibration, fit_calibration
-from .folds import weights_without_folds
+from .folds import held_out_scores, weights_without_folds
 from .heads import Head, fit_heads, fit_pooled, start_head
 from .message_passing.ratio import fit_ratio, held_out_ratios
 from .trees import PlainTrees, grow_trees
@@ -296,9 +296,8 @@ class Trees:
             return grow_trees(bags.tokens[rows], positive[rows], weights[rows], TREES, tried, problem.seed)
 
         trees, share = grown(np.arange(count))
-        if problem.groups is not None:
-            for held in problem.folds:
-                share[held] = grown(np.setdiff1d(np.arange(count), held))[0].mean(bags.tokens[held])
+        if problem.groups is not None and problem.folds:
+            share = held_out_scores(problem.folds, count, lambda rest, held: grown(rest)[0].mean(bags.tokens[held]))
         prior = float(np.average(positive, weights=problem.weights))  # of a bag that every tree has seen
         scores = _log_odds(np.where(np.isfinite(share), share, prior)) if problem.folds else None
         yield Validated(self.name, self.view, scores, problem.calibrated(scores), lambda: Forest(trees))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,31 @@ def even_folds(
         some = order[first : first + folds]
         fold_of[some] = rng.permutation(folds)[: len(some)]
     return [held for k in range(folds) if len(held := np.flatnonzero(fold_of[code] == k))]
+
+
+def held_out_scores(
+    folds: list[np.ndarray], count: int, score: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Scores of all bags by fits that have not seen them.
+
+    Parameters
+    ----------
+    folds : list of ndarray
+        The bags to hold out in turn.
+    count : int
+        The number of bags.
+    score : callable
+        (indices of the bags to fit on, indices of those held out) -> scores of those held out.
+
+    Returns
+    -------
+    ndarray
+        One score per bag; NaN for bags of no fold.
+    """
+    scores = np.full(count, np.nan)
+    for held in folds:
+        scores[held] = score(np.setdiff1d(np.arange(count), held), held)
+    return scores
 
 
 def weights_without_folds(weights: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:

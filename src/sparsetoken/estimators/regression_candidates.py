@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from ..bags.segments import bag_mean
 from ..losses import Logistic, Square
 from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, SEARCH_TOLERANCE, TREES
-from .folds import weights_without_folds
+from .folds import held_out_scores, weights_without_folds
 from .heads import Head, fit_heads, start_head
 from .trees import PlainTrees, grow_trees
 from .views import Views
@@ -160,16 +160,15 @@ class RegressionTrees:
 
     def tried(self, problem: RegressionProblem) -> TriedCandidate:
         bags, y = problem.views[self.view], problem.targets
-        weights, everything = problem.weights / problem.weights.mean(), np.arange(len(y))
+        weights = problem.weights / problem.weights.mean()
         share = max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features))
 
         def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
             return grow_trees(bags.tokens[rows], y[rows], weights[rows], TREES, share, problem.seed, least=2)
 
-        trees, scores = grown(everything)
-        if problem.grouped:
-            for held in problem.folds:
-                scores[held] = grown(np.setdiff1d(everything, held))[0].mean(bags.tokens[held])
+        trees, scores = grown(np.arange(len(y)))
+        if problem.grouped and problem.folds:
+            scores = held_out_scores(problem.folds, len(y), lambda rest, held: grown(rest)[0].mean(bags.tokens[held]))
         # A bag that every tree has seen gets the mean of the standardised targets.
         return TriedCandidate(self.name, self.view, 1.0, np.nan_to_num(scores), lambda: RegressionForest(trees))
 

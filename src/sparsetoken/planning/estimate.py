@@ -161,22 +161,18 @@ class _Seen:
 
 
 def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
-    from ..estimators.message_passing.amp import FINAL, Fit, first_strength, fit_strength, training_ratios
-    from ..estimators.message_passing.noise import estimate_noise
+    from ..estimators.message_passing.amp import FINAL
+    from ..estimators.message_passing.fitting import two_classes
+    from ..estimators.message_passing.noise import estimate_noise, whitened_bags
 
-    noise = estimate_noise(scaled[~positive].tokens)
-    signal, other = (scaled[side].with_tokens(noise.whitened(scaled[side].tokens)) for side in (positive, ~positive))
-    prior = ExactCount(count)
-    share = float(np.average(prior.expected_share(signal.lengths), weights=signal.lengths))
-    first = first_strength(signal.tokens, other.tokens, share)
-    theta, _, passed = fit_strength(
-        signal.tokens, signal.starts, np.ones(len(signal)), prior, first, False, False, FINAL
-    )
-    ratios = training_ratios(signal.starts, other.tokens, other.starts, Fit(theta, prior, passed, float("nan")))
-    auc = float(shares_beaten(*ratios).mean())
-    effective = min(theta * passed.overlap**0.5, STRONGEST)
-    fields = np.asarray(passed.fields)
-    return _Seen(count, float(effective), float(ratios[0].mean()), auc, passed.converged, fields, signal.starts)
+    white = whitened_bags(estimate_noise(scaled[~positive].tokens), scaled)
+    classes = two_classes(white, np.where(positive, 1.0, -1.0), np.ones(len(positive)), None, False)
+    found = classes.fit(ExactCount(count), FINAL)
+    ratios = classes.training_ratios(found)
+    auc = float(shares_beaten(ratios[positive], ratios[~positive]).mean())
+    effective = min(found.strength * found.passed.overlap**0.5, STRONGEST)
+    fields, starts = np.asarray(found.passed.fields), classes.positive.starts
+    return _Seen(count, float(effective), float(ratios[positive].mean()), auc, found.passed.converged, fields, starts)
 
 
 def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:

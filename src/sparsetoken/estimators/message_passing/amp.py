@@ -172,6 +172,11 @@ class Fit:
     passed: MessageState
     loss: float
 
+    def ratios(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
+        """Log likelihood ratios of bags that the fit has not seen, their noise white."""
+        evidence = token_evidence(tokens, self.passed.signal, self.strength)
+        return np.asarray(self.prior.posterior(evidence, starts)[0])
+
 
 def token_evidence(tokens: Any, signal: np.ndarray, strength: float) -> Any:
     """Log likelihood ratio "signal against noise" of single tokens: theta <x, s> - theta^2 |s|^2 / 2.
@@ -219,8 +224,7 @@ def training_ratios(
     """
     effective = fit.strength * np.sqrt(fit.passed.overlap)
     positive, _ = fit.prior.posterior(effective * fit.passed.fields - 0.5 * effective**2, positive_starts)
-    negative, _ = fit.prior.posterior(token_evidence(noise_tokens, fit.passed.signal, fit.strength), noise_starts)
-    return np.asarray(positive), np.asarray(negative)
+    return np.asarray(positive), fit.ratios(noise_tokens, noise_starts)
 
 
 def fit_strength(

@@ -18,9 +18,9 @@ from ..base import BaseBagClassifier, each_class, per_bag, remarks_on, side_by_s
 from ..calibration import Calibration, final_calibration, fit_calibration
 from ..folds import stratified_folds
 from ..readout import held_out_diagnostics
-from .amp import ONE_DIRECTION, SEARCH, Fit, Prior, excess_variance, token_evidence, training_ratios
-from .fitting import ENOUGH, TwoClasses, usual_priors
-from .noise import Noise, estimate_noise
+from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
+from .fitting import ENOUGH, TwoClasses, refitted_ratios, two_classes, usual_priors
+from .noise import Noise, estimate_noise, whitened_bags
 from .witness_prior import ExactCount, IndependentRate
 
 # Features beyond this have squares (and strengths times squares) that double precision cannot hold.
@@ -102,26 +102,22 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         whiten = true_or_false("whiten", self.whiten)
         calibrate = self._calibrated(strength)
         priors = self._priors(bags, signs)
-        odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-        found: list[tuple[Fit, BagScaler | None, Noise | None, tuple[Bags, Bags]]] = []
+        found: list[tuple[Fit, BagScaler | None, Noise | None, TwoClasses]] = []
         for scaler in self._scalers(bags, signs):
             scaled = scaled_bags(scaler, bags)
             noise = estimate_noise(scaled[signs < 0].tokens) if whiten else None
-            white = _whitened(noise, scaled)
-            parts = white[signs > 0], white[signs < 0]
-            problem = TwoClasses(*parts, signs, weights / weights.sum(), odds, strength, len(priors) > 1)
-            found.append((problem.best(priors), scaler, noise, parts))
+            problem = two_classes(whitened_bags(noise, scaled), signs, weights, strength, len(priors) > 1)
+            found.append((problem.best(priors), scaler, noise, problem))
         chosen = min(range(len(found)), key=lambda k: found[k][0].loss)
-        best, self.scaler_, self.noise_, (positive, negative) = found[chosen]
+        best, self.scaler_, self.noise_, problem = found[chosen]
         self.spared_ = chosen > 0
         self.signal_, self.strength_, self.prior_ = best.passed.signal, best.strength, best.prior
         scores = None
         if calibrate and (len(signs) < ENOUGH or groups is not None):
             scores = self._held_out_ratios(bags, signs, weights, groups, best)
         if scores is None:
-            scores = np.empty(len(signs))
-            both = training_ratios(positive.starts, negative.tokens, negative.starts, best)
-            scores[signs > 0], scores[signs < 0] = both
+            scores = problem.training_ratios(best)
+        odds = problem.odds
         self.calibration_ = Calibration(1.0, odds)
         if calibrate:
             fitted = fit_calibration(scores + odds, signs, weights)
@@ -135,7 +131,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "overlap": best.passed.overlap,
             "iterations": best.passed.iterations,
             "converged": best.passed.converged,
-            "excess_variance": excess_variance(positive.tokens, best.passed.share),
+            "excess_variance": excess_variance(problem.positive.tokens, best.passed.share),
         }
         self._n_features_out = bags.n_features
         return scores
@@ -144,22 +140,18 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, found: Fit
     ) -> np.ndarray | None:
         """Log likelihood ratios of each bag under fits that never saw it, the prior as found; None for a lone bag."""
-        scores = np.empty(len(signs))
         folds = stratified_folds(signs, np.random.default_rng(0), groups=groups)
-        for held in folds:
-            rest = np.setdiff1d(np.arange(len(signs)), held)
-            seen, y, p = bags[rest], signs[rest], weights[rest]
+        if not folds:
+            return None
+
+        def whitened(seen: Bags, y: np.ndarray, fresh: Bags) -> tuple[Bags, Bags]:
             # Scaling that has not looked at the labels serves all folds.
             scaler = BagScaler(compress=True).fit(seen, y) if self.spared_ else self.scaler_
             scaled = scaled_bags(scaler, seen)
             noise = estimate_noise(scaled[y < 0].tokens) if self.noise_ is not None else None
-            white = _whitened(noise, scaled)
-            problem = TwoClasses(white[y > 0], white[y < 0], y, p / p.sum(), 0.0, self._given_strength(), False)
-            fit = problem.fit(found.prior, SEARCH, found.strength)
-            fresh = _whitened(noise, scaled_bags(scaler, bags[held]))
-            evidence = token_evidence(fresh.tokens, fit.passed.signal, fit.strength)
-            scores[held] = np.asarray(fit.prior.posterior(evidence, fresh.starts)[0])
-        return scores if folds else None
+            return whitened_bags(noise, scaled), whitened_bags(noise, scaled_bags(scaler, fresh))
+
+        return refitted_ratios(bags, signs, weights, folds, found, self._given_strength(), whitened)
 
     def _given_strength(self) -> float | None:
         return None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
@@ -222,7 +214,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return [ExactCount(count)]
 
     def _prepared(self, bags: Bags) -> Bags:
-        return _whitened(self.noise_, scaled_bags(self.scaler_, bags))
+        return whitened_bags(self.noise_, scaled_bags(self.scaler_, bags))
 
     def _posterior(self, white: Bags) -> tuple[np.ndarray, np.ndarray]:
         """Log likelihood ratios of the bags, and the tokens' signal probabilities if their bag is positive."""
@@ -256,7 +248,3 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """The (whitened) tokens of each bag averaged with its attention weights, (bags, features)."""
         white = self._prepared(self._checked(X))
         return weighted_bag_sum(self._weights(white), white.tokens, white.starts)
-
-
-def _whitened(noise: Noise | None, bags: Bags) -> Bags:
-    return bags if noise is None else bags.with_tokens(noise.whitened(bags.tokens))

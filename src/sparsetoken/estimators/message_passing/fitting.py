@@ -1,12 +1,14 @@
-"""Direction, strength and number of signal tokens, fitted together to the bags of both classes."""
+"""Direction, strength and number of signal tokens, fitted together to the bags of both classes; scores of bags held out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...bags.bags import Bags
+from ..folds import held_out_scores
 from .amp import FINAL, SEARCH, Effort, Fit, Prior, first_strength, fit_strength, training_ratios
 from .witness_prior import COUNTS, ExactCount, IndependentRate
 
@@ -79,10 +81,79 @@ class TwoClasses:
             self.learn_rate and isinstance(prior, IndependentRate),
             effort,
         )
-        fit = Fit(theta, prior, passed, float("nan"))
-        ratios = np.empty(len(signs))
-        ratios[signs > 0], ratios[signs < 0] = training_ratios(
-            positive.starts, self.negative.tokens, self.negative.starts, fit
-        )
+        ratios = self.training_ratios(Fit(theta, prior, passed, float("nan")))
         loss = float(self.p @ np.logaddexp(0.0, -signs * (ratios + self.odds)))
         return Fit(theta, prior, passed, loss)
+
+    def training_ratios(self, fit: Fit) -> np.ndarray:
+        """Log likelihood ratios of all bags in their own order, positive ones without their own contribution."""
+        ratios = np.empty(len(self.signs))
+        ratios[self.signs > 0], ratios[self.signs < 0] = training_ratios(
+            self.positive.starts, self.negative.tokens, self.negative.starts, fit
+        )
+        return ratios
+
+
+def two_classes(
+    white: Bags, signs: np.ndarray, weights: np.ndarray, strength: float | None, learn_rate: bool
+) -> TwoClasses:
+    """Bags whose noise is white, told apart by their labels; prior odds are those of the weights.
+
+    Parameters
+    ----------
+    white : Bags
+        The bags.
+    signs, weights : ndarray
+        Their labels and weights.
+    strength : float or None
+        theta; None where it is unknown.
+    learn_rate : bool
+        Whether the rate of an `IndependentRate` is learnt along.
+
+    Returns
+    -------
+    TwoClasses
+        What is to be fitted.
+    """
+    odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
+    return TwoClasses(white[signs > 0], white[signs < 0], signs, weights / weights.sum(), odds, strength, learn_rate)
+
+
+def refitted_ratios(
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    folds: list[np.ndarray],
+    like: Fit,
+    strength: float | None,
+    whitened: Callable[[Bags, np.ndarray, Bags], tuple[Bags, Bags]],
+) -> np.ndarray:
+    """Log likelihood ratios of bags by fits that have not seen them: direction and strength anew, the prior as it was found.
+
+    Parameters
+    ----------
+    bags : Bags
+        The training bags.
+    signs, weights : ndarray
+        Their labels and weights.
+    folds : list of ndarray
+        The bags to hold out in turn.
+    like : Fit
+        The fit to all bags: its prior, and the strength to start from.
+    strength : float or None
+        theta; None where it is unknown.
+    whitened : callable
+        (bags to fit on, their labels, bags held out) -> both kinds of bags with white noise, judged by the former.
+
+    Returns
+    -------
+    ndarray
+        One ratio per bag.
+    """
+
+    def ratios(rest: np.ndarray, held: np.ndarray) -> np.ndarray:
+        seen, fresh = whitened(bags[rest], signs[rest], bags[held])
+        fit = two_classes(seen, signs[rest], weights[rest], strength, False).fit(like.prior, SEARCH, like.strength)
+        return fit.ratios(fresh.tokens, fresh.starts)
+
+    return held_out_scores(folds, len(signs), ratios)

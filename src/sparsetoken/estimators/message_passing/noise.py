@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...bags.bags import Bags
 from ...bags.scratch import row_blocks, rowwise
 
 # Shares of the identity in the covariance to choose from: at most a factor of two or so apart where it matters, down to
@@ -45,6 +46,11 @@ class Noise:
             return (x - mean) / scale if matrix is None else (x - mean) @ matrix
 
         return rowwise(white, tokens, tokens.shape[1], dtype)
+
+
+def whitened_bags(noise: Noise | None, bags: Bags) -> Bags:
+    """The bags with this noise made white; as they are where there is none."""
+    return bags if noise is None else bags.with_tokens(noise.whitened(bags.tokens))
 
 
 def estimate_noise(tokens: Any) -> Noise:

@@ -16,9 +16,9 @@ from ...bags import scratch
 from ...bags.bags import Bags
 from ...bags.segments import bag_sum, over_tokens
 from ..calibration import Calibration
-from .amp import ONE_DIRECTION, SEARCH, Fit, Prior, excess_variance, token_evidence, training_ratios
-from .fitting import ENOUGH, TwoClasses, usual_priors
-from .noise import Noise, estimate_noise
+from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
+from .fitting import ENOUGH, refitted_ratios, two_classes, usual_priors
+from .noise import Noise, estimate_noise, whitened_bags
 
 # Below, the messages' own estimates of what they know are too rough, and the other candidates do as well.
 LEAST_BAGS, LEAST_FEATURES = 200, 20
@@ -200,8 +200,8 @@ class RatioFit:
         )
 
 
-def fit_ratio(bags: Bags, signs: np.ndarray, weights: np.ndarray, like: Fit | None = None) -> RatioFit:
-    """Fit everything; or direction and strength alone, with the number of signal tokens of another fit.
+def fit_ratio(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> RatioFit:
+    """Fit direction, strength and number of signal tokens.
 
     Parameters
     ----------
@@ -209,25 +209,18 @@ def fit_ratio(bags: Bags, signs: np.ndarray, weights: np.ndarray, like: Fit | No
         The training bags.
     signs, weights : ndarray
         Their labels and weights.
-    like : Fit, optional
-        The other fit.
 
     Returns
     -------
     RatioFit
         The fit.
     """
-    odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
     noise = noise_of(bags, signs)
-    white = bags.with_tokens(noise.whitened(bags.tokens))
-    positive, negative = white[signs > 0], white[signs < 0]
-    classes = TwoClasses(positive, negative, signs, weights / weights.sum(), odds, None, like is None)
-    found = classes.best(usual_priors(bags, signs)) if like is None else classes.fit(like.prior, SEARCH, like.strength)
-    scores = np.empty(len(signs))
-    scores[signs > 0], scores[signs < 0] = training_ratios(positive.starts, negative.tokens, negative.starts, found)
+    classes = two_classes(whitened_bags(noise, bags), signs, weights, None, True)
+    found = classes.best(usual_priors(bags, signs))
     ratio = LikelihoodRatio(found.passed.signal, found.strength, found.prior, noise)
-    wide = excess_variance(positive.tokens, found.passed.share) if like is None else float("nan")
-    return RatioFit(ratio, found, scores, wide)
+    wide = excess_variance(classes.positive.tokens, found.passed.share)
+    return RatioFit(ratio, found, classes.training_ratios(found), wide)
 
 
 def held_out_ratios(
@@ -255,9 +248,9 @@ def held_out_ratios(
     """
     if len(signs) >= ENOUGH and not grouped:
         return fitted.training
-    scores = np.empty(len(signs))
-    for held in folds:
-        rest = np.setdiff1d(np.arange(len(signs)), held)
-        fold = fit_ratio(bags[rest], signs[rest], weights[rest], fitted.found)
-        scores[held] = fold.ratio.decide(bags[held].tokens, bags[held].starts)
-    return scores
+
+    def whitened(seen: Bags, y: np.ndarray, fresh: Bags) -> tuple[Bags, Bags]:
+        noise = noise_of(seen, y)
+        return whitened_bags(noise, seen), whitened_bags(noise, fresh)
+
+    return refitted_ratios(bags, signs, weights, folds, fitted.found, None, whitened)
