@@ -65,7 +65,7 @@ class Result(Shown):
                 row |= {f"{key}_se": error for key, error in value.items()}
             elif name == "steps":
                 row |= {f"steps_{key}": v for key, v in (value or _NO_STEPS).to_row().items()}
-            elif name in ("overlap", "cosine", "norm"):
+            elif name in ("overlap", "cosine", "norm") and isinstance(value, Mapping):
                 row |= {f"{name}_{key}": value.get(key, math.nan) for key in dict.fromkeys((*DIRECTIONS, *value))}
             elif isinstance(value, Mapping):
                 row |= {f"{name}_{key}": v for key, v in value.items()}

@@ -19,8 +19,8 @@ the high end, the interval holds no fixed point. Every fixed point reported has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -32,8 +32,9 @@ from scipy.special import expit, logit
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
-from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import colour, label
+from ..results import Result
 from ..task import Task
 from .bayes_channel import Channel, channel, clear_of_noise
 from .bayes_differing_bags import differing_channel
@@ -48,8 +49,8 @@ _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which n
 _SATURATED = 26.0  # logit(M/R) from which M is R to rounding
 
 
-@dataclass(frozen=True)
-class BayesLimit(Shown):
+@dataclass(frozen=True, repr=False)
+class BayesLimit(Result):
     """The limits at alpha = n/d bags.
 
     Attributes
@@ -61,7 +62,7 @@ class BayesLimit(Shown):
         The same of message passing, the best known fast learner.
     hard : bool
         Whether they differ.
-    errors : dict
+    errors : mapping
         Standard errors of the four numbers (0 where a number is exact).
     residual : float
         Largest relative residual of the fixed points behind them.
@@ -72,25 +73,14 @@ class BayesLimit(Shown):
     reachable_overlap: float
     reachable_test_error: float
     hard: bool
-    errors: dict[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float] = field(default_factory=dict)
     residual: float = 0.0
 
-    def __repr__(self) -> str:
-        words = f"BayesLimit(test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
+    def _words(self) -> str:
+        words = f"test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
         if not self.hard:
-            return f"{words}; message passing reaches it)"
-        return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
-        return asdict(self)
-
-    def frame(self) -> Any:
-        """A pandas table of one row: the numbers, with their standard errors under names that end in `_se`."""
-        import pandas as pd
-
-        row = {name: value for name, value in self.to_dict().items() if name != "errors"}
-        return pd.DataFrame([row | {f"{name}_se": value for name, value in self.errors.items()}])
+            return f"{words}; message passing reaches it"
+        return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g}"
 
     def plot(self, ax: Any = None) -> Any:
         """The two test errors: the best possible one, and message passing's.

@@ -9,7 +9,7 @@ vectorized law knows its factor L).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,9 @@ from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..laws.nodes import Population
-from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
+from ..results import Result
 from .errors import ConvergenceError
 from .heads_capacity import heads_threshold
 from .shortfall import least, shortfall
@@ -31,8 +32,8 @@ _STEPS = 200  # Newton steps allowed; 5 to 15 are taken, some dozens where kappa
 _TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where the steps went their way
 
 
-@dataclass(frozen=True)
-class Capacity(Shown):
+@dataclass(frozen=True, repr=False)
+class Capacity(Result):
     """The separability threshold and where the minimum behind it lies.
 
     Attributes
@@ -54,19 +55,9 @@ class Capacity(Shown):
     bias: float
     residual: float
 
-    def __repr__(self) -> str:
+    def _words(self) -> str:
         spread = f" ± {self.standard_error:.1g}" if self.standard_error else ""
-        return f"Capacity(alpha* {self.alpha:.4g}{spread})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The numbers as plain data."""
-        return asdict(self)
-
-    def frame(self) -> Any:
-        """A pandas table of one row."""
-        import pandas as pd
-
-        return pd.DataFrame([self.to_dict()])
+        return f"alpha* {self.alpha:.4g}{spread}"
 
     def plot(self, ax: Any = None) -> Any:
         """alpha* as a point.
