@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -35,6 +35,41 @@ GROUPS = typer.Option(
     "--groups",
     help="Column with the groups of the bags, such as patients: a group stays on one side of every split.",
 )
+
+
+class LabelledBags(NamedTuple):
+    """The options of commands that learn from a file or folder of bags (see `with_blocks`)."""
+
+    file: Path = FILE
+    bag: str = BAG
+    label: str = LABEL
+    labels: Path = LABELS
+    ignore: list[str] = IGNORE
+    token_label: str = TOKEN_LABEL
+    literal_ids: bool = LITERAL
+    key: str = KEY
+    skip_unmatched: bool = SKIP
+    groups: str = GROUPS
+    task: str = TASK
+
+    def read(self, executor: str = "local", scheduler: str | None = None) -> Any:
+        """The bags with their labels, as `bags.files.read_bags` gives them."""
+        from ..bags.files import read_bags
+
+        return read_bags(
+            self.file,
+            self.bag,
+            self.label,
+            token_label=self.token_label,
+            ignore=self.ignore,
+            labels_file=self.labels,
+            literal_ids=self.literal_ids,
+            key=self.key,
+            skip_unmatched=self.skip_unmatched,
+            groups=self.groups,
+            executor=checked_executor(executor, scheduler),
+            scheduler=scheduler,
+        )
 
 
 def is_regression(task: str, labels: Any) -> bool:

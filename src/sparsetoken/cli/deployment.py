@@ -27,6 +27,17 @@ def option(name: str) -> Any:
     return typer.Option(None, f"--test-{name.replace('_', '-')}", help=WORDS[name])
 
 
+class TestOptions(NamedTuple):
+    """The options as they were written (see `with_blocks`), in the order of `WORDS`."""
+
+    test_length: str = option("length")
+    test_sparsity: str = option("sparsity")
+    test_strength: str = option("strength")
+    test_prevalence: str = option("prevalence")
+    test_sharpness: str = option("sharpness")
+    test_bias_shift: str = option("bias_shift")
+
+
 class Tests(NamedTuple):
     """The values asked for at test time.
 
@@ -39,8 +50,8 @@ class Tests(NamedTuple):
     values: Mapping[str, Sequence[float]]
 
     @classmethod
-    def parse(cls, *given: str | None) -> Tests:
-        """From the texts of the options, in the order of `WORDS`; None for an option that was not given."""
+    def parse(cls, given: TestOptions) -> Tests:
+        """From the texts of the options; None for an option that was not given."""
         pairs = zip(WORDS, given, strict=True)
         return cls({name: parse_values(f"test_{name}", text) for name, text in pairs if text is not None})
 

@@ -9,35 +9,14 @@ from typing import Any, NamedTuple
 import typer
 
 from . import app
-from .bag_files import (
-    BAG,
-    FILE,
-    GROUPS,
-    IGNORE,
-    KEY,
-    LABEL,
-    LABELS,
-    LITERAL,
-    SKIP,
-    TASK,
-    TOKEN_LABEL,
-    is_regression,
-)
+from .bag_files import LabelledBags, is_regression
+from .option_blocks import with_blocks
 
 
 @app.command()
+@with_blocks
 def evaluate(
-    file: Path = FILE,
-    bag: str = BAG,
-    label: str = LABEL,
-    labels: Path = LABELS,
-    ignore: list[str] = IGNORE,
-    token_label: str = TOKEN_LABEL,
-    literal_ids: bool = LITERAL,
-    key: str = KEY,
-    skip_unmatched: bool = SKIP,
-    groups: str = GROUPS,
-    task: str = TASK,
+    given: LabelledBags,
     model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
@@ -48,30 +27,18 @@ def evaluate(
     """Repeated stratified cross-validation of all learners and of simple baselines."""
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
-    from ..bags.files import read_bags
     from ..plotting.pictures import ENDINGS
     from .console import deliver, print_table, write_csv
 
     check_writable(plot, endings=ENDINGS)
     check_writable(csv)
-    check_apart((plot, csv), (file, labels))
+    check_apart((plot, csv), (given.file, given.labels))
     whole_number("seed", seed, 0)
-    read = read_bags(
-        file,
-        bag,
-        label,
-        token_label=token_label,
-        ignore=ignore,
-        labels_file=labels,
-        literal_ids=literal_ids,
-        key=key,
-        skip_unmatched=skip_unmatched,
-        groups=groups,
-    )
+    read = given.read()
     assert read.labels is not None
-    compare = _regressors if is_regression(task, read.labels) else _classifiers
+    compare = _regressors if is_regression(given.task, read.labels) else _classifiers
     compared = compare(read, model, folds, whole_number("repeats", repeats, 1), seed)
-    title = f"{file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    title = f"{given.file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
     # Held-out scores and predictions of all bags are no part of the table.
     numbers = [{k: v for k, v in vars(e).items() if k not in ("scores", "predictions")} for e in compared.found]
 

@@ -9,44 +9,20 @@ import typer
 
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from . import app
-from .bag_files import (
-    BAG,
-    EXECUTOR,
-    FILE,
-    GROUPS,
-    IGNORE,
-    KEY,
-    LABEL,
-    LABELS,
-    LITERAL,
-    SCHEDULER,
-    SKIP,
-    TASK,
-    TOKEN_LABEL,
-    checked_executor,
-    is_regression,
-    waiting,
-)
+from .bag_files import EXECUTOR, SCHEDULER, LabelledBags, is_regression, waiting
 from .console import echo
+from .option_blocks import with_blocks
 
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
 _CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike.")
 
 
 @app.command()
+@with_blocks
 def fit(
-    file: Path = FILE,
+    *,
     out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
-    bag: str = BAG,
-    label: str = LABEL,
-    labels: Path = LABELS,
-    ignore: list[str] = IGNORE,
-    token_label: str = TOKEN_LABEL,
-    literal_ids: bool = LITERAL,
-    key: str = KEY,
-    skip_unmatched: bool = SKIP,
-    groups: str = GROUPS,
-    task: str = TASK,
+    given: LabelledBags,
     model: str = typer.Option(
         None,
         "--model",
@@ -62,36 +38,22 @@ def fit(
     """Fit a classifier or regressor to a file of bags and write it to a model file."""
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
-    from ..bags.files import read_bags
     from ..estimators.persistence import save_model
     from .console import deliver
     from .words import details, fit_in_words
 
     check_writable(out)
-    check_apart((out,), (file, labels))
+    check_apart((out,), (given.file, given.labels))
     whole_number("seed", seed, 0)
-    read = read_bags(
-        file,
-        bag,
-        label,
-        token_label=token_label,
-        ignore=ignore,
-        labels_file=labels,
-        literal_ids=literal_ids,
-        key=key,
-        skip_unmatched=skip_unmatched,
-        groups=groups,
-        executor=checked_executor(executor, scheduler),
-        scheduler=scheduler,
-    )
+    read = given.read(executor, scheduler)
     assert read.labels is not None
-    regression = is_regression(task, read.labels)
+    regression = is_regression(given.task, read.labels)
     lowest, highest = (read.labels.min(), read.labels.max()) if regression else (0.0, 0.0)
     name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
     estimator = _learner(name, regression, class_weight, seed)
     with waiting(f"fitting {name} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read)
-    estimator.bag_column_ = bag  # `predict` and `explain` look for it in their files
+    estimator.bag_column_ = given.bag  # `predict` and `explain` look for it in their files
     written: list[Path] = []
 
     def write(path: Path) -> None:

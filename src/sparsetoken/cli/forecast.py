@@ -11,23 +11,10 @@ import typer
 from . import app, deployment
 from . import signals as signal_options
 from .console import echo
-from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, WORDS
+from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, TaskOptions, TrainingOptions
+from .option_blocks import with_blocks
 from .user_code import LOSS, MODULES
 
-_NUMBERS = (
-    "length",
-    "sparsity",
-    "strength",
-    "prevalence",
-    *DISTURBANCES,
-    "alpha0",
-    "alpha1",
-    "eta_w",
-    "eta_b",
-    "eta_q",
-    "beta",
-    "ridge",
-)
 _COLUMNS = (
     ("test_error", "test error"),
     ("auc", "AUC"),
@@ -49,27 +36,13 @@ _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "
 _ELSEWHERE = ("sensitivity", "specificity")
 
 
-def _many(name: str) -> Any:
-    return typer.Option(None, f"--{name.replace('_', '-')}", help=WORDS[name])
-
-
 @app.command()
+@with_blocks
 def forecast(
-    length: str = _many("length"),
-    sparsity: str = _many("sparsity"),
-    strength: str = _many("strength"),
-    prevalence: str = _many("prevalence"),
-    label_noise: str = _many("label_noise"),
-    contamination: str = _many("contamination"),
-    correlation: str = _many("correlation"),
+    *,
+    of_task: TaskOptions,
     loss: str = LOSS,
-    alpha0: str = _many("alpha0"),
-    alpha1: str = _many("alpha1"),
-    eta_w: str = _many("eta_w"),
-    eta_b: str = _many("eta_b"),
-    eta_q: str = _many("eta_q"),
-    beta: str = _many("beta"),
-    ridge: str = _many("ridge"),
+    of_training: TrainingOptions,
     model: list[str] = typer.Option(
         ["attention"],
         "--model",
@@ -79,15 +52,8 @@ def forecast(
     ),
     activation: str = ACTIVATION,
     equal_samples: bool = EQUAL_SAMPLES,
-    signals: str = signal_options.SIGNALS,
-    shares: str = signal_options.SHARES,
-    carried: str = signal_options.CARRIED,
-    test_length: str = deployment.option("length"),
-    test_sparsity: str = deployment.option("sparsity"),
-    test_strength: str = deployment.option("strength"),
-    test_prevalence: str = deployment.option("prevalence"),
-    test_sharpness: str = deployment.option("sharpness"),
-    test_bias_shift: str = deployment.option("bias_shift"),
+    signals: signal_options.SignalOptions,
+    of_test: deployment.TestOptions,
     accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
     json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
     csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
@@ -108,25 +74,14 @@ def forecast(
     from .console import deliver, print_table, with_error, write_csv, write_json
     from .values import check_combinations, parse_values
 
-    given = dict(
-        zip(
-            _NUMBERS,
-            (
-                *(length, sparsity, strength, prevalence, label_noise, contamination, correlation),
-                *(alpha0, alpha1, eta_w, eta_b, eta_q, beta, ridge),
-            ),
-            strict=True,
-        )
-    )
-    grid = {name: parse_values(name, text) for name, text in given.items() if text is not None}
-    tests = deployment.Tests.parse(
-        test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
-    )
-    several = signal_options.read_signals(signals, shares, carried)
+    given = of_task._asdict() | of_training._asdict()
+    grid = {name: parse_values(name, text) for name, text in given.items()}
+    tests = deployment.Tests.parse(of_test)
+    several = signal_options.read_signals(signals)
     for file in (json_file, csv_file):
         check_writable(file)
     check_writable(plot_file, endings=ENDINGS)
-    check_apart((json_file, csv_file, plot_file), (signals,))
+    check_apart((json_file, csv_file, plot_file), (signals.signals,))
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
     unknown = [name for name in models if heads_of(name) is None and name not in FORECAST]
     if unknown:

@@ -11,7 +11,8 @@ import typer
 
 from . import app
 from .console import echo
-from .fields import WORDS
+from .fields import WORDS, TaskOptions
+from .option_blocks import with_blocks
 from .user_code import LOSS, MODULES
 
 _CRITERION = typer.Option(
@@ -20,7 +21,9 @@ _CRITERION = typer.Option(
 
 
 @app.command()
+@with_blocks
 def plan(
+    *,
     source: Path = typer.Option(
         None, "--from", help="A file of labelled bags (csv, csv.gz, parquet or npz): estimate the task from it."
     ),
@@ -39,13 +42,7 @@ def plan(
     theory: bool = typer.Option(
         True, "--theory/--no-theory", help="With --from: add the theory's reasons, or give the measured answer only."
     ),
-    length: str = typer.Option("10", help=WORDS["length"]),
-    sparsity: str = typer.Option("1", help=WORDS["sparsity"]),
-    strength: str = typer.Option("5", help=WORDS["strength"]),
-    prevalence: float = typer.Option(0.5, help=WORDS["prevalence"]),
-    label_noise: float = typer.Option(0.0, help=WORDS["label_noise"]),
-    contamination: float = typer.Option(0.0, help=WORDS["contamination"]),
-    correlation: float = typer.Option(0.0, help=WORDS["correlation"]),
+    of_task: TaskOptions,
     n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand (with --from: those of the file)."),
     d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
     criterion: str = _CRITERION,
@@ -74,7 +71,6 @@ def plan(
     from ..planning import advice
     from ..planning import plan as make_plan
     from ..plotting.pictures import ENDINGS, write_picture
-    from ..task import Task
     from .console import deliver, write_json
 
     check_writable(json_file)
@@ -99,12 +95,8 @@ def plan(
             raise ValueError("labels and ignore belong to a file of bags: give one with --from")
         if n is None or d is None:
             raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
-        disturbed = {"label_noise": label_noise, "contamination": contamination, "correlation": correlation}
-        task = Task.from_dict(
-            {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence, **disturbed}
-        )
         with _stages() as say:
-            made = make_plan(task, n, d, loss=loss, progress=say, **common)
+            made = make_plan(of_task.task(), n, d, loss=loss, progress=say, **common)
     files: list[tuple[Path | None, Callable[[Path], None]]] = [
         (json_file, lambda path: write_json(path, made.to_dict())),
         (plot, lambda path: write_picture(path, made.figure())),

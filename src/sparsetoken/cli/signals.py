@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -29,8 +29,17 @@ CARRIED = typer.Option(
 )
 
 
-def read_signals(text: str | None, shares: str | None, carried: str | None) -> Signals | None:
+class SignalOptions(NamedTuple):
+    """The options as they were written (see `with_blocks`)."""
+
+    signals: str = SIGNALS
+    shares: str = SHARES
+    carried: str = CARRIED
+
+
+def read_signals(options: SignalOptions) -> Signals | None:
     """The signals that the options describe; None without any."""
+    text, shares, carried = options
     if text is None:
         if shares is not None or carried is not None:
             raise ValueError("--shares and --carried belong to --signals")

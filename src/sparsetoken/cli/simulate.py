@@ -13,11 +13,10 @@ from . import app, deployment
 from . import noise as noise_options
 from . import signals as signal_options
 from .console import echo
-from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, WORDS
+from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, TaskOptions, TrainingOptions
+from .option_blocks import with_blocks
 from .user_code import LOSS, MODULES
 
-_TASK = ("length", "sparsity", "strength", "prevalence", *DISTURBANCES)
-_TRAINING = ("alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge", "steps")
 # Column of the table: result field and heading.
 _COLUMNS = (
     ("test_error", "test error"),
@@ -31,30 +30,16 @@ _COLUMNS = (
 )
 
 
-def _many(name: str, default: str | None) -> Any:
-    return typer.Option(default, help=WORDS[name])
-
-
 @app.command()
+@with_blocks
 def simulate(
-    length: str = _many("length", "10"),
-    sparsity: str = _many("sparsity", "1"),
-    strength: str = _many("strength", "5"),
-    prevalence: str = _many("prevalence", "0.5"),
-    label_noise: str = _many("label_noise", "0"),
-    contamination: str = _many("contamination", "0"),
-    correlation: str = _many("correlation", "0"),
+    *,
+    of_task: TaskOptions,
     positions: str = typer.Option(
         "uniform", help="Signal tokens' places: uniform, block, fixed:0,3 or weighted:1,2,..."
     ),
     loss: str = LOSS,
-    alpha0: str = _many("alpha0", "2"),
-    alpha1: str = _many("alpha1", "2"),
-    eta_w: str = _many("eta_w", "1"),
-    eta_b: str = _many("eta_b", "1"),
-    eta_q: str = _many("eta_q", None),
-    beta: str = _many("beta", "1"),
-    ridge: str = _many("ridge", "1e-3"),
+    of_training: TrainingOptions,
     schedule: str = typer.Option("staged", help="staged, reuse (D0 again for the readout) or joint."),
     steps: str = typer.Option(
         "50", help="Gradient steps of schedule joint, with the three rates; the others take none of it."
@@ -81,15 +66,8 @@ def simulate(
     label: str = noise_options.LABEL,
     activation: str = ACTIVATION,
     equal_samples: bool = EQUAL_SAMPLES,
-    signals: str = signal_options.SIGNALS,
-    shares: str = signal_options.SHARES,
-    carried: str = signal_options.CARRIED,
-    test_length: str = deployment.option("length"),
-    test_sparsity: str = deployment.option("sparsity"),
-    test_strength: str = deployment.option("strength"),
-    test_prevalence: str = deployment.option("prevalence"),
-    test_sharpness: str = deployment.option("sharpness"),
-    test_bias_shift: str = deployment.option("bias_shift"),
+    signals: signal_options.SignalOptions,
+    of_test: deployment.TestOptions,
     trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case."),
     seed: int = typer.Option(0, "--seed", help="One integer all trials' randomness comes from."),
     workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
@@ -116,38 +94,23 @@ def simulate(
     found_covariance = noise_options.read_covariance(covariance)
     world = world_of(found_noise, found_covariance, None, None)
     d = d or f"{world.dimension(None) or 1000}"
-    several = signal_options.read_signals(signals, shares, carried)
+    several = signal_options.read_signals(signals)
     sampler = sampler or (world.sampler if several is None else "tensor")
-    given = {"d": d, "length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
-    given |= {
-        "label_noise": label_noise,
-        "contamination": contamination,
-        "correlation": correlation,
-        "alpha0": alpha0,
-        "alpha1": alpha1,
-        "eta_w": eta_w,
-        "eta_b": eta_b,
-        "beta": beta,
-        "ridge": ridge,
-        "steps": steps,
-    }
-    given["eta_q"] = f"{Training().eta_q:g}" if eta_q is None else eta_q
+    given = {"d": d} | of_task._asdict() | of_training._asdict() | {"steps": steps}
     grid = {name: parse_values(name, text) for name, text in given.items()}
-    tests = deployment.Tests.parse(
-        test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift
-    )
+    tests = deployment.Tests.parse(of_test)
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
     where = _positions(positions, Positions)
     for file in (json_file, csv_file):
         check_writable(file)
-    check_apart((json_file, csv_file), (noise, covariance, signals))
+    check_apart((json_file, csv_file), (noise, covariance, signals.signals))
     check_combinations([*grid.values(), *tests.values.values()], len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []
     for values in product(*grid.values()):
         case: dict[str, Any] = dict(zip(grid, values, strict=True))
-        task = Task(**{name: case[name] for name in _TASK}, positions=where)
-        training = Training(loss, schedule=schedule, **{name: case[name] for name in _TRAINING})
+        task = Task(**{name: case[name] for name in of_task._fields}, positions=where)
+        training = Training(loss, schedule=schedule, **{name: case[name] for name in (*of_training._fields, "steps")})
         dimension = whole_number("d", case["d"], 2)
         cases += [(task, training, dimension, name, *test) for name in models for test in tests.combinations()]
     options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}

@@ -11,7 +11,8 @@ import typer
 
 from .._core.replicates import standard_error
 from . import app
-from .fields import WORDS
+from .fields import DISTURBANCES, TaskOptions
+from .option_blocks import with_blocks
 from .user_code import DESCENDED_LOSS, MODULES
 
 # Rows of the table at most: the first steps, then ever fewer.
@@ -19,14 +20,9 @@ _ROWS = 16
 
 
 @app.command()
+@with_blocks
 def train(
-    length: str = typer.Option("10", help=WORDS["length"]),
-    sparsity: str = typer.Option("1", help=WORDS["sparsity"]),
-    strength: str = typer.Option("5", help=WORDS["strength"]),
-    prevalence: float = typer.Option(0.5, help=WORDS["prevalence"]),
-    label_noise: float = typer.Option(0.0, help=WORDS["label_noise"]),
-    contamination: float = typer.Option(0.0, help=WORDS["contamination"]),
-    correlation: float = typer.Option(0.0, help=WORDS["correlation"]),
+    of_task: TaskOptions,
     model: str = typer.Option(
         "attention",
         "--model",
@@ -64,14 +60,10 @@ def train(
     from ..bag_models import get_bag_model
     from ..plotting.pictures import ENDINGS
     from ..schedules import Stage
-    from ..task import Task
     from .console import deliver, print_table, write_csv, write_json
     from .values import parse_named
 
-    disturbed = {"label_noise": label_noise, "contamination": contamination, "correlation": correlation}
-    task = Task.from_dict(
-        {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence, **disturbed}
-    )
+    task = of_task.task()
     chosen = get_bag_model(model)
     names = chosen.directions
     if stages is None:
@@ -91,8 +83,8 @@ def train(
     exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
     rows, columns = _table(exact, runs)
     title = (
-        f"{chosen.name}, L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {prevalence:g}, "
-        + "".join(f"{name.replace('_', ' ')} {value:g}, " for name, value in disturbed.items() if value)
+        f"{chosen.name}, L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {task.prevalence:g}, "
+        + "".join(f"{name.replace('_', ' ')} {getattr(task, name):g}, " for name in DISTURBANCES if getattr(task, name))
         + f"{loss} loss, "
         + (f"α {alpha:g}" if stages is None else f"schedule of {stages.name}")
         + (f"; simulated: mean ± standard error of {trials} runs at d {d}, seed {seed}" if trials else "")
