@@ -148,7 +148,7 @@ def test_failures_are_told_and_shown(tmp_path, command):
         (("run", "missing.toml"), "does not exist"),
         (("run", TOY, "--workers", 0), "workers must be"),
         (("run", TOY, "--executor", "ray"), "executor must be one of"),
-        (("run", TOY, "--executor", "dask"), "needs --scheduler"),
+        (("run", TOY, "--executor", "dask"), "needs scheduler, an address"),
         (("reproduce", "nonsense"), "there is no study 'nonsense'"),
         (("results", "--store", "missing.sqlite"), "does not exist"),
         (("results", "--store", "toy.sqlite", "--study", "other"), "has no study 'other'; it has toy"),

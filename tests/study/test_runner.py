@@ -224,7 +224,7 @@ def test_bad_executors():
         open_executor("ray")
     with pytest.raises(ValueError, match="workers must be"):
         open_executor(workers=0)
-    with pytest.raises(ValueError, match="needs --scheduler"):
+    with pytest.raises(ValueError, match="needs scheduler, an address"):
         open_executor("dask")
     with pytest.raises(ValueError, match="belongs to executor 'dask'"):
         open_executor("local", scheduler="tcp://127.0.0.1:1")

@@ -203,10 +203,8 @@ def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
-    try:
-        import h5py
-    except ImportError:
-        raise UnreadableBag(f"reading {path} needs the package h5py (sparsetoken's extra 'hdf5')") from None
+    require("hdf5")
+    import h5py
 
     with h5py.File(path, "r") as file:
         found: dict[str, Any] = {}

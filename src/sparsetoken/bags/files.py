@@ -211,7 +211,7 @@ def _read_folder(
         files = files.only(known)
         known = files.known(known)
     if need_labels and known is None and not files.are_tables:
-        raise ValueError(f"{path} is a folder of bags: give the table with their labels (--labels)")
+        raise ValueError(f"{path} is a folder of bags: give the table with their labels (labels_file, or --labels)")
     aside = (token_label, *ignore, *([] if groups is None else [groups]))
     bags: Any
     if isinstance(executor, str) and executor == "local":
@@ -222,11 +222,15 @@ def _read_folder(
     if known is not None:
         labels = bags.labels({files.id_of(name): value for name, value in known.items()})
     if need_labels and labels is None:
-        raise ValueError(f"{path} has no column {label!r} for the labels: give the table with them (--labels)")
+        raise ValueError(
+            f"{path} has no column {label!r} for the labels: give the table with them (labels_file, or --labels)"
+        )
     grouped = None
     if groups is not None:
         if labels_file is None:
-            raise ValueError("the groups of a folder's bags are a column of the table of labels (--labels)")
+            raise ValueError(
+                "the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)"
+            )
         by_id = values_by_id(labels_file, bag, groups, literal_ids)
         if skip_unmatched:
             by_id = files.known(by_id)

@@ -172,12 +172,12 @@ def check_kind(name: str, regression: bool) -> None:
     if regression and name in LEARNERS:
         raise ValueError(
             f"{name!r} tells classes apart and these labels are numbers: take a regressor such as {DEFAULT_REGRESSOR!r}, "
-            "or say --task classification where whole numbers stand for classes"
+            "or take whole numbers as classes (on the command line: --task classification)"
         )
     if not regression and name in REGRESSORS:
         raise ValueError(
             f"{name!r} predicts numbers and these labels are classes: take a classifier such as {DEFAULT!r}, "
-            "or say --task regression where the classes are numbers"
+            "or take classes that are numbers as such (on the command line: --task regression)"
         )
 
 

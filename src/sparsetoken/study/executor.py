@@ -181,10 +181,10 @@ def open_executor(kind: str = "local", workers: int | None = None, scheduler: st
         raise ValueError(f"executor must be one of {', '.join(EXECUTORS)}, got {kind!r}")
     if kind == "dask":
         if not scheduler:
-            raise ValueError("executor 'dask' needs --scheduler, such as tcp://127.0.0.1:8786")
+            raise ValueError("executor 'dask' needs scheduler, an address such as tcp://127.0.0.1:8786 (--scheduler)")
         return DaskExecutor(scheduler)
     if scheduler:
-        raise ValueError("--scheduler belongs to executor 'dask'")
+        raise ValueError("scheduler belongs to executor 'dask'")
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = whole_number("workers", count if workers is None else workers, 1)
     return InlineExecutor() if workers == 1 else LocalExecutor(workers)
