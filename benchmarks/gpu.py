@@ -24,7 +24,9 @@ from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import attention_law, erm, forecast
 from sparsetoken.theory.batch import erm_batch
 from sparsetoken.theory.dynamics import advance_compiled, first_compiled
-from sparsetoken.theory.trajectory import PROBES, problem_of, replicate_draws
+from sparsetoken.theory.trajectory import PROBES
+from sparsetoken.theory.trajectory_draws import replicate_draws
+from sparsetoken.theory.trajectory_problem import problem_of
 
 
 def copy_bandwidth() -> float:

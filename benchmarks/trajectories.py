@@ -15,7 +15,9 @@ from sparsetoken._core.precision import double_precision
 from sparsetoken.laws.bag_model_measures import fresh_draws, measures_on
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
-from sparsetoken.theory.trajectory import PROBES, problem_of, replicate_rng, solve_replicate
+from sparsetoken.theory.trajectory import PROBES, solve_replicate
+from sparsetoken.theory.trajectory_draws import replicate_rng
+from sparsetoken.theory.trajectory_problem import problem_of
 
 from .growth import exponent
 from .measure import Row, Timing, case, timed

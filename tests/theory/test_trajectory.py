@@ -14,8 +14,10 @@ from sparsetoken import Task, Training, theory
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage
-from sparsetoken.theory.trajectory import problem_of, replicate_draws, solve_replicate
+from sparsetoken.theory.trajectory import solve_replicate
+from sparsetoken.theory.trajectory_draws import replicate_draws
 from sparsetoken.theory.trajectory_gradient import CONTROLS, replicate_gradient
+from sparsetoken.theory.trajectory_problem import problem_of
 
 # The package exports the function of the same name, which hides the module.
 MODULE = import_module("sparsetoken.theory.trajectory")

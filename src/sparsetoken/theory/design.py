@@ -36,9 +36,11 @@ from ..trajectories import Trajectory
 from .bayes import bayes_limit
 from .errors import AccuracyError
 from .trajectory import BAGS as CONFIRMING_BAGS
-from .trajectory import DEFAULT_ACCURACY, REPLICATES, problem_of, replicate_draws, solve_replicate, trajectory
+from .trajectory import DEFAULT_ACCURACY, REPLICATES, solve_replicate, trajectory
 from .trajectory import PROBES as CONFIRMING_PROBES
+from .trajectory_draws import replicate_draws
 from .trajectory_gradient import BAGS, PROBES, replicate_gradient
+from .trajectory_problem import problem_of
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000

@@ -26,7 +26,8 @@ from ..losses import Loss
 from ..schedules import Stage
 from ..task import Task
 from .dynamics import BagDraws, Plan, Shape, advance, first_state
-from .trajectory import Problem, problem_of, replicate_draws
+from .trajectory_draws import replicate_draws
+from .trajectory_problem import Problem, problem_of
 
 # A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
 BAGS, PROBES, REPLICATES = 512, 2, 8
