@@ -11,8 +11,10 @@ import pytest
 from sparsetoken import Bags, Task
 from sparsetoken.planning import Criterion, Expected, Outlook, estimate, plan_for_bags
 from sparsetoken.planning.estimate import effective_dimension, law_of_lengths, strength_behind
-from sparsetoken.planning.from_bags import MOST_KINDS, _reasons, check_forecasts, staged_classifier
+from sparsetoken.planning.forecast_checks import MOST_KINDS, check_forecasts
+from sparsetoken.planning.from_bags import _reasons
 from sparsetoken.planning.progress import Stages
+from sparsetoken.planning.tuning import staged_classifier
 from sparsetoken.simulation.samplers.tensor import sample_bags
 from sparsetoken.theory import bayes_limit
 from tests.helpers import DATA
@@ -30,7 +32,7 @@ def drawn():
 def checked(drawn):
     """A plan for the drawn bags, checked on fewer learners than usual."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled", "message_passing"))
+        patch.setattr("sparsetoken.planning.forecast_checks.CHECKED", ("pooled", "message_passing"))
         return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1, budget=8.0)
 
 
@@ -118,10 +120,10 @@ def test_the_theory_takes_bags_as_they_differ(unlike, monkeypatch):
     """The checked forecast is that of the differing task, and holds; bags all alike would promise far too much."""
     bags, labels, found = unlike
     assert len(found.strength_law) > 1 and len(found.length_law) == 2
-    monkeypatch.setattr("sparsetoken.planning.from_bags.CHECKED", ("message_passing",))
-    monkeypatch.setattr("sparsetoken.planning.from_bags.FRACTIONS", (0.5,))
-    monkeypatch.setattr("sparsetoken.planning.from_bags.EXTRAPOLATED", ())
-    monkeypatch.setattr("sparsetoken.planning.from_bags._calibrated", lambda *arguments: None)
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.CHECKED", ("message_passing",))
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.FRACTIONS", (0.5,))
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.EXTRAPOLATED", ())
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks._calibrated", lambda *arguments: None)
     (check,), more = check_forecasts(Bags(bags), labels, found, Criterion("error"), 4, lambda words: None)
     assert not more and check.agrees(check.forecast), check
     alike = Outlook(Criterion("error"), d=40).measured("message_passing", found.task, check.n / 40).loss
@@ -292,9 +294,9 @@ def test_real_bags_are_forecast_by_calibration(monkeypatch):
     """Pooling on musk1: a curve calibrated on half of the bags holds on other sizes."""
     from sparsetoken.bags.files import read_bags
 
-    monkeypatch.setattr("sparsetoken.planning.from_bags.CHECKED", ("pooled",))
-    monkeypatch.setattr("sparsetoken.planning.from_bags.FRACTIONS", (0.5, 0.8))
-    monkeypatch.setattr("sparsetoken.planning.from_bags.EXTRAPOLATED", (1, 4))
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.CHECKED", ("pooled",))
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.FRACTIONS", (0.5, 0.8))
+    monkeypatch.setattr("sparsetoken.planning.forecast_checks.EXTRAPOLATED", (1, 4))
     held = read_bags(DATA / "musk1.csv.gz")
     found = estimate(held.bags, held.labels)
     assert found.dimension < 30  # 166 strongly correlated features

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
-from .cluster import on_cluster
+from .cluster_opening import on_cluster
 from .folders import gather, list_files
 from .forms import shown, taken_apart
 from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, rows_taken

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .bags import Bags
-from .cluster import on_cluster
+from .cluster_opening import on_cluster
 from .folders import gather, list_files, means_files
 from .forms import distinct_ids
 from .tables import is_numeric, label_per_bag, listed, not_numeric, plain_labels, read_table, text_ids, values_by_id

@@ -8,7 +8,8 @@ from .estimate import Estimate, estimate
 from .evaluation_sizes import comparison_power, comparison_set_size, error_interval, test_set_size
 from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .finite_size import ForecastAt, forecast_at
-from .from_bags import BagsPlan, Check, Reasons, plan_for_bags
+from .forecast_checks import Check
+from .from_bags import BagsPlan, Reasons, plan_for_bags
 from .learners import LEARNERS, Outlook
 from .learning_curve import MeasuredCurve, measure_curve
 from .power import Solution, solve

@@ -20,7 +20,7 @@ from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .progress import Progress, Stages
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
-from .tuning import CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, RIDGES, Settings
+from .tuning import CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, RIDGES, Settings, staged_classifier
 
 QUESTIONS = ("samples", "strength", "length", "crossing")
 CURVE_FACTORS = tuple(2.0**k for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4))
@@ -166,8 +166,6 @@ class Plan(Shown):
 
     def classifier(self, **options: Any) -> Any:
         """An `AttentionClassifier` with these settings (bags are standardised first; `scale=False` takes them as they are)."""
-        from .from_bags import staged_classifier
-
         return staged_classifier(self.settings, **options)
 
     def to_dict(self) -> dict[str, Any]:

@@ -403,3 +403,13 @@ def tune_linear(
     training = Training(loss, alpha0=alpha, alpha1=alpha, ridge=math.exp(log_ridge))
     expected = limit if d is None else measured(log_ridge)
     return Settings(model, training, 0.0, 0.0, math.nan, expected, limit, (log_ridge,), memory["count"])
+
+
+def staged_classifier(settings: Settings, **options: Any) -> Any:
+    """The estimator with a plan's settings; `options` are further parameters of `AttentionClassifier`."""
+    from ..estimators import AttentionClassifier
+
+    training = settings.training
+    chosen: dict[str, Any] = {"split": settings.share, "sharpness": settings.sharpness, "ridge": training.ridge}
+    chosen |= {"eta_w": training.eta_w, "eta_b": training.eta_b, "loss": training.loss}
+    return AttentionClassifier(**(chosen | options))
