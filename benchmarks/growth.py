@@ -1,8 +1,12 @@
-"""How cost grows with L, d and the number of points: CPU seconds on log-log axes, with fitted exponents."""
+"""How cost grows with L, d and the number of points: CPU seconds on log-log axes, with fitted exponents.
+
+`python -m benchmarks.report` draws the picture from the stored rows, together with the tables.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,8 +86,6 @@ def growth(quick: bool) -> list[Row]:
         "two gradient steps over d": steps_over_dimension(sizes, repeats),
         "whole trial over d": trial_over_dimension((30, 60, 120) if quick else (250, 500, 1000, 2000), repeats),
     }
-    if not quick:
-        draw(curves)
     rows = []
     for name, curve in curves.items():
         for size, timing in curve:
@@ -92,10 +94,14 @@ def growth(quick: bool) -> list[Row]:
     return rows
 
 
-def draw(curves: dict[str, Curve]) -> None:
-    """The plot of docs/benchmarks.md."""
+def draw(rows: list[dict[str, Any]], path: Path = PLOT) -> None:
+    """The plot of docs/benchmarks.md, from the rows of `growth` as they were stored."""
     from matplotlib.figure import Figure
 
+    curves: dict[str, Curve] = {}
+    for row in rows:
+        name, _, size = row["what"].rpartition(" = ")
+        curves.setdefault(name, []).append((float(size), Timing(**row["ours"])))
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for (name, curve), marker in zip(curves.items(), "osD^v"):
@@ -105,5 +111,5 @@ def draw(curves: dict[str, Curve]) -> None:
     axes.set_ylabel("CPU time (s)")
     axes.grid(True, which="major", alpha=0.3)
     axes.legend(fontsize="small")
-    PLOT.parent.mkdir(exist_ok=True)
-    figure.savefig(PLOT, dpi=130)
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=130)

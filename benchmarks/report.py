@@ -1,4 +1,4 @@
-"""Tables of docs/benchmarks.md from the JSON files in results/: `python -m benchmarks.report`."""
+"""Tables and picture of docs/benchmarks.md from the JSON files in results/: `python -m benchmarks.report`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ def main() -> int:
     beside = PAGE.with_suffix(".md.part")
     beside.write_text(whole)
     os.replace(beside, PAGE)
+    from .growth import draw  # cases register on import: the tables' order is that of `load_cases`
+
+    draw(json.loads((RESULTS / "growth.json").read_text())["rows"])
     return 0
 
 
