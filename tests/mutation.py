@@ -6,19 +6,24 @@
     python -m tests.mutation --list                        what would be changed
 
 A mutant is a copy of the package in a temporary folder with one piece of text exchanged (a sign flipped, a term dropped); the
-tests named beside it must fail there. A mutant that survives shows a test without teeth; one whose text is no longer found has
-to be rewritten with the code it was about. Tests that fail without any change would notice everything, so they are run on the
-package as it is first; mutants of those that fail there are not tried.
+test named beside it must fail there. It is the quickest test that does: others notice, too. A mutant that survives shows a test
+without teeth; one whose text is no longer found has to be rewritten with the code it was about. Tests that fail without any
+change would notice everything, so all of them are run on the package as it is first, in one process; mutants of those that fail
+there are not tried.
+
+TIMES
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import re
 import shutil
-import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
@@ -28,12 +33,12 @@ SECONDS = 600  # a mutant that makes a solver wander counts as noticed
 
 
 class Mutant(NamedTuple):
-    """One change of one file, and the tests that must notice it."""
+    """One change of one file, and the quickest test that notices it."""
 
     file: str
     text: str
     changed: str
-    tests: str
+    test: str
 
     @property
     def title(self) -> str:
@@ -45,297 +50,298 @@ MUTANTS = [
         "theory/equations.py",
         "(ridge * m_q + averages[0]) / D",
         "(ridge * m_q - averages[0]) / D",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "(m_u / (alpha * V) + averages[1]) / D",
         "(m_u / alpha + averages[1]) / D",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[14-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "alpha * V * (ridge + averages[3]) - 1.0",
         "alpha * V * averages[3] - 1.0",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "2.0 * log_nu - xp.log(alpha * averages[4]) - 2.0 * log_V",
         "2.0 * log_nu - xp.log(averages[4]) - 2.0 * log_V",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "        nodes.kappa**2 * third,\n        value,\n    )\n\n\ndef moments_with",
         "        nodes.kappa * third,\n        value,\n    )\n\n\ndef moments_with",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "nodes.T * first + m_q * nodes.tau**2 * stein",
         "nodes.T * first",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[10-theory.erm]",
     ),
     Mutant(
         "theory/equations.py",
         "chain(1, -averages[1] / deviation**2)",
         "chain(1)",
-        "tests/theory/test_newton.py",
+        "tests/theory/test_newton.py::test_jacobian_is_the_derivative_of_the_residual",
     ),
     Mutant(
         "theory/equations.py",
         "[0.0, 1.0 / (alpha * V * D), 0.0, 0.0, -pull / D]",
         "[0.0, 1.0 / (alpha * V * D), 0.0, 0.0, pull / D]",
-        "tests/theory/test_newton.py",
+        "tests/theory/test_newton.py::test_jacobian_is_the_derivative_of_the_residual",
     ),
     Mutant(
         "theory/square_loss.py",
         "nu2 = alpha * V**2 * (e2 + B * m[:, 1] ** 2) / bracket",
         "nu2 = alpha * V**2 * e2 / bracket",
-        "tests/theory/test_square_loss.py tests/theory/test_erm.py",
+        "tests/theory/test_golden.py::test_reference_value[13-theory.erm]",
     ),
     Mutant(
         "theory/square_loss.py",
         "nu2 = alpha * (e2 + m[:, 1] ** 2) / (1.0 - alpha)",
         "nu2 = alpha * e2 / (1.0 - alpha)",
-        "tests/theory/test_square_loss.py tests/theory/test_erm.py",
+        "tests/theory/test_square_loss.py::test_a_ridge_tends_to_none[attention-0.3]",
     ),
     Mutant(
         "theory/shortfall.py",
         "Shortfall((v + a * a) * tail - a * s * density, tail",
         "Shortfall((v + a * a) * tail, tail",
-        "tests/theory/test_golden.py tests/theory/test_capacity.py",
+        "tests/theory/test_golden.py::test_reference_value[6-theory.capacity]",
     ),
     Mutant(
         "theory/alignment.py",
         "- eta_w * c * v / alpha0 + b1",
         "+ eta_w * c * v / alpha0 + b1",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
         "theta**2 * (R * (1 - R / L))",
         "theta**2 * R",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
         "Q = average.noise**2 * s2 + (",
         "Q = (",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
         "b1 = -eta_b * sum(",
         "b1 = eta_b * sum(",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
         "Q = (average.noise * eta_w) ** 2 * first.noise + a**2",
         "Q = a**2",
-        "tests/theory/test_alignment.py",
+        "tests/theory/test_alignment.py::test_cosine_approaches_one_at_the_stated_rate[logistic]",
     ),
     Mutant(
         "laws/measures.py",
         "prevalence * (1.0 - sensitivity) + (1.0 - prevalence) * (1.0 - specificity)",
         "prevalence * (1.0 - specificity) + (1.0 - prevalence) * (1.0 - sensitivity)",
-        "tests/laws/test_measures.py tests/theory/test_golden.py",
+        "tests/laws/test_measures.py::test_measures_are_shares_of_drawn_scores",
     ),
     Mutant(
         "laws/measures.py",
         "np.hypot(positive[1], negative[1])",
         "positive[1]",
-        "tests/laws/test_measures.py tests/simulation/test_measures.py",
+        "tests/laws/test_measures.py::test_pairs_of_one_entry_are_exact",
     ),
     Mutant(
         "laws/measures.py",
         "1.0 - 0.5 * (sensitivity + specificity)",
         "1.0 - (sensitivity + specificity)",
-        "tests/laws/test_measures.py tests/simulation/test_measures.py",
+        "tests/laws/test_measures.py::test_measures_are_shares_of_drawn_scores",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "w1 -= training.eta_w / n0",
         "w1 += training.eta_w / n0",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_steps.py::test_reference_cosines[0.5]",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "noise -= c_hat * (c_hat @ noise)",
         "noise -= 0.0 * (c_hat @ noise)",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_steps.py::test_fields_add_up_to_what_the_readout_is_made_of[reduced]",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise)",
         "field = bags.mean_scale * (norm_w * noise)",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_two_steps_have_the_same_law",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "np.maximum(length - 2, 0) / 2.0",
         "np.maximum(length, 0) / 2.0",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_two_steps_have_the_same_law",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "along_w += float(hb @ (push * e1 + size * e_square))",
         "along_w += float(hb @ (push * e1))",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_two_steps_have_the_same_law",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))",
         "squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1))",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_two_steps_have_the_same_law",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "rng.chisquare(dimension - np.arange(count))",
         "rng.chisquare(dimension, count)",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_bulk_rows_below_and_above_the_dimension",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "features[:, 0] += bags.mean_shift\n    return features",
         "features[:, 0] -= bags.mean_shift\n    return features",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_features_have_the_same_law[9-pooled]",
     ),
     Mutant(
         "simulation/steps.py",
         "[:, None] * (scores - field)).ravel()",
         "[:, None] * scores).ravel()",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(
         "simulation/steps.py",
         "b1 = -training.eta_b * float(c.mean())",
         "b1 = training.eta_b * float(c.mean())",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(
         "laws/positions.py",
         "(first[:, None] + np.arange(sparsity)) % length",
         "np.minimum(first[:, None] + np.arange(sparsity), length - 1)",
-        "tests/simulation/test_samplers.py tests/simulation/test_steps.py",
+        "tests/simulation/test_samplers.py::test_places_follow_their_law[2-where1]",
     ),
     Mutant(
         "losses.py",
         "return self.loss.prox(h, step * self.weight(y), y)",
         "return self.loss.prox(h, step, y)",
-        "tests/test_losses.py",
+        "tests/test_losses.py::test_generic_prox_agrees_with_the_closed_ones",
     ),
     Mutant(
         "losses.py",
         "return s**gamma * p * ((1.0 + 2.0 * gamma) * s + gamma",
         "return s**gamma * p * ((1.0 + gamma) * s + gamma",
-        "tests/test_losses.py",
+        "tests/test_losses.py::test_derivatives_by_finite_differences[focal:2]",
     ),
     Mutant(
         "solvers/erm.py",
         "p, ridge, loss = p / scale, ridge / scale, loss.loss",
         "p, loss = p / scale, loss.loss",
-        "tests/solvers/test_erm.py",
+        "tests/solvers/test_erm.py::test_agrees_with_a_general_minimiser[logistic:positives=9]",
     ),
     Mutant(
         "losses.py",
         "return h + y * gap\n        import jax",
         "return h - y * gap\n        import jax",
-        "tests/test_losses.py",
+        "tests/test_losses.py::test_prox_solves_its_equation[1.0-logistic]",
     ),
     Mutant(
         "losses.py",
         "(a + step) / (1.0 + step)",
         "(a + step) / (2.0 + step)",
-        "tests/test_losses.py",
+        "tests/test_losses.py::test_prox_solves_its_equation[1.0-smoothed_hinge]",
     ),
     Mutant(
         "theory/known_signal.py",
         "threshold = gap / 2 + np.log((1 - pi) / pi) / gap",
         "threshold = gap / 2 - np.log((1 - pi) / pi) / gap",
-        "tests/theory/test_golden.py tests/theory/test_known_signal.py",
+        "tests/theory/test_golden.py::test_reference_value[5-theory.oracle]",
     ),
     Mutant(
         "theory/bayes.py",
         "self.gain = alpha * task.prevalence * self.theta**2",
         "self.gain = alpha * self.theta**2",
-        "tests/theory/test_golden.py",
+        "tests/theory/test_golden.py::test_reference_value[9-theory.bayes_limit]",
     ),
     Mutant(
         "simulation/samplers/implicit_gaussian.py",
         "other.images.products(vector) - other.basis.products(image)",
         "other.images.products(vector)",
-        "tests/simulation/test_implicit_gaussian.py",
+        "tests/simulation/test_implicit_gaussian.py::test_answers_are_those_of_one_matrix",
     ),
     Mutant(
         "simulation/samplers/implicit_gaussian.py",
         "block + (along_E[which] - block @ E.T) @ E",
         "block + along_E[which] @ E",
-        "tests/simulation/test_implicit_gaussian.py tests/simulation/test_reuse.py",
+        "tests/simulation/test_reuse.py::test_features_agree_with_the_products_before_them",
     ),
     Mutant(
         "theory/dynamics.py",
         "noise = mix(row_blocks, group.normals) + mix(B, G_before)",
         "noise = mix(row_blocks, group.normals)",
-        "tests/theory/test_trajectory.py",
+        "tests/theory/test_trajectory.py::test_pooling_with_the_square_loss_is_linear[0.2-0.0]",
     ),
     Mutant(
         "theory/dynamics.py",
         "plan.momentum[t] * (now - last) - state.P @ K",
         "plan.momentum[t] * (now - last)",
-        "tests/theory/test_trajectory.py",
+        "tests/theory/test_trajectory.py::test_pooling_with_the_square_loss_is_linear[0.2-0.0]",
     ),
     Mutant(
         "theory/dynamics.py",
         "of_group = jnp.where(is_now, own_product, of_group) * in_window / alpha",
         "of_group = jnp.where(is_now, own_product, of_group) * in_window",
-        "tests/theory/test_trajectory.py",
+        "tests/theory/test_trajectory.py::test_pooling_with_the_square_loss_is_linear[0.2-0.0]",
     ),
     Mutant(
         "theory/dynamics.py",
         "now * (1 - plan.decay[t] * rates)",
         "now * (1 + plan.decay[t] * rates)",
-        "tests/theory/test_trajectory.py",
+        "tests/theory/test_trajectory.py::test_pooling_with_the_square_loss_is_linear[0.2-0.0]",
     ),
     Mutant(
         "theory/alignment.py",
         "((1 - pi) * (1.0 - stained)) * chance, -label",
         "(1 - pi) * chance, -label",
-        "tests/theory/test_differing_bags.py",
+        "tests/theory/test_differing_bags.py::test_alignment_is_the_limit_of_the_steps[logistic-contamination]",
     ),
     Mutant(
         "theory/alignment.py",
         "((1.0, 1.0 - eps), (-1.0, eps))",
         "((1.0, 1.0 - eps), (1.0, eps))",
-        "tests/theory/test_differing_bags.py",
+        "tests/theory/test_differing_bags.py::test_alignment_is_the_limit_of_the_steps[logistic-label_noise]",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "own = math.sqrt(1.0 - task.correlation)",
         "own = 1.0",
-        "tests/theory/test_differing_bags.py tests/simulation/test_samplers.py",
+        "tests/theory/test_differing_bags.py::test_alignment_is_the_limit_of_the_steps[logistic-correlation]",
     ),
     Mutant(
         "simulation/samplers/reduced.py",
         "np.sqrt((1.0 - correlation) * kappa**2 + correlation * total**2)",
         "np.sqrt((1.0 - correlation) * kappa**2)",
-        "tests/theory/test_differing_bags.py tests/simulation/test_samplers.py",
+        "tests/theory/test_differing_bags.py::test_all_losses_and_a_readout_alone[square]",
     ),
 ]
 
-
-def copy_of_the_source(folder: Path) -> Path:
-    """The package's source, elsewhere."""
-    source = folder / "src"
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    return source
+# What all mutants import and none changes: loaded once, by the process from which theirs are forked.
+SHARED_IMPORTS = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "jax", "jax.numpy", "hypothesis"]
 
 
-def broken_copy(mutant: Mutant, folder: Path) -> Path:
+def copy_of_the_source(folder: Path, origin: Path = ROOT / "src") -> Path:
+    """The package's source, elsewhere; what Python has compiled of it goes along, and holds until a file is changed."""
+    return shutil.copytree(origin, folder / "src", ignore=shutil.ignore_patterns("*.egg-info"))
+
+
+def broken_copy(mutant: Mutant, folder: Path, origin: Path = ROOT / "src") -> Path:
     """The package's source with the change made; ValueError unless its text occurs exactly once."""
-    source = copy_of_the_source(folder)
+    source = copy_of_the_source(folder, origin)
     path = source / "sparsetoken" / mutant.file
     text = path.read_text()
     if text.count(mutant.text) != 1:
@@ -344,29 +350,42 @@ def broken_copy(mutant: Mutant, folder: Path) -> Path:
     return source
 
 
-def tests_fail(tests: str, source: Path) -> bool:
-    """Whether one of these tests fails on that source, or takes longer than `SECONDS`."""
-    environment = dict(os.environ, PYTHONPATH=str(source), PYTHONDONTWRITEBYTECODE="1")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
-    try:
-        ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    if ended.returncode not in (0, 1):
-        raise RuntimeError(f"{tests}: pytest ended with {ended.returncode}\n{ended.stdout.decode()[-2000:]}")
-    return ended.returncode == 1
+def _run_tests(tests: list[str], source: str, output: str, stop_at_first: bool) -> None:
+    """In a process of its own: pytest on that source, its output in a file, its verdict as the exit code."""
+    import pytest
+
+    with open(output, "w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    os.environ["PYTHONPATH"] = source  # for processes that tests start
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # tests of the core use none of them
+    sys.path.insert(0, source)
+    os.chdir(ROOT)
+    options = ["-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *(["-x"] if stop_at_first else [])]
+    os._exit(int(pytest.main([*options, *tests])))
 
 
-def noticed(mutant: Mutant) -> bool:
-    """Whether the mutant's tests fail."""
+def failing(tests: list[str], source: Path, seconds: float, stop_at_first: bool = True) -> list[str]:
+    """Which of these tests fail on that source; all of them where they take longer than so many seconds."""
+    context = multiprocessing.get_context("forkserver")
+    with tempfile.NamedTemporaryFile("r") as output:
+        process = context.Process(target=_run_tests, args=(tests, str(source), output.name, stop_at_first))
+        process.start()
+        process.join(seconds)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return tests
+        said = Path(output.name).read_text()
+    if process.exitcode not in (0, 1):
+        raise RuntimeError(f"{' '.join(tests)}: pytest ended with {process.exitcode}\n{said[-2000:]}")
+    return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE) if process.exitcode else []
+
+
+def noticed(mutant: Mutant, origin: Path) -> bool:
+    """Whether the mutant's test fails."""
     with tempfile.TemporaryDirectory() as folder:
-        return tests_fail(mutant.tests, broken_copy(mutant, Path(folder)))
-
-
-def fails_as_it_is(tests: str) -> bool:
-    """Whether the tests fail on the package without any change."""
-    with tempfile.TemporaryDirectory() as folder:
-        return tests_fail(tests, copy_of_the_source(Path(folder)))
+        return bool(failing([mutant.test], broken_copy(mutant, Path(folder), origin), SECONDS))
 
 
 def main() -> int:
@@ -389,20 +408,25 @@ def main() -> int:
             with given.out.open("a") as file:
                 file.write(line + "\n")
 
-    caught = 0
-    with tempfile.TemporaryDirectory() as compiled, ThreadPoolExecutor(given.workers) as pool:
+    caught, begun = 0, time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.workers) as pool:
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(variable, "1")
         # Most of what JAX compiles is the same for all mutants: they share it (see tests/conftest.py).
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", compiled)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", f"{folder}/compiled")
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-        sets = sorted({mutant.tests for mutant in chosen})
-        unfit = {tests for tests, fails in zip(sets, pool.map(fails_as_it_is, sets)) if fails}
-        for tests in sorted(unfit):
-            say(f"UNFIT     {tests} fails without any change")
-        tried = {pool.submit(noticed, mutant): mutant for mutant in chosen if mutant.tests not in unfit}
+        multiprocessing.get_context("forkserver").set_forkserver_preload(SHARED_IMPORTS)
+        origin = copy_of_the_source(Path(folder))
+        tests = sorted({mutant.test for mutant in chosen})
+        failed = failing(tests, origin, SECONDS * len(tests), stop_at_first=False)
+        unfit = {test for test in tests if any(name.partition("[")[0] == test or name == test for name in failed)}
+        for test in sorted(unfit):
+            say(f"UNFIT     {test} fails without any change")
+        tried = {pool.submit(noticed, mutant, origin): mutant for mutant in chosen if mutant.test not in unfit}
         for done in as_completed(tried):
             caught += done.result()
             say(f"{'noticed ' if done.result() else 'SURVIVED'}  {tried[done].title}")
-    say(f"{caught} of {len(chosen)} mutants noticed")
+    say(f"{caught} of {len(chosen)} mutants noticed in {time.perf_counter() - begun:.0f} s")
     return 0 if caught == len(chosen) else 1
 
 

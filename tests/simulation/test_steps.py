@@ -23,8 +23,8 @@ def test_steps_are_gradients(loss):
 
     training = Training(loss, eta_w=0.7, eta_b=0.3, eta_q=1.9, beta=1.4)
     task = Task(5, 2, 2.0, 0.4)
-    data = TensorData(task, 30, 8, 1, "0")
-    x, y = data.flattened().reshape(30, 5, 8), data.labels
+    data = TensorData(task, 31, 8, 1, "0")  # an odd number: with classes of equal size b1 would be 0, whatever its sign
+    x, y = data.flattened().reshape(31, 5, 8), data.labels
     found = steps_on(data, training)
     with jax.enable_x64(True):
         x, y = jnp.asarray(x), jnp.asarray(y)
