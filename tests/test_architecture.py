@@ -63,3 +63,11 @@ def test_every_file_that_the_page_names_exists():
     assert len(named) > 100
     missing = [name for name in sorted(named) if not any((base / name).exists() for base in (PACKAGE, ROOT))]
     assert not missing
+
+
+def test_every_module_is_on_the_page():
+    """By its path, or by the folder that it is in where the page names that: no module is one that nobody finds."""
+    named = set(re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / "docs" / "architecture.md").read_text()))
+    deep = tuple(name for name in named if name.endswith("/") and (name.count("/") > 1 or name == "cli/"))
+    modules = sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if not p.name.startswith("__"))
+    assert not [name for name in modules if name not in named and not name.startswith(deep)]
