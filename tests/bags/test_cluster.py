@@ -11,6 +11,7 @@ import pytest
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, PooledClassifier
 from sparsetoken._core.clusters import ExecutorError
 from sparsetoken.bags import cluster as cluster_module
+from sparsetoken.bags import cluster_opening
 from sparsetoken.bags.cluster import ClusterBags, in_order
 from sparsetoken.bags.scaler import BagScaler
 from sparsetoken.bags.scratch import is_mapped
@@ -33,7 +34,7 @@ def client():
 def folder(tmp_path, monkeypatch):
     """Files of which a worker reads a few at a time; two hold the same."""
     monkeypatch.setattr(cluster_module, "PART_BYTES", 5000)
-    monkeypatch.setattr(cluster_module, "HEADERS", 25)
+    monkeypatch.setattr(cluster_opening, "HEADERS", 25)
     rng = np.random.default_rng(0)
     for i in range(BAGS):
         X = rng.standard_normal((rng.integers(1, 30), 6))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory, theory
-from sparsetoken.laws.draws import token_draws
 from sparsetoken.losses import get_loss
 from sparsetoken.simulation.steps import two_steps
 from sparsetoken.study.kinds.simulation import readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.alignment import alignment_formulas
-from sparsetoken.theory.bayes_differing_bags import DifferingBags, _subsets, differing_bayes_error
 from sparsetoken.theory.known_signal import hardmax_error, pooled_error
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
@@ -147,99 +143,12 @@ def test_margins_integrate_to_one():
         assert np.trapezoid(density, margins) == pytest.approx(1.0, abs=2e-3), name
 
 
-def brute_force(task: Task, root_m: float, draws: int = 40_000) -> tuple[float, float, float]:
-    """X(m), and the error of the best rule with its standard error, by listing every subset of short bags.
-
-    Whitened tokens are used as they are: the definition, without any of the sums' algebra.
-    """
-    rng = np.random.default_rng(5)
-    pi, eps, stained, rho = task.prevalence, task.label_noise, task.contamination, task.correlation
-    overlap, errors = 0.0, []
-    for length in sorted({kind.length for kind in task.kinds}):
-        mine = [kind for kind in task.kinds if kind.length == length]
-        share = sum(kind.probability for kind in mine)
-        covariance = (1 - rho) * np.eye(length) + rho
-        inverse = np.linalg.inv(np.linalg.cholesky(covariance))
-        options, prior = [], []
-        for kind in mine:
-            subsets = list(combinations(range(length), kind.sparsity))
-            for subset in subsets:
-                v = np.zeros(length)
-                v[list(subset)] = kind.strength
-                options.append(inverse @ v)
-                prior.append(kind.probability / share / len(subsets))
-        signals, prior = np.array(options), np.array(prior)
-        y = np.where(rng.random(draws) < pi, 1, -1)
-        seen = np.where(rng.random(draws) < eps, -y, y)
-        carries = (y > 0) | (rng.random(draws) < stained)
-        which = rng.choice(len(signals), draws, p=prior / prior.sum())
-        s = signals[which] * carries[:, None]
-        t = root_m * s + rng.standard_normal((draws, length))
-        ratio = np.exp(root_m * t @ signals.T - 0.5 * root_m**2 * (signals**2).sum(1)) * prior
-        for label in (1, -1):
-            p_label = pi * ((1 - eps) if label > 0 else eps) + (1 - pi) * (eps if label > 0 else 1 - eps)
-            with_signal = pi * ((1 - eps) if label > 0 else eps) + (1 - pi) * stained * (eps if label > 0 else 1 - eps)
-            q = with_signal / p_label
-            rows = seen == label
-            mean = (q * ratio[rows]) @ signals / (1 - q + q * ratio[rows].sum(1))[:, None]
-            overlap += share * (s[rows] * mean).sum() / draws
-        A = ratio.sum(1)
-        says = np.where(pi * A > (1 - pi) * (1 - stained + stained * A), 1, -1)
-        errors.append((share, np.mean(says != y)))
-    error = sum(p * e for p, e in errors)
-    return overlap, error, (error * (1 - error) / draws) ** 0.5
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        Task({3: 0.5, 5: 0.5}, 1, 2.0, 0.4),
-        Task(5, {1: 0.5, 2: 0.5}, {1.0: 0.4, 2.5: 0.6}, 0.4, label_noise=0.15),
-        Task(4, 2, 2.0, 0.3, contamination=0.3),
-        Task(4, {1: 0.5, 4: 0.5}, 2.0, 0.5, correlation=0.4),
-        Task({3: 0.5, 4: 0.5}, {1: 0.5, 2: 0.5}, {1.0: 0.5, 3.0: 0.5}, 0.4, "uniform", 0.1, 0.2, 0.3),
-    ],
-)
-def test_the_best_rule_against_brute_force(task):
-    root_m = 0.8
-    overlap, error, spread = brute_force(task, root_m)
-    channel = DifferingBags(task)
-    found = channel.mass(root_m * task.mean_strength) * channel.unit
-    assert found.mean() == pytest.approx(overlap, rel=0.03)
-    assert 0 < channel.least < found.mean() / channel.unit < channel.most
-    ours, standard_error = differing_bayes_error(task, root_m)
-    assert abs(ours - error) < 4.5 * np.hypot(spread, standard_error)
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_nothing_trained_beats_the_bayes_limit(name):
     limit = theory.bayes_limit(TASKS[name], 5.0)
     found = theory.forecast(TASKS[name], TRAINING, with_capacity=False)
     assert limit.test_error < found.test_error
     assert limit.reachable_test_error >= limit.test_error and 0 < limit.overlap < 1
-
-
-def test_many_signal_tokens():
-    """33 and 34 of 35 tokens: the subsets are listed by the tokens left out."""
-    for size in (33, 34):
-        draws = token_draws(35, 33, 16, every_token=True)
-        signal, root = draws.signal + 0.7, 0.8
-        log_mean, first = _subsets(draws, signal, root, size, 35)
-        tokens = root * np.concatenate([signal, draws.noise], axis=-1)
-        out = np.array([[i in left for i in range(35)] for left in combinations(range(35), 35 - size)])
-        each = tokens.sum(-1, keepdims=True) - tokens @ out.T
-        np.testing.assert_allclose(log_mean, np.log(np.exp(each).mean(-1)), rtol=1e-9, atol=1e-9)
-        kept = np.where(out[:, 0], 0.0, np.exp(each)).sum(-1) / np.exp(each).sum(-1)
-        np.testing.assert_allclose(first, kept, rtol=1e-9)
-
-
-def test_many_signal_tokens_in_bags_that_differ():
-    """Strengths that hardly differ give the limit of a plain task (0.9086 and 0.0699(11), by sums over angles)."""
-    found = theory.bayes_limit(Task(60, 40, {0.6: 0.5, 0.6001: 0.5}), 2.0)
-    assert found.overlap == pytest.approx(0.9086, abs=3e-4)
-    assert abs(found.test_error - 0.0699) < 4 * np.hypot(0.0011, found.errors["test_error"])
-    with pytest.raises(ValueError, match=r"at most 65,536, for the Bayes limit .* got 80 with 1,000 tokens$"):
-        theory.bayes_limit(Task(1000, 80, 1.0, label_noise=0.1), 1.0)
 
 
 def test_training_step_by_step():
