@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsetoken._core.threads import single_blas_thread
 from sparsetoken.losses import get_loss
-from sparsetoken.simulation.samplers.kinds import draw_bags
+from sparsetoken.simulation.samplers.drawn_bags import draw_bags
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_pooled
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.task import Task

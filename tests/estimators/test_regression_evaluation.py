@@ -8,12 +8,8 @@ from sklearn.base import clone
 
 from sparsetoken import BagRegressor, Bags
 from sparsetoken.estimators.folds import even_folds
-from sparsetoken.estimators.learners import chosen_regressors
-from sparsetoken.estimators.regression_evaluation import (
-    evaluate_regression,
-    inferred_task,
-    regression_splits,
-)
+from sparsetoken.estimators.learners import chosen_regressors, inferred_task
+from sparsetoken.estimators.regression_evaluation import evaluate_regression, regression_splits
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
 

@@ -8,7 +8,7 @@ import pytest
 from sparsetoken import Task, Training, forecast, simulate, theory
 from sparsetoken.simulation import head_readout
 from sparsetoken.simulation.heads import draw_head_features
-from sparsetoken.simulation.samplers.kinds import draw_bags
+from sparsetoken.simulation.samplers.drawn_bags import draw_bags
 from sparsetoken.study.kinds.simulation import separable
 
 TASK = Task(length=8, sparsity=1, strength=4.0, prevalence=0.4)

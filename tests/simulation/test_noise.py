@@ -9,7 +9,7 @@ from sparsetoken import Bags, Task, Training, forecast, simulate
 from sparsetoken.simulation.measures import counted_measures
 from sparsetoken.simulation.noise import STANDARDS, Demand, RealNoise, noise_of, standardised
 from sparsetoken.simulation.samplers import TensorData
-from sparsetoken.simulation.world import world_of
+from sparsetoken.simulation.token_source import token_source
 
 TASK = Task(length=5, sparsity=1, strength=4.0, prevalence=0.4)
 TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
@@ -262,7 +262,7 @@ JOINT = Training(alpha0=2.0, alpha1=3.0, eta_q=2.0, eta_w=1.5, eta_b=0.7, ridge=
 )
 def test_joint_training_is_descent_in_any_noise(world):
     found = simulate(TASK, JOINT, 20, 4, sampler="tensor", **world)
-    there = world_of(world.get("noise"), world.get("covariance"), world.get("signal"), 20)
+    there = token_source(world.get("noise"), world.get("covariance"), world.get("signal"), 20)
     signal, _ = there.directions(4, 20)
     ((_, tokens),) = there.deal(4, 20, {":0": Demand(100, TASK.length)}).values()
     q, w, b = by_hand(TensorData(TASK, 100, 20, 4, ":0", noise=tokens, signal=signal), JOINT)

@@ -16,7 +16,7 @@ from scipy import stats
 from sparsetoken import Positions, Task, Training, simulate
 from sparsetoken.laws.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
-from sparsetoken.simulation.samplers.kinds import draw_bags
+from sparsetoken.simulation.samplers.drawn_bags import draw_bags
 from sparsetoken.simulation.samplers.labels import sample_count
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_flattened, draw_pooled
 from sparsetoken.simulation.samplers.streams import STREAMS, stream

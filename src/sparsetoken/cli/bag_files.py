@@ -74,7 +74,7 @@ class LabelledBags(NamedTuple):
 
 def is_regression(task: str, labels: Any) -> bool:
     """Whether to predict numbers; an inference that could surprise is said on standard error."""
-    from ..estimators.regression_evaluation import DECIMALS, inferred_task
+    from ..estimators.learners import DECIMALS, inferred_task
 
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"--task must be auto, classification or regression, got {task!r}")

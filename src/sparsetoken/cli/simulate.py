@@ -84,7 +84,7 @@ def simulate(
     from .._core.validation import whole_number
     from ..models import SIMULATED
     from ..simulation.repeats import trial_seeds
-    from ..simulation.world import world_of
+    from ..simulation.token_source import token_source
     from ..task import Positions, Task
     from ..training import Training
     from .console import deliver, print_table, write_csv, write_json
@@ -92,10 +92,10 @@ def simulate(
 
     found_noise = noise_options.read_noise(noise, standardise, mixed, replace, bag, label)
     found_covariance = noise_options.read_covariance(covariance)
-    world = world_of(found_noise, found_covariance, None, None)
-    d = d or f"{world.dimension(None) or 1000}"
+    source = token_source(found_noise, found_covariance, None, None)
+    d = d or f"{source.dimension(None) or 1000}"
     several = signal_options.read_signals(signals)
-    sampler = sampler or (world.sampler if several is None else "tensor")
+    sampler = sampler or (source.sampler if several is None else "tensor")
     given = {"d": d} | of_task._asdict() | of_training._asdict() | {"steps": steps}
     grid = {name: parse_values(name, text) for name, text in given.items()}
     tests = deployment.Tests.parse(of_test)
@@ -115,8 +115,8 @@ def simulate(
         cases += [(task, training, dimension, name, *test) for name in models for test in tests.combinations()]
     options = {"sampler": sampler, "activation": activation, "equal_samples": equal_samples}
     origin = {"noise": noise or "gaussian"} | ({} if covariance is None else {"covariance": covariance})
-    worlds = {"noise": found_noise, "covariance": found_covariance, "signals": several}
-    results = _run(cases, seeds, options | worlds, workers)
+    made_of = {"noise": found_noise, "covariance": found_covariance, "signals": several}
+    results = _run(cases, seeds, options | made_of, workers)
 
     swept = [*(name for name, values in grid.items() if len(values) > 1), *tests.swept]
     rows, records, lines, failures = [], [], [], []

@@ -1,4 +1,4 @@
-"""The one list of learners: names, how to make a fresh one in its default configuration, and what it is.
+"""The one list of learners: names, how to make a fresh one in its default configuration, what it is, and for which labels.
 
 The list itself is light, so that the command line can show it: learners are imported when they are made.
 """
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..bags.bags import Bags
+
+# Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
+MOST_CLASSES = 20
+# The reason that leaves no choice: values with decimals are never taken as classes.
+DECIMALS = "the labels have decimals"
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,31 @@ _ALL_REGRESSORS = (
 )
 REGRESSORS = {learner.name: learner for learner in _ALL_REGRESSORS}
 DEFAULT_REGRESSOR = _ALL_REGRESSORS[0].name
+
+
+def inferred_task(labels: np.ndarray) -> tuple[str, str]:
+    """Whether labels are classes or numbers to predict, and why.
+
+    Parameters
+    ----------
+    labels : ndarray
+        One label per bag.
+
+    Returns
+    -------
+    tuple of str
+        "classification" or "regression", and the reason in words.
+    """
+    import numpy as np
+
+    if labels.dtype.kind not in "iuf":
+        return "classification", "the labels are not numbers"
+    if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
+        return "regression", DECIMALS
+    count = len(np.unique(labels))
+    if count > MOST_CLASSES and count > len(labels) / 4:
+        return "regression", f"the labels have {count} different values"
+    return "classification", f"the labels have {count} different values"
 
 
 def check_kind(name: str, regression: bool) -> None:

@@ -1,4 +1,4 @@
-"""Repeated cross-validation of regressors on one's own bags, and how the kind of task follows from the labels."""
+"""Repeated cross-validation of regressors on one's own bags."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from ..bags.bags import Bags
 from .bag_regressor import checked_targets
 from .cross_validation import fits_by_fold
 from .folds import even_folds
-
-# Whole numbers are classes as long as there are at most this many of them, as for scikit-learn's users with digits.
-MOST_CLASSES = 20
-# The reason that leaves no choice: values with decimals are never taken as classes.
-DECIMALS = "the labels have decimals"
 
 
 @dataclass(frozen=True)
@@ -50,29 +45,6 @@ class RegressionEvaluation:
     mae_error: float
     fit_seconds: float
     predictions: np.ndarray
-
-
-def inferred_task(labels: np.ndarray) -> tuple[str, str]:
-    """Whether labels are classes or numbers to predict, and why.
-
-    Parameters
-    ----------
-    labels : ndarray
-        One label per bag.
-
-    Returns
-    -------
-    tuple of str
-        "classification" or "regression", and the reason in words.
-    """
-    if labels.dtype.kind not in "iuf":
-        return "classification", "the labels are not numbers"
-    if labels.dtype.kind == "f" and np.any(labels != np.round(labels)):
-        return "regression", DECIMALS
-    count = len(np.unique(labels))
-    if count > MOST_CLASSES and count > len(labels) / 4:
-        return "regression", f"the labels have {count} different values"
-    return "classification", f"the labels have {count} different values"
 
 
 def regression_splits(

@@ -23,7 +23,7 @@ from ..training import Training
 from .measures import Measures, summarised
 from .readout import Readout, fit_readout
 from .repeats import trial_seeds
-from .samplers.kinds import draw_bags
+from .samplers.drawn_bags import draw_bags
 from .samplers.labels import sample_count
 from .samplers.signals import SignalBags, draw_directions
 from .samplers.streams import stream

@@ -17,7 +17,7 @@ from ..models import SIMULATED, check_model
 from ..task import Task
 from .measures import Measures, attention_measures, pooled_measures, vectorized_measures
 from .samplers import reduced
-from .samplers.kinds import DrawnBags
+from .samplers.drawn_bags import DrawnBags
 
 
 @dataclass(frozen=True)

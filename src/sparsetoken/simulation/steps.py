@@ -17,7 +17,7 @@ from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
 from .samplers import SAMPLERS, TensorData
-from .samplers.kinds import draw_bags
+from .samplers.drawn_bags import draw_bags
 from .samplers.labels import sample_count
 from .samplers.reduced import draw_two_steps
 from .samplers.signals import SignalBags

@@ -153,7 +153,7 @@ def train(
     signal : ndarray (d,), optional
         xi, a random direction when not given.
     tokens : mapping, optional
-        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `World.deal` gives it; white Gaussian
+        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `TokenSource.deal` gives it; white Gaussian
         noise where there is none.
     chunk : int, optional
         Bags that the tensor sampler draws at a time.

@@ -19,11 +19,11 @@ from .heads import simulate_heads
 from .mechanism import Mechanism
 from .samplers.labels import sample_count
 from .steps import check_size
+from .token_source import TokenSource, token_source
 from .trial_reduced import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial
 from .trial_result import SimulationResult
 from .trial_stages import Trial
 from .trial_tensor import TensorTrial
-from .world import World, world_of
 
 # What a trial may ask for. Features: 64 GB of numbers, more than most machines have. Tokens: one bag's are held at a time, in
 # about ten arrays (5 GB at the limit), and drawing them all at the other limit takes about an hour.
@@ -145,24 +145,24 @@ def simulate(
         raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {model!r}")
     with_query = check_model(model, SIMULATED).has_query
     sigma = weighting_of(model, activation)
-    world = world_of(noise, covariance, signal, d)
-    sampler = sampler or world.sampler
-    d, seed = check_size(world.dimension(d), seed, sampler)
+    source = token_source(noise, covariance, signal, d)
+    sampler = sampler or source.sampler
+    d, seed = check_size(source.dimension(d), seed, sampler)
     test_samples = whole_number("test_samples", test_samples, 0)
     deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
     for used in {task, task if deployment is None else deployment.task}:
         Mechanism(model).check(used)
-        world.check_task(used)
+        source.check_task(used)
     schedule = training.schedule
-    world.check(sampler, schedule, model, device)
+    source.check(sampler, schedule, model, device)
     if sampler == "reduced" and test_samples:
         raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
     if schedule == "joint" and sigma is not None:
         raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {model!r}")
     n0, n1 = _sample_counts(training, d, with_query, equal_samples)
     _check_affordable(task, d, max(n0, n1), model)
-    trial = _trial_class(device, model, sampler, schedule, world)
-    return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, world).run(test_samples, deployment))
+    trial = _trial_class(device, model, sampler, schedule, source)
+    return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, source).run(test_samples, deployment))
 
 
 def _warned(result: SimulationResult) -> SimulationResult:
@@ -205,10 +205,10 @@ def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: 
     return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
 
 
-def _trial_class(device: str, model: str, sampler: str, schedule: str, world: World) -> type[Trial]:
+def _trial_class(device: str, model: str, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
     """The trial class for the sampler, the schedule, the noise and the device, JAX's or NumPy."""
     chosen: type[Trial] = TensorTrial if sampler == "tensor" else ReducedTrial
-    if world.spectrum is not None and sampler == "reduced":
+    if source.spectrum is not None and sampler == "reduced":
         return ColouredTrial
     if sampler == "reduced" and schedule == "reuse" and has_query(model):
         chosen = ReusedTrial

@@ -11,8 +11,8 @@ from .measures import Measures, coloured_measures
 from .readout import Readout
 from .reuse import implicit_steps
 from .samplers.coloured import draw_coloured_features
+from .samplers.drawn_bags import draw_bags
 from .samplers.implicit_bags import ImplicitBags
-from .samplers.kinds import draw_bags
 from .samplers.reduced import draw_two_steps
 from .samplers.tensor import draw_signal
 from .steps import SimulatedSteps, summarise, two_steps
@@ -67,7 +67,7 @@ class ColouredTrial(Trial):
     sampler = "reduced"
 
     def prepare(self) -> None:
-        self.signal, self.root = self.world.directions(self.seed, self.d)
+        self.signal, self.root = self.source.directions(self.seed, self.d)
 
     def take_steps(self) -> SimulatedSteps:
         bags = draw_bags(self.task, self.n0, self.seed, "0")

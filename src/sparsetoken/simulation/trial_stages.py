@@ -22,9 +22,9 @@ from .noise import Tokens
 from .readout import Readout, fit_readout
 from .samplers.streams import stream
 from .steps import SimulatedSteps, summarise
+from .token_source import WHITE
 from .trajectory import joint_schedule, train
 from .trial_result import SimulationResult
-from .world import WHITE
 
 
 class _Clock:
@@ -46,8 +46,8 @@ class Trial:
     sampler: str
     device: Any = None  # of JAX, where features and readout live; None: NumPy
 
-    def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk, world=WHITE):
-        self.task, self.training, self.d, self.seed, self.world = task, training, d, seed, world
+    def __init__(self, task, training, d, seed, model, sigma, n0, n1, chunk, source=WHITE):
+        self.task, self.training, self.d, self.seed, self.source = task, training, d, seed, source
         self.model, self.sigma, self.n0, self.n1, self.chunk = model, sigma, n0, n1, chunk
         self.clock = _Clock()
         self.steps: SimulatedSteps | None = None
@@ -93,7 +93,7 @@ class Trial:
         with self.clock.stage("descent"):
             path = train(
                 *(self.task, model, stages, self.d, self.seed, self.sampler, training.loss),
-                signal=self.world.signal,
+                signal=self.source.signal,
                 tokens=self.tokens_of_descent(),
                 chunk=self.chunk,
             )
@@ -151,7 +151,7 @@ class Trial:
             special = self.special_of_vectors(readout.w) if self.joint else self.special(readout.w)
             measured = self.measures(readout, special, test)
         sampled = math.nan
-        if test_samples and self.world.noise is None:
+        if test_samples and self.source.noise is None:
             with clock.stage("sampled_error"):
                 sampled = self.sampled_error(readout, test_samples, test)
         steps = None if self.steps is None else self.steps.summary()
@@ -182,6 +182,6 @@ class Trial:
             sampled_standard_error=math.sqrt(sampled * (1.0 - sampled) / test_samples) if test_samples else math.nan,
             token_overlaps=tuple(map(float, special)) if self.model == "vectorized" else (),
             seconds=clock.seconds,
-            noise=self.world.name,
+            noise=self.source.name,
             **({} if deployment is None else deployment.record(self.task, sharpness)),
         )

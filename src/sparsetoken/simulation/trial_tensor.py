@@ -21,7 +21,7 @@ class TensorTrial(Trial):
     sampler = "tensor"
 
     def prepare(self) -> None:
-        self.signal, self.root = self.world.directions(self.seed, self.d)
+        self.signal, self.root = self.source.directions(self.seed, self.d)
         self.demands: dict[str, Demand] = {}
         if self.joint:
             self.demands = {":0": Demand(self.n0, self.task.longest)}
@@ -32,7 +32,7 @@ class TensorTrial(Trial):
             if reuse and not self.n0:
                 counts = {"0": self.n1, "1": 0}
             self.demands = {name: Demand(count, self.task.longest) for name, count in counts.items() if count}
-            dealt = self.world.deal(self.seed, self.d, self.demands)
+            dealt = self.source.deal(self.seed, self.d, self.demands)
             data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
             if self.n0:
                 self.first = data["0"]
@@ -45,7 +45,7 @@ class TensorTrial(Trial):
         return TensorData(task, count, self.d, self.seed, dataset, self.chunk, noise, self.signal, labels)
 
     def tokens_of_descent(self) -> dict[str, Tokens | None]:
-        dealt = self.world.deal(self.seed, self.d, self.demands)
+        dealt = self.source.deal(self.seed, self.d, self.demands)
         return {name: noise for name, (_, noise) in dealt.items()}
 
     def take_steps(self) -> SimulatedSteps:
@@ -68,17 +68,17 @@ class TensorTrial(Trial):
         return self.special_of_vectors(w)
 
     def measures(self, readout: Readout, special: np.ndarray, test: Deployment) -> Measures:
-        if self.world.spectrum is not None:
+        if self.source.spectrum is not None:
             query = None if self.steps is None else self.query_at(test)
             bias = readout.bias + test.bias_shift
             return coloured_measures(test.task, readout.w, bias, self.signal, self.root, query, self.sigma)
-        if self.world.noise is None:
+        if self.source.noise is None:
             return super().measures(readout, special, test)
         # The same test bags twice, without and with the signal.
         scores = {}
         demands = {**self.demands, "_test": Demand(self.test_samples or None, test.task.longest)}
         for label in (-1.0, 1.0):
-            count, noise = self.world.deal(self.seed, self.d, demands)["_test"]
+            count, noise = self.source.deal(self.seed, self.d, demands)["_test"]
             data = self.data(test.task, count, "_test", noise, np.full(count, label))
             scores[label] = self.scores(data, readout, test)
         return counted_measures(scores[1.0], scores[-1.0], test.task.prevalence)
@@ -99,5 +99,5 @@ class TensorTrial(Trial):
     def sampled_error(self, readout: Readout, count: int, test: Deployment) -> float:
         """Share of `count` fresh bags with the wrong sign."""
         demands = {**self.demands, "_test": Demand(count, test.task.longest)}
-        data = self.data(test.task, count, "_test", self.world.deal(self.seed, self.d, demands)["_test"][1])
+        data = self.data(test.task, count, "_test", self.source.deal(self.seed, self.d, demands)["_test"][1])
         return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))

@@ -15,8 +15,8 @@ import numpy as np
 from ...activations import token_weights
 from ...laws.draws import with_shared_part
 from ...task import Task
+from .drawn_bags import draw_bags
 from .implicit_gaussian import ImplicitGaussian
-from .kinds import draw_bags
 from .streams import stream
 
 

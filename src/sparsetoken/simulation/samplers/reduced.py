@@ -13,7 +13,7 @@ import numpy as np
 
 from ...laws.statistics import Activation, bag_statistics
 from ...training import Training
-from .kinds import DrawnBags
+from .drawn_bags import DrawnBags
 from .streams import stream
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.

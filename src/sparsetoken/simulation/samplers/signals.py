@@ -8,7 +8,7 @@ import numpy as np
 
 from ...laws.signals import Signals
 from ...task import Task
-from .kinds import draw_bags
+from .drawn_bags import draw_bags
 from .streams import stream
 from .tensor import BLOCK_NUMBERS
 

@@ -15,7 +15,7 @@ from ..._core.validation import whole_number
 from ...activations import token_weights
 from ...distributions import Distribution
 from ...task import Task
-from .kinds import draw_bags, plain_bags
+from .drawn_bags import draw_bags, plain_bags
 from .streams import check_seed, stream
 
 # Numbers in a block of bags (16 MB), and in a data set that is kept rather than drawn again on every pass (512 MB).

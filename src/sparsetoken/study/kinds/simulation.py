@@ -13,7 +13,7 @@ from ...models import SIMULATED, check_model, has_query, weighting_of
 from ...results import NotConvergedWarning
 from ...simulation.mechanism import Mechanism
 from ...simulation.readout import fit_readout
-from ...simulation.samplers.kinds import DrawnBags, draw_bags
+from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags
 from ...simulation.samplers.labels import draw_truth, sample_count
 from ...simulation.samplers.streams import stream
 from ...solvers.erm import fit_erm

@@ -1,4 +1,4 @@
-"""The noise and the signal's direction of a trial, as `simulate` is told of them."""
+"""What the tokens of a trial are made of, as `simulate` is told: the noise, and the signal's direction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .samplers.tensor import draw_signal
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class TokenSource:
     """What tokens are made of.
 
     Attributes
@@ -97,11 +97,11 @@ class World:
         return tokens
 
 
-WHITE = World()
+WHITE = TokenSource()
 
 
-def world_of(noise: Any, covariance: Any, signal: Any, d: int | None) -> World:
-    """The world that the arguments of `simulate` describe.
+def token_source(noise: Any, covariance: Any, signal: Any, d: int | None) -> TokenSource:
+    """The source that the arguments of `simulate` describe.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def world_of(noise: Any, covariance: Any, signal: Any, d: int | None) -> World:
 
     Returns
     -------
-    World
+    TokenSource
 
     Raises
     ------
@@ -121,7 +121,7 @@ def world_of(noise: Any, covariance: Any, signal: Any, d: int | None) -> World:
     """
     found = noise_of(noise)
     if covariance is None:
-        return WHITE if found is None and signal is None else World(found, None, _direction(signal))
+        return WHITE if found is None and signal is None else TokenSource(found, None, _direction(signal))
     if found is not None:
         raise ValueError("covariance is that of Gaussian noise: give covariance or noise, not both")
     if isinstance(covariance, str):
@@ -129,9 +129,9 @@ def world_of(noise: Any, covariance: Any, signal: Any, d: int | None) -> World:
     if isinstance(covariance, Spectrum):
         if signal is not None:
             raise ValueError("signal must not be given beside a Spectrum, which has one of its own")
-        return World(None, covariance, covariance.direction)
+        return TokenSource(None, covariance, covariance.direction)
     spectrum = Spectrum.of(covariance, signal)
-    return World(None, spectrum, None if signal is None else spectrum.direction)
+    return TokenSource(None, spectrum, None if signal is None else spectrum.direction)
 
 
 def _direction(signal: Any) -> np.ndarray | None:
