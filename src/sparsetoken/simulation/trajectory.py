@@ -153,8 +153,8 @@ def train(
     signal : ndarray (d,), optional
         xi, a random direction when not given.
     tokens : mapping, optional
-        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `TokenSource.deal` gives it; white Gaussian
-        noise where there is none.
+        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `TokenSource.deal` gives it; white
+        Gaussian noise where there is none.
     chunk : int, optional
         Bags that the tensor sampler draws at a time.
 

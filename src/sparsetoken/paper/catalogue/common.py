@@ -35,3 +35,5 @@ MODELS = ("attention", "pooled", "vectorized")
 
 # Bags per replicate of the trajectory theory: enough for differences of a hundredth in the quick form, the default in the full.
 QUICK_BAGS, FULL_BAGS = 512, 1024
+# Degrees of freedom of the theory's standard errors: eight replicates or more are behind each (study/kinds/dynamics.py).
+THEORY_DEGREES = 7

@@ -19,7 +19,7 @@ from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS
+from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
 
 STEPS = 30
 TASK = ("length", "sparsity", "strength", "prevalence")
@@ -96,7 +96,7 @@ def exact(tables: Tables) -> Judgement:
 
 def beats_staged(tables: Tables) -> Judgement:
     rows = comparison(tables)
-    margin = float(quantile(len(rows), 7)) * np.hypot(rows["designed_se"], rows["staged_se"])
+    margin = float(quantile(len(rows), THEORY_DEGREES)) * np.hypot(rows["designed_se"], rows["staged_se"])
     verdicts = [greater_verdict(float(g), float(m)) for g, m in zip(rows["staged"] - rows["designed"], margin)]
     words = "; ".join(f"{r['designed']:.4f} < {r['staged']:.4f} ({task})" for task, r in rows.iterrows())
     return Judgement(worst(verdicts), "designed below staged", words)
@@ -106,7 +106,7 @@ def near_the_limit(tables: Tables) -> Judgement:
     """The excess over the Bayes limit is at most half of staged training's."""
     rows = comparison(tables)
     gap = SHARE * (rows["staged"] - rows["bayes"]) - (rows["designed"] - rows["bayes"])
-    margin = float(quantile(len(rows), 7)) * np.hypot(rows["designed_se"], SHARE * rows["staged_se"])
+    margin = float(quantile(len(rows), THEORY_DEGREES)) * np.hypot(rows["designed_se"], SHARE * rows["staged_se"])
     shares = (rows["designed"] - rows["bayes"]) / (rows["staged"] - rows["bayes"])
     words = "; ".join(f"{share:.0%} ({task})" for task, share in shares.items())
     return Judgement(

@@ -27,7 +27,7 @@ from ...study.claims import (
 )
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS
+from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
 from .scaling import LENGTHS, TARGET, known, mechanisms, root_log
 
 TRAINING: dict[str, Any] = {
@@ -92,6 +92,8 @@ def grids(
     bags: int,
     models: Sequence[str],
 ) -> list[Grid]:
+    """The trials of one form: heads, simulated dimensions and repeats of staged training; lengths, dimensions, repeats and
+    models of joint training; the accuracy of the heads' forecast, and bags per replicate of the trajectory theory."""
     places = [(h, n) for h in heads for n in (SHORT, LONG)]
     at_once = [
         {**JOINT, "strength": DEPTH_STRENGTH, "length": n, "model": m, **MODELS[m]} for n in lengths for m in models
@@ -144,6 +146,7 @@ def needed(tables: Tables) -> Any:
 
 
 def exact(tables: Tables) -> Judgement:
+    """Staged training: simulated errors, extrapolated to infinite d, are those of the theory of several heads."""
     simulated, predicted = need(tables, "simulated", ["test_error"]), need(tables, "staged", ["test_error"])
     on = ["heads", "length", "strength"]
     return judge_agreement(simulated, predicted, "test_error", on, 0.08, "standard_error")
@@ -158,7 +161,7 @@ def price(tables: Tables) -> Judgement:
         many, one = rows.loc[(most, n)], rows.loc[(1, n)]
         ratio[n] = many["strength"] / one["strength"]
         error[n] = ratio[n] * float(np.hypot(many["error"] / many["strength"], one["error"] / one["strength"]))
-    factor = float(quantile(3, 7))
+    factor = float(quantile(3, THEORY_DEGREES))
     verdicts = [greater_verdict(ratio[n] - 1, factor * error[n]) for n in (SHORT, LONG)]
     verdicts.append(greater_verdict(ratio[LONG] - ratio[SHORT], factor * float(np.hypot(error[LONG], error[SHORT]))))
     words = ", ".join(f"{format_value(ratio[n], error[n])} at L = {n}" for n in ratio)
@@ -192,6 +195,7 @@ def _ends(tables: Tables, name: str) -> Any:
 
 
 def joint_exact(tables: Tables) -> Judgement:
+    """Joint training: the same of the last step's errors and the trajectory theory."""
     simulated, predicted = (_ends(tables, name) for name in ("joint", "joint_predicted"))
     on = ["length", "model"]
     return judge_agreement(simulated, predicted, "test_error", on, DEEP_RESOLUTION, "test_error_se")
@@ -214,7 +218,9 @@ def not_better(tables: Tables) -> Judgement:
     verdicts, words = [], []
     for n, m in pairs:
         many, one = rows.loc[(n, m)], rows.loc[(n, "attention")]
-        margin = float(quantile(len(pairs), 7)) * float(np.hypot(many["test_error_se"], one["test_error_se"]))
+        margin = float(quantile(len(pairs), THEORY_DEGREES)) * float(
+            np.hypot(many["test_error_se"], one["test_error_se"])
+        )
         verdicts.append(greater_verdict(many["test_error"] - one["test_error"] + NO_GAIN, margin))
         words.append(f"{format_value(many['test_error'], many['test_error_se'])} with {WORDS[m]} (L = {n:g})")
     one = "; ".join(
@@ -233,7 +239,7 @@ def where_they_go(tables: Tables) -> Judgement:
         for better, worse in pairs:
             low, high = rows.loc[(n, better)], rows.loc[(n, worse)]
             error = float(np.hypot(low["test_error_se"], high["test_error_se"]))
-            margin = float(quantile(len(pairs) * len(lengths), 7)) * error
+            margin = float(quantile(len(pairs) * len(lengths), THEORY_DEGREES)) * error
             verdicts.append(greater_verdict(high["test_error"] - low["test_error"], margin))
         words.append(" < ".join(f"{rows.loc[(n, m), 'test_error']:.4f}" for m in large) + f" (L = {n:g})")
     return Judgement(worst(verdicts), " < ".join(WORDS[m] for m in large), "; ".join(words))

@@ -24,7 +24,7 @@ from ...study.claims import (
 )
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS
+from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES
 
 STEPS = 30
 FIXED = {**TEN_TOKENS, "steps": STEPS, "rates": {"q": 1.0, "w": 1.0, "bias": 0.5}}
@@ -58,6 +58,8 @@ def batches(alpha: float) -> dict[str, Any]:
 def grids(
     sizes: list[int], repeats: int, ridges: list[float], alphas: list[float], others: list[float], bags: int
 ) -> list[Grid]:
+    """The trials of one form: simulated dimensions and their repeats, ridges of staged training, samples per dimension (of a
+    random start and of mini-batches: `others`), bags per replicate of the theory."""
     limit = {**FIXED, "accuracy": LOOSE, "bags": bags}
     staged = [{"alpha0": a / 2, "alpha1": a / 2} for a in alphas]
     halves = {"alpha0": ORDER_ALPHA / 2, "alpha1": ORDER_ALPHA / 2}
@@ -85,6 +87,7 @@ def grids(
 
 
 def _at(table: Any, steps: list[int]) -> Any:
+    """The rows after these steps."""
     return table[table["step"].isin(steps)]
 
 
@@ -95,6 +98,7 @@ def staged_best(tables: Tables) -> Any:
 
 
 def exact(tables: Tables) -> Judgement:
+    """Simulated errors at the judged steps, extrapolated to infinite d, are those of the trajectory theory."""
     simulated, limit = (need(tables, name, ["test_error", "step"]) for name in ("simulated", "limit"))
     limit = limit[limit["alpha"].isin(SIMULATED)]
     on = ["alpha", "decay", "step"]
@@ -112,7 +116,7 @@ def overfits(tables: Tables) -> Judgement:
         best, last = run.loc[run["test_error"].idxmin()], run.iloc[-1]
         error = float(np.hypot(best["test_error_se"], last["test_error_se"]))
         rise = float(last["test_error"] - best["test_error"])
-        verdicts.append(greater_verdict(rise, float(quantile(len(groups), 7)) * error))
+        verdicts.append(greater_verdict(rise, float(quantile(len(groups), THEORY_DEGREES)) * error))
         words.append(
             f"{best['test_error']:.3f} at step {best['step']:.0f}, {last['test_error']:.3f} at {STEPS} (α = {alpha:g})"
         )
@@ -130,7 +134,7 @@ def against_staged(decay: float, wins: bool):
             end = run.iloc[-1] if wins else run.loc[run["test_error"].idxmin()]
             error = float(np.hypot(end["test_error_se"], row["standard_error"]))
             gain = float(row["test_error"] - end["test_error"]) * (1 if wins else -1)
-            verdicts.append(greater_verdict(gain, float(quantile(len(staged), 7)) * error))
+            verdicts.append(greater_verdict(gain, float(quantile(len(staged), THEORY_DEGREES)) * error))
             words.append(f"{end['test_error']:.4f} against {row['test_error']:.4f} (α = {row['alpha']:g})")
         return Judgement(worst(verdicts), f"joint {'<' if wins else '>'} staged", "; ".join(words))
 
@@ -146,7 +150,7 @@ def alike(tables: Tables) -> Judgement:
     for name, row in points:
         one = plain.loc[row["alpha"]]
         error = float(np.hypot(row["test_error_se"], one["test_error_se"]))
-        margin = float(quantile(len(points), 7)) * error
+        margin = float(quantile(len(points), THEORY_DEGREES)) * error
         verdicts.append(within_verdict(float(row["test_error"] - one["test_error"]), margin, ALIKE))
         label = "random start" if name == "random_start" else "two batches"
         words.append(f"{label} {format_value(row['test_error'], row['test_error_se'])} (α = {row['alpha']:g})")
@@ -165,7 +169,7 @@ def nearer(tables: Tables) -> Judgement:
         best = float(bayes.loc[a, "test_error"])
         ours, theirs = last.loc[a, "test_error"] - best, staged.loc[a, "test_error"] - best
         error = float(np.hypot(last.loc[a, "test_error_se"], GAP_LEFT * staged.loc[a, "standard_error"]))
-        verdicts.append(greater_verdict(GAP_LEFT * theirs - ours, float(quantile(len(staged), 7)) * error))
+        verdicts.append(greater_verdict(GAP_LEFT * theirs - ours, float(quantile(len(staged), THEORY_DEGREES)) * error))
         words.append(f"{ours / theirs:.0%} (α = {a:g})")
     return Judgement(worst(verdicts), f"at most {GAP_LEFT:.0%}", ", ".join(words))
 
@@ -191,7 +195,7 @@ def same_order(tables: Tables) -> Judgement:
     if len(rows) < len(ORDER):
         raise NotJudgeable(f"errors of {len(rows)} tasks")
     pairs = list(combinations(rows, 2))
-    factor = float(quantile(len(pairs), 7))
+    factor = float(quantile(len(pairs), THEORY_DEGREES))
     verdicts = [
         greater_verdict(
             b["test_error"] - a["test_error"], factor * float(np.hypot(a["test_error_se"], b["test_error_se"]))
@@ -207,7 +211,7 @@ def same_order(tables: Tables) -> Judgement:
 
 
 def measured_gain(tables: Tables) -> Judgement:
-    """The same by simulation, where it is larger than the noise."""
+    """Joint training with decay beats staged training in simulation, where the gain exceeds the noise."""
     alpha = SIMULATED[0]
     runs = select(need(tables, "simulated", ["test_error"]), {"decay": DECAY, "alpha": alpha, "step": STEPS})
     found = extrapolate(runs, ["alpha"], "test_error").iloc[0]

@@ -24,7 +24,7 @@ from ...study.claims import (
 )
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS
+from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES
 
 STAGED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0}
 ALPHA = 4.0  # of what is trained jointly: as many samples
@@ -184,7 +184,9 @@ def tied_wins(tables: Tables) -> Judgement:
     if not len(limit):
         raise NotJudgeable("no prediction for the tied model")
     row, seen, staged = limit.iloc[0], last_steps(tables).loc["tied"], best(tables)["test_error"]
-    margin = float(quantile(1, 7)) * float(np.hypot(row["test_error_se"], best(tables)["standard_error"].max()))
+    margin = float(quantile(1, THEORY_DEGREES)) * float(
+        np.hypot(row["test_error_se"], best(tables)["standard_error"].max())
+    )
     return Judgement(
         greater_verdict(float(staged.min() - row["test_error"]), margin),
         f"below {staged.min():.4f} ({staged.idxmin()})",

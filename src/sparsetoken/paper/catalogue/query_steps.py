@@ -12,7 +12,7 @@ from ...plotting.style import colour
 from ...study.claims import Claim, Judgement, Tables, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
-from .common import FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS
+from .common import FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES
 
 RATE = 5.0  # of the query; one step of rate 25 is the staged default
 MOST = 10
@@ -105,7 +105,7 @@ def best_at_two(tables: Tables) -> Judgement:
         two = rows.loc[2]
         for k in rows.index.drop(2):
             error = float(np.hypot(two["test_error_se"], rows.loc[k, "test_error_se"]))
-            margin = float(quantile(len(ALPHAS) * (len(rows) - 1), 7)) * error
+            margin = float(quantile(len(ALPHAS) * (len(rows) - 1), THEORY_DEGREES)) * error
             verdicts.append(greater_verdict(float(rows.loc[k, "test_error"] - two["test_error"]), margin))
         words.append(", ".join(f"{v:.4f} ({k})" for k, v in rows["test_error"].items()) + f" at α = {alpha:g}")
     return Judgement(worst(verdicts), "least after two rounds", "; ".join(words))

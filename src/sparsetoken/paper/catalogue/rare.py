@@ -23,7 +23,7 @@ from ...study.claims import (
 )
 from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, OPEN, TEN_TOKENS
+from .common import AXES, OPEN, TEN_TOKENS, THEORY_DEGREES
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
 ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each
@@ -204,7 +204,7 @@ def last_auc(tables: Tables) -> Any:
 def focal_gains_nothing(tables: Tables) -> Judgement:
     rows = last_auc(tables)
     plain, focal = (rows.loc[loss] for loss in AT_ONCE)
-    margin = float(quantile(1, 7)) * float(np.hypot(plain["auc_se"], focal["auc_se"]))
+    margin = float(quantile(1, THEORY_DEGREES)) * float(np.hypot(plain["auc_se"], focal["auc_se"]))
     return Judgement(
         greater_verdict(float(plain["auc"] + GAIN - focal["auc"]), margin),
         f"at most {GAIN:g} above {format_value(plain['auc'], plain['auc_se'])}",
