@@ -151,7 +151,7 @@ def made_sets() -> dict[str, tuple[Maker, int]]:
         "cell nuclei: mostly malignant of 5": (majority_bags(load_breast_cancer, lambda kind: kind == 0, 5), 100),
         "diabetes: mostly severe of 7": (majority_bags(load_diabetes, lambda progress: progress > 140, 7), 150),
         "drawn: L 6, d 150": (drawn_bags(Task(6, 1, 6.0), 150), 300),
-        "drawn: L 15, R 3, stained": (drawn_bags(Task(15, 3, 3.0, contamination=0.1), 40), 250),
+        "drawn: L 15, R 3, contaminated": (drawn_bags(Task(15, 3, 3.0, contamination=0.1), 40), 250),
     }  # fmt: skip
 
 

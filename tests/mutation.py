@@ -306,7 +306,7 @@ MUTANTS = [
     ),
     Mutant(
         "theory/alignment.py",
-        "((1 - pi) * (1.0 - stained)) * chance, -label",
+        "((1 - pi) * (1.0 - contaminated)) * chance, -label",
         "(1 - pi) * chance, -label",
         "tests/theory/test_differing_bags.py::test_alignment_is_the_limit_of_the_steps[logistic-contamination]",
     ),

@@ -18,7 +18,7 @@ def brute_force(task: Task, root_m: float, draws: int = 40_000) -> tuple[float, 
     Whitened tokens are used as they are: the definition, without any of the sums' algebra.
     """
     rng = np.random.default_rng(5)
-    pi, eps, stained, rho = task.prevalence, task.label_noise, task.contamination, task.correlation
+    pi, eps, contaminated, rho = task.prevalence, task.label_noise, task.contamination, task.correlation
     overlap, errors = 0.0, []
     for length in sorted({kind.length for kind in task.kinds}):
         mine = [kind for kind in task.kinds if kind.length == length]
@@ -36,20 +36,22 @@ def brute_force(task: Task, root_m: float, draws: int = 40_000) -> tuple[float, 
         signals, prior = np.array(options), np.array(prior)
         y = np.where(rng.random(draws) < pi, 1, -1)
         seen = np.where(rng.random(draws) < eps, -y, y)
-        carries = (y > 0) | (rng.random(draws) < stained)
+        carries = (y > 0) | (rng.random(draws) < contaminated)
         which = rng.choice(len(signals), draws, p=prior / prior.sum())
         s = signals[which] * carries[:, None]
         t = root_m * s + rng.standard_normal((draws, length))
         ratio = np.exp(root_m * t @ signals.T - 0.5 * root_m**2 * (signals**2).sum(1)) * prior
         for label in (1, -1):
             p_label = pi * ((1 - eps) if label > 0 else eps) + (1 - pi) * (eps if label > 0 else 1 - eps)
-            with_signal = pi * ((1 - eps) if label > 0 else eps) + (1 - pi) * stained * (eps if label > 0 else 1 - eps)
+            with_signal = pi * ((1 - eps) if label > 0 else eps) + (1 - pi) * contaminated * (
+                eps if label > 0 else 1 - eps
+            )
             q = with_signal / p_label
             rows = seen == label
             mean = (q * ratio[rows]) @ signals / (1 - q + q * ratio[rows].sum(1))[:, None]
             overlap += share * (s[rows] * mean).sum() / draws
         A = ratio.sum(1)
-        says = np.where(pi * A > (1 - pi) * (1 - stained + stained * A), 1, -1)
+        says = np.where(pi * A > (1 - pi) * (1 - contaminated + contaminated * A), 1, -1)
         errors.append((share, np.mean(says != y)))
     error = sum(p * e for p, e in errors)
     return overlap, error, (error * (1 - error) / draws) ** 0.5

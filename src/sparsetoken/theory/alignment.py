@@ -100,15 +100,15 @@ class _Group(NamedTuple):
 
 def _groups(task: Task, kinds: Sequence[BagKind], pi: Any) -> list[_Group]:
     """The bags of D0 by kind, presence of a signal and label seen."""
-    eps, stained = task.label_noise, task.contamination
+    eps, contaminated = task.label_noise, task.contamination
     groups = []
     for L, R, theta, p in kinds:
         signal = (theta * R / L, theta**2 * (R * (1 - R / L)))
         for label, chance in ((1.0, 1.0 - eps), (-1.0, eps)) if eps else ((1.0, 1.0),):
             groups.append(_Group(p * pi * chance, label, L, *signal))
-            groups.append(_Group(p * ((1 - pi) * (1.0 - stained)) * chance, -label, L, 0.0, 0.0))
-            if stained:
-                groups.append(_Group(p * ((1 - pi) * stained) * chance, -label, L, *signal))
+            groups.append(_Group(p * ((1 - pi) * (1.0 - contaminated)) * chance, -label, L, 0.0, 0.0))
+            if contaminated:
+                groups.append(_Group(p * ((1 - pi) * contaminated) * chance, -label, L, *signal))
     return groups
 
 

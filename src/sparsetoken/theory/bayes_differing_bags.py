@@ -138,10 +138,10 @@ def _subsets(
 
 def _label_shares(task: Task) -> list[tuple[float, float]]:
     """(P(label), share of the bags with signal among those with the label) of both labels as seen."""
-    pi, eps, stained = task.prevalence, task.label_noise, task.contamination
+    pi, eps, contaminated = task.prevalence, task.label_noise, task.contamination
     seen = task.observed_prevalence
-    up = pi * (1 - eps) + (1 - pi) * stained * eps
-    down = pi * eps + (1 - pi) * stained * (1 - eps)
+    up = pi * (1 - eps) + (1 - pi) * contaminated * eps
+    down = pi * eps + (1 - pi) * contaminated * (1 - eps)
     return [(seen, up / seen), (1 - seen, down / (1 - seen))]
 
 
@@ -241,14 +241,14 @@ def differing_bayes_error(task: Task, root_m: float, bags: int = BAGS) -> tuple[
         The error and its standard error.
     """
     check_known(task)
-    pi, stained = task.prevalence, task.contamination
+    pi, contaminated = task.prevalence, task.contamination
     trivial = min(pi, 1 - pi)
     each = np.zeros(REPLICATES)
     for some in _drawn(task, bags):
         for shift in (0.0, some.truth.strength * root_m):
             log_a = _log_evidence(task, some, root_m, shift)
-            clear = np.log1p(-stained)
-            negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(stained) + log_a) if stained else clear)
+            clear = np.log1p(-contaminated)
+            negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(contaminated) + log_a) if contaminated else clear)
             error = np.exp(np.minimum(np.log(pi) + log_a, negative) - np.logaddexp(0.0, log_a))
             each += some.probability * error.mean(-1)
     return float(min(each.mean(), trivial)), standard_error(each)
@@ -260,9 +260,9 @@ def differing_log_ratios(task: Task, root_m: float, bags: int) -> tuple[np.ndarr
     positive, negative = [], []
     for some in _drawn(task, 2 * bags):
         count = max(1, round(some.probability * bags))
-        stained = round(task.contamination * count)
+        contaminated = round(task.contamination * count)
         signal = _log_evidence(task, some, root_m, some.truth.strength * root_m)
         noise = _log_evidence(task, some, root_m, 0.0)
         positive.append(signal[:, :count])
-        negative += [noise[:, : count - stained], signal[:, count : count + stained]]
+        negative += [noise[:, : count - contaminated], signal[:, count : count + contaminated]]
     return np.concatenate(positive, axis=1), np.concatenate(negative, axis=1)

@@ -96,11 +96,11 @@ def _best_threshold(
     task: Task, signal: Callable[[float], float], noise: Callable[[float], float], low: float, high: float
 ) -> float:
     """Least error of a threshold on a statistic with these distribution functions in bags with and without signal."""
-    pi, stained = task.prevalence, task.contamination
+    pi, contaminated = task.prevalence, task.contamination
 
     def error(b: float) -> float:
         lower = signal(b)
-        return pi * lower + (1 - pi) * (1 - (1 - stained) * noise(b) - stained * lower)
+        return pi * lower + (1 - pi) * (1 - (1 - contaminated) * noise(b) - contaminated * lower)
 
     grid = np.linspace(low, high, _THRESHOLDS)
     best = grid[int(np.argmin([error(b) for b in grid]))]

@@ -64,9 +64,9 @@ def strata(task: Task, bags: int) -> list[Stratum]:
     probability.
     """
     found = []
-    eps, stained = task.label_noise, task.contamination
+    eps, contaminated = task.label_noise, task.contamination
     for truth, prevalence in ((1.0, task.prevalence), (-1.0, 1.0 - task.prevalence)):
-        signals = ((True, 1.0),) if truth > 0 else ((False, 1.0 - stained), (True, stained))
+        signals = ((True, 1.0),) if truth > 0 else ((False, 1.0 - contaminated), (True, contaminated))
         for kind in task.kinds:
             for carries, p in signals:
                 for label, q in ((truth, 1.0 - eps), (-truth, eps)):

@@ -121,9 +121,9 @@ def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
         return plain_bags(task, truth)
     rng = stream(seed, "kinds" + dataset)
     # One uniform number for each decision about every bag, whether it is needed or not: none changes another.
-    flips, stains, which = rng.random((3, count))
+    flips, contaminations, which = rng.random((3, count))
     labels = np.where(flips < task.label_noise, -truth, truth)
     check_classes(labels, dataset, task)
     edges = np.cumsum([kind.probability for kind in task.kinds])[:-1]
     kind = np.searchsorted(edges, which, side="right")
-    return DrawnBags(task, labels, truth, (truth > 0) | (stains < task.contamination), kind)
+    return DrawnBags(task, labels, truth, (truth > 0) | (contaminations < task.contamination), kind)
