@@ -137,14 +137,11 @@ def _finished(steps: Iterator[Any], total: int) -> list[Any]:
 
 def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str], tuple[str, str]]) -> None:
     """Two measures (attribute, name) of every learner with their standard errors."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     from ..plotting.pictures import write_picture
+    from ..plotting.show import new_figure
     from ..plotting.style import MEASURED
 
-    figure = Figure(figsize=(8.5, 1.6 + 0.38 * len(found)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure((8.5, 1.6 + 0.38 * len(found)))
     axes = figure.subplots(1, 2, sharey=True)
     places = list(range(len(found)))[::-1]
     for axis, (field, name) in zip(axes, fields):

@@ -190,16 +190,11 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     from ..plotting.pictures import write_picture
-    from ..plotting.show import legend_above
+    from ..plotting.show import axes_for, legend_above
     from ..plotting.style import colour, label
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+    axes = axes_for(size=(6.4, 4.2))
     for place, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
         mine = [row for row in rows if row["model"] == model]
         x, y = [row[name] for row in mine], [row["test_error"] for row in mine]
@@ -221,4 +216,4 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     axes.set_ylim(bottom=0)
     legend_above(axes)
     axes.grid(alpha=0.3)
-    write_picture(path, figure)
+    write_picture(path, axes.figure)

@@ -239,16 +239,12 @@ def _lines(exact: Any, runs: Sequence[Any]) -> list[dict[str, Any]]:
 def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     """Theory as lines, simulations as points with error bars."""
     import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     from ..plotting.pictures import write_picture
-    from ..plotting.show import legend_above
+    from ..plotting.show import axes_for, legend_above
     from ..plotting.style import TEST_ERROR, TRAINING_ERROR
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    ax = figure.add_subplot()
+    ax = axes_for(size=(6.4, 4.2))
     if exact is not None:
         exact.plot(ax)
     for name, label, colour in (
@@ -264,4 +260,4 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
         )
     ax.set(xlabel="gradient step t", ylabel="error")
     legend_above(ax)
-    write_picture(path, figure)
+    write_picture(path, ax.figure)

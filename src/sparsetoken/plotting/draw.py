@@ -11,7 +11,7 @@ import numpy as np
 from .panels import Heat, Histogram, Line, Panel, Points, Rule
 from .pictures import write_picture
 from .scales import in_lines, plain_number, round_numbers, with_indices
-from .show import LEGEND_FONT, LEGEND_LINE
+from .show import LEGEND_FONT, LEGEND_LINE, new_figure
 
 COLUMNS = 3
 LETTERS_ACROSS = 65  # of names under a panel that still leave room between them; more are turned
@@ -40,14 +40,11 @@ def matplotlib_figure(panels: Sequence[Panel]) -> Any:
         Panels side by side, and one legend for all of them below, where it covers no data.
     """
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     rows, columns = layout(len(panels))
     style: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
     with mpl.rc_context(style):
-        figure = Figure(figsize=(5.1 * columns, 4.1 * rows), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = new_figure((5.1 * columns, 4.1 * rows))
         for place, panel in enumerate(panels):
             _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), panel)
         _add_legend(figure, columns)

@@ -50,16 +50,19 @@ def _is_counted(table: Any) -> bool:
     return bool(table.index.equals(type(table)(index=range(len(table))).index))
 
 
-def axes_for(ax: Any = None, size: tuple[float, float] = (6.0, 4.0)) -> Any:
-    """The axes given, or new ones on a figure of their own (of no window and no global state)."""
-    if ax is not None:
-        return ax
+def new_figure(size: tuple[float, float]) -> Any:
+    """An empty figure of that size in inches, of no window and no global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.add_subplot()
+    return figure
+
+
+def axes_for(ax: Any = None, size: tuple[float, float] = (6.0, 4.0)) -> Any:
+    """The axes given, or new ones on a figure of their own."""
+    return new_figure(size).add_subplot() if ax is None else ax
 
 
 def draw_shares(ax: Any, names: list[str], values: Iterable[float], errors: Iterable[float], colours: Any) -> Any:
