@@ -6,10 +6,10 @@
     python -m tests.mutation --list                        what would be changed
 
 A mutant is a copy of the package in a temporary folder with one piece of text exchanged (a sign flipped, a term dropped); the
-test named beside it must fail there. It is the quickest test that does: others notice, too. A mutant that survives shows a test
-without teeth; one whose text is no longer found has to be rewritten with the code it was about. Tests that fail without any
-change would notice everything, so all of them are run on the package as it is first, in one process; mutants of those that fail
-there are not tried.
+test named beside it, a quick one of those that notice, must fail there. A mutant that survives shows a test without teeth; one
+whose text is no longer found has to be rewritten with the code it was about. Tests that fail without any change would notice
+everything, so all of them are run on the package as it is first, in one process; mutants of those that fail there are not
+tried.
 
 TIMES
 """
@@ -33,7 +33,7 @@ SECONDS = 600  # a mutant that makes a solver wander counts as noticed
 
 
 class Mutant(NamedTuple):
-    """One change of one file, and the quickest test that notices it."""
+    """One change of one file, and a quick test that notices it."""
 
     file: str
     text: str

@@ -35,7 +35,7 @@ def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> 
 
 
 def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np.ndarray:
-    """An empty array, in memory if it has at most so many bytes (by default a block's), else in a temporary file."""
+    """An empty array, in memory if it has at most `in_memory` bytes (by default a block's), else in a temporary file."""
     dtype = np.dtype(dtype)
     size = dtype.itemsize * int(np.prod(shape))
     if size <= (BLOCK_BYTES if in_memory is None else in_memory):

@@ -116,7 +116,7 @@ class Signals:
 
 
 def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All tuples of so many whole numbers with the given sum."""
+    """All tuples of `parts` whole numbers that add up to `total`."""
     if parts == 1:
         yield (total,)
         return

@@ -181,7 +181,7 @@ class Extrapolation:
         level : float
             Probability that the interval is meant to hold.
         tested : int, optional
-            Bags of a test: then the interval is for the value that is measured on so many fresh bags, chance included; by
+            Bags of a test: then the interval is for the value that is measured on that many fresh bags, chance included; by
             default it is for the value itself.
 
         Returns

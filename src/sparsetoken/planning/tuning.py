@@ -252,7 +252,7 @@ def tune_attention(
     accuracy : float, optional
         Of the test error in the final forecast; None leaves a coarser one.
     starts : int
-        The search is run from so many of the best points of a small grid.
+        How many of the best points of a small grid the search is run from.
     d : int, optional
         Dimension: the loss is then the one to expect at n = alpha d and d. None: in the limit.
 

@@ -30,7 +30,8 @@ REPLICATES = 8
 # error of a test error near 1e-4 and one beyond which it is far below the spread between trials.
 POINT_NUMBERS = 2**14
 LEAST_POINTS, MOST_POINTS = 2**9, 2**10
-# Sobol points are kept for further trials up to so many numbers (4 MB): making them takes longer than a small trial's training.
+# Sobol points are kept for further trials, up to this many numbers (4 MB): making them takes longer than a small trial's
+# training.
 KEPT_NUMBERS = 2**20
 SOBOL_BITS = 30  # of each coordinate of the points that are kept
 # Points per replicate that the rarest kind of bags gets.

@@ -34,7 +34,7 @@ from .newton import newton_traced
 FIELDS = ("strength", "prevalence", "cosine", "sharpness", "alpha", "ridge")
 RESULTS = ("test_error", "standard_error", "train_loss", "norm_w", "bias", "m_q", "m_u", "nu", "V", "residual")
 _STEPS_PER_DECADE = 1.2  # of the ridge on the way down: points in lockstep cannot lengthen their steps one by one
-_COARSE = 4, 2  # the way down sees one in so many replicates, and one in so many draws of each
+_COARSE = 4, 2  # the way down sees one replicate in four, and one draw in two of each
 _CHUNK = {"cpu": 8, "gpu": 1024}  # points side by side: what stays in a processor's cache, what fills a GPU
 
 

@@ -30,7 +30,7 @@ _SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
 _EULER = 0.5772156649015329
 
-_ROUGH = 8  # one bag in so many is enough to find the neighbourhood of a fixed point
+_ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
 
 
 class Channel(ABC):

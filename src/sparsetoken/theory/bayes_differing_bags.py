@@ -33,11 +33,11 @@ from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
 
 BAGS = 1024  # per replicate, dealt to the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind
-# Length times sparsity beyond few signal tokens: the recursion over tokens takes so many steps per bag.
+# Length times sparsity beyond few signal tokens: the recursion over tokens takes this many steps per bag.
 MOST_STEPS = 1 << 16
 _STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
-_ROUGH = 8  # one bag in so many is enough to find the neighbourhood of a fixed point
+_ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
 _NODES = 33  # of the integral behind the information
 
 

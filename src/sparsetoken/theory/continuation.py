@@ -24,7 +24,7 @@ ON_THE_WAY = 1e-3  # residual at which a solution on the way down is good enough
 _LARGEST_RIDGE = 1e3  # times max(ridge, 1): where the cold start gives up
 _SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
 _LARGEST_BIAS = 20.0  # end of the bracket of the first guess's bias: prevalences down to e^-20
-_SECTIONS, _NARROWINGS = 32, 12  # the bracket is cut into so many sections so many times: to 2^-60 of its width
+_SECTIONS, _NARROWINGS = 32, 12  # the bracket is cut into this many sections, this many times: to 2^-60 of its width
 _LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
 _MENTIONED = 6  # attempts that a failure's message names
 

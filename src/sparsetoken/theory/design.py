@@ -50,7 +50,7 @@ BIAS_RATES = (1e-2, 8.0)
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
 # The grid of constant schedules: one rate for all directions, one decay, and factors of the sharpness that was given.
 GRID_RATES, GRID_DECAYS, GRID_SHARPNESS = (0.4, 1.0), (0.07, 0.2, 0.5, 1.2), (0.5, 1.0, 2.0, 4.0)
-# Of the grid, so many places are followed, each for so large a share of the gradients allowed.
+# How many points of the grid are followed, and the share of the gradients allowed that each may take.
 STARTS, SHARE_PER_START = 3, 0.15
 # Replicates that choose between what the searches reached, numbered apart from the others.
 CHOOSING_REPLICATES, FIRST_CHOOSING_REPLICATE = 8, 2_000_000
@@ -209,7 +209,7 @@ def design(
         Absolute error aimed at on the confirmed test error at the stopping step. Where a schedule scatters too much for it,
         64 replicates are taken; `standard_error` says what that gave.
     most_evaluations : int
-        Where the search ends at the latest: so many values with their gradients.
+        The most values, with their gradients, that the search may compute.
     bags : int
         Bags per replicate in the search.
     progress : callable, optional
@@ -255,7 +255,7 @@ def design(
         return value, slope / max(error, 1e-12)
 
     def descend(x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
-        """The best value and point that a search from x meets within so many evaluations."""
+        """The best value and point that a search from x meets within `most` evaluations."""
         nonlocal best_value, best_x
         best_value, best_x, reached, end = np.inf, x, np.inf, evaluations + most
         while evaluations < end and (best_value == np.inf or best_value < reached - WORTH_A_RESTART):

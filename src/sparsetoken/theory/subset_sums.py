@@ -87,7 +87,7 @@ def _subsets(explicit: np.ndarray, R: int, draws: TokenDraws, root: float) -> tu
         powers = np.maximum(np.moveaxis(sums, -1, 0).reshape(3, -1), 0.0)
         length = length + draws.bulk.ravel()
     counts = present.astype(float)
-    if len(powers):  # the bulk counts as so many tokens of equal size
+    if len(powers):  # the bulk counts as that many tokens of equal size
         bulk = draws.bulk.ravel()
         mean = log_ceiling + np.log(np.maximum(powers[0], 1e-300) / np.maximum(bulk, 1.0))
         values, counts = np.column_stack([log_x, mean]), np.column_stack([counts, bulk])

@@ -35,7 +35,9 @@ Point = Mapping[str, Any]
 Row = TypeVar("Row")
 _BLOCKS_PER_WORKER = 4  # more even work, at the price of one cold start per block
 _FURTHEST = 2.0  # times the last step: how far ahead two solutions are extended
-_AMPLE = 3  # a standard error so many times smaller than needed lets half the draws (less than twice the error) suffice
+_AMPLE = (
+    3  # a standard error this many times smaller than needed lets half the draws (less than twice the error) suffice
+)
 
 
 class ForecastGrid(Shown, list[dict[str, Any]]):

@@ -27,8 +27,9 @@ from .trajectory_problem import Problem
 LEAST_BAGS = 16  # of the rarest kind: orthogonal signs for as many steps before they repeat
 # Innovations that are Sobol points: those of a data set's first steps, up to that many coordinates.
 SOBOL_STEPS, SOBOL_COORDINATES = 8, 1024
-# With one data set the buffers come in so many blocks, and a step skips those in its future: half of the reading for long runs.
-# Products with blocks of fewer slots than the least are slow ones. Accelerators read everything: they wait for every decision.
+# With one data set the buffers come in this many blocks, and a step skips those in its future: half of the reading for long
+# runs. Products with blocks of fewer slots than the least are slow ones. Accelerators read everything: they wait for every
+# decision.
 BLOCKS, LEAST_BLOCK = 8, 10
 _ROOT_SEED = 20250926
 

@@ -79,7 +79,7 @@ def test_error_at(
     draws: BagDraws,
     fresh: FreshDraws,
 ) -> Any:
-    """The test error after so many steps, as a differentiable function of the plan; the geometric mean over several `steps`."""
+    """The test error after `steps`, as a differentiable function of the plan; of several steps the geometric mean."""
 
     def at_sharpness(H, bias):
         return score(H, bias, plan.sharpness)
