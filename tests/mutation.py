@@ -11,7 +11,8 @@ whose text is no longer found has to be rewritten with the code it was about. Te
 everything, so all of them are run on the package as it is first, in one process; mutants of those that fail there are not
 tried.
 
-TIMES
+All 47 took 4 min 27 s with two workers, on two cores that had five times as much to do. Processes are forked from one that has
+imported what no mutant changes, and share what JAX compiles.
 """
 
 from __future__ import annotations
