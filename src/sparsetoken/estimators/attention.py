@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .._core.validation import real_number
 from ..bag_models import BagModel, get_bag_model
 from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
@@ -18,8 +17,8 @@ from ..schedules import Stage
 from .base import each_class, per_bag
 from .descent import MODEL, fit_descent
 from .heads import Head
-from .readout import ReadoutClassifier, checked_ridge, held_out_diagnostics
-from .staged import attention_features, checked_rate, checked_sharpness, checked_split, fit_staged, softmax_attention
+from .readout import held_out_diagnostics
+from .staged import StagedClassifier, attention_features, checked_sharpness, softmax_attention
 
 TRAININGS = ("staged", "joint", "tied")
 # What only one way of training uses, with the value that says it was left alone.
@@ -27,7 +26,7 @@ STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "
 DESCENT_ONLY: dict[str, Any] = {"stages": "auto"}
 
 
-class AttentionClassifier(ReadoutClassifier):
+class AttentionClassifier(StagedClassifier):
     """Single-layer attention over the tokens of a bag, then a linear readout: what `sparsetoken.forecast` forecasts.
 
     The staged training takes two gradient steps from zero on a part of the bags (D0), which give the query q, and fits
@@ -127,50 +126,18 @@ class AttentionClassifier(ReadoutClassifier):
             given = getattr(self, name)
             if isinstance(given, str) != isinstance(untouched, str) or not np.array_equal(given, untouched):
                 raise ValueError(f"{name} must be left at {untouched!r}: training={self.training!r} does not use it")
-        rng = np.random.default_rng(self.random_state)
-        if self.training == "staged":
-            return self._fit_staged(self._prepare(bags), signs, weights, groups, rng)
-        else:
-            return self._fit_descent(self._prepare(bags), signs, weights, groups, rng)
-
-    def _fit_staged(
-        self,
-        bags: Bags,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        groups: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> np.ndarray | None:
-        staged, features, labels = fit_staged(
-            bags,
-            signs,
-            weights,
-            get_loss(self.loss),
-            checked_ridge(self.ridge),
-            checked_split(self.split),
-            checked_sharpness(self.sharpness),
-            real_number("eta_w", self.eta_w, 0.0),
-            checked_rate("eta_b", self.eta_b),
-            rng,
-            groups=groups,
-        )
-        self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
-        self.diagnostics_["query_statistic"] = staged.query_statistic
-        return self._finish(staged.readout, features, labels, signs)
+        fit = self._fit_staged if self.training == "staged" else self._fit_descent
+        return fit(self._prepare(bags), signs, weights, groups)
 
     def _fit_descent(
-        self,
-        bags: Bags,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        groups: np.ndarray | None,
-        rng: np.random.Generator,
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
     ) -> np.ndarray | None:
         sharpness = checked_sharpness(self.sharpness)
         if sharpness == 0.0:
             raise ValueError(f"sharpness must be above 0 where training={self.training!r}, got {self.sharpness!r}")
         if isinstance(self.stages, str) and self.stages != "auto":
             raise ValueError(f"stages must be 'auto', a Stage or a list of stages, got {self.stages!r}")
+        rng = np.random.default_rng(self.random_state)
         found = fit_descent(
             self.training, bags, signs, weights, get_loss(self.loss), self.stages, sharpness, rng, groups
         )

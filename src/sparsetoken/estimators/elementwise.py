@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core.validation import real_number
 from ..activations import DEFAULT_ACTIVATION, get_activation
 from ..bags.bags import Bags
 from ..bags.scaler import scaled_bags
 from ..bags.segments import bag_sum, lengths_of
-from ..losses import Loss, get_loss
+from ..losses import Loss
 from .base import each_class, per_bag
-from .readout import ReadoutClassifier, checked_ridge
-from .staged import attention_features, checked_rate, checked_sharpness, checked_split, fit_staged
+from .staged import StagedClassifier, attention_features
 
 
-class ElementwiseAttentionClassifier(ReadoutClassifier):
+class ElementwiseAttentionClassifier(StagedClassifier):
     """Linear classifier on f = (1/L) sum_l sigma(<x_l, q>) x_l, trained in four stages.
 
     The query is the one that two gradient steps of softmax attention give; only the feature of the last stage differs.
@@ -90,23 +88,7 @@ class ElementwiseAttentionClassifier(ReadoutClassifier):
         self.device = device
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
-        staged, features, labels = fit_staged(
-            self._prepare(bags),
-            signs,
-            weights,
-            get_loss(self.loss),
-            checked_ridge(self.ridge),
-            checked_split(self.split),
-            checked_sharpness(self.sharpness),
-            real_number("eta_w", self.eta_w, 0.0),
-            checked_rate("eta_b", self.eta_b),
-            np.random.default_rng(self.random_state),
-            self._attend,
-            groups,
-        )
-        self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
-        self.diagnostics_["query_statistic"] = staged.query_statistic
-        return self._finish(staged.readout, features, labels, signs)
+        return self._fit_staged(self._prepare(bags), signs, weights, groups, self._attend)
 
     @property
     def _sums_only(self) -> bool:

@@ -22,11 +22,11 @@ from ..bags.bags import Bags
 from ..bags.cluster import ClusterBags
 from ..bags.scratch import room_left
 from ..bags.segments import bag_softmax, weighted_bag_sum
-from ..losses import Loss
+from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
 from .calibration import Calibration, final_calibration, fit_calibration, supported_range
 from .folds import stratified_folds
-from .readout import FALLBACK_RIDGE, RIDGES, Readout
+from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
 from .two_steps import many_two_steps, noise_scales, pooled_tokens
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
@@ -355,3 +355,38 @@ def _query_statistic(scores: np.ndarray, signs: np.ndarray) -> float:
     variance = sum(float(np.var(s, ddof=1)) / len(s) for s in (positive, negative) if len(s) > 1)
     gap = float(positive.mean() - negative.mean())
     return gap / np.sqrt(variance) if variance > 0 else 0.0
+
+
+class StagedClassifier(ReadoutClassifier):
+    """Base of the classifiers that are trained in stages: two gradient steps for the query, then a convex readout."""
+
+    split: float | str
+    sharpness: float | str
+    eta_w: float
+    eta_b: float | str
+
+    def _fit_staged(
+        self,
+        bags: Bags,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray | None,
+        attend: Attend = softmax_attention,
+    ) -> np.ndarray | None:
+        staged, features, labels = fit_staged(
+            bags,
+            signs,
+            weights,
+            get_loss(self.loss),
+            checked_ridge(self.ridge),
+            checked_split(self.split),
+            checked_sharpness(self.sharpness),
+            real_number("eta_w", self.eta_w, 0.0),
+            checked_rate("eta_b", self.eta_b),
+            np.random.default_rng(self.random_state),
+            attend,
+            groups,
+        )
+        self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
+        self.diagnostics_["query_statistic"] = staged.query_statistic
+        return self._finish(staged.readout, features, labels, signs)
