@@ -185,13 +185,8 @@ def forecast(
     alpha = readout_alpha(training, model, equal_samples)
     result = erm(law, alpha, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start)
     sharpness = float("nan") if steps is None else steps.sharpness
-    record: dict[str, Any] = {}
-    if deployment is not None:
-        if steps is not None:
-            check_query_to_sharpen(deployment, steps.norm["q"])
-        there = same_mechanism(law, deployment.task, deployment.sharpness)
-        result = result.on(there, deployment.bias_shift, accuracy=accuracy)
-        record = deployment.record(task, sharpness)
+    result = deployed(result, steps, deployment, accuracy)
+    record = {} if deployment is None else deployment.record(task, sharpness)
     threshold = capacity(law) if with_capacity else None
     errors = dict(result.errors)
     if threshold is not None:
@@ -208,6 +203,33 @@ def forecast(
         result=result,
         **record,
     )
+
+
+def deployed(result: ErmResult, steps: Alignment | None, deployment: Deployment | None, accuracy: float) -> ErmResult:
+    """The readout tested where it is deployed; as it is where that is None.
+
+    Parameters
+    ----------
+    result : ErmResult
+        The trained readout.
+    steps : Alignment or None
+        The two steps that gave its query; None for models without one.
+    deployment : Deployment or None
+        Other bags, another sharpness, a shift of the bias.
+    accuracy : float
+        Absolute error allowed on the test error.
+
+    Returns
+    -------
+    ErmResult
+        The same readout with the measures on those bags.
+    """
+    if deployment is None:
+        return result
+    if steps is not None:
+        check_query_to_sharpen(deployment, steps.norm["q"])
+    there = same_mechanism(result.law, deployment.task, deployment.sharpness)
+    return result.on(there, deployment.bias_shift, accuracy=accuracy)
 
 
 def _heads_forecast(

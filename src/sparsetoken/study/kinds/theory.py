@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._core.rootfind import FOUND, falling_root
-from ...deployment import check_query_to_sharpen, deployment_of
+from ...deployment import deployment_of
 from ...models import SIMULATED, check_model, has_query
 from ...task import Task
 from ...training import Training
@@ -172,9 +172,8 @@ def forecast_curve_trial(
     test_bias_shift: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ...laws.law import same_mechanism
     from ...theory import erm
-    from ...theory.forecast import law_of, readout_alpha
+    from ...theory.forecast import deployed, law_of, readout_alpha
     from ...theory.sweep import sweep
 
     there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
@@ -191,12 +190,7 @@ def forecast_curve_trial(
         law, steps = known[setting]
         alpha = readout_alpha(chosen, model, equal_samples)
         found = erm(law, alpha, chosen.ridge, chosen.loss, accuracy=ACCURACY, warm_start=start)
-        tested = found
-        if (deployment := deployment_of(model, t, **there)) is not None:
-            if steps is not None:
-                check_query_to_sharpen(deployment, steps.norm["q"])
-            bags = same_mechanism(law, deployment.task, deployment.sharpness)
-            tested = found.on(bags, deployment.bias_shift, accuracy=ACCURACY)
+        tested = deployed(found, steps, deployment_of(model, t, **there), ACCURACY)
         row = {name: getattr(tested, name) for name in ERM_FIELDS}
         if steps is not None:
             row |= {"cosine_q": steps.cosine["q"], "steps_cosine_w": steps.cosine["w"]}
