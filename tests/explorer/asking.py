@@ -37,15 +37,28 @@ def ask(client, values, key="key", page="page"):
 
 def follow(client, shown, values, key="key", page="page"):
     """The stage after the one that is shown."""
+    before, after = ("answer", "refined") if shown["stage"] == "quick" else ("refined", "completed")
+    return _next(client, f"{after}.data", before, shown, values, key, page)
+
+
+def ask_again(client, values, key="key", page="page"):
+    """The last stage once more, as a page asks for it while points are late."""
+    callbacks = client.get("/_dash-dependencies", base_url="http://127.0.0.1:8050").get_json()
+    output = next(one["output"] for one in callbacks if one["inputs"][0]["id"] == "again")
+    return _next(client, output, "again", {"key": key}, values, key, page)
+
+
+def _next(client, output, trigger, data, values, key, page):
+    name, attribute = output.split(".")
     body = {
-        "output": "refined.data" if shown["stage"] == "quick" else "completed.data",
-        "outputs": {"id": "refined" if shown["stage"] == "quick" else "completed", "property": "data"},
-        "inputs": [{"id": "answer" if shown["stage"] == "quick" else "refined", "property": "data", "value": shown}],
+        "output": output,
+        "outputs": {"id": name, "property": attribute},
+        "inputs": [{"id": trigger, "property": "data", "value": data}],
         "state": [
             {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
             {"id": "page", "property": "data", "value": page},
         ],
-        "changedPropIds": ["answer.data" if shown["stage"] == "quick" else "refined.data"],
+        "changedPropIds": [f"{trigger}.data"],
     }
     found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
     assert found.status_code == 200, found.get_data(as_text=True)

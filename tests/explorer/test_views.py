@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import forecast, theory
 from sparsetoken.explorer import points, views
+from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.theory.forecast import law_of
@@ -145,23 +147,65 @@ def test_phase_diagrams_get_finer_and_lie_within_their_error():
     assert 1e-5 < said < 0.01
 
 
-def test_heads_come_one_number_after_the_other(monkeypatch):
-    asked = []
+def test_heads_come_point_by_point_and_are_not_waited_for(monkeypatch):
+    """The state's own samples first; an answer has the points that are there, and its page asks again for the others."""
+    asked, held, reached = [], threading.Event(), threading.Barrier(3)
 
     def few(task, training, model, **options):
-        asked.append(model)
+        asked.append((model, training.alpha0))
+        if model.startswith("heads") and training.alpha0 != 2 and not held.is_set():
+            reached.wait(60)
+            assert held.wait(60)
         fixed = SimpleNamespace(warm_start=SimpleNamespace(x=np.zeros(5)))
         return SimpleNamespace(test_error=0.1 + len(model) / 100, standard_error=0.001, result=fixed)
 
     monkeypatch.setattr(points, "forecast", few)
     monkeypatch.setattr(points, "_memory", points.Recent(1000))
+    monkeypatch.setattr(points, "_heads_background", Background())
     state = state_of(view="heads", loss="square")
-    lines = [[t["meta"] for t in views.figure_of(state, stage)["data"]] for stage in views.STAGES]
-    assert lines == [["attention"], ["attention", "heads:2"], ["attention", "heads:2", "heads:4", "bayes"]]
-    assert asked.count("heads:2") == asked.count("heads:4") == 5
-    assert [row["model"] for row in views.numbers(state, "exact")] == ["attention", "heads:2", "heads:4", "bayes"]
+    assert [t["meta"] for t in views.figure_of(state, "quick")["data"]] == ["attention"]
+    monkeypatch.setattr(points, "HEADS_SECONDS", 0.01)
+    views.figure_of(state, "models")
+    reached.wait(60)  # both numbers of heads are at their second point
+    figure = views.figure_of(state, "exact")
+    assert figure["late"] and "8 points of several heads are still being computed" in figure["remark"]
+    for model in ("heads:2", "heads:4"):
+        assert trace(figure, model)["y"] == [None, None, pytest.approx(0.17), None, None]
+    rows = {row["model"]: row for row in views.numbers(state, "exact")}
+    assert list(rows) == ["attention", "heads:2", "heads:4", "bayes"]
+    assert rows["heads:4"]["test_error"] == pytest.approx(0.17) and not rows["heads:4"]["late"]
+    held.set()
+    monkeypatch.setattr(points, "HEADS_SECONDS", 60.0)
+    figure = views.figure_of(state, "exact")
+    assert not figure["late"] and None not in trace(figure, "heads:2")["y"] + trace(figure, "heads:4")["y"]
+    assert len([model for model, _ in asked if model == "heads:2"]) == 5  # each once
     assert "heads:4" in views.code_of(state)
     long = state_of(view="heads", loss="square", length=1001)
     figure = views.figure_of(long, "models")
     assert [t["meta"] for t in figure["data"]] == ["attention"] and "more than 1,000 tokens" in figure["remark"]
     assert [row["model"] for row in views.numbers(long, "models")] == ["attention"]
+
+
+def test_heads_that_nobody_waits_for_are_not_computed_on(monkeypatch):
+    asked, moved_on = [], threading.Event()
+
+    def few(task, training, model, **options):
+        asked.append(model)
+        moved_on.set()
+        raise ArithmeticError("nothing to see")
+
+    def alive():
+        if moved_on.is_set():
+            raise Superseded
+
+    monkeypatch.setattr(points, "forecast", few)
+    monkeypatch.setattr(points, "_memory", points.Recent(1000))
+    background = Background()
+    monkeypatch.setattr(points, "_heads_background", background)
+    state = state_of(loss="square")
+    with contextlib.suppress(Superseded):  # unless the work has ended before
+        points.several_heads(state.task, [state.training.but(alpha0=a) for a in (1.0, 2.0, 3.0)], ["heads:2"],
+                             equal_samples=True, alive=alive)  # fmt: skip
+    for thread in background._running.values():
+        thread.join(60)
+    assert asked == ["heads:2"]

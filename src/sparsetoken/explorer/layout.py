@@ -109,7 +109,7 @@ def page() -> html.Div:
         "defaults": DEFAULTS,
         "compared": list(COMPARED),
     }
-    stores = ("raw", "answer", "refined", "completed", "simulated", "themed", "saved")
+    stores = ("raw", "answer", "refined", "completed", "again", "simulated", "themed", "saved")
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),

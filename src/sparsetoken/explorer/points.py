@@ -1,15 +1,16 @@
 """Forecasts for the page: quick ones for the first answer, the library's own for the second, each computed once.
 
 A quick point solves the same equations on few draws (`rough`, about 1 % off in the test error); an exact one is
-`forecast(..., accuracy=1e-3)`. The Bayes limit is waited for so long and no longer. Training step by step,
-`theory.trajectory`, takes few replicates for one answer and more for the next.
+`forecast(..., accuracy=1e-3)`. The Bayes limit and several heads are waited for so long and no longer: what is late is computed
+on in the background. Training step by step, `theory.trajectory`, takes few replicates for one answer and more for the next.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,8 +32,11 @@ from .state import Descent
 
 ACCURACY = 1e-3
 _TEST_ACCURACY = 5e-3  # of test errors on longer bags
-HEADS_ACCURACY = 5e-3  # several heads cost up to half a second per point at this
+HEADS_ACCURACY = 5e-3  # several heads cost up to half a second per point at this, and seconds on long bags
 BAYES_SECONDS = 4.0  # what a page waits for the Bayes limits of one answer
+# What it waits for the points of several heads before it paints those that are there and asks again. A number of heads is
+# compiled when it is first asked for, which takes 5 CPU seconds.
+HEADS_SECONDS = 1.5
 # Draws per replicate at which capacities are refined no further, in the first answer and the second: a tenth of a second.
 # Very large capacities then have wide error bars (10 % at alpha* = 1500).
 _QUICK_CAPACITY_POINTS, _CAPACITY_POINTS = 512, 4096
@@ -80,6 +84,7 @@ _memory = Recent[Any](_KEPT)
 _curves = Recent[Any](_CURVES_KEPT)
 _one_at_a_time = threading.Lock()
 _background = Background()
+_heads_background = Background()
 
 
 def point(
@@ -101,6 +106,11 @@ def point(
     return found
 
 
+def known_point(task: Task, training: Training, model: str, *, equal_samples: bool) -> Point:
+    """The library's forecast where it is known already, or a point that is `late`."""
+    return _memory.get(_key(task, training, model, equal_samples)) or Point(float("nan"), late=True)
+
+
 def _key(task: Task, training: Training, model: str, equal_samples: bool) -> tuple:
     return (task, training, model, equal_samples, False)
 
@@ -118,7 +128,56 @@ class BayesLimits:
             self._ends = min(self._ends, time.monotonic() + BAYES_SECONDS)  # the time runs from the first one asked for
             work = partial(point, task, training, "bayes", equal_samples=True, quick=False)
             _background.waited(key, work, max(self._ends - time.monotonic(), 0.0), self._alive)
-        return _memory.get(key) or Point(float("nan"), late=True)
+        return known_point(task, training, "bayes", equal_samples=True)
+
+
+def several_heads(
+    task: Task, trainings: Sequence[Training], models: Sequence[str], *, equal_samples: bool, alive: Alive
+) -> dict[str, list[Point]]:
+    """Points of models with several heads, as many as are there after `HEADS_SECONDS`.
+
+    A model is one piece of work in the background, so that no two threads compile the same program, and models are computed
+    side by side. The work goes on when the answer has been given, until it is done or its page has moved on.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    trainings : sequence of Training
+        Along a line, the most wanted in the middle, which comes first.
+    models : sequence of str
+        "heads:2", ...
+    equal_samples : bool
+        As in `point`.
+    alive : callable
+        Called while waiting and between points; may raise to stop the work.
+
+    Returns
+    -------
+    dict of list of Point
+        By model; those that are not there yet are `late`.
+    """
+    middle = len(trainings) // 2
+
+    def work(model: str) -> None:
+        done: dict[int, Point] = {}
+        with contextlib.suppress(Superseded):
+            for i in sorted(range(len(trainings)), key=lambda i: abs(i - middle)):
+                alive()
+                near = done.get(i + 1 if i < middle else i - 1)  # the neighbour towards the middle
+                done[i] = point(task, trainings[i], model, equal_samples=equal_samples, quick=False, near=near)
+
+    def known(model: str) -> list[Point]:
+        return [known_point(task, training, model, equal_samples=equal_samples) for training in trainings]
+
+    ends = time.monotonic() + HEADS_SECONDS
+    for seconds in (0.0, HEADS_SECONDS):  # all begin before one is waited for
+        for model in models:
+            if any(p.late for p in known(model)):
+                left = min(seconds, max(ends - time.monotonic(), 0.0))
+                name = (task, tuple(trainings), model, equal_samples)
+                _heads_background.waited(name, partial(work, model), left, alive)
+    return {model: known(model) for model in models}
 
 
 def _solve(

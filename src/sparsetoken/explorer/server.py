@@ -174,13 +174,15 @@ def create_app() -> Dash:
 
     def following(shown: dict[str, Any] | None, raw: dict[str, Any] | None, page_id: str) -> Any:
         """The next stage after what is shown, if that is still what the page asks for."""
-        if not shown or not raw or shown["key"] != raw["key"] or shown["stage"] not in views.STAGES[:-1]:
+        if not shown or shown["stage"] not in views.STAGES[:-1]:
             return no_update
-        state, _ = check(raw["values"])
-        if state is None:
+        return at_stage(views.STAGES[views.STAGES.index(shown["stage"]) + 1], shown["key"], raw, page_id)
+
+    def at_stage(stage: str, key: str, raw: dict[str, Any] | None, page_id: str) -> Any:
+        state = check(raw["values"])[0] if raw and raw["key"] == key else None
+        if raw is None or state is None:
             return no_update
         other, why = other_of(raw["values"])
-        key, stage = raw["key"], views.STAGES[views.STAGES.index(shown["stage"]) + 1]
         try:
             found = _or_failure(state, other, key, stage, lambda: latest.alive(page_id, key))
         except Superseded:
@@ -195,6 +197,17 @@ def create_app() -> Dash:
             Output(after, "data"), Input(before, "data"), State("raw", "data"), State("page", "data"),
             prevent_initial_call=True,
         )(following)  # fmt: skip
+
+    @app.callback(
+        Output("completed", "data", allow_duplicate=True),
+        Input("again", "data"),
+        State("raw", "data"),
+        State("page", "data"),
+        prevent_initial_call=True,
+    )
+    def again(asked: dict[str, Any] | None, raw: dict[str, Any] | None, page_id: str) -> Any:
+        """The last stage once more, with what has been computed since: the page asks while something is late."""
+        return at_stage(views.STAGES[-1], asked["key"], raw, page_id) if asked else no_update
 
     @app.callback(
         Output("simulated", "data"),

@@ -113,7 +113,7 @@ class HeadsResult(ReadoutResult[HeadsLaw]):
 
         def measured(points: int, x: np.ndarray) -> dict[str, np.ndarray]:
             nodes = there.at(points)
-            m_T, m_S, b, Q = _readouts(equations, np.broadcast_to(x, (len(nodes.y), x.shape[-1])))
+            m_T, m_S, b, Q, _ = _readouts(equations, np.broadcast_to(x, (len(nodes.y), x.shape[-1])))
             W = m_T @ self.law.query_space.T + m_S @ self.law.signal_space.T
             seen = W @ there.query_space
             spread = Q + W @ W.transpose(0, 2, 1) - seen @ seen.transpose(0, 2, 1)
@@ -348,9 +348,14 @@ def _equations(law: HeadsLaw) -> _HeadsEquations:
 
 @in_double_precision
 def _readouts(equations: _HeadsEquations, rows: np.ndarray) -> list[np.ndarray]:
-    """m_T, m_S, b and Q of every row of unknowns."""
-    u = [equations.unpack(row) for row in rows]
-    return [np.stack([np.asarray(getattr(one, name)) for one in u]) for name in ("m_T", "m_S", "b", "Q")]
+    """m_T, m_S, b, Q and V of every row of unknowns."""
+    return [np.asarray(part) for part in _unpacked(equations, rows)]
+
+
+@partial(jax.jit, static_argnums=0)
+def _unpacked(equations: _HeadsEquations, rows):
+    u = jax.vmap(equations.unpack)(rows)
+    return u.m_T, u.m_S, u.b, jax.vmap(lambda one: one.Q)(u), jax.vmap(lambda one: one.V)(u)
 
 
 def _guess(equations: _HeadsEquations, loss: Loss, alpha: float, nodes: HeadNodes, ridge: float) -> np.ndarray:
@@ -366,10 +371,7 @@ def _fields(
     equations: _HeadsEquations, loss: Loss, law: HeadsLaw, nodes: HeadNodes, x: np.ndarray, train_loss: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Every reported quantity for each replicate, at its own x (rows) or at a common one."""
-    u = [equations.unpack(row) for row in np.broadcast_to(x, (len(train_loss), x.shape[-1]))]
-    m_T, m_S, b, V, Q = (
-        np.stack([np.asarray(getattr(one, name)) for one in u]) for name in ("m_T", "m_S", "b", "V", "Q")
-    )
+    m_T, m_S, b, Q, V = _readouts(equations, np.broadcast_to(x, (len(train_loss), x.shape[-1])))
     spread = Q + m_S @ m_S.transpose(0, 2, 1)
     step = np.einsum("bnij,bij->bn", nodes.K, V)
     laws = head_scores(nodes, m_T, m_S, b, spread)

@@ -136,11 +136,16 @@ def _blocks(nodes: ScoreNodes) -> list[tuple[ScoreNodes, Any]]:
 
 
 def _evaluate(equations: Equations, loss: Loss, x: np.ndarray, blocks, ratio, ridge, given) -> Solution:
-    fields = equations.fields(jnp.asarray(x))
+    fields = _fields_at(equations, x)
     pending = [_block_moments(loss, fields, *block) for block in blocks]
     moments, slopes = (np.sum([np.asarray(part) for part in parts], axis=0) for parts in zip(*pending))
     F, J, each = map(np.asarray, _assemble(equations, x, moments, slopes, ratio, ridge, given))
     return Solution(x, F, J, each, moments[:, -1], 0)
+
+
+@partial(jax.jit, static_argnums=0)  # as one program: its many small operations, one by one, cost more than a block's moments
+def _fields_at(equations: Equations, x):
+    return equations.fields(x)
 
 
 @partial(jax.jit, static_argnums=0)

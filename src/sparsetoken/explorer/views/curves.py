@@ -35,7 +35,8 @@ def curve_totals(state: State, count: int) -> list[float]:
     return [total if step == 0 else float(f"{total * 2.0**step:.6g}") for step in steps]
 
 
-def _training_at(state: State, total: float) -> Training:
+def training_at(state: State, total: float) -> Training:
+    """The training of a point along the curves; the state's own where it is the middle one."""
     return state.training if total == all_samples(state) else at_total(state.training, total)
 
 
@@ -47,7 +48,7 @@ def against_samples(state: State, model: str, totals: Sequence[float], quick: bo
         alive()
         near = point(
             state.task,
-            _training_at(state, total),
+            training_at(state, total),
             model,
             equal_samples=state.equal_samples,
             quick=quick,
@@ -72,7 +73,7 @@ def bayes_lines(state: State, limits: BayesLimits) -> tuple[list[dict[str, Any]]
     """The Bayes limit along the samples, message passing where it differs; failures, and a remark on what is late."""
     totals = curve_totals(state, _BAYES_POINTS)
     limits.at(state.task, state.training)  # the state's own first, in case time runs out
-    found = [limits.at(state.task, _training_at(state, total)) for total in totals]
+    found = [limits.at(state.task, training_at(state, total)) for total in totals]
     traces = [line_of(label("bayes"), "bayes", totals, found, colour("bayes"), marker("bayes"))]
     if any(f.hard for f in found):
         traces.append({

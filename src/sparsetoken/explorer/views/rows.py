@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..points import Alive, BayesLimits, Curve, always, descent_curve, point
+from ..points import Alive, BayesLimits, Curve, Point, always, descent_curve, known_point, point
 from ..state import BAG_MODELS, State
 from .curves import all_samples
 from .drawing import finite
@@ -12,7 +12,7 @@ from .heads import heads_at
 from .stages import MODELS
 
 STAGED = "attention, staged"
-LATE = "still being computed; look again later"
+LATE = "still being computed"
 
 
 def curve_of(state: State, stage: str, alive: Alive = always) -> Curve | None:
@@ -26,24 +26,25 @@ def curve_of(state: State, stage: str, alive: Alive = always) -> Curve | None:
 def numbers(state: State, stage: str, limits: BayesLimits | None = None) -> list[dict[str, Any]]:
     """The forecasts at the state itself, a row per model."""
     rows: list[dict[str, Any]] = []
-    models: tuple[str, ...] = MODELS
+    models: tuple[str, ...] = MODELS if state.view != "heads" else ("attention",)
     if state.view == "training":
         rows += _rows_of_training(state, stage)
         models = ("attention",)  # staged attention is what step-by-step training is compared with
-    elif state.view == "heads":
-        models = ("attention", *(f"heads:{count}" for count in heads_at(state, stage)))
+    task, training, equal = state.task, state.training, state.equal_samples
     for model in models:
-        quick = stage == "quick"
-        found = point(state.task, state.training, model, equal_samples=state.equal_samples, quick=quick)
-        rows.append({"model": model, "test_error": finite(found.test_error), "standard_error": found.standard_error,
-                     "failure": found.failure})  # fmt: skip
+        rows.append(_row(model, point(task, training, model, equal_samples=equal, quick=stage == "quick")))
+    if state.view == "heads":  # computed for the figure, and not waited for again
+        rows += [_row(model, known_point(task, training, model, equal_samples=equal)) for model in heads_at(state, stage)]
     if stage == "exact":
-        found = (limits or BayesLimits(always)).at(state.task, state.training)
-        rows.append({"model": "bayes", "test_error": finite(found.test_error), "standard_error": found.standard_error,
-                     "failure": LATE if found.late else found.failure, "late": found.late})  # fmt: skip
+        rows.append(_row("bayes", (limits or BayesLimits(always)).at(task, training)))
     if state.view == "training":
         next(row for row in rows if row["model"] == "attention")["label"] = STAGED
     return rows
+
+
+def _row(model: str, found: Point) -> dict[str, Any]:
+    return {"model": model, "test_error": finite(found.test_error), "standard_error": found.standard_error,
+            "failure": LATE if found.late else found.failure, "late": found.late}  # fmt: skip
 
 
 def _rows_of_training(state: State, stage: str) -> list[dict[str, Any]]:
