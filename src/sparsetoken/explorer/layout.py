@@ -38,7 +38,10 @@ def _number(name: str) -> dcc.Input:
 
 
 def _field(field: Field) -> html.Div:
-    step = 0.01 if field.logarithmic else field.step
+    # A logarithm that ends between two steps of 0.01 moves freely, so that both its ends can be reached.
+    step: float | str = 0.01 if field.logarithmic else field.step
+    if field.whole and field.logarithmic:
+        step = "any"
     words = f"{field.label} {field.symbol}"
     return html.Div(
         [

@@ -69,11 +69,15 @@ def always() -> None:
 
 @dataclass(frozen=True)
 class Point:
-    """A model's test error and its standard error; why there is none, in `failure`, or that it is still computed, `late`."""
+    """A model's test error and its standard error; why there is none, in `failure`, or that it is still computed, `late`.
+
+    A Bayes limit has what message passing reaches besides, with its standard error, and whether the two differ, `hard`.
+    """
 
     test_error: float
     standard_error: float = 0.0
     reachable: float = float("nan")
+    reachable_error: float = 0.0
     hard: bool = False
     failure: str = ""
     late: bool = False
@@ -185,7 +189,13 @@ def _solve(
 ) -> Point:
     if model == "bayes":
         limit = bayes_limit(task, training.alpha0 + training.alpha1)
-        return Point(limit.test_error, limit.errors["test_error"], limit.reachable_test_error, limit.hard)
+        return Point(
+            limit.test_error,
+            limit.errors["test_error"],
+            limit.reachable_test_error,
+            limit.errors["reachable_test_error"],
+            limit.hard,
+        )
     if quick:
         rough = rough_forecast(
             task, training, model, equal_samples=equal_samples, near=None if start is None else start.x

@@ -43,6 +43,7 @@ def answer_for(state: PageState, other: PageState | None, key: str, stage: str, 
     answer["code"] = views.code_of(state)
     if other is not None:
         answer["other"] = _shown(other, stage, alive, limits)
+        answer["differs"], answer["other"]["differs"] = views.differences(state, other)
     return answer
 
 

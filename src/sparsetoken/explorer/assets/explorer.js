@@ -156,8 +156,25 @@
     next.click();
   });
 
+  /* Whole numbers on a logarithmic slider: an arrow moves by a step of 2 %, and by one at least. */
+  document.addEventListener("keydown", function (event) {
+    const id = String(event.target.id || "");
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!id.startsWith("slide-") || !way || event.target.step !== "any") return;
+    const field = document.getElementById("in-" + id.slice(6));
+    const value = Number(field.value);
+    const ends = [event.target.min, event.target.max].map((place) => Math.round(10 ** Number(place)));
+    event.preventDefault();
+    const next = Math.min(Math.max(value + way * Math.max(1, Math.round(0.02 * value)), ends[0]), ends[1]);
+    if (!Number.isFinite(next) || next === value) return;
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(field, String(next));
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+
   /* Names and descriptions that the component library has no property for. */
   function describe() {
+    const theme = document.getElementById("theme");
+    if (theme) theme.setAttribute("aria-label", "Colours of the page");
     for (const tip of document.querySelectorAll(".tip")) {
       const name = tip.id.slice(4);
       for (const id of ["in-" + name, "slide-" + name]) {
@@ -192,36 +209,69 @@
     });
   }
 
-  /* The other setting's lines: dotted and lighter, with one entry in the legend for all of them. */
-  function ghosts(data) {
+  /* The other setting's lines, paler, each with an A at its end. A dash of its own for each of the figure's, so that two lines
+     of one colour stay apart; lines that both settings have in common are not drawn twice. */
+  const DASHES = { dash: "dashdot", dot: "2px,6px" };
+  function ghosts(data, own) {
+    const same = (a, b) => JSON.stringify([a.x, a.y]) === JSON.stringify([b.x, b.y]);
+    const twin = (trace) => own.find((one) => one.meta === trace.meta);
     const lines = data.filter((trace) => trace.type === "scatter" && !String(trace.meta).endsWith("_band") && trace.meta !== "best");
-    const faded = lines.map((trace) =>
-      Object.assign({}, trace, {
-        name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, mode: "lines", opacity: 0.6, error_y: undefined,
-        line: Object.assign({}, trace.line, { dash: "dot", width: 2 }),
-      }));
-    const entry = {
-      type: "scatter", mode: "lines", name: "A (dotted)", x: [null], y: [null], meta: "legend",
-      line: { color: "#888888", dash: "dot", width: 2 },
-    };
-    return faded.concat([entry]);
+    return lines.filter((trace) => !twin(trace) || !same(trace, twin(trace))).map(function (trace) {
+      const last = trace.y.reduce((found, y, i) => (y === null ? found : i), -1);
+      return Object.assign({}, trace, {
+        name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, mode: "lines+text", opacity: 0.7, error_y: undefined,
+        line: Object.assign({}, trace.line, { dash: DASHES[(trace.line || {}).dash] || "dot", width: 2 }),
+        text: trace.y.map((y, i) => (i === last ? "A" : "")), textposition: "middle right", cliponaxis: false,
+        textfont: { color: (trace.line || {}).color, size: 11 },
+      });
+    });
+  }
+
+  /* What tells the two settings apart, as entries of the legend. */
+  function keys(own, other) {
+    const entry = (name, dash) => ({
+      type: "scatter", mode: "lines", name: name, x: [null], y: [null], meta: "legend", line: { color: "#888888", dash: dash, width: 2 },
+    });
+    return [entry("B: " + own, "solid"), entry("A, dotted: " + other, "dot")];
+  }
+
+  /* Axes that hold both settings: ranges and ticks that were fixed for one are widened by the other's. */
+  function widened(layout, other) {
+    const both = Object.assign({}, layout);
+    for (const name of ["xaxis", "yaxis", "yaxis2"]) {
+      const [a, b] = [layout[name], (other || {})[name]];
+      if (!a || !b || a.type !== b.type) continue;
+      both[name] = Object.assign({}, a);
+      if (a.range && b.range) both[name].range = [Math.min(a.range[0], b.range[0]), Math.max(a.range[1], b.range[1])];
+      if (a.tickvals && b.tickvals) {
+        const texts = new Map(a.tickvals.map((v, i) => [v, a.ticktext[i]]).concat(b.tickvals.map((v, i) => [v, b.ticktext[i]])));
+        let ticks = Array.from(texts.keys()).sort((x, y) => x - y);
+        const decades = ticks.filter((v) => Number.isInteger(Math.round(Math.log10(v) * 1e9) / 1e9));
+        if (ticks.length > 9 && decades.length > 2) ticks = decades;
+        Object.assign(both[name], { tickvals: ticks, ticktext: ticks.map((v) => texts.get(v)) });
+      }
+    }
+    return both;
   }
 
   function table(rows, others) {
     const shown = (row) => (row.test_error === null ? "–" : row.test_error.toFixed(5));
-    const name = (row) => row.label || { bayes: "Bayes limit", "heads:2": "two heads", "heads:4": "four heads" }[row.model] || row.model;
+    const name = (row) => row.label || { bayes: "Bayes limit", reachable: "message passing", "heads:2": "two heads", "heads:4": "four heads" }[row.model] || row.model;
     const line = function (row) {
-      const spread = row.standard_error > 0 ? "± " + row.standard_error.toExponential(1) : "exact";
-      const cells = [name(row), shown(row), row.test_error === null ? row.failure : spread];
+      const spread = (one) => (one.test_error === null ? one.failure : one.standard_error > 0 ? "± " + one.standard_error.toExponential(1) : "exact");
+      const cells = [name(row), shown(row), spread(row)];
       if (others) {
         const other = others.find((one) => one.model === row.model);
-        cells.push(other ? shown(other) : "–");
+        cells.push(other ? shown(other) : "–", other ? spread(other) : "");
       }
       return element("Tr", { children: cells.map((cell) => element("Td", { children: cell })), id: "row-" + row.model });
     };
-    const titles = ["model", others ? "test error (B)" : "test error", "standard error"].concat(others ? ["test error (A)"] : []);
+    const titles = others
+      ? ["model", "test error (B)", "standard error (B)", "test error (A)", "standard error (A)"]
+      : ["model", "test error", "standard error"];
     const head = titles.map((text) => element("Th", { children: text, scope: "col" }));
     return element("Table", {
+      "aria-label": "Test errors at these settings",
       children: [
         element("Thead", { children: element("Tr", { children: head }) }),
         element("Tbody", { children: rows.map(line) }),
@@ -233,7 +283,7 @@
   function inked(data, layout, ink) {
     const copy = JSON.parse(JSON.stringify({ data: data, layout: layout }));
     for (const trace of copy.data) {
-      for (const part of [trace.line, trace.marker]) {
+      for (const part of [trace.line, trace.marker, trace.textfont]) {
         if (part && part.color === BLACK) part.color = ink;
       }
     }
@@ -277,13 +327,14 @@
     if (simulated && simulated.key === current && found.view === "curves") {
       data = data.concat(overlay(simulated, found.data).filter((trace) => trace.x.length));
     }
-    if (other && !map) data = data.concat(ghosts(other.data));
+    if (other && !map) data = data.concat(ghosts(other.data, found.data), keys(found.differs, other.differs));
     const setting = (other ? "B: " : "") + found.setting;
+    const layout = other && !map ? widened(found.layout, other.layout) : found.layout;
     exported = {
       view: found.view, title: found.title, settings: other ? [setting, "A: " + other.setting] : [setting],
-      data: data, layout: found.layout, other: other,
+      data: data, layout: layout, other: other,
     };
-    const figure = inked(data, found.layout, ink);
+    const figure = inked(data, layout, ink);
     figure.layout.meta = { key: found.key, stage: found.stage };
     figure.layout.uirevision = found.view;
     const second = other && map ? inked(other.data, other.layout, ink) : EMPTY;
@@ -291,12 +342,15 @@
     if (found.stage === "quick") parts[0] = "quick answer, refining …";
     if (found.stage === "models") parts.push("the rest follows …");
     if (found.remark) parts.push(found.remark);
+    if (other && other.remark && other.remark !== found.remark) parts.push("of A: " + other.remark);
+    if (other && other.failures.length) parts.push("some points of A have no answer: " + other.failures[0]);
     if (found.stage === "exact" && (found.late || (other && other.late)) && askAgain(found)) parts.push("the page waits for them no longer");
     if (found.no_other) parts.push("nothing to compare with: " + found.no_other);
     if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
-    const otherSetting = other ? "A: " + other.setting : "";
+    const named = (letter, one) => letter + (one.differs ? " (" + one.differs + ")" : "") + ": " + one.setting;
+    const below = other ? named("A", other) + (map && other.title !== found.title ? ". " + other.title : "") : "";
     return [
-      figure, second, !other, !(other && map), otherSetting, found.title, setting, parts.join("; "),
+      figure, second, !other, !(other && map), below, found.title, other ? named("B", found) : setting, parts.join("; "),
       table(found.rows, other && other.rows), found.code,
     ];
   }
@@ -324,16 +378,46 @@
   });
 
   /* Pictures have a white ground and dark ink, whatever the page's colours, and say what they show. */
-  function picture() {
-    const figure = inked(exported.data, exported.layout, DARK_INK);
-    const small = exported.settings.map((text) => '<span style="font-size:11px">' + text + "</span>");
+  const SIZE = { width: 1000, height: 650 };
+  function picture(title, data, layout, settings) {
+    const figure = inked(data, layout, DARK_INK);
+    const small = settings.map((text) => '<span style="font-size:11px">' + text + "</span>");
     Object.assign(figure.layout, {
       paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff",
-      title: { text: [exported.title].concat(small).join("<br>"), font: { size: 15 }, x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
+      title: { text: [title].concat(small).join("<br>"), font: { size: 15 }, x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
     });
-    figure.layout.margin = Object.assign({}, figure.layout.margin, { t: 130 + 16 * small.length });
+    figure.layout.margin = Object.assign({}, figure.layout.margin, { t: 70 + 16 * small.length });
     delete figure.layout.meta;
     return figure;
+  }
+
+  /* As SVG; two maps that are compared stand below each other. */
+  async function drawing() {
+    const { data, layout, settings, other } = exported;
+    const stacked = MAPS.includes(exported.view) && other;
+    const figures = stacked
+      ? [picture(exported.title, data, layout, [settings[0]]), picture(other.title, other.data, other.layout, [settings[1]])]
+      : [picture(exported.title, data, layout, settings)];
+    const parts = [];
+    for (const figure of figures) {
+      const address = await window.Plotly.toImage(figure, Object.assign({ format: "svg" }, SIZE));
+      parts.push(decodeURIComponent(address.slice(address.indexOf(",") + 1)));
+    }
+    if (!stacked) return [parts[0], SIZE.height];
+    const height = SIZE.height * parts.length;
+    const placed = parts.map((text, i) => text.replace("<svg ", '<svg y="' + SIZE.height * i + '" '));
+    return ['<svg xmlns="http://www.w3.org/2000/svg" width="' + SIZE.width + '" height="' + height + '">' + placed.join("") + "</svg>", height];
+  }
+
+  async function saved(format) {
+    const [text, height] = await drawing();
+    if (format === "svg") return new Blob([text], { type: "image/svg+xml" });
+    const image = new Image();
+    image.src = "data:image/svg+xml," + encodeURIComponent(text);
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width: 2 * SIZE.width, height: 2 * height }); // for sharp print
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   }
 
   /* The numbers of the figure: a row per point, per cell for maps. */
@@ -363,19 +447,16 @@
     return rows.map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
   }
 
-  function save() {
+  async function save() {
     const format = triggered().slice(5);
     if (!exported || !window.Plotly) return skip();
-    const name = "sparsetoken-" + exported.view;
-    if (format === "csv") {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob(["\ufeff" + csv()], { type: "text/csv;charset=utf-8" }));
-      link.download = name + ".csv";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    } else {
-      window.Plotly.downloadImage(picture(), { format: format, filename: name, width: 1000, height: 650 });
-    }
+    const name = "sparsetoken-" + exported.view + "." + format;
+    const file = format === "csv" ? new Blob(["\ufeff" + csv()], { type: "text/csv;charset=utf-8" }) : await saved(format);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     return format + turn;
   }
 

@@ -11,7 +11,7 @@ from .bag import bag
 from .capacity import capacity_view
 from .code import code_of
 from .curves import at_total, curves
-from .drawing import describe
+from .drawing import describe, differences
 from .heads import heads_view
 from .lengths import lengths_view
 from .phase import axis_values, phase
@@ -19,7 +19,7 @@ from .rows import numbers
 from .stages import MODELS, STAGES
 from .training import training_view
 
-__all__ = ["MODELS", "STAGES", "at_total", "axis_values", "code_of", "describe", "figure_of", "numbers"]
+__all__ = ["MODELS", "STAGES", "at_total", "axis_values", "code_of", "describe", "differences", "figure_of", "numbers"]
 
 
 def figure_of(state: State, stage: str, alive: Alive = always, limits: BayesLimits | None = None) -> dict[str, Any]:

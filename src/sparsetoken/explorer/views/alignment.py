@@ -36,6 +36,7 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
     traces.append(
         line("sharpness k = β‖q₂‖", sharpness, line={"color": OTHER_COLOURS[2], "dash": "dot"}, yaxis="y2", meta="k")
     )
+    still = not np.isfinite(found[alphas.index(here)].cosine["q"])
     note = ": anti-aligned here" if found[alphas.index(here)].cosine["q"] < 0 else ""
     return figure(
         f"Alignment after the two steps{note}",
@@ -43,5 +44,6 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
         log_axis("samples of the steps α₀ = n₀/d", alphas),
         axis("cosine with the signal", range=[-1.05, 1.05]),
         yaxis2=axis("sharpness k", overlaying="y", side="right", rangemode="tozero", showgrid=False, tickmode="auto"),
+        remark="the query stays at zero here, which has no direction" if still else "",
         shapes=[upright(here)],
     )

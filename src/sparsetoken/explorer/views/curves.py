@@ -9,7 +9,7 @@ import numpy as np
 
 from ...plotting.style import colour, label, marker
 from ...training import Training
-from ..points import BAYES_SECONDS, Alive, BayesLimits, Point, point
+from ..points import Alive, BayesLimits, Point, point
 from ..state import State
 from .drawing import axis, figure, finite, log_axis, upright
 from .stages import MODELS
@@ -82,9 +82,7 @@ def bayes_lines(state: State, limits: BayesLimits) -> tuple[list[dict[str, Any]]
             "meta": "reachable",
         })  # fmt: skip
     late = sum(f.late for f in found)
-    remark = (
-        f"the Bayes limit takes more than {BAYES_SECONDS:g} s here, {late} of its {len(totals)} points are left out"
-    )
+    remark = f"{late} of the Bayes limit's {len(totals)} points are still being computed"
     return traces, [f.failure for f in found if f.failure], remark if late else ""
 
 

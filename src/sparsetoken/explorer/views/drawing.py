@@ -9,8 +9,9 @@ import numpy as np
 
 from ...plotting.scales import plain_number, round_numbers
 from ...plotting.style import REFERENCE
-from ..state import NUMBERS, State, tidy
+from ..state import BAG_MODELS, DESCENT, NUMBERS, State, descent_fields, tidy
 
+_NAMED = 4  # differences between two settings that a legend has room for
 _GRID = "rgba(128,128,128,0.25)"
 
 
@@ -93,14 +94,50 @@ def upright(x: float) -> dict[str, Any]:
     return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
+def _fields(state: State) -> dict[str, str]:
+    """The task's and the training's fields, as they are written."""
+    t, tr = state.task, state.training
+    shown = {
+        "length": f"L = {t.length}", "sparsity": f"R = {t.sparsity}", "strength": f"θ = {t.strength:g}",
+        "prevalence": f"π = {t.prevalence:g}", "alpha0": f"α₀ = {tr.alpha0:g}", "alpha1": f"α₁ = {tr.alpha1:g}",
+        "ridge": f"λ = {tr.ridge:g}", "beta": f"β = {tr.beta:g}", "eta_w": f"η_w = {tr.eta_w:g}",
+        "eta_b": f"η_b = {tr.eta_b:g}", "eta_q": f"η_q = {tr.eta_q:g}", "loss": f"{tr.loss} loss",
+    }  # fmt: skip
+    return {name: text.replace("_hinge", " hinge") for name, text in shown.items()}
+
+
 def describe(state: State) -> str:
     """The parameters in a line, so that a figure always says what it shows."""
-    t, tr = state.task, state.training
-    return (
-        f"L = {t.length}, R = {t.sparsity}, θ = {t.strength:g}, π = {t.prevalence:g}; α₀ = {tr.alpha0:g}, "
-        f"α₁ = {tr.alpha1:g}, λ = {tr.ridge:g}, β = {tr.beta:g}, η_w = {tr.eta_w:g}, η_b = {tr.eta_b:g}, "
-        f"η_q = {tr.eta_q:g}, {tr.loss} loss"
-    )
+    texts = list(_fields(state).values())
+    steps = f"; {', '.join(_descent(state).values())}" if state.view == "training" else ""
+    return f"{', '.join(texts[:4])}; {', '.join(texts[4:])}{steps}"
+
+
+def _descent(state: State) -> dict[str, str]:
+    """The fields of step-by-step training that its model has a use for, as they are written."""
+    used = descent_fields(state.descent.model)
+    texts = {name: f"{DESCENT[name][0].lower()} {getattr(state.descent, name):g}" for name in used}
+    return {"model": BAG_MODELS[state.descent.model], **texts}
+
+
+def differences(state: State, other: State) -> tuple[str, str]:
+    """What tells two settings apart, in the words of each; the first few, where much does."""
+
+    def written(one: State) -> dict[str, str]:
+        texts = _fields(one)
+        if one.view in ("curves", "phase", "capacity"):
+            texts["equal"] = "pooled, vectorized: all samples" if one.equal_samples else "pooled, vectorized: α₁"
+        if one.view == "training":
+            texts |= _descent(one)
+        return texts
+
+    here, there = written(state), written(other)
+    names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+    found = []
+    for texts in (here, there):
+        own = [texts[name] for name in names if name in texts]
+        found.append(", ".join(own[:_NAMED]) + (", …" if len(own) > _NAMED else ""))
+    return found[0], found[1]
 
 
 def finite(value: float) -> float | None:

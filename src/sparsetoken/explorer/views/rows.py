@@ -36,7 +36,10 @@ def numbers(state: State, stage: str, limits: BayesLimits | None = None) -> list
     if state.view == "heads":  # computed for the figure, and not waited for again
         rows += [_row(model, known_point(task, training, model, equal_samples=equal)) for model in heads_at(state, stage)]
     if stage == "exact":
-        rows.append(_row("bayes", (limits or BayesLimits(always)).at(task, training)))
+        limit = (limits or BayesLimits(always)).at(task, training)
+        rows.append(_row("bayes", limit))
+        if limit.hard and state.view in ("curves", "heads"):  # where its line is drawn
+            rows.append(_row("reachable", Point(limit.reachable, limit.reachable_error)))
     if state.view == "training":
         next(row for row in rows if row["model"] == "attention")["label"] = STAGED
     return rows

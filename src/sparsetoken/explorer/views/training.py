@@ -8,23 +8,9 @@ import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label
 from ..points import Alive, BayesLimits, Curve
-from ..state import BAG_MODELS, LEAST, State, descent_fields
+from ..state import BAG_MODELS, LEAST, State
 from .drawing import axis, figure, log_axis
 from .rows import STAGED, curve_of, numbers
-
-
-def _describe_descent(state: State) -> str:
-    """The fields of step-by-step training in a line."""
-    d = state.descent
-    texts = {
-        "rate_q": f"q {d.rate_q:g}, ",
-        "rate_w": f"w {d.rate_w:g}, ",
-        "rate_b": f"bias {d.rate_b:g}; ",
-        "decay": f"decay {d.decay:g}, ",
-        "sharpness": f"sharpness {d.sharpness:g}, ",
-        "start": f"start {d.start:g}",
-    }
-    return "rates " + "".join(text for name, text in texts.items() if name in descent_fields(d.model))
 
 
 def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
@@ -101,7 +87,7 @@ def training_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
     if descent.model.startswith("heads") and descent.start == 0:
         remarks.append("from a start at zero both heads stay equal")
     return figure(
-        f"Training step by step: {BAG_MODELS[descent.model]}; {_describe_descent(state)}",
+        f"Training step by step: {BAG_MODELS[descent.model]}",
         traces,
         axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
         _error_axis(found, rows),
