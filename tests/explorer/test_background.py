@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sparsetoken.explorer.background import Background
+from sparsetoken.explorer.background import Background, Idle
 from sparsetoken.explorer.points import Superseded
 
 
@@ -49,3 +49,15 @@ def test_a_page_that_has_moved_on_waits_no_longer():
     with pytest.raises(Superseded):
         Background().waited("slow", lambda: held.wait(30), 30, gone)
     held.set()
+
+
+def test_it_is_quiet_when_nobody_asks():
+    idle = Idle()
+    assert idle.quiet() and not idle.quiet(60)
+    with idle.busy():
+        with idle.busy():
+            assert not idle.quiet()
+        assert not idle.quiet()
+    assert idle.quiet()
+    idle.wait(0.01)
+    assert idle.quiet(0.01)

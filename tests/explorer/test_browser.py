@@ -246,6 +246,10 @@ def test_presets_reset_and_a_comparison(visit):
         expected = theory.alignment(Task(strength=strength), Training()).cosine["q"]
         assert value_at(traces, meta, 2) == pytest.approx(expected, abs=1e-10)
     assert "θ = 4" in page.page.locator("#other-setting").inner_text()
+    names = page.page.evaluate(
+        "() => document.querySelector('#graph .js-plotly-plot').data.filter((t) => t.meta === 'legend').map((t) => t.name)"
+    )
+    assert names == ["B: θ = 6", "A, dotted: θ = 4"]
     page.page.click("#swap")
     page.wait(view="alignment", strength=4)
     assert "θ = 6" in page.page.locator("#other-setting").inner_text()
@@ -360,6 +364,15 @@ def test_tabs_names_and_contrast(visit):
     tip = page.page.locator("#" + str(slider.get_attribute("aria-describedby")))
     slider.focus()
     assert tip.is_visible() and "query" in tip.inner_text()
+    for name in ("slide-alpha0", "in-alpha0", "tab-alignment", "save-svg"):
+        page.page.keyboard.press("Tab")  # focus that the keyboard gives is shown, whatever a component's own style says
+        page.page.locator("#" + name).focus()
+        outline = page.page.locator("#" + name).evaluate("(e) => getComputedStyle(e).outline")
+        assert "solid 2px" in outline, (name, outline)
+    length = page.page.locator("#slide-length")
+    for key, value in (("Home", "2"), ("ArrowRight", "3"), ("End", "1000"), ("ArrowLeft", "980")):
+        length.press(key)
+        page.page.wait_for_function("(v) => document.getElementById('in-length').value === v", arg=value)
     assert page.page.get_by_role("figure", name="Alignment").is_visible()
     buttons = page.page.locator("#graph .modebar-btn").evaluate_all("(all) => all.map((e) => e.dataset.title)")
     assert buttons and not [t for t in buttons if any(w in t for w in ("Share", "Lasso", "Box", "Cloud", "Download"))]

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import theory
-from sparsetoken.explorer import create_app, points, views
+from sparsetoken.explorer import create_app, points, server, views
 from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.state import DEFAULTS, other_of
 from tests.explorer.asking import ask, ask_again, follow, state_of, trace
@@ -107,7 +107,7 @@ def test_a_bayes_limit_that_takes_long_is_left_out_with_a_remark_and_comes_later
     shown = follow(client, refined, values)
     assert shown["stage"] == "exact" and shown["late"]
     assert trace(shown, "bayes")["y"] == [None] * 7 and len(trace(shown, "attention")["y"]) == 9
-    assert "takes more than" in shown["remark"] and "7 of its 7 points" in shown["remark"]
+    assert shown["remark"] == "7 of the Bayes limit's 7 points are still being computed"
     row = next(row for row in shown["rows"] if row["model"] == "bayes")
     assert row["test_error"] is None and "still being computed" in row["failure"]
     assert ask(client, values)["stage"] == "quick"  # an unfinished answer is not kept
@@ -129,6 +129,7 @@ def test_another_setting_is_shown_in_the_same_view():
         line = trace(answer, "cosine_q")
         assert line["y"][line["x"].index(2)] == cosine
     assert "θ = 6" in other["setting"] and "θ = 4" in shown["setting"]
+    assert (shown["differs"], other["differs"]) == ("θ = 4, π = 0.5", "θ = 6, π = 0.3")
     assert "other" not in ask(create_app().server.test_client(), {**values, "compare": ""})
 
 
@@ -145,3 +146,24 @@ def test_a_setting_that_cannot_be_compared_with_is_told(text, words_of_it):
     values = {**DEFAULTS, "view": "alignment", "compare": text}
     shown = ask(create_app().server.test_client(), values)
     assert shown["stage"] == "quick" and "other" not in shown and words_of_it in shown["no_other"]
+
+
+def test_views_are_computed_ahead_while_nobody_asks(monkeypatch):
+    """One after the other, again where a page came between or something was late."""
+    made, idle = [], server._pages
+
+    def figure(state, stage, alive):
+        alive()
+        made.append((state.view, stage))
+        if made.count(("phase", "models")) == 1 and made[-1] == ("phase", "models"):
+            with idle.busy():  # a page asks
+                alive()
+        return {"late": made.count(("heads", "exact")) == 1}
+
+    monkeypatch.setattr(views, "figure_of", figure)
+    monkeypatch.setattr(server, "_QUIET_SECONDS", 0.01)
+    server.warm_up()
+    expected = {view: list(views.STAGES) for view in ("curves", "capacity", "phase", "lengths", "training", "heads")}
+    expected["phase"] = ["quick", "models", *views.STAGES]
+    expected["heads"] = [*views.STAGES, *views.STAGES]
+    assert made == [(view, stage) for view, stages in expected.items() for stage in stages]

@@ -105,6 +105,27 @@ def test_bag_view_shows_weights_that_sum_to_one():
     assert {len(row) for row in trace(figure, "tokens")["z"]} == {30}
 
 
+def test_a_query_that_stays_at_zero_is_remarked_on():
+    for changes in ({"beta": 0}, {"eta_q": 0}, {"length": 1}):
+        figure = views.figure_of(state_of(view="alignment", **changes), "exact")
+        assert set(trace(figure, "cosine_q")["y"]) == {None} and "stays at zero" in figure["remark"]
+
+
+def test_two_settings_are_told_apart_in_few_words():
+    here = state_of(view="training", model="pooled", rate_w=2, loss="smoothed_hinge")
+    there = state_of(view="training", model="tied", length=20)
+    assert views.differences(here, there) == (
+        "L = 10, smoothed hinge loss, pooled, readout rate 2",
+        "L = 20, logistic loss, tied query and readout, readout rate 1, …",  # and a sharpness, which pooling has not
+    )
+    assert views.differences(here, here) == ("", "")
+    assert views.describe(here).endswith(
+        "smoothed hinge loss; pooled, steps 30, readout rate 2, bias rate 0.5, weight decay 0.1, norm at the start 0"
+    )
+    fair, other = (state_of(equal=equal) for equal in ("yes", "no"))
+    assert views.differences(fair, other) == ("pooled, vectorized: all samples", "pooled, vectorized: α₁")
+
+
 def test_work_stops_when_nobody_waits():
     def gone():
         raise Superseded

@@ -1,10 +1,14 @@
-"""Work that may take longer than a page waits: done in the background, waited for so long, kept when it comes."""
+"""Work that may take longer than a page waits: done in the background, waited for so long, kept when it comes.
+
+And work that nobody waits for yet: done while no page asks for anything.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 AT_ONCE = 2  # pieces of work at a time; others are turned away, so that a page's slow ones cannot pile up
@@ -64,3 +68,32 @@ class Background:
             self._running[name] = thread
             thread.start()
             return thread
+
+
+class Idle:
+    """Whether any page waits for an answer."""
+
+    def __init__(self) -> None:
+        self._lock, self._asking, self._since = threading.Lock(), 0, time.monotonic()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """While an answer is being made."""
+        with self._lock:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                self._since = time.monotonic()
+
+    def quiet(self, seconds: float = 0.0) -> bool:
+        """Whether nobody has asked for so long."""
+        with self._lock:
+            return self._asking == 0 and time.monotonic() - self._since >= seconds
+
+    def wait(self, seconds: float) -> None:
+        """Return when nobody has asked for so long."""
+        while not self.quiet(seconds):
+            time.sleep(_LOOK)

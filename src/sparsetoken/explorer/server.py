@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from typing import Any
 
@@ -9,8 +10,9 @@ from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from flask import abort, request
 
 from . import views
+from .background import Idle
 from .layout import MESSAGES, page
-from .points import REFUSALS, BayesLimits, Superseded
+from .points import REFUSALS, Alive, BayesLimits, Superseded, always
 from .recent import Recent
 from .simulation import Simulations
 from .state import DEFAULTS, FIELDS, NAMES, VIEWS, check, from_query, other_of
@@ -20,6 +22,9 @@ from .words import PRESETS
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 _MOST_PAGES = 1000
 _EXACT_KEPT = 200  # finished exact answers, shown at once when a page comes back to them
+# What is computed ahead while nobody asks for so many seconds: views whose programs take seconds to compile.
+_AHEAD, _QUIET_SECONDS = ("capacity", "phase", "lengths", "training", "heads"), 3.0
+_pages = Idle()
 
 
 class _Latest:
@@ -58,7 +63,8 @@ def _shown(state: PageState, stage: str, alive: Any, limits: BayesLimits) -> dic
 def _or_failure(state: PageState, other: PageState | None, key: str, stage: str, alive: Any) -> dict[str, Any]:
     """The answer, or in words why there is none: whatever goes wrong, the page says so instead of waiting for ever."""
     try:
-        return answer_for(state, other, key, stage, alive)
+        with _pages.busy():
+            return answer_for(state, other, key, stage, alive)
     except Superseded:
         raise
     except ZeroDivisionError as error:
@@ -290,8 +296,23 @@ def make_server(port: int = 8050):
 
 
 def warm_up() -> None:
-    """Compile what the first page needs."""
-    state, _ = check(DEFAULTS)
+    """Compile what the first page needs, and then what the other views need, whenever no page asks for anything."""
+    _compute(DEFAULTS["view"], always)
+    for view in _AHEAD:
+        done = False
+        while not done:
+            _pages.wait(_QUIET_SECONDS)
+            with contextlib.suppress(Superseded):
+                done = _compute(view, _unless_disturbed)
+
+
+def _unless_disturbed() -> None:
+    if not _pages.quiet():
+        raise Superseded
+
+
+def _compute(view: str, alive: Alive) -> bool:
+    """All stages of a view at the page's defaults; whether nothing of it is late."""
+    state, _ = check({**DEFAULTS, "view": view})
     assert state is not None
-    for stage in views.STAGES:
-        views.figure_of(state, stage)
+    return not [views.figure_of(state, stage, alive)["late"] for stage in views.STAGES][-1]

@@ -143,7 +143,9 @@ def _evaluate(equations: Equations, loss: Loss, x: np.ndarray, blocks, ratio, ri
     return Solution(x, F, J, each, moments[:, -1], 0)
 
 
-@partial(jax.jit, static_argnums=0)  # as one program: its many small operations, one by one, cost more than a block's moments
+@partial(
+    jax.jit, static_argnums=0
+)  # as one program: its many small operations, one by one, cost more than a block's moments
 def _fields_at(equations: Equations, x):
     return equations.fields(x)
 

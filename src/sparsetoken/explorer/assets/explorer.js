@@ -8,6 +8,8 @@
   const DEBOUNCE = 40;
   const ASK_AGAIN = 500, GIVE_UP = 120000; // ms: between two questions after points that are late, and until the last
   const MAPS = ["phase", "bag"]; // views whose two settings stand below each other; lines are laid over each other
+  const NARROW = 600; // px: names in two columns of small letters, so that they leave room for the plot
+  const TWO_COLUMNS = { font: { size: 10 }, entrywidthmode: "fraction", entrywidth: 0.5 };
   const DARK_INK = "#1f2937";
   const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
   let current = null; // key of the state that the fields show
@@ -335,6 +337,7 @@
       data: data, layout: layout, other: other,
     };
     const figure = inked(data, layout, ink);
+    if (window.innerWidth < NARROW) figure.layout.legend = Object.assign({}, figure.layout.legend, TWO_COLUMNS);
     figure.layout.meta = { key: found.key, stage: found.stage };
     figure.layout.uirevision = found.view;
     const second = other && map ? inked(other.data, other.layout, ink) : EMPTY;

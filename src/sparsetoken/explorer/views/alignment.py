@@ -28,7 +28,7 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
         return [c if np.isfinite(c := f.cosine[name]) else None for f in found]
 
     traces = [line("query: cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
-    traces.append(line("first readout: cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
+    traces.append(line("readout: cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
     if np.isfinite(rate):
         first = [sign * (1 - rate / a) if rate / a < 1 else None for a in alphas]
         traces.append(line("±(1 − K/α₀)", first, line={"color": REFERENCE, "dash": "dash"}, meta="rate"))

@@ -40,7 +40,7 @@ def capacity_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
         })  # fmt: skip
     alpha1 = state.training.alpha1
     traces.append({
-        "type": "scatter", "mode": "lines", "name": "samples of the readout α₁", "x": [strengths[0], strengths[-1]],
+        "type": "scatter", "mode": "lines", "name": "readout's samples α₁", "x": [strengths[0], strengths[-1]],
         "y": [alpha1, alpha1], "line": {"color": REFERENCE, "dash": "dash"}, "meta": "alpha1",
     })  # fmt: skip
     return figure(

@@ -31,7 +31,7 @@ def lengths_view(state: State, stage: str, alive: Alive, limits: BayesLimits) ->
             rows.append(None)
     shown = (
         ("test_error", "test error", colour("attention"), "solid"),
-        ("threshold_error", "test error, threshold fitted", colour("attention"), "dash"),
+        ("threshold_error", "error, threshold fitted", colour("attention"), "dash"),
         ("auc", "AUC", OTHER_COLOURS[0], "solid"),
         ("sensitivity", "sensitivity", OTHER_COLOURS[1], "solid"),
     )

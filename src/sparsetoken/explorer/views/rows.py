@@ -34,7 +34,9 @@ def numbers(state: State, stage: str, limits: BayesLimits | None = None) -> list
     for model in models:
         rows.append(_row(model, point(task, training, model, equal_samples=equal, quick=stage == "quick")))
     if state.view == "heads":  # computed for the figure, and not waited for again
-        rows += [_row(model, known_point(task, training, model, equal_samples=equal)) for model in heads_at(state, stage)]
+        rows += [
+            _row(model, known_point(task, training, model, equal_samples=equal)) for model in heads_at(state, stage)
+        ]
     if stage == "exact":
         limit = (limits or BayesLimits(always)).at(task, training)
         rows.append(_row("bayes", limit))
