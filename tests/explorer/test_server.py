@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from urllib.request import urlopen
 
 import pytest
@@ -58,6 +59,31 @@ def test_a_failure_inside_is_told_on_the_page(monkeypatch, capsys):
     found = ask(create_app().server.test_client(), {**DEFAULTS})
     assert found["stage"] == "failed" and "division by zero" in found["message"]
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_few_answers_are_made_at_a_time_however_many_pages_ask(monkeypatch):
+    free, at_work, most, lock = threading.Event(), [], [], threading.Lock()
+
+    def answer(state, other, key, stage, alive):
+        with lock:
+            at_work.append(key)
+            most.append(len(at_work))
+        assert free.wait(60)
+        with lock:
+            at_work.remove(key)
+        return {"key": key, "stage": stage}
+
+    monkeypatch.setattr(server, "answer_for", answer)
+    client = create_app().server.test_client
+    asking = [threading.Thread(target=ask, args=(client(), DEFAULTS, f"key {i}", f"page {i}")) for i in range(9)]
+    for thread in asking:
+        thread.start()
+    while len(most) < server.ANSWERS_AT_ONCE:
+        time.sleep(0.01)
+    free.set()
+    for thread in asking:
+        thread.join(60)
+    assert len(most) == 9 and max(most) == server.ANSWERS_AT_ONCE
 
 
 def test_page_loads_nothing_from_elsewhere():

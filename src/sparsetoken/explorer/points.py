@@ -50,6 +50,7 @@ BAGS_TRIED = (1024, 512, 256)
 # fields with those of earlier steps, about 1.5 CPU seconds.
 MOST_NUMBERS, MOST_PRODUCTS = 2e7, 1e8
 _CURVES_KEPT = 200
+_TRAINED_KEPT = 8  # readouts to be tested on longer bags, with the draws behind them: 1 MB each, and up to 150
 
 
 # How the library says that it has no answer: in words about the settings, or for want of memory.
@@ -86,6 +87,7 @@ class Point:
 
 _memory = Recent[Any](_KEPT)
 _curves = Recent[Any](_CURVES_KEPT)
+_trained = Recent[Any](_TRAINED_KEPT)
 _one_at_a_time = threading.Lock()
 _background = Background()
 _heads_background = Background()
@@ -231,11 +233,11 @@ def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[
 def _tested(task: Task, training: Training, bags: Task, quick: bool) -> dict[str, float]:
     if quick:
         return rough_test_elsewhere(task, training, bags) | {"threshold_error": float("nan")}
-    solved = _memory.get(("trained", task, training))
+    solved = _trained.get((task, training))
     if solved is None:
         law = law_of(task, training, "attention")[0]
         solved = erm(law, training.alpha1, training.ridge, training.loss, accuracy=_TEST_ACCURACY)
-        _memory.put(("trained", task, training), solved)
+        _trained.put((task, training), solved)
     there = solved.on(bags, accuracy=_TEST_ACCURACY)
     found = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity", "specificity")}
     found["threshold_error"] = min(there.test_error, threshold_error(solved, same_mechanism(solved.law, bags)))

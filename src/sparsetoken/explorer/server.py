@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
@@ -25,6 +27,9 @@ _EXACT_KEPT = 200  # finished exact answers, shown at once when a page comes bac
 # What is computed ahead while nobody asks for so many seconds: views whose programs take seconds to compile.
 _AHEAD, _QUIET_SECONDS = ("capacity", "phase", "lengths", "training", "heads"), 3.0
 _pages = Idle()
+# Answers made at a time, whatever the number of pages: what one may take in memory is bounded by its parameters' limits.
+ANSWERS_AT_ONCE = 4
+_places = threading.BoundedSemaphore(ANSWERS_AT_ONCE)
 
 
 class _Latest:
@@ -63,7 +68,7 @@ def _shown(state: PageState, stage: str, alive: Any, limits: BayesLimits) -> dic
 def _or_failure(state: PageState, other: PageState | None, key: str, stage: str, alive: Any) -> dict[str, Any]:
     """The answer, or in words why there is none: whatever goes wrong, the page says so instead of waiting for ever."""
     try:
-        with _pages.busy():
+        with _pages.busy(), _turn(alive):
             return answer_for(state, other, key, stage, alive)
     except Superseded:
         raise
@@ -74,6 +79,17 @@ def _or_failure(state: PageState, other: PageState | None, key: str, stage: str,
     except Exception as error:
         words = _mistake(error)
     return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}
+
+
+@contextlib.contextmanager
+def _turn(alive: Alive) -> Iterator[None]:
+    """Wait for one of the places at work; pages that move on meanwhile leave the queue."""
+    while not _places.acquire(timeout=0.05):
+        alive()
+    try:
+        yield
+    finally:
+        _places.release()
 
 
 def _mistake(error: Exception) -> str:

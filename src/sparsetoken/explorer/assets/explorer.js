@@ -224,7 +224,7 @@
         name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, mode: "lines+text", opacity: 0.7, error_y: undefined,
         line: Object.assign({}, trace.line, { dash: DASHES[(trace.line || {}).dash] || "dot", width: 2 }),
         text: trace.y.map((y, i) => (i === last ? "A" : "")), textposition: "middle right", cliponaxis: false,
-        textfont: { color: (trace.line || {}).color, size: 11 },
+        textfont: { size: 11 },
       });
     });
   }
@@ -285,7 +285,7 @@
   function inked(data, layout, ink) {
     const copy = JSON.parse(JSON.stringify({ data: data, layout: layout }));
     for (const trace of copy.data) {
-      for (const part of [trace.line, trace.marker, trace.textfont]) {
+      for (const part of [trace.line, trace.marker]) {
         if (part && part.color === BLACK) part.color = ink;
       }
     }
