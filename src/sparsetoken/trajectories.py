@@ -6,7 +6,7 @@ Entry t of every array is the state after t steps (entry 0 the start). The class
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ._core.arrays import namespace
 from ._core.frozen import frozen
+from ._core.validation import whole_number
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
@@ -24,6 +25,23 @@ def mistakes(score: Any, y: Any) -> Any:
     """1 where sign(score) differs from y, 1/2 where the score is exactly zero, else 0 (NumPy or JAX)."""
     xp = namespace(score, y)
     return xp.where(score == 0, 0.5, xp.where(score * y < 0, 1.0, 0.0))
+
+
+def steps_tested(tested: Sequence[int] | None, entries: int) -> np.ndarray:
+    """The steps among 0 .. entries - 1 whose test measures are wanted, in order and once each; None wants all."""
+    if tested is None:
+        return np.arange(entries)
+    which = sorted({whole_number("tested", step, 0) for step in tested})
+    if not which or which[-1] >= entries:
+        raise ValueError(f"tested must hold at least one step, and none beyond {entries - 1}, got {list(tested)!r}")
+    return np.array(which)
+
+
+def at_steps(values: np.ndarray, which: np.ndarray, entries: int) -> np.ndarray:
+    """`values` at the steps `which` of `entries`, and not a number at the others."""
+    spread = np.full(entries, np.nan)
+    spread[which] = values
+    return spread
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,6 +181,24 @@ def test_the_number_of_bags_differentiated_at_a_time_changes_nothing(monkeypatch
     assert again.gram == pytest.approx(once.gram, rel=1e-12)
 
 
+def test_only_the_steps_asked_for_are_tested():
+    stage = Stage(3, 2.0, {"w": 1.0, "bias": 1.0})
+    every, some = (simulate_trajectory(TASK, "pooled", stage, 20, 3, tested=t) for t in (None, [2, 0, 2]))
+    for name, values in every.columns().items():
+        if name.removesuffix("_se") in ("test_error", "auc", "sensitivity", "specificity"):
+            values = np.where(np.isin(every.columns()["step"], [0, 2]), values, np.nan)
+        assert np.array_equal(some.columns()[name], values, equal_nan=True), name
+    for wrong in ([], [4], [-1], [0.5]):
+        with pytest.raises(ValueError, match="tested"):
+            simulate_trajectory(TASK, "pooled", stage, 20, 3, tested=wrong)
+
+
+def test_the_derivatives_of_a_model_are_compiled_once():
+    model = BagModel(lambda H, bias: (H[:, 0] * H[:, 1]).mean() + bias, ("t", "w"))
+    train(TASK, model, Stage(3, 2.0, {"t": 1.0, "w": 1.0, "bias": 1.0}), 16, 0, start={"t": 1.0})
+    assert module._compiled_derivatives(model)._cache_size() == 1
+
+
 def test_samples_are_rounded_and_reported():
     found = simulate_trajectory(TASK, "pooled", Stage(1, 1.26, {"w": 1.0}), 10, 1)
     assert found.details["bags"] == (13,)

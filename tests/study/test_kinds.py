@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from sparsetoken.study import Trial
 from sparsetoken.study.kinds.simulation import separable
-from sparsetoken.study.registry import get_kind
+from sparsetoken.study.registry import get_kind, stream_seed
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 from tests.helpers import ROOT
@@ -170,6 +170,18 @@ def test_training_step_by_step_is_a_row_per_step():
     assert len(exact) == 3 and exact[2]["test_error_se"] > 0
     by_stages = call("simulate_trajectory", d=60, seed=0, stages=stages)
     assert [set(row) for row in by_stages] == [set(row) for row in by_rates]
+    # Rows of some steps only: the same run, and the same theory.
+    assert call("simulate_trajectory", **plain, rows_at=[1, 3]) == [by_rates[1], by_rates[3]]
+    assert call("trajectory", model="pooled", steps=2, accuracy=0.02, rows_at=[2]) == exact[2:]
+
+
+def test_asking_for_fewer_rows_is_another_trial_of_the_same_run():
+    trial = Trial.of("simulate_trajectory", d=20)
+    some = Trial.of("simulate_trajectory", d=20, rows_at=[3, 20])
+    assert trial.key != some.key
+    seeds = {stream_seed(t.kind, t.arguments) for t in (trial, some)}
+    older = {name: value for name, value in trial.arguments.items() if name != "rows_at"}
+    assert seeds == {stream_seed(trial.kind, older)}
 
 
 def test_simulations_take_noise_and_test_options():

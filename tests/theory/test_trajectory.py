@@ -212,6 +212,17 @@ def test_accuracy_is_met_or_refused():
         theory.trajectory(task, "tied", stage, accuracy=1e-6)
 
 
+def test_accuracy_is_asked_for_at_the_steps_that_are_tested():
+    """The steep middle of a training scatters most: where only its start is tested, few replicates do."""
+    task, stage = Task(TIED[0]), tied_stage()
+    loose = theory.trajectory(task, "tied", stage, accuracy=0.05)
+    aim = 1.5 * float(loose.standard_error.max())
+    start = theory.trajectory(task, "tied", stage, accuracy=aim, tested=[0])
+    assert start.details["replicates"] == loose.details["replicates"]
+    assert start.test_error[0] == loose.test_error[0] == 0.5
+    assert np.isnan(start.test_error[1:]).all() and np.array_equal(start.gram, loose.gram)
+
+
 @pytest.mark.parametrize(("rate", "unstable"), [(8.0, True), (2.0, False)])
 def test_training_that_amplifies_small_differences_says_so(rate, unstable):
     """At rates of 8 the thresholded model swings about; finite sizes are then far from the limit (docs/training.md)."""
@@ -244,6 +255,7 @@ def test_a_run_that_diverges_says_so():
         ({"replicates": 1}, "replicates"),
         ({"accuracy": 0.0}, "accuracy"),
         ({"at": "step 3"}, "at must be"),
+        ({"tested": [0, 3]}, "tested must hold at least one step, and none beyond 2"),
         ({"loss": "hinge"}, "loss"),
     ],
 )

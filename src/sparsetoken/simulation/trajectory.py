@@ -28,7 +28,7 @@ from ..losses import Loss, get_loss
 from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..training import Training
-from ..trajectories import SCALARS, Trajectory, mistakes
+from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
 from .noise import Tokens
 from .samplers import SAMPLERS, TensorData
 from .samplers.implicit_bags import ImplicitBags
@@ -51,6 +51,7 @@ def simulate_trajectory(
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
     test_replicates: int = 16,
+    tested: Sequence[int] | None = None,
 ) -> Trajectory:
     """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
 
@@ -79,6 +80,8 @@ def simulate_trajectory(
     test_replicates : int
         Randomisations of the points behind the test measures, at least two. 16 leave about 1e-4 of the test error; with many
         runs to average, 4 do as well in a quarter of the time, which is most of a small run's.
+    tested : sequence of int, optional
+        Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number.
 
     Returns
     -------
@@ -97,15 +100,17 @@ def simulate_trajectory(
     from ..laws.bag_model_measures import FreshBags  # brings JAX, which a trial of `simulate` does without
 
     model, test_replicates = get_bag_model(model), whole_number("test_replicates", test_replicates, 2)
+    entries = expand(stages, model.directions).steps + 1
+    which = steps_tested(tested, entries)
     began = perf_counter()
     path = train(task, model, stages, d, seed, sampler, loss, start)
     trained = perf_counter()
-    tested = FreshBags(task, model, stream(seed, "quadrature"), test_replicates).measures(
-        path.overlap, path.gram, path.bias
-    )
+    fresh = FreshBags(task, model, stream(seed, "quadrature"), test_replicates)
+    found = fresh.measures(path.overlap[which], path.gram[which], path.bias[which])
+    measured = {name: tuple(at_steps(part, which, entries) for part in pair) for name, pair in found.items()}
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
     details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
-    return _result(model, path, tested, details)
+    return _result(model, path, measured, details)
 
 
 class Path(NamedTuple):
@@ -368,7 +373,9 @@ def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np
             count = len(part)
             if count < chunk:  # one shape, one compilation
                 part = np.concatenate([part, np.zeros((chunk - count, length, r))])
-            z, (in_fields, in_bias) = derivatives(part, bias)
+            z, (in_fields, in_bias) = derivatives(
+                part, np.float64(bias)
+            )  # a Python float is another type to the compiler
             scores[which] = np.asarray(z)[:count]
             field_slope[which] = np.asarray(in_fields)[:count]
             bias_slope[which] = np.asarray(in_bias)[:count]

@@ -32,6 +32,9 @@ from .fingerprint import code_fingerprint, thing_fingerprint
 
 _DESCRIPTIONS: dict[str, Any] = {"task": Task, "training": Training}
 _KINDS: dict[str, TrialKind] = {}
+# Arguments that say what is told of a trial: they enter its key where they are given, and never its random numbers.
+TOLD = ("rows_at",)
+_NEUTRAL = NEUTRAL_FIELDS | dict.fromkeys(TOLD)
 
 
 def plain(value: Any, name: str = "value", *, finite: bool = False) -> Any:
@@ -289,12 +292,13 @@ def _pattern(column: str) -> str:
 def identity(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The flat arguments that a trial is known by: all but fields of the task that change nothing, so that it stays the same
     trial, with the same random numbers, where tasks learn to say more."""
-    return {k: v for k, v in arguments.items() if k not in NEUTRAL_FIELDS or v != NEUTRAL_FIELDS[k]}
+    return {k: v for k, v in arguments.items() if k not in _NEUTRAL or v != _NEUTRAL[k]}
 
 
 def stream_seed(kind: str, arguments: Mapping[str, Any]) -> int:
     """The seed of a trial's random numbers: 63 bits of the hash of its specification."""
-    digest = hashlib.sha256(canonical_json([kind, identity(arguments)]).encode()).digest()
+    known_by = {name: value for name, value in identity(arguments).items() if name not in TOLD}
+    digest = hashlib.sha256(canonical_json([kind, known_by]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 

@@ -23,7 +23,7 @@ from ..laws.bag_model_measures import MEASURES, measures_on
 from ..losses import Loss
 from ..schedules import Stage
 from ..task import Task
-from ..trajectories import Trajectory
+from ..trajectories import Trajectory, at_steps, steps_tested
 from .dynamics import State, advance_compiled, first_compiled
 from .errors import AccuracyError, UnstableTrainingWarning
 from .refinement import SAFETY
@@ -48,9 +48,14 @@ PLACES = ("every step", "best step", "last step")
 
 
 def solve_replicate(
-    problem: Problem, index: int, bags: int, probes: int, differentiable: bool = False
+    problem: Problem,
+    index: int,
+    bags: int,
+    probes: int,
+    differentiable: bool = False,
+    tested: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """All recorded quantities of one replicate; see `bag_draws`."""
+    """All recorded quantities of one replicate (test measures at the steps `tested` only); see `bag_draws`."""
     training, fresh = replicate_draws(problem, index, bags, probes, differentiable)
     plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
     training = jax.tree_util.tree_map(jnp.asarray, training)
@@ -66,8 +71,11 @@ def solve_replicate(
         "train_loss": np.asarray(state.train_loss),
         "train_error": np.asarray(state.train_error),
     }
-    tested = measures_on(fresh, problem.task, problem.model, m, gram, state.bias, problem.split)
-    return found | dict(zip(MEASURES, tested.T))
+    which = steps_tested(tested, len(m))
+    measured = measures_on(
+        fresh, problem.task, problem.model, m[which], gram[which], found["bias"][which], problem.split
+    )
+    return found | {name: at_steps(part, which, len(m)) for name, part in zip(MEASURES, measured.T, strict=True)}
 
 
 def _by_direction(model: BagModel, table: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -92,6 +100,7 @@ def trajectory(
     replicates: int = REPLICATES,
     most_replicates: int = MOST_REPLICATES,
     progress: Callable[[int, int], None] | None = None,
+    tested: Sequence[int] | None = None,
 ) -> Trajectory:
     """The exact limit of training a bag model by gradient descent, step by step; the twin of `simulate_trajectory`.
 
@@ -124,6 +133,9 @@ def trajectory(
         Where to stop adding replicates.
     progress : callable, optional
         Called after each replicate with the number done and the number wanted so far; it may raise to stop the work.
+    tested : sequence of int, optional
+        Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number, and no
+        accuracy is asked for there.
 
     Returns
     -------
@@ -147,21 +159,23 @@ def trajectory(
     replicates = whole_number("replicates", replicates, 2)
     most_replicates = whole_number("most_replicates", most_replicates, replicates)
     problem = problem_of(task, model, stages, loss, start)
+    which = steps_tested(tested, problem.schedule.steps + 1)
     count = _bags(problem, bags)
     rows: list[dict[str, np.ndarray]] = []
     wanted = replicates
     while True:
         while len(rows) < wanted:
-            rows.append(solve_replicate(problem, len(rows), count, PROBES))
+            rows.append(solve_replicate(problem, len(rows), count, PROBES, tested=tested))
             if progress is not None:
                 progress(len(rows), wanted)
-        spread = np.std([row["test_error"] for row in rows], axis=0, ddof=1)
+        errors_there = np.array([row["test_error"][which] for row in rows])
+        spread = np.std(errors_there, axis=0, ddof=1)
         if not np.isfinite(spread).all():
-            step = int(np.argmin(np.isfinite(spread)))
+            step = int(which[np.argmin(np.isfinite(spread))])
             raise AccuracyError(
                 f"training diverges: the test error is not a number from step {step} on; use smaller rates"
             )
-        best = int(np.argmin(np.mean([row["test_error"] for row in rows], axis=0)))
+        best = int(np.argmin(np.mean(errors_there, axis=0)))
         scatter = float({"every step": spread.max(), "best step": spread[best], "last step": spread[-1]}[at])
         needed = int(np.ceil((SAFETY * scatter / accuracy) ** 2))
         if needed <= len(rows):

@@ -49,12 +49,13 @@ DESIGNS = designs()
 
 def grids(sizes: list[int], repeats: int, simulated: list[dict[str, Any]], small: list[int], bags: int) -> list[Grid]:
     tasks = [{name: design[name] for name in TASK} for design in DESIGNS]
+    last = {"rows_at": [STEPS]}
     alphas = [design["alpha"] for design in DESIGNS]
     staged = [{**task, **stored["staged"]} for task, stored in zip(tasks, STORED, strict=True)]
     return [
-        Grid("limit", "trajectory", {"accuracy": LOOSE, "bags": bags}, points=DESIGNS),
-        Grid("simulated", "simulate_trajectory", {}, {"d": sizes}, points=simulated, repeats=repeats),
-        Grid("small", "simulate_trajectory", {}, {"d": small}, points=[DESIGNS[RARE]], repeats=SMALL_REPEATS),
+        Grid("limit", "trajectory", {**last, "accuracy": LOOSE, "bags": bags}, points=DESIGNS),
+        Grid("simulated", "simulate_trajectory", last, {"d": sizes}, points=simulated, repeats=repeats),
+        Grid("small", "simulate_trajectory", last, {"d": small}, points=[DESIGNS[RARE]], repeats=SMALL_REPEATS),
         Grid("staged", "forecast", points=staged),
         Grid("bayes", "bayes_limit", {}, points=[{**task, "alpha": a} for task, a in zip(tasks, alphas)]),
     ]

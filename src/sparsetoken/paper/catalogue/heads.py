@@ -67,6 +67,7 @@ WORDS = {
 LARGE = tuple(MODELS)[1:]  # with 4d parameters; one head has 2d
 JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps": 30, "rates": 1.0, "decay": 0.1}
 DEPTH_STRENGTH = 4.0
+DRAWN = list(range(0, JOINT["steps"] + 1, 3))  # steps of the runs that are drawn
 NO_GAIN = 0.005  # an error lower by less than that is none worth twice the parameters
 ALMOST_BAYES = 0.1  # by how much more strength than the Bayes rule one head with a known query may need
 DEEP_RESOLUTION = 0.06
@@ -117,6 +118,7 @@ def grids(
         Grid(
             "joint",
             "simulate_trajectory",
+            {"rows_at": DRAWN},
             axes={"d": joint_sizes},
             points=at_once,
             repeats=joint,
@@ -297,7 +299,7 @@ def draw(tables: Tables) -> list[Panel]:
         label = WORDS[model]
         line = select(lines, {"model": model, "length": length}).sort_values("step")
         seen = summarise(select(joint, {"model": model, "length": length, "d": d}), "step", "test_error")
-        seen, shade = seen[seen["step"] % 3 == 0].sort_values("step"), MODEL_COLOURS[model]
+        seen, shade = seen[seen["step"].isin(DRAWN)].sort_values("step"), MODEL_COLOURS[model]
         steps += [
             Line(line["step"], line["test_error"], f"{label}: theory", shade),
             Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),

@@ -34,6 +34,7 @@ DECAYS = [0.0, DECAY]
 SIMULATED = [1.0, 4.0]
 # Where simulation meets theory: in the steep part single runs scatter by a factor, and after it they settle.
 JUDGED = [20, STEPS]
+DRAWN = 3  # every third step of the runs is drawn
 OVERFITS_FROM = 1.0  # with fewer samples the error hardly rises again
 RIDGES = [0.03, 0.1, 0.3]
 # The trajectory's default accuracy is meant for every step; here the last ones matter, and their error is a column.
@@ -61,27 +62,34 @@ def grids(
     """The trials of one form: simulated dimensions and their repeats, ridges of staged training, samples per dimension (of a
     random start and of mini-batches: `others`), bags per replicate of the theory."""
     limit = {**FIXED, "accuracy": LOOSE, "bags": bags}
+    last = {"rows_at": [STEPS]}
+    seen = sorted({*range(0, STEPS + 1, DRAWN), *JUDGED})
     staged = [{"alpha0": a / 2, "alpha1": a / 2} for a in alphas]
     halves = {"alpha0": ORDER_ALPHA / 2, "alpha1": ORDER_ALPHA / 2}
     return [
         Grid("limit", "trajectory", limit, {"decay": DECAYS, "alpha": alphas}),
-        Grid("random_start", "trajectory", {**limit, "start": {"q": 0.5, "w": 0.5}, "decay": DECAY}, {"alpha": others}),
+        Grid(
+            "random_start",
+            "trajectory",
+            {**limit, **last, "start": {"q": 0.5, "w": 0.5}, "decay": DECAY},
+            {"alpha": others},
+        ),
         Grid(
             "batches",
             "trajectory",
-            {**TEN_TOKENS, "accuracy": LOOSE, "bags": bags},
+            {**TEN_TOKENS, **last, "accuracy": LOOSE, "bags": bags},
             points=[batches(a) for a in others],
         ),
         Grid(
             "simulated",
             "simulate_trajectory",
-            FIXED,
+            {**FIXED, "rows_at": seen},
             {"d": sizes, "decay": DECAYS, "alpha": SIMULATED},
             repeats=repeats,
         ),
         Grid("staged", "forecast", TEN_TOKENS, {"ridge": ridges}, points=staged),
         Grid("bayes", "bayes_limit", TEN_TOKENS, {"alpha": alphas}),
-        Grid("order", "trajectory", {**limit, "decay": DECAY, "alpha": ORDER_ALPHA}, points=ORDER),
+        Grid("order", "trajectory", {**limit, **last, "decay": DECAY, "alpha": ORDER_ALPHA}, points=ORDER),
         Grid("order_staged", "forecast", halves, {"ridge": ridges}, points=ORDER),
     ]
 
@@ -233,7 +241,7 @@ def draw(tables: Tables) -> list[Panel]:
     for decay in DECAYS:
         run = select(limit, {"decay": decay, "alpha": alpha}).sort_values("step")
         seen = summarise(select(simulated, {"decay": decay, "alpha": alpha, "d": d}), "step", "test_error")
-        seen = seen[seen["step"] % 3 == 0]
+        seen = seen[seen["step"] % DRAWN == 0]
         label = f"joint, decay {decay:g}"
         steps += [
             Line(run["step"], run["test_error"], f"{label}: theory", COLOURS[decay]),

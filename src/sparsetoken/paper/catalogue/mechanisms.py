@@ -86,6 +86,7 @@ def grids(
     others = [p for p in losses if p["loss"] != "logistic" and p["ridge"] == SIMULATED_RIDGE]
     both: dict[str, Any] = {"repeats": repeats, "first_seed": FIRST_SEED}
     trained = [joint(m) for m in models]
+    last = {"rows_at": [JOINT["steps"]]}
     return [
         Grid("tried", "forecast", points=tried),
         Grid("losses", "forecast", points=losses),
@@ -99,9 +100,15 @@ def grids(
             **both,
         ),
         Grid(
-            "joint", "simulate_trajectory", {}, {"d": joint_sizes}, points=trained, repeats=runs, first_seed=FIRST_SEED
+            "joint",
+            "simulate_trajectory",
+            last,
+            {"d": joint_sizes},
+            points=trained,
+            repeats=runs,
+            first_seed=FIRST_SEED,
         ),
-        Grid("joint_predicted", "trajectory", {"accuracy": 1.0, "bags": bags}, points=trained),
+        Grid("joint_predicted", "trajectory", {**last, "accuracy": 1.0, "bags": bags}, points=trained),
         Grid("bayes", "bayes_limit", {**TEN_TOKENS, "alpha": ALPHA}),
     ]
 

@@ -22,6 +22,7 @@ ALPHAS = [0.5, 2.0]
 RIDGE = 0.1
 FIRST_SEED = 1000  # sizes were chosen on runs with smaller ones
 READOUT = {"steps": 27, "rates": {"w": 1.5, "bias": 6.0}, "decay": {"w": RIDGE}, "momentum": 0.3, "data": "D1"}
+END = 2 * MOST + READOUT["steps"]  # type: ignore[operator]
 LOOSE = 1.0  # what is read has its standard error beside it
 COLOURS = {0.5: "#56B4E9", 2.0: colour("attention")}
 
@@ -43,21 +44,22 @@ def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
 
 
 def grids(sizes: list[int], repeats: int, ends: list[int], bags: int) -> list[Grid]:
+    loose = {**TEN_TOKENS, "accuracy": LOOSE, "bags": bags}
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
     # `steps` only labels these points by their number of rounds: the stages say what is done.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
     return [
-        Grid("rounds", "trajectory", {**TEN_TOKENS, "accuracy": LOOSE, "bags": bags}, points=rounds),
+        Grid("rounds", "trajectory", {**loose, "rows_at": list(range(2, 2 * MOST + 1, 2))}, points=rounds),
         Grid(
             "simulated",
             "simulate_trajectory",
-            TEN_TOKENS,
+            {**TEN_TOKENS, "rows_at": [2 * k for k in ROUNDS]},
             {"d": sizes},
             points=rounds,
             repeats=repeats,
             first_seed=FIRST_SEED,
         ),
-        Grid("finished", "trajectory", {**TEN_TOKENS, "accuracy": LOOSE, "bags": bags}, points=finished),
+        Grid("finished", "trajectory", {**loose, "rows_at": [END]}, points=finished),
     ]
 
 

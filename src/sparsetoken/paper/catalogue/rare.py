@@ -82,6 +82,7 @@ def at_once(loss: str, rate: float) -> dict[str, Any]:
 
 def grids(cases: list[tuple[str, float]], sizes: list[int], repeats: int, runs: int) -> list[Grid]:
     tried = [steps_at(loss, w, rate) for loss in RATES for w in WEIGHTS for rate in BIAS_RATES]
+    last = {"rows_at": [STEPS]}
     drawn = [steps_at(loss, w) for loss in RATES for w in (1.0, BALANCED)]
     trained = [trained_at(loss, w) for loss, w in cases]
     spots = [trained_at(loss, w) for loss, w in cases if w > 1.0]
@@ -93,11 +94,11 @@ def grids(cases: list[tuple[str, float]], sizes: list[int], repeats: int, runs: 
         Grid("trained", "threshold_forecast", {"ridges": RIDGES}, points=trained),
         Grid("given", "threshold_forecast", {"ridges": RIDGES, "cosine": COSINE}, points=trained),
         Grid("simulated", "simulate", {"ridge": SIMULATED_RIDGE}, {"d": sizes}, points=spots, repeats=repeats, **both),
-        Grid("at_once", "trajectory", {"accuracy": 1.0, "bags": BAGS}, points=once),
+        Grid("at_once", "trajectory", {**last, "accuracy": 1.0, "bags": BAGS}, points=once),
         Grid(
             "at_once_simulated",
             "simulate_trajectory",
-            {},
+            last,
             {"d": [100, 200]},
             points=[at_once("focal:2", AT_ONCE_RATES[1])],
             repeats=runs,

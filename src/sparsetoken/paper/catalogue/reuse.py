@@ -40,7 +40,12 @@ def grids(sizes: list[int], repeats: int, alphas: list[float]) -> list[Grid]:
     fixed = {**TEN_TOKENS, "ridge": RIDGE, "eta_q": ETA_Q}
     exact = [{"alpha": a, "stages": stages(a)} for a in alphas]
     return [
-        Grid("exact", "trajectory", {**TEN_TOKENS, "accuracy": LOOSE, "replicates": REPLICATES}, points=exact),
+        Grid(
+            "exact",
+            "trajectory",
+            {**TEN_TOKENS, "accuracy": LOOSE, "replicates": REPLICATES, "rows_at": [STEPS]},
+            points=exact,
+        ),
         Grid(
             "simulated",
             "simulate",

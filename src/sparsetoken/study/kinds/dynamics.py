@@ -63,16 +63,22 @@ def trajectory_trial(
     accuracy: float = ACCURACY,
     replicates: int = REPLICATES,
     bags: int | None = None,
+    rows_at: list[int] | None = None,
 ) -> list[dict[str, float]]:
-    """The exact limit of training, one row per step; `unstable` says where training amplifies small differences."""
+    """The exact limit of training, one row per step; `unstable` says where training amplifies small differences.
+
+    With `rows_at`, only those steps have rows, which saves measuring the others.
+    """
     from ...theory import UnstableTrainingWarning, trajectory
 
     schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
     with warnings.catch_warnings():  # a column says it
         warnings.simplefilter("ignore", UnstableTrainingWarning)
-        found = trajectory(task, model, schedule, loss, start, accuracy=accuracy, replicates=replicates, bags=bags)
+        found = trajectory(
+            task, model, schedule, loss, start, accuracy=accuracy, replicates=replicates, bags=bags, tested=rows_at
+        )
     first = found.details.get("unstable_from", math.inf)
-    return [{**row, "unstable": row["step"] >= first} for row in rows_of(found)]
+    return [{**row, "unstable": row["step"] >= first} for row in rows_of(found, rows_at)]
 
 
 @trial_kind("simulate_trajectory", columns=columns(*STEPS))
@@ -90,15 +96,18 @@ def simulate_trajectory_trial(
     momentum: float = 0.0,
     start: dict | None = None,
     sampler: str = "reduced",
+    rows_at: list[int] | None = None,
 ) -> list[dict[str, float]]:
-    """One run at finite d, one row per step."""
+    """One run at finite d, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
     from ...simulation.trajectory import simulate_trajectory
 
     schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
-    return rows_of(simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start, TEST_REPLICATES))
+    run = simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start, TEST_REPLICATES, rows_at)
+    return rows_of(run, rows_at)
 
 
-def rows_of(run: Any) -> list[dict[str, float]]:
-    """The columns of a trajectory as one record per step."""
+def rows_of(run: Any, steps: Sequence[int] | None = None) -> list[dict[str, float]]:
+    """The columns of a trajectory as one record for each of the steps, all of them by default."""
     columns = {name: values.tolist() for name, values in run.columns().items()}
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+    rows = (dict(zip(columns, values)) for values in zip(*columns.values()))
+    return [row for row in rows if steps is None or row["step"] in steps]
