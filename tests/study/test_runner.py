@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sparsetoken.study import Grid, Store, open_executor, run_study, run_trials
-from sparsetoken.study.runner import Batch, in_turn, run_batches
+from sparsetoken.study import Grid, Store, Trial, open_executor, run_study, run_trials
+from sparsetoken.study.runner import Batch, in_turn, run_batches, scouts_ahead
 from sparsetoken.study.worker import load_source
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
@@ -76,6 +76,16 @@ def test_what_several_studies_want_is_run_once_and_its_failure_told_to_all(tmp_p
 
 def test_tables_take_turns():
     assert in_turn({"a": [1, 2, 3], "b": [4], "c": [5, 6]}) == [1, 4, 5, 2, 6, 3]
+
+
+def test_the_first_trial_of_a_program_runs_ahead_of_the_batch_before():
+    def trial(kind, seed, **arguments):
+        return Trial(kind, {**arguments, "seed": seed})
+
+    one = [trial("a", 0, d=2, x=0.5), trial("a", 1, d=2, x=0.7), trial("a", 0, d=3, x=0.5), trial("a", 1, d=3, x=0.5)]
+    two = [trial("b", 0, model="m"), trial("b", 1, model="m"), trial("a", 7, d=3, x=0.1)]
+    ordered = scouts_ahead([one, two])
+    assert ordered == [one[0], one[2], two[0], one[1], one[3], two[1], two[2]]
 
 
 def test_workers_share_what_they_compile(tmp_path, monkeypatch):

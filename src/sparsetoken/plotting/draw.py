@@ -171,4 +171,7 @@ def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
     paths = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf")]
     for path in paths:
         write_picture(path, figure, make_folder=True)
+        figure.set_layout_engine(
+            "none"
+        )  # everything stays where the first picture has it: finding places is half the work
     return paths

@@ -107,7 +107,10 @@ def simulate_trajectory(
     trained = perf_counter()
     fresh = FreshBags(task, model, stream(seed, "quadrature"), test_replicates)
     found = fresh.measures(path.overlap[which], path.gram[which], path.bias[which])
-    measured = {name: tuple(at_steps(part, which, entries) for part in pair) for name, pair in found.items()}
+    measured = {
+        name: (at_steps(value, which, entries), at_steps(error, which, entries))
+        for name, (value, error) in found.items()
+    }
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
     details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
     return _result(model, path, measured, details)

@@ -116,7 +116,7 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
         Whether rows of the store are left aside, and replaced by new ones.
     """
     finished = set() if fresh else store.finished()
-    waiting: deque[Trial] = deque()
+    queues: list[list[Trial]] = []
     wanted_by: dict[str, list[Batch]] = {}  # the first one runs the trial
     for batch in batches:
         distinct = {trial.key: trial for trial in batch.trials}
@@ -124,9 +124,10 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
         new = [trial for trial in missing if trial.key not in wanted_by]
         for trial in missing:
             wanted_by.setdefault(trial.key, []).append(batch)
-        waiting.extend(new)
+        queues.append(new)
         batch.summary.total, batch.summary.reused = len(distinct), len(distinct) - len(new)
         batch.advance(batch.summary.reused)
+    waiting = deque(scouts_ahead(queues))
     flying: dict[Future, Trial] = {}
     suspects: deque[Trial] = deque()  # in flight when a worker died: repeated one at a time, which finds the culprit
     solo_deaths: Counter[str] = Counter()
@@ -230,6 +231,32 @@ def run_study(
     store.enrol(study.name, tables)
     summary = run_trials(in_turn(tables), store, executor, advance, fresh=fresh)
     return build_tables(tables, store), summary
+
+
+def scouts_ahead(queues: Iterable[Sequence[Trial]]) -> list[Trial]:
+    """All trials in the order to run them: batch after batch, but each batch's scouts before the rest of the batch before it.
+
+    A scout is the first trial that needs some compiled program, as far as its kind, texts and whole numbers tell. By the time
+    the others come, what one worker has compiled for it lies where the other workers find it.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    ordered: list[Trial] = []
+    rest: list[Trial] = []
+    for trials in queues:
+        scouts: list[Trial] = []
+        others: list[Trial] = []
+        for trial in trials:
+            shape = (
+                (name, value)
+                for name, value in trial.arguments.items()
+                if name != "seed" and isinstance(value, str | int)
+            )
+            program = (trial.kind, *shape)
+            (others if program in seen else scouts).append(trial)
+            seen.add(program)
+        ordered += [*scouts, *rest]
+        rest = others
+    return ordered + rest
 
 
 def in_turn(tables: Mapping[str, Sequence[Trial]]) -> list[Trial]:

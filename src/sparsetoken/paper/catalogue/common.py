@@ -37,3 +37,5 @@ MODELS = ("attention", "pooled", "vectorized")
 QUICK_BAGS, FULL_BAGS = 512, 1024
 # Degrees of freedom of the theory's standard errors: eight replicates or more are behind each (study/kinds/dynamics.py).
 THEORY_DEGREES = 7
+# For quick forms whose claims compare errors that are many standard errors of half as many bags apart.
+FEW_BAGS = 256

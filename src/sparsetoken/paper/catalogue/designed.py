@@ -19,7 +19,7 @@ from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
+from .common import AXES, FEW_BAGS, FULL_BAGS, OPEN, THEORY_DEGREES
 
 STEPS = 30
 TASK = ("length", "sparsity", "strength", "prevalence")
@@ -192,7 +192,7 @@ study = Study(
     notes="The schedules, and staged training's split, rates and ridge, were found once by theory.design and the "
     "planner and are stored; here they are followed.",
     grids={
-        "quick": grids([300, 900], 12, DESIGNS[:2], [500, 1000], QUICK_BAGS),
+        "quick": grids([300, 900], 12, DESIGNS[:2], [500, 1000], FEW_BAGS),
         "full": grids([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS),
     },
     draw=draw,

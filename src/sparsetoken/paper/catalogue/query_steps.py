@@ -12,7 +12,7 @@ from ...plotting.style import colour
 from ...study.claims import Claim, Judgement, Tables, greater_verdict, need, quantile, worst
 from ...study.criteria import judge_agreement
 from ...study.specification import Grid, Study
-from .common import FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES
+from .common import FEW_BAGS, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES
 
 RATE = 5.0  # of the query; one step of rate 25 is the staged default
 MOST = 10
@@ -43,7 +43,7 @@ def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
     return [*alternating(rounds, alpha), *idle, {**READOUT, "alpha": alpha}]
 
 
-def grids(sizes: list[int], repeats: int, ends: list[int], bags: int) -> list[Grid]:
+def grids(sizes: list[int], repeats: int, ends: list[int], bags: int, bags_of_ends: int) -> list[Grid]:
     loose = {**TEN_TOKENS, "accuracy": LOOSE, "bags": bags}
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
     # `steps` only labels these points by their number of rounds: the stages say what is done.
@@ -59,7 +59,7 @@ def grids(sizes: list[int], repeats: int, ends: list[int], bags: int) -> list[Gr
             repeats=repeats,
             first_seed=FIRST_SEED,
         ),
-        Grid("finished", "trajectory", {**loose, "rows_at": [END]}, points=finished),
+        Grid("finished", "trajectory", {**loose, "bags": bags_of_ends, "rows_at": [END]}, points=finished),
     ]
 
 
@@ -164,7 +164,10 @@ study = Study(
     notes="The readout on D₁ is 27 steps of gradient descent with momentum. Runs scatter widely after many rounds, "
     "so that theory and "
     "simulation are compared after one and two.",
-    grids={"quick": grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS), "full": grids([1000, 4000], 40, ROUNDS, FULL_BAGS)},
+    grids={
+        "quick": grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
+        "full": grids([1000, 4000], 40, ROUNDS, FULL_BAGS, FULL_BAGS),
+    },
     draw=draw,
     findings=findings,
     claims=(
