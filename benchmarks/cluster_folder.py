@@ -50,7 +50,7 @@ def place_files(folders: list[str], gigabytes: float, tokens: int, features: int
 
 
 def written(client: Any, paths: list[Path], tokens: int, features: int, seconds: float) -> dict[Path, int]:
-    """Let the workers write the files; those that are there after so many seconds, and their sizes."""
+    """Let the workers write the files; those that are there after `seconds`, and their sizes."""
     from distributed import as_completed
 
     begun, sizes, waiting = time.perf_counter(), {}, iter(paths)
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--learner", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--write-seconds", type=float, default=3600.0, help="after these, no further file is begun")
-    parser.add_argument("--check", type=int, default=0, help="also fit so many bags in this process, and compare")
+    parser.add_argument("--check", type=int, default=0, help="also fit this many bags in this process, and compare")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     from distributed import Client, LocalCluster

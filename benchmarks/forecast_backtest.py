@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--made", action="store_true", help="also sets made of scikit-learn's tables and drawn ones")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--share", type=float, action="append", help="part of the bags to learn from; repeatable")
-    parser.add_argument("--times", type=int, default=1, help="so many times as many bags in the made sets")
+    parser.add_argument("--times", type=int, default=1, help="how many times as many bags the made sets have")
     parser.add_argument("--only", action="append", default=[], help="text in the names of the sets to take; repeatable")
     parser.add_argument("--out", type=Path, default=None, help="file for the measured cases, one JSON object per line")
     parser.add_argument(

@@ -367,7 +367,7 @@ def _run_tests(tests: list[str], source: str, output: str, stop_at_first: bool) 
 
 
 def failing(tests: list[str], source: Path, seconds: float, stop_at_first: bool = True) -> list[str]:
-    """Which of these tests fail on that source; all of them where they take longer than so many seconds."""
+    """Which of these tests fail on that source; all of them where they take longer than `seconds`."""
     context = multiprocessing.get_context("forkserver")
     with tempfile.NamedTemporaryFile("r") as output:
         process = context.Process(target=_run_tests, args=(tests, str(source), output.name, stop_at_first))
