@@ -11,7 +11,10 @@ import pytest
 
 from sparsetoken import plan, planning
 from sparsetoken.cli import main
+from sparsetoken.planning import estimate, plan_for_bags
 from sparsetoken.planning.advice import Plan
+from sparsetoken.simulation.samplers.tensor import sample_bags
+from tests.planning.bags import TRUTH, mixed_bags
 
 
 class Planned(NamedTuple):
@@ -46,3 +49,25 @@ def planned(tmp_path_factory) -> Planned:
 def small_plan(planned) -> Plan:
     """The plan itself."""
     return planned.plan
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """240 bags of `TRUTH` in 60 dimensions, and their labels."""
+    tokens, labels, _ = sample_bags(TRUTH, 240, 60, seed=2)
+    return tokens, labels
+
+
+@pytest.fixture(scope="session")
+def checked(drawn):
+    """A plan for the drawn bags, checked on fewer learners than usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsetoken.planning.forecast_checks.CHECKED", ("pooled", "message_passing"))
+        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1, budget=8.0)
+
+
+@pytest.fixture(scope="session")
+def unlike():
+    """Bags of two lengths and two strengths, and their estimate."""
+    bags, labels = mixed_bags([(150, 6, 1, 3.0), (150, 24, 1, 7.0)], d=40)
+    return bags, labels, estimate(bags, labels)
