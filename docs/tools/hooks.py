@@ -37,6 +37,9 @@ REFERENCE = {
     "sparsetoken.results": ("Results", "The fields that theory and simulation share."),
 }
 
+# Pictures of `docs/images` that are line drawings, and so turn dark with the page.
+DRAWINGS = ("cost_growth", "plan", "story")
+
 
 def on_config(config: Any) -> Any:
     """Put the generated pages into the navigation."""
@@ -78,9 +81,16 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)+examples/", f"]({up}examples/", markdown)
     markdown = re.sub(r"\]\((?:\.\./)*CHANGELOG\.md", f"]({up}changelog.md", markdown)
+    markdown = re.sub(rf"(\]\([./]*images/(?:{'|'.join(DRAWINGS)})\.png\))(?!\{{)", r"\1{.figure .drawing}", markdown)
     if page.file.src_uri == "changelog.md":
         markdown = markdown.replace("](docs/", "](")
     return markdown
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Mend what docstrings lose: an inner product <w, x> is no tag, and no dash follows a type that has no words."""
+    html = re.sub(r"<([\w()^* ]+, [^<>\"=]+)>", r"&lt;\1&gt;", html)
+    return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
 
 
 def _file(config: Any, path: str, content: str | bytes) -> File:

@@ -195,7 +195,8 @@ class Task(Description):
 
     def __repr__(self) -> str:
         shown = [f"{name}={getattr(self, name)!r}" for name in ("length", "sparsity", "strength", "prevalence")]
-        shown.append(f"positions={self.positions!r}")
+        if self.positions != Positions():
+            shown.append(f"positions={self.positions!r}")
         shown += [f"{name}={getattr(self, name)!r}" for name in _DISTURBANCES if getattr(self, name)]
         return f"Task({', '.join(shown)})"
 

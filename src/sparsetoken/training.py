@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 SCHEDULES = ("staged", "reuse", "joint")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Training(Description):
     """The four-stage training of the attention classifier (and, by its last stage, of the others).
 
@@ -73,6 +73,15 @@ class Training(Description):
         if self.schedule != "joint":
             convex_loss(loss)
         put("steps", whole_number("steps", self.steps, 1))
+
+    def __repr__(self) -> str:
+        """The samples and the ridge, and what differs from the defaults."""
+        shown = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if f.name in ("alpha0", "alpha1", "ridge") or getattr(self, f.name) != f.default
+        ]
+        return f"Training({', '.join(shown)})"
 
     @property
     def loss_function(self) -> Loss:

@@ -15,6 +15,7 @@ import numpy as np
 from ._core.arrays import namespace
 from ._core.frozen import frozen
 from ._core.validation import whole_number
+from ._core.words import with_error
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
@@ -118,7 +119,7 @@ class Trajectory(Shown):
         t, best = self.steps, self.best_step
 
         def value(i):
-            return f"{self.test_error[i]:.4f} ± {self.standard_error[i]:.4f}"
+            return with_error(self.test_error[i], self.standard_error[i])
 
         return f"Trajectory({self.model}, {t} steps: test error {value(t)} at the end, {value(best)} at step {best})"
 

@@ -85,16 +85,6 @@ def _rescued(path: Path, write: Callable[[Path], None]) -> str:
     return f" (its content is in {other})"
 
 
-def with_error(mean: float, error: float) -> str:
-    """`0.0373 ± 0.0011`: the mean to the digits its error supports; a dash where there is no number."""
-    if math.isnan(mean):
-        return "-"
-    if math.isnan(error) or error <= 1e-12 * abs(mean):  # none, or the rounding of equal values
-        return f"{mean:.4g}"
-    digits = min(8, max(0, 1 - math.floor(math.log10(error))))
-    return f"{mean:.{digits}f} ± {error:.{digits}f}"
-
-
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
     """A title and a table on standard output, one line per row.
 

@@ -67,10 +67,10 @@ class _Comparison(NamedTuple):
 
 
 def _classifiers(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
+    from .._core.words import with_error
     from ..estimators.evaluation import evaluate as cross_validate
     from ..estimators.evaluation import stratified_splits
     from ..estimators.learners import MAJORITY, chosen_learners
-    from .console import with_error
     from .words import verdict_in_words
 
     makers = chosen_learners(names, read.bags)
@@ -96,9 +96,9 @@ def _classifiers(read: Any, names: list[str], folds: int, repeats: int, seed: in
 
 
 def _regressors(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
+    from .._core.words import with_error
     from ..estimators.learners import chosen_regressors
     from ..estimators.regression_evaluation import evaluate_regression, regression_splits
-    from .console import with_error
     from .words import regression_verdict_in_words
 
     makers = chosen_regressors(names)

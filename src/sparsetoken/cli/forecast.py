@@ -66,12 +66,13 @@ def forecast(
     options the classifier is trained on one kind of bags and tested on another.
     """
     from .._core.files import check_apart, check_writable
+    from .._core.words import with_error
     from ..models import FORECAST, heads_of
     from ..plotting.pictures import ENDINGS
     from ..task import Task
     from ..theory.sweep import forecast_grid
     from ..training import Training
-    from .console import deliver, print_table, with_error, write_csv, write_json
+    from .console import deliver, print_table, write_csv, write_json
     from .values import check_combinations, parse_values
 
     given = of_task._asdict() | of_training._asdict()

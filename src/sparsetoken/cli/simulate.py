@@ -226,7 +226,7 @@ def _columns(means: list[dict[str, float]]) -> list[tuple[str, str]]:
 
 
 def _cells(summary: dict[str, dict[str, float]], columns: list[tuple[str, str]]) -> list[str]:
-    from .console import with_error
+    from .._core.words import with_error
 
     mean, error = summary["mean"], summary["standard_error"]
     cells = [with_error(mean.get(name, math.nan), error.get(name, math.nan)) for name, _ in columns]

@@ -176,8 +176,8 @@ def _best(exact: Any, runs: Sequence[Any]) -> int:
 
 def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
     """Rows and headings: test error and training loss of both sides, and the directions' cosines."""
+    from .._core.words import with_error
     from ..simulation.repeats import mean_and_error
-    from .console import with_error
 
     one = exact if exact is not None else runs[0]
     best = _best(exact, runs)
@@ -200,10 +200,10 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]
 
 def _remarks(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
     """The best step, and how far it is from what no training can beat."""
+    from .._core.words import with_error
     from ..schedules import expand
     from ..simulation.repeats import mean_and_error
     from ..theory import bayes_limit
-    from .console import with_error
 
     one = exact if exact is not None else runs[0]
     best = _best(exact, runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Evaluation:
     log_loss_error: float
     token_auc: float
     fit_seconds: float
-    scores: np.ndarray
+    scores: np.ndarray = field(repr=False)
 
 
 def stratified_splits(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class RegressionEvaluation:
     mae: float
     mae_error: float
     fit_seconds: float
-    predictions: np.ndarray
+    predictions: np.ndarray = field(repr=False)
 
 
 def regression_splits(

@@ -46,7 +46,7 @@ class _Limit:
 AS_IN_TASK, LARGE = _AsInTask(), _Limit()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """What was solved for.
 
@@ -102,6 +102,9 @@ class Solution:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
         return asdict(self) | {"task": self.task.to_dict()}
+
+    def __repr__(self) -> str:
+        return f"Solution({self.unknown} for {self.learner}: {self.words})"
 
     def __str__(self) -> str:
         text = self.words[0].upper() + self.words[1:] + "."

@@ -8,6 +8,7 @@ points it rests on (Bonferroni, Student's t for errors estimated from few trials
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pandas as pd
 from scipy import stats
 
 from .._core.validation import rejection
+from .._core.words import with_error
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import COLOURS, REFERENCE
 from .specification import ORIGINS
@@ -306,7 +308,4 @@ def worst(verdicts: Iterable[str]) -> str:
 
 def format_value(value: float, error: float | None = None) -> str:
     """A number with its error to two digits, such as 0.0413 ± 0.0012."""
-    if error is None or not np.isfinite(error) or error <= 0:
-        return f"{value:.4g}"
-    decimals = max(0, 1 - int(np.floor(np.log10(error))))
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    return with_error(value, math.nan if error is None else error)

@@ -6,21 +6,26 @@ training p_l = 1/L and M = R/L. In a negative bag M is that of the same places, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
 from .._core.replicates import standard_error
 from .._core.validation import real_number
+from .._core.words import with_error
 from ..laws.populations import draws_of_kinds
 from ..laws.statistics import signal_masses
+from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.style import REFERENCE, colour
 from ..task import Task
 
 POINTS = 1024  # draws per replicate: standard errors of about 1e-4 on the mean mass
+BINS = 20  # of the picture
 
 
-@dataclass(frozen=True)
-class AttentionMass:
+@dataclass(frozen=True, repr=False)
+class AttentionMass(Shown):
     """The law of the attention mass on signal tokens.
 
     Attributes
@@ -40,7 +45,41 @@ class AttentionMass:
     negative_mean: float
     negative_standard_error: float
     uniform: float
-    draws: np.ndarray = field(repr=False, compare=False)
+    draws: np.ndarray = field(compare=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"AttentionMass(on signal tokens {with_error(self.mean, self.standard_error)}, {self.amplification:.3g} times "
+            f"that of uniform attention)"
+        )
+
+    def frame(self) -> Any:
+        """A pandas table of one row: the means with their standard errors, the uniform mass and the amplification."""
+        import pandas as pd
+
+        row = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "draws"}
+        return pd.DataFrame([row | {"amplification": self.amplification}])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The law of the mass in positive bags, with what uniform attention has.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        edges = np.linspace(0.0, 1.0, BINS + 1)
+        shares, _ = self.shares(edges)
+        ax.bar(edges[:-1], shares, width=1 / BINS, align="edge", color=colour("attention"), label="positive bags")
+        ax.axvline(self.uniform, color=REFERENCE, linestyle="--", label="uniform attention")
+        ax.set(xlim=(0, 1), xlabel="attention mass on the signal tokens", ylabel="share of bags")
+        legend_above(ax)
+        return ax
 
     @property
     def amplification(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -48,6 +49,22 @@ class BestRidge(Result):
     at_end: bool
     evaluations: int
     result: ErmResult | HeadsResult | ColouredResult = field(compare=False, metadata=NOT_PLAIN)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The readout at that ridge, as its own `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = self.result.plot(ax)
+        ax.set_title(f"{ax.get_title()}, ridge {self.ridge:.3g}")
+        return ax
 
     def _words(self) -> str:
         end = ", an end of the range" if self.at_end else ""

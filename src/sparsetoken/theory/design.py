@@ -16,7 +16,7 @@ draws once more, which also choose the stopping step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any
@@ -28,8 +28,11 @@ from scipy.optimize import minimize
 
 from .._core.precision import in_double_precision
 from .._core.validation import real_number, whole_number
+from .._core.words import with_error
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss
+from ..plotting.show import Shown, legend_above
+from ..plotting.style import REFERENCE
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
@@ -63,8 +66,8 @@ WORTH_A_RESTART = 2e-3
 MOST_CONFIRMING = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Shown):
     """The best schedule found.
 
     Attributes
@@ -98,16 +101,40 @@ class Design:
     stopping_step: int
     bayes_error: float
     excess: float
-    trajectory: Trajectory = field(repr=False)
+    trajectory: Trajectory
     search_error: float = float("nan")
     evaluations: int = 0
 
     def summary(self) -> str:
         """One sentence: what is reached, in how many steps, and how far from the Bayes limit."""
         return (
-            f"{self.model.name}: test error {self.test_error:.4f} ± {self.standard_error:.4f} after "
+            f"{self.model.name}: test error {with_error(self.test_error, self.standard_error)} after "
             f"{self.stopping_step} steps, {self.excess:.4f} above the Bayes limit {self.bayes_error:.4f}"
         )
+
+    def __repr__(self) -> str:
+        return f"Design({self.summary()})"
+
+    def frame(self) -> Any:
+        """A pandas table of the confirmed run, one row per step, as `Trajectory.frame`."""
+        return self.trajectory.frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The confirmed run over the steps, as `Trajectory.plot`, with the Bayes limit.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = self.trajectory.plot(ax)
+        ax.axhline(self.bayes_error, color=REFERENCE, linestyle="--", label="Bayes limit")
+        legend_above(ax)
+        return ax
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ from ..laws.populations import (
 )
 from ..losses import Loss
 from ..models import check_model, has_query
+from ..plotting.show import Shown, axes_for
+from ..plotting.style import colour
 from ..task import Task
 from ..training import Training
 from .alignment import alignment_formulas
@@ -43,10 +45,11 @@ from .forecast import law_of, readout_alpha
 from .newton import newton_traced
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
+TEN_PERCENT = 0.1
 POINTS = 1024  # draws per replicate: derivatives of the default task are then good to about one per cent
 
 
-class Gradient(dict[str, float]):
+class Gradient(Shown, dict[str, float]):
     """Parameter -> d test_error/d parameter.
 
     Parameters
@@ -55,11 +58,48 @@ class Gradient(dict[str, float]):
         The derivatives and their standard errors.
     test_error : float
         The error itself.
+    at : dict
+        The parameters' values.
     """
 
-    def __init__(self, values: dict[str, float], errors: dict[str, float], test_error: float):
+    def __init__(self, values: dict[str, float], errors: dict[str, float], test_error: float, at: dict[str, float]):
         super().__init__(values)
-        self.errors, self.test_error = errors, test_error
+        self.errors, self.test_error, self.at = errors, test_error, at
+
+    def __repr__(self) -> str:
+        slopes = ", ".join(f"{name} {value:.3g}" for name, value in self.items())
+        return f"Gradient(of test error {self.test_error:.4g}: {slopes})"
+
+    def frame(self) -> Any:
+        """A pandas table, one row per parameter: value, derivative, its standard error, and what ten per cent more change."""
+        import pandas as pd
+
+        columns = {"value": self.at, "derivative": dict(self), "standard_error": self.errors}
+        table = pd.DataFrame(columns).rename_axis("parameter").reset_index()
+        return table.assign(change_per_ten_percent=TEN_PERCENT * table["value"] * table["derivative"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """What ten per cent more of each parameter change in the test error, to first order, with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        table = self.frame()
+        places = np.arange(len(table))[::-1]
+        spread = 2 * TEN_PERCENT * table["value"] * table["standard_error"]
+        ax.barh(places, table["change_per_ten_percent"], xerr=spread, height=0.6, color=colour("attention"), capsize=3)
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.set_yticks(places, table["parameter"])
+        ax.set(xlabel="change of the test error for 10 % more", title=f"test error {self.test_error:.4g}")
+        ax.grid(axis="x", alpha=0.3)
+        return ax
 
 
 def _population(
@@ -179,5 +219,8 @@ def gradient(
     mean = table.mean(0)
     error = standard_error(table, alone=0.0)
     return Gradient(
-        dict(zip(PARAMETERS, map(float, mean[1:]))), dict(zip(PARAMETERS, map(float, error[1:]))), float(mean[0])
+        dict(zip(PARAMETERS, map(float, mean[1:]))),
+        dict(zip(PARAMETERS, map(float, error[1:]))),
+        float(mean[0]),
+        {name: float(given[name]) for name in PARAMETERS},
     )

@@ -7,6 +7,7 @@ and the likelihood ratio (Bayes), which nobody beats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,8 +19,11 @@ from scipy.special import gammaln, log_ndtr, ndtr
 from .._core.replicates import standard_error
 from .._core.rootfind import ALWAYS, BEYOND, falling_root
 from .._core.validation import real_number
+from .._core.words import with_error
 from ..laws.law import Law, attention_law, elementwise_law
 from ..laws.nodes import ClassColumns, Population
+from ..plotting.show import Shown, axes_for, draw_shares
+from ..plotting.style import colour, label
 from ..task import Task
 from .bayes_channel import log_likelihood_ratios as subset_log_ratios
 from .bayes_differing_bags import differing_bayes_error, differing_log_ratios
@@ -27,11 +31,12 @@ from .bayes_differing_bags import differing_bayes_error, differing_log_ratios
 POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
 SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
 _THRESHOLDS = 801  # places tried before the best is refined
+_RULES = ("pooled", "vectorized", "elementwise", "attention", "hardmax", "bayes")
 _WEAKEST = 1e-6  # strength below which every error is that of guessing, to nine digits
 
 
-@dataclass(frozen=True)
-class Oracle:
+@dataclass(frozen=True, repr=False)
+class Oracle(Shown):
     """Test errors when the signal direction xi is known, each at its best threshold.
 
     Attributes
@@ -67,7 +72,45 @@ class Oracle:
     errors: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        found = (with_error(getattr(self, name), self.errors.get(name, math.nan)) for name in _RULES)
+        return f"Oracle(test error with the direction known: {', '.join(map(' '.join, zip(_RULES, found)))})"
+
+    def frame(self) -> Any:
+        """A pandas table, one row per rule: test error, its standard error (0 where it is exact) and sharpness."""
+        import pandas as pd
+
+        rows = [
+            {
+                "rule": name,
+                "test_error": getattr(self, name),
+                "standard_error": self.errors.get(name, 0.0),
+                "sharpness": getattr(self, f"{name}_sharpness", math.nan),
+            }
+            for name in _RULES
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The rules' test errors with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        table = self.frame()
+        names, colours = map(label, _RULES), [colour(name) for name in _RULES]
+        ax = draw_shares(axes_for(ax, (6.0, 3.6)), list(names), table["test_error"], table["standard_error"], colours)
+        ax.set(title="the signal's direction is known", xlabel="test error")
+        return ax
 
 
 def pooled_error(task: Task) -> float:

@@ -23,6 +23,8 @@ from .._core.validation import whole_number
 from ..bag_models import BagModel
 from ..laws.bag_model_measures import Classifier, FreshDraws, limiting_test_error
 from ..losses import Loss
+from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.style import colour
 from ..schedules import Stage
 from ..task import Task
 from .dynamics import BagDraws, Plan, Shape, advance, first_state
@@ -34,8 +36,8 @@ BAGS, PROBES, REPLICATES = 512, 2, 8
 CONTROLS = ("rates", "decay", "momentum", "sharpness")
 
 
-@dataclass(frozen=True, eq=False)
-class TrajectoryGradient:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrajectoryGradient(Shown):
     """d test_error(step)/d(schedule).
 
     Attributes
@@ -67,6 +69,43 @@ class TrajectoryGradient:
     def __post_init__(self) -> None:
         for f in fields(self):
             object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
+
+    def __repr__(self) -> str:
+        return (
+            f"TrajectoryGradient(of test error {self.test_error:.4g} after {self.step} steps, by step: "
+            f"{', '.join(self._slopes())})"
+        )
+
+    def _slopes(self) -> dict[str, np.ndarray]:
+        named = {f"rate of {name}": values for name, values in self.rates.items()}
+        return named | {f"decay of {name}": v for name, v in self.decay.items()} | {"momentum": self.momentum}
+
+    def frame(self) -> Any:
+        """A pandas table, one row per step before `step`: derivatives with respect to that step's rates, decay and momentum."""
+        import pandas as pd
+
+        return pd.DataFrame(self._slopes()).rename_axis("step").reset_index()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The derivatives over the steps.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        for place, (name, values) in enumerate(self._slopes().items()):
+            ax.plot(np.arange(len(values)), values, ".-", color=colour(name, place), label=name)
+        ax.axhline(0.0, color="black", linewidth=0.8)
+        ax.set(xlabel="gradient step t", ylabel=f"derivative of the test error after {self.step} steps")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        legend_above(ax)
+        return ax
 
 
 def test_error_at(
