@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, simulate
-from sparsetoken.cli.console import plain, print_table, with_error, write_csv, write_json
+from sparsetoken.cli.console import plain, print_table, write_csv, write_json
 from sparsetoken.simulation.repeats import trial_seeds
 
 SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
@@ -121,12 +121,6 @@ def test_one_case_that_fails_costs_no_other(tmp_path, command):
     assert case["case"]["alpha1"] == 2 and len(case["trials"]) == 2
     assert err.startswith("pooled, alpha1 0.001 failed: ") and err.count("\n") == 1
     assert "pooled" in out
-
-
-def test_numbers_in_tables():
-    assert with_error(0.037312, 0.00112) == "0.0373 ± 0.0011"
-    assert with_error(12.0, float("nan")) == "12" and with_error(float("nan"), 0.0) == "-"
-    assert with_error(1234.5, 27.0) == "1234 ± 27"
 
 
 def test_tables_keep_one_line_per_row(capsys):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -63,6 +64,46 @@ def test_what_pages_fetch_is_there(site):
         for address in Fetched(page.read_text()).found:
             if not address.startswith("data:"):
                 assert (page.parent / address.split("?")[0].split("#")[0]).exists(), (page, address)
+
+
+class Linked(HTMLParser):
+    """Where a page's links go, and which places in it have a name."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        named = dict(attrs)
+        self.places |= {named[key] for key in ("id", "name") if named.get(key)}
+        if tag == "a" and named.get("href"):
+            self.links.append(named["href"])
+
+
+def test_links_and_anchors_go_somewhere(site):
+    pages = {page.resolve(): Linked(page.read_text()) for page in site.rglob("*.html") if page.name != "404.html"}
+    dead = []
+    for page, found in pages.items():
+        for link in found.links:
+            path, _, place = unquote(link).partition("#")
+            if re.match(r"[a-z]+:", path):  # another host, or mail
+                continue
+            target = (page.parent / path).resolve() if path else page
+            if not target.is_file() or (place and target in pages and place not in pages[target].places):
+                dead.append((str(page.relative_to(site.resolve())), link))
+    assert not dead and sum(len(found.links) for found in pages.values()) > 1000
+
+
+def test_formulas_and_lists_come_through(site):
+    """An inner product <w, x> of a docstring is text, not a tag; a list is one; nothing follows a dash at the end."""
+    for page in site.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>|<code.*?</code>", "", page.read_text(), flags=re.DOTALL)
+        assert not re.findall(r"<[\w() ]+, [^<>]*>", text), page
+        assert not re.findall(r"<p>[^<]*\n(?:- |\d\. )", text), page
+        assert not re.findall(r"–\s*</li>", text), page
+    assert "l(&lt;w, f_i&gt; + b; y_i)" in (site / "reference" / "sparsetoken.theory.html").read_text()
 
 
 def test_search_knows_pages_and_names(site):

@@ -12,6 +12,7 @@ from sparsetoken import (
     Task,
     Training,
     forecast,
+    get_bag_model,
     simulate,
     simulate_trajectory,
     theory,
@@ -46,6 +47,8 @@ def shown():
         Task(), 100, 50, Criterion.of("error"), 0.05, None,
         (Expected("attention", 0.1, 0.01, 0.1), Expected("optimal", 0.02, 0.0)), False, curve=lines,
     )  # fmt: skip
+    run = simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0)
+    designed = theory.Design((), get_bag_model("pooled"), 0.3, 1e-3, 3, 0.02, 0.28, run)
     over = {"strength": [3.0, 5.0], "alpha1": [1.0, 2.0, 4.0]}
     return {
         "forecast": found,
@@ -57,10 +60,18 @@ def shown():
         "limit": theory.bayes_limit(Task(), 2.0),
         "capacity": theory.capacity(theory.pooled_law(Task())),
         "ledger": ledger("s", claims("confirmed", "refuted"), {}),
-        "trajectory": simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0),
+        "trajectory": run,
         "plan": planned,
         "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.at(300), curve.needed(0.05), True),
         "learning curve": LearningCurveDisplay("BagClassifier", curve, forecasts=planned),
+        "gradient": theory.Gradient(
+            {"ridge": -1.4, "beta": 0.1}, {"ridge": 0.1, "beta": 0.0}, 0.03, {"ridge": 1e-3, "beta": 1.0}
+        ),
+        "mass": theory.attention_mass(Task(), 0.9, 2.0, points=64),
+        "oracle": theory.oracle(Task(), points=64),
+        "design": designed,
+        "slopes": theory.TrajectoryGradient(2, 0.4, {"w": np.ones(2)}, {"w": np.ones(2)}, np.zeros(2), 0.0),
+        "ridge": theory.best_ridge(theory.pooled_law(Task()), 2.0, accuracy=2e-2),
         "attention": AttentionDisplay([0.1, 0.7, 0.2], [-1.0, 2.0, 0.5], "<b>", "yes", 0.9, [False, True, False]),
     }
 
@@ -79,6 +90,7 @@ ROWS = {
         "trajectory": 4,
     },
     **{"plan": 2, "plan for bags": 7, "learning curve": 6, "attention": 3},
+    **{"gradient": 2, "mass": 1, "oracle": 6, "design": 4, "slopes": 2, "ridge": 1},
 }
 
 
@@ -97,6 +109,25 @@ def test_every_result_shows_itself(shown, name):
         assert legend.get_window_extent().y0 >= ax.get_window_extent().y1 - 1
     assert result.plot(ax) is ax
     ax.figure.canvas.draw()
+
+
+def test_a_gradient_says_what_ten_per_cent_change(shown):
+    table = shown["gradient"].frame().set_index("parameter")
+    assert table.loc["ridge", "change_per_ten_percent"] == pytest.approx(0.1 * 1e-3 * -1.4)
+    bars = shown["gradient"].plot().patches
+    assert [bar.get_width() for bar in bars] == pytest.approx(list(table["change_per_ten_percent"]))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [Task(), Task(4, 2, 1.5, 0.3, "block", 0.1), Training(), Training("square", 1.0, 3.0, eta_q=2.0, schedule="reuse")],
+)
+def test_descriptions_show_what_makes_them(made):
+    """What is said gives the same object again; defaults are left unsaid."""
+    from sparsetoken import Positions
+
+    assert eval(repr(made), {"Task": Task, "Training": Training, "Positions": Positions}) == made
+    assert "beta" not in repr(made) and "kind='uniform'" not in repr(made)
 
 
 def test_a_grid_is_still_a_list_of_rows(shown):

@@ -148,12 +148,14 @@ def studies(
         sizes = [_duration(row[f"{size} CPU s"]) for size in ("quick", "full")]
         table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
     Console().print(table)
-    echo("quick and full: CPU time of the two sizes, shared by the workers; --json has the numbers of trials, too")
+    echo("quick, full: CPU time of the two sizes, shared by the workers")
+    echo("--json has the numbers of trials, too")
 
 
 def _print_kinds(json_output: bool) -> None:
     """The kinds of trial with their arguments (fields of task and training told once) and columns."""
     import json
+    import shutil
     import textwrap
     from dataclasses import fields
 
@@ -170,14 +172,18 @@ def _print_kinds(json_output: bool) -> None:
     if json_output:
         echo(json.dumps({"fields": flat, "kinds": rows}, indent=1, ensure_ascii=False))
         return
+    wide = min(100, shutil.get_terminal_size().columns)
     for part, names in flat.items():
-        echo(textwrap.fill(f"{part}: {', '.join(names)}", 100, subsequent_indent="    "))
+        echo(textwrap.fill(f"{part}: {', '.join(names)}", wide, subsequent_indent="    "))
     for name, row in rows.items():
-        echo(f"\n{name}{' (random)' if row['random'] else ''}: {row['does']}")
-        echo(textwrap.fill(f"takes: {', '.join(row['arguments'])}", 100, initial_indent="  ", subsequent_indent="    "))
+        said = f"{name}{' (random)' if row['random'] else ''}: {row['does']}"
+        echo("\n" + textwrap.fill(said, wide, subsequent_indent="    "))
+        taken = ", ".join(row["arguments"])
+        echo(textwrap.fill(f"takes: {taken}", wide, initial_indent="  ", subsequent_indent="    "))
         width = max((len(column) for column in row["columns"]), default=0)
         for column, words in row["columns"].items():
-            echo(f"  {column:<{width}}  {words}".rstrip())
+            line = f"  {column:<{width}}  {words}".rstrip()
+            echo(textwrap.fill(line, wide, subsequent_indent=" " * (width + 4), drop_whitespace=True))
 
 
 @app.command()

@@ -192,7 +192,7 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]
             for row, t in zip(cells, shown):
                 row.append(f"{table[id(exact)][field][t]:.4f}")
         if runs:
-            columns.append("simulated" if exact is not None else heading)
+            columns.append(heading + (", simulated" if exact is not None else ""))
             for row, t in zip(cells, shown):
                 row.append(with_error(*mean_and_error(table[id(run)][field][t] for run in runs)))
     return cells, columns

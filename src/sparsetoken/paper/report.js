@@ -48,7 +48,7 @@
     const legend = lines(data, panel.clientWidth) * 22;
     const below = layout.xaxis.title, beside = layout.yaxis.title;
     below.text = wrapped(below.text, Math.max(18, (panel.clientWidth - 80) / 8));
-    beside.text = wrapped(beside.text, 34);
+    beside.text = wrapped(beside.text, 28);
     layout.title.text = wrapped(layout.title.text, Math.max(18, (panel.clientWidth - 80) / 8));
     const top = (layout.title.text.split("<br>").length - 1) * 18;
     layout.margin.t += top;

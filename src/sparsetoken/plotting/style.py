@@ -44,6 +44,11 @@ def colour(name: Any, place: int = 0) -> str:
     return COLOURS.get(_known(name), OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 
+def loss_label(name: str) -> str:
+    """A loss's name in words: "smoothed hinge" of smoothed_hinge, "logistic × 19" of logistic:positives=19."""
+    return name.replace("_", " ").replace(":positives=", " × ").replace(":", " ")
+
+
 def marker(name: Any) -> str:
     """The classifier's marker, by Plotly's name for it."""
     return MARKERS.get(_known(name), OTHER_MARKER)

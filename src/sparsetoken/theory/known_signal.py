@@ -76,8 +76,9 @@ class Oracle(Shown):
         return asdict(self)
 
     def __repr__(self) -> str:
-        found = (with_error(getattr(self, name), self.errors.get(name, math.nan)) for name in _RULES)
-        return f"Oracle(test error with the direction known: {', '.join(map(' '.join, zip(_RULES, found)))})"
+        names = [name for name in _RULES if name != "vectorized"]  # which is as good as pooled
+        shown = (f"{name} {with_error(getattr(self, name), self.errors.get(name, math.nan))}" for name in names)
+        return f"Oracle(test errors: {', '.join(shown)})"
 
     def frame(self) -> Any:
         """A pandas table, one row per rule: test error, its standard error (0 where it is exact) and sharpness."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Panel, Points, Rule
-from ...plotting.style import OTHER_COLOURS, colour
+from ...plotting.style import OTHER_COLOURS, colour, loss_label
 from ...study.claims import (
     Claim,
     Judgement,
@@ -175,7 +175,9 @@ def losses_alike(tables: Tables) -> Judgement:
         verdicts.append(
             within_verdict(gap, float(quantile(len(others), 15)) * error, ALIKE * float(base["test_error"]))
         )
-    words = ", ".join(f"{rows.loc[m, 'test_error']:.4f} ({m}, λ = {rows.loc[m, 'ridge']:g})" for m in LOSSES)
+    words = ", ".join(
+        f"{rows.loc[m, 'test_error']:.4f} ({loss_label(m)}, λ = {rows.loc[m, 'ridge']:g})" for m in LOSSES
+    )
     return Judgement(worst(verdicts), f"within {ALIKE:.0%} of the logistic one", words)
 
 
@@ -250,7 +252,7 @@ def draw(tables: Tables) -> list[Panel]:
                 part["ridge"],
                 part["test_error"],
                 part["standard_error"],
-                f"{loss.replace('_', ' ')} loss: theory",
+                f"{loss_label(loss)} loss: theory",
                 OTHER_COLOURS[i],
                 "diamond",
             )
@@ -274,7 +276,7 @@ def findings(tables: Tables) -> str:
         "cuts off is information "
         "about them. Elementwise weights do not compete with each other and let the noise of all tokens in. "
         "Losses at their best ridge: "
-        f"{', '.join(f'{loss} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once on all samples (tied is "
+        f"{', '.join(f'{loss_label(loss)} {losses[loss]:.4f}' for loss in LOSSES)}. Trained at once on all samples (tied is "
         f"log-sum-exp, query and readout one direction): {trained}. What brings it closer to the limit than any staged "
         "mechanism is that every sample serves both directions, rather than the shape of the weights."
     )

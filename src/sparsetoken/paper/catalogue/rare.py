@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
-from ...plotting.style import OTHER_COLOURS
+from ...plotting.style import OTHER_COLOURS, loss_label
 from ...study.claims import (
     Claim,
     Judgement,
@@ -164,7 +164,8 @@ def weights_align(tables: Tables) -> Judgement:
         margin = float(quantile(len(RATES), degrees)) * error
         verdicts.append(greater_verdict(float(balanced["limit"] - plain["limit"]), margin))
         words.append(
-            f"{format_value(plain['limit'], plain['error'])} → {format_value(balanced['limit'], balanced['error'])} ({loss})"
+            f"{format_value(plain['limit'], plain['error'])} → {format_value(balanced['limit'], balanced['error'])} "
+            f"({loss_label(loss)})"
         )
     predicted = ", ".join(f"{theory[loss, 1.0]:.3f} → {theory[loss, BALANCED]:.3f}" for loss in RATES)
     return Judgement(worst(verdicts), predicted, ", ".join(words))
@@ -176,7 +177,7 @@ def threshold_only(tables: Tables) -> Judgement:
     base = found["logistic", 1.0]
     others = {case: value for case, value in found.items() if case != ("logistic", 1.0)}
     verdicts = [within_verdict(value - base, 0.0, ALIKE * base) for value in others.values()]
-    words = ", ".join(f"{value:.4f} ({weighted(*case)})" for case, value in others.items())
+    words = ", ".join(f"{value:.4f} ({loss_label(weighted(*case))})" for case, value in others.items())
     return Judgement(worst(verdicts), f"within {ALIKE:.0%} of {base:.4f}", words)
 
 
@@ -188,7 +189,7 @@ def weight_sets_threshold(tables: Tables) -> Judgement:
     none = [value for (_, w), value in ratio.items() if w == 1.0]
     verdicts = [within_verdict(value - 1.0, 0.0, ALIKE) for value in balanced]
     verdicts += ["confirmed" if value >= OFF else "refuted" for value in none]
-    words = ", ".join(f"{value:.2f} ({weighted(*case)})" for case, value in ratio.items())
+    words = ", ".join(f"{value:.2f} ({loss_label(weighted(*case))})" for case, value in ratio.items())
     return Judgement(worst(verdicts), f"balanced within {1 + ALIKE:g}, unweighted {OFF:g} or more", words)
 
 
@@ -220,10 +221,10 @@ def draw(tables: Tables) -> list[Panel]:
     query: list[Layer] = []
     for i, loss in enumerate(RATES):
         ink = OTHER_COLOURS[i]
-        query.append(Line(WEIGHTS, [theory[loss, w] for w in WEIGHTS], f"{loss.replace('_', ' ')}: theory", ink))
+        query.append(Line(WEIGHTS, [theory[loss, w] for w in WEIGHTS], f"{loss_label(loss)}: theory", ink))
         drawn = seen.loc[[loss, weighted(loss, BALANCED)]]
         query.append(
-            Points([1.0, BALANCED], drawn["limit"], drawn["error"], f"{loss.replace('_', ' ')}: simulated, d → ∞", ink)
+            Points([1.0, BALANCED], drawn["limit"], drawn["error"], f"{loss_label(loss)}: simulated, d → ∞", ink)
         )
     panels = [Panel("The query after two steps", "weight of positive bags", AXES["cosine_q"], query, logx=True)]
     for name, title in (("given", f"Readout with a query of cosine {COSINE:g}"), ("trained", "Trained in stages")):
@@ -237,7 +238,7 @@ def draw(tables: Tables) -> list[Panel]:
             found = best(tables, name, column)
             layers.append(Points(place, [found[case] for case in cases], None, words, ink, mark))
         layers.append(Rule("y", limit, "Bayes limit"))
-        names = [loss.replace("_", " ") + (f" × {w:g}" if w > 1.0 else "") for loss, w in cases]
+        names = [loss_label(weighted(*case)) for case in cases]
         panels.append(
             Panel(title, "loss × weight of positive bags", AXES["test_error"], layers, logy=True, names=names)
         )
@@ -249,9 +250,9 @@ def findings(tables: Tables) -> str:
     theory, rows = cosines(tables), last_auc(tables)
     given, as_is = best(tables, "given", "threshold_error"), best(tables, "given", "test_error")
     staged, staged_as_is = best(tables, "trained", "threshold_error"), best(tables, "trained", "test_error")
-    raised = ", ".join(f"{loss} {theory[loss, 1.0]:.2f} → {theory[loss, BALANCED]:.2f}" for loss in RATES)
-    readout = ", ".join(f"{weighted(*case)} {value:.4f}" for case, value in given.items())
-    whole = ", ".join(f"{weighted(*c)} {staged_as_is[c]:.4f} ({value:.4f})" for c, value in staged.items())
+    raised = ", ".join(f"{loss_label(loss)} {theory[loss, 1.0]:.2f} → {theory[loss, BALANCED]:.2f}" for loss in RATES)
+    readout = ", ".join(f"{loss_label(weighted(*case))} {value:.4f}" for case, value in given.items())
+    whole = ", ".join(f"{loss_label(weighted(*c))} {staged_as_is[c]:.4f} ({value:.4f})" for c, value in staged.items())
     four, many = theory["logistic", 4.0], theory["logistic", 76.0]
     plain, focal = (format_value(rows.loc[loss, "auc"], rows.loc[loss, "auc_se"]) for loss in AT_ONCE)
     return (
