@@ -6,12 +6,14 @@ they stand: in blocks they run, in running text their options are checked.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import re
 import shlex
 import shutil
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -33,7 +35,7 @@ PAGES = {
 
 # Page -> (as it stands, as it runs here): smaller sizes, and what only a cluster has.
 REDUCED: dict[str, list[tuple[str, str]]] = {
-    "docs/learners.md": [("features/*.pt", "features/*.npy")],
+    "docs/learners.md": [("features/*.pt", "features/*.npy"), ("layer12/*.pt", "features/*.npy")],
     "docs/plan.md": [
         ("length=100, sparsity=2, strength=4", "length=10, sparsity=1, strength=4"),  # compiled for other tests, too
         ("n=5000, d=768, target=0.05", "n=100, d=40, questions=(), trials=1, accuracy=0.02"),
@@ -61,6 +63,8 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
         ('input("enter ends the cluster")', ""),
     ],
 }
+# Python in blocks marked `text`, by how it begins: what no test can run.
+NOT_RUN = {"for name, text in texts.items():": "needs a language model"}
 # Run elsewhere: README's example in tests/test_readme.py, which compares its output.
 ELSEWHERE = {"README.md"}
 
@@ -138,12 +142,27 @@ def test_python_blocks_run(page, folder, capsys):
         text = text.replace(before, after)
     bags, labels, _ = planted_bags(1, n=60, length=4, d=5)
     names = {"__name__": "__main__", "bags": bags, "labels": labels, "new_bags": bags}
+    names["label_of"] = pd.read_csv("labels.csv", index_col="slide_id")["diagnosis"].to_dict()
+    names["topic_of"] = {name: place // 4 for place, name in enumerate(names["label_of"])}
     for number, code in enumerate(python_blocks(text)):
         here = folder / f"block{number}.py"
         here.write_text(code)
         names["__file__"] = str(here)
         exec(compile(code, f"{page}, block {number}", "exec"), names)
     assert len(capsys.readouterr().err) == 0 or page == "docs/clusters.md"
+
+
+def test_no_block_is_left_out():
+    """Blocks are Python, commands, or text; and what is marked as text is no Python but for what is listed."""
+    for page, text in PAGES.items():
+        for _, language, block in re.findall(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", text, flags=re.DOTALL | re.MULTILINE):
+            assert language in ("python", "bash", "text", ""), page
+            if language == "bash":
+                assert all(re.match(r"\s*(sparsetoken |#|$)", line) for line in block.split("\n")), (page, block)
+            if language in ("text", "") and not block.startswith(tuple(NOT_RUN)):
+                with contextlib.suppress(SyntaxError):
+                    kinds = {type(node) for node in ast.walk(ast.parse(textwrap.dedent(block)))}
+                    assert not kinds & {ast.Import, ast.ImportFrom, ast.Call}, (page, block)
 
 
 @pytest.fixture
@@ -261,7 +280,7 @@ def test_make_targets_and_files_that_pages_name_exist():
 
 
 def test_examples_run(folder, monkeypatch, capsys):
-    """The examples that pages speak of, where they take seconds; the study is run above, the long table is not."""
+    """The examples that pages speak of, where they take seconds; the study is run above, the two long tables are not."""
     import runpy
 
     shutil.copy(ROOT / "examples" / "digits_bags.py", folder)
@@ -272,5 +291,10 @@ def test_examples_run(folder, monkeypatch, capsys):
         float(re.search(r"test AUC of the bags +([\d.]+)", said)[1]) > 0.95
         and (folder / "nines.png").stat().st_size > 10_000
     )
+    monkeypatch.setattr("sys.argv", ["flower_patches.py"])
+    runpy.run_path(str(ROOT / "examples" / "flower_patches.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    figures = dict(re.findall(r"(accuracy|AUC) ([\d.]+)", said))
+    assert float(figures["accuracy"]) > 0.9 and float(figures["AUC"]) > 0.98, said  # the page has 0.970 and 0.999
     own = runpy.run_path(str(ROOT / "examples" / "own_mechanism.py"))
     assert np.isfinite(own["SquaredHinge"]().value(np.array(0.5), 1.0))
