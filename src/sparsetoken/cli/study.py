@@ -178,8 +178,8 @@ def _print_kinds(json_output: bool) -> None:
     for name, row in rows.items():
         said = f"{name}{' (random)' if row['random'] else ''}: {row['does']}"
         echo("\n" + textwrap.fill(said, wide, subsequent_indent="    "))
-        taken = ", ".join(row["arguments"])
-        echo(textwrap.fill(f"takes: {taken}", wide, initial_indent="  ", subsequent_indent="    "))
+        listed = ", ".join(row["arguments"])
+        echo(textwrap.fill(f"takes: {listed}", wide, initial_indent="  ", subsequent_indent="    "))
         width = max((len(column) for column in row["columns"]), default=0)
         for column, words in row["columns"].items():
             line = f"  {column:<{width}}  {words}".rstrip()
