@@ -382,9 +382,11 @@
 
   /* Pictures have a white ground and dark ink, whatever the page's colours, and say what they show. */
   const SIZE = { width: 1000, height: 650 };
+  const LONGEST_LINE = 150; // letters of a picture's small print, which are 6 px wide
   function picture(title, data, layout, settings) {
     const figure = inked(data, layout, DARK_INK);
-    const small = settings.map((text) => '<span style="font-size:11px">' + text + "</span>");
+    const lines = settings.flatMap((text) => (text.length > LONGEST_LINE ? text.split(/(?<=loss;) /) : [text]));
+    const small = lines.map((text) => '<span style="font-size:11px">' + text + "</span>");
     Object.assign(figure.layout, {
       paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff",
       title: { text: [title].concat(small).join("<br>"), font: { size: 15 }, x: 0.02, xanchor: "left", y: 0.97, yanchor: "top" },
