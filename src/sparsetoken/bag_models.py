@@ -87,11 +87,15 @@ class BagModel:
         return self.score(H, bias, self.sharpness if sharpness is None else sharpness)
 
     def start_norms(self, start: Mapping[str, float] | None) -> tuple[float, ...]:
-        """Norms of the directions at a start that names some of them; the others are zero."""
+        """Norms of the directions at a start that names some of them, or the bias; what is not named is zero."""
         for name in start or {}:
-            if name not in self.directions:
-                raise ValueError(f"start must name {', '.join(self.directions)}, got {name!r}")
+            if name not in (*self.directions, "bias"):
+                raise ValueError(f"start must name {', '.join((*self.directions, 'bias'))}, got {name!r}")
         return tuple(real_number(f"start[{name!r}]", (start or {}).get(name, 0.0), 0.0) for name in self.directions)
+
+    def start_bias(self, start: Mapping[str, float] | None) -> float:
+        """The bias of such a start."""
+        return real_number("start['bias']", (start or {}).get("bias", 0.0), -math.inf)
 
     def with_sharpness(self, sharpness: float) -> BagModel:
         """The same model at another sharpness; its name says which."""

@@ -15,10 +15,12 @@ QUICK = ("train", "--no-theory", "-d", 60, "-t", 2, "-T", 3)
 
 def test_the_table_is_the_mean_of_the_runs(command, tmp_path):
     target, table = tmp_path / "run.json", tmp_path / "run.csv"
-    code, out, _ = command(*QUICK, "--rates", "q=1,w=2,bias=0.5", "--json", target, "--csv", table)
+    code, out, _ = command(
+        *QUICK, "--rates", "q=1,w=2,bias=0.5", "--start", "q=1,bias=-0.2", "--json", target, "--csv", table
+    )
     assert code == 0
-    stage = Stage(3, 2.0, {"q": 1.0, "w": 2.0, "bias": 0.5}, {"q": 0.0, "w": 0.0})
-    runs = [simulate_trajectory(Task(), "attention", stage, 60, seed) for seed in trial_seeds(0, 2)]
+    stage, start = Stage(3, 2.0, {"q": 1.0, "w": 2.0, "bias": 0.5}, {"q": 0.0, "w": 0.0}), {"q": 1.0, "bias": -0.2}
+    runs = [simulate_trajectory(Task(), "attention", stage, 60, seed, start=start) for seed in trial_seeds(0, 2)]
     mean = sum(run.test_error[3] for run in runs) / 2
     row = next(line for line in out.splitlines() if line.strip().startswith("3"))
     assert float(row.replace("*", "").split()[1]) == pytest.approx(mean, abs=0.01)

@@ -27,6 +27,7 @@ from sparsetoken.simulation.trajectory import (
     simulate_trajectory,
     train,
 )
+from sparsetoken.theory import trajectory
 
 LEVEL = 1e-3
 TASK = Task(length=4, sparsity=2, strength=3.0, prevalence=0.4)
@@ -56,13 +57,13 @@ def for_directions(stages: tuple[Stage, ...], model: BagModel) -> tuple[Stage, .
 
 def test_attention_with_decay_momentum_and_two_data_sets_by_hand():
     """Softmax attention and the logistic loss differentiated by hand, on the tensor sampler's own tokens."""
-    d, seed, start = 15, 4, {"q": 0.6, "w": 0.3}
+    d, seed, start = 15, 4, {"q": 0.6, "w": 0.3, "bias": -0.4}
     found = simulate_trajectory(TASK, "attention:2", MIXED, d, seed, sampler="tensor", start=start)
     schedule = expand(MIXED, ("q", "w"))
     sets = [TensorData(TASK, round(alpha * d), d, seed, f":{k}") for k, alpha in enumerate(schedule.alpha)]
     xi = sets[0].signal
     theta = random_start(start, get_bag_model("attention"), xi, seed)
-    before, bias = theta, 0.0
+    before, bias = theta, -0.4
     for t, k in enumerate(schedule.data_set):
         data = sets[k]
         tokens, y = np.concatenate([block for _, block in data.blocks()]), data.labels
@@ -222,6 +223,8 @@ def test_arguments_are_checked():
         simulate_trajectory(TASK, "pooled", stage, 10, 0, start={"q": 1.0})
     with pytest.raises(ValueError, match="start"):
         simulate_trajectory(TASK, "pooled", stage, 10, 0, start={"w": -1.0})
+    with pytest.raises(ValueError, match="start\\['bias'\\]"):
+        simulate_trajectory(TASK, "pooled", stage, 10, 0, start={"bias": math.nan})
     with pytest.raises(ValueError, match="d must"):
         simulate_trajectory(TASK, "pooled", stage, 1, 0)
     with pytest.raises(ValueError, match="rates must name"):
@@ -349,3 +352,25 @@ def test_the_limit_is_approached():
     for name, values in found.items():
         error = math.hypot(np.std(values, ddof=1) / math.sqrt(len(values)), 1e-3)
         assert abs(np.mean(values) - limit[name]) < 4 * error + 1 / d, name
+
+
+def test_mini_batches_from_a_random_start_approach_their_limit():
+    """Two batches in turn, query, readout and bias off zero: every overlap, norm and bias against the exact dynamics."""
+    d, steps, start = 200, 6, {"q": 0.5, "w": 0.5, "bias": 0.8}
+    stage = Stage(steps, (1.0, 1.5), {"q": 1.0, "w": 1.0, "bias": 0.5}, {"q": 0.2, "w": 0.2}, data=("one", "two"))
+    task = Task(length=4, sparsity=1, strength=4.0, prevalence=0.5)
+    limit = trajectory(task, "attention", stage, start=start, accuracy=0.01, replicates=8)
+    paths = [train(task, get_bag_model("attention"), stage, d, seed, start=start) for seed in range(24)]
+    assert limit.bias[0] == pytest.approx(0.8) and paths[0].bias[0] == 0.8
+    assert {round(float(path.overlap[0] @ path.overlap[0]), 12) for path in paths} == {0.0}
+    pairs = {
+        "bias": ([path.bias for path in paths], limit.bias, limit.errors["bias"]),
+        "gram": ([path.gram for path in paths], limit.gram, limit.errors["gram"]),
+        "train_loss": ([path.train_loss for path in paths], limit.train_loss, limit.errors["train_loss"]),
+    }
+    for i, name in enumerate(("q", "w")):
+        pairs[name] = ([path.overlap[:, i] for path in paths], limit.overlap[name], limit.errors["overlap"][name])
+    for name, (values, expected, error) in pairs.items():
+        scatter = np.std(values, axis=0, ddof=1) / math.sqrt(len(paths))
+        # Five standard errors and the finite size's own share, which is of order 1/d.
+        assert (np.abs(np.mean(values, axis=0) - expected) < 5 * np.hypot(scatter, error) + 3 / d).all(), name

@@ -35,7 +35,9 @@ def train(
     rates: str = typer.Option("1", help="Learning rates: one number for all, or q=1,w=1,bias=0.5."),
     decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1."),
     momentum: float = typer.Option(0.0, help="Momentum of all directions."),
-    start: str = typer.Option("", help="Norms of a random start: q=0.5,w=0.1 (zero where not named)."),
+    start: str = typer.Option(
+        "", help="Norms of a random start, and its bias: q=0.5,w=0.1,bias=0.2 (zero where not named)."
+    ),
     stages: Path = typer.Option(
         None,
         help="A TOML file with the schedule, a table [[stage]] for each stage; replaces alpha, steps, rates, decay, momentum.",
@@ -71,7 +73,8 @@ def train(
         schedule = [Stage(steps, alpha, rate, parse_named("decay", decay, names), momentum)]
     else:
         schedule = read_stages(stages)
-    begin = parse_named("start", start, names) if start else None
+    # A lone number is the norm of all directions; the bias is named.
+    begin = parse_named("start", start, (*names, "bias") if "=" in start else names) if start else None
     whole_number("trials", trials, 0)
     if not theory and not trials:
         raise ValueError("trials must be at least 1 without the theory")

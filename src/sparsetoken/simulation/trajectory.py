@@ -36,9 +36,10 @@ from .samplers.labels import sample_count
 from .samplers.streams import check_seed, stream
 from .samplers.tensor import draw_signal
 
-# Numbers in the fields of the bags that are differentiated at a time (2 MB): what automatic differentiation makes of them
-# stays in the cache, and long data sets add nothing to memory.
-CHUNK_NUMBERS = 2**18
+# Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): what automatic
+# differentiation makes of them stays in the cache, and the size of the data set, which is no part of the shape, compiles
+# nothing anew. 64 and 256 bags take as long or longer (attention, two heads and two layers, L = 20).
+CHUNK_BAGS, CHUNK_NUMBERS = 128, 2**18
 
 
 def simulate_trajectory(
@@ -56,7 +57,7 @@ def simulate_trajectory(
     """Train a bag model by gradient descent on data drawn from `task` in dimension d, and measure every step.
 
     Descends the mean loss of the step's data set plus decay, (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2)
-    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum and starts at 0.
+    ||theta_a||^2, with the rates and momentum of the schedule; the bias has neither decay nor momentum.
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ def simulate_trajectory(
     loss : str or Loss
         l(z; y).
     start : dict, optional
-        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal. Directions that
-        are not named start at zero.
+        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal. "bias": the
+        bias at the start, of either sign. What is not named starts at zero.
     test_replicates : int
         Randomisations of the points behind the test measures, at least two. 16 leave about 1e-4 of the test error; with many
         runs to average, 4 do as well in a quarter of the time, which is most of a small run's.
@@ -184,7 +185,7 @@ def train(
             return _TensorBags(TensorData(task, counts[k], d, seed, name, chunk, (tokens or {}).get(name), xi))
         return ImplicitBags(task, counts[k], xi, seed, name)
 
-    return _descend(draw, counts, schedule, model, get_loss(loss), theta, xi)
+    return _descend(draw, counts, schedule, model, get_loss(loss), theta, xi, model.start_bias(start))
 
 
 def joint_trajectory(
@@ -322,14 +323,15 @@ def _descend(
     loss: Loss,
     theta: np.ndarray,
     signal: np.ndarray,
+    bias: float = 0.0,
 ) -> Path:
-    """Gradient descent along the schedule from theta (d, r) and bias 0; `draw(k)` gives data set k of `counts[k]` bags."""
+    """Gradient descent along the schedule from theta (d, r) and bias; `draw(k)` gives data set k of `counts[k]` bags."""
     steps, r = schedule.steps, model.rank
     overlap, gram = np.empty((steps + 1, r)), np.empty((steps + 1, r, r))
     biases, train_loss, train_error = np.empty((3, steps + 1))
     last_use = {int(k): t for t, k in enumerate(schedule.data_set)}
     sets: dict[int, _Bags] = {}
-    before, bias = theta, 0.0
+    before = theta
     for t, k in enumerate(map(int, schedule.data_set)):
         if k not in sets:
             sets[k] = draw(k)
@@ -354,7 +356,8 @@ def _descend(
                     weights.append(field_slope[:, :, moving] * slope[first : first + len(z), None, None])
                     first += len(z)
                 after[:, moving] -= bags.pull(weights) * rates[moving]
-            before, theta, bias = theta, after, bias - rate_of_bias * float(slope @ bias_slope)
+            # A plain float at every step: another type of number would compile the derivatives once more.
+            before, theta, bias = theta, after, bias - float(rate_of_bias * (slope @ bias_slope))
         if last_use[k] == t:
             del sets[k]
     return Path(overlap, gram, biases, train_loss, train_error, counts, theta, signal)
@@ -365,8 +368,7 @@ def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np
     from .._core.precision import double_precision  # brings JAX
 
     n, length, r = fields.shape
-    most = 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r))))
-    chunk = min(most, 2 ** math.ceil(math.log2(n)))
+    chunk = min(CHUNK_BAGS, 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r)))))
     derivatives = _compiled_derivatives(model)
     scores, field_slope, bias_slope = np.empty(n), np.empty(fields.shape), np.empty(n)
     with double_precision():

@@ -231,7 +231,7 @@ def design(
     stages : int
         How many stages of equal length the schedule has.
     start : mapping, optional
-        Norms of the directions at the start, as in `trajectory`.
+        Norms of the directions at the start, and the bias there, as in `trajectory`.
     accuracy : float
         Absolute error aimed at on the confirmed test error at the stopping step. Where a schedule scatters too much for it,
         64 replicates are taken; `standard_error` says what that gave.

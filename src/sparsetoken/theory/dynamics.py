@@ -56,8 +56,8 @@ class Plan(NamedTuple):
         Whether two steps share their data set.
     time : array (slots,)
         The step of each slot.
-    theta, pi, contamination, sharpness, m0, gram0 : float, and arrays (r,) and (r, r)
-        As in the equations; m0 and gram0 are those of Theta_0.
+    theta, pi, contamination, sharpness, m0, gram0, bias0 : float, and arrays (r,) and (r, r)
+        As in the equations; m0, gram0 and bias0 are those of the start.
     """
 
     rates: Any
@@ -74,6 +74,7 @@ class Plan(NamedTuple):
     sharpness: Any
     m0: Any
     gram0: Any
+    bias0: Any
 
 
 class GroupDraws(NamedTuple):
@@ -140,7 +141,7 @@ def first_state(plan: Plan, draws: BagDraws) -> State:
         zeros((n + 1) * r).at[:r].set(plan.m0),
         zeros(n, r).at[0].set(plan.m0),
         zeros(n, r, r).at[0].set(plan.gram0),
-        zeros(n),
+        zeros(n).at[0].set(plan.bias0),
         jnp.eye(n * r),
         zeros(n * r),
         tuple(tuple(zeros(size, r, group.normals[0].shape[-1]) for size in sizes) for group in draws),

@@ -186,7 +186,7 @@ def trajectory_gradient(
     loss : str or Loss
         l(z; y).
     start : mapping, optional
-        Norms of the directions at the start, as in `trajectory`.
+        Norms of the directions at the start, and the bias there, as in `trajectory`.
     bags : int
         Bags per replicate, a power of two. The buffers take about 24 step^2 bags L r bytes.
     replicates : int

@@ -74,6 +74,7 @@ def problem_of(
         1.0 if chosen.sharpness is None else chosen.sharpness,
         np.zeros(chosen.rank),
         np.diag(np.square(chosen.start_norms(start))),
+        chosen.start_bias(start),
     )
     score, split = score_with_sharpness(chosen), split_of(chosen, task.longest)
     shape = shape._replace(correlation=task.correlation)
