@@ -19,7 +19,9 @@ def noisy(rows, column, noise, repeats=12, seed=0):
     )
 
 
-def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.005, hard=(1.0, 2.0, 3.0, 4.0)):
+def joint_tables(
+    ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.005, hard=(1.0, 2.0, 3.0, 4.0), behind=0.013, off=0.0
+):
     """Joint training that falls to 0.2, then to `ends[decay]`; staged training's error at two ridges."""
 
     def curve(end):
@@ -37,9 +39,12 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.
         for a in joint.SIMULATED
         for ridge, shift in ((0.1, 0.01), (0.3, 0.0))
     ]
-    others = [
-        {"alpha": a, "step": joint.STEPS, "test_error": other, "test_error_se": error} for a in joint.SIMULATED[:1]
-    ]
+    others = {
+        name: [{"alpha": joint.SIMULATED[0], "step": joint.STEPS, "test_error": value, "test_error_se": error}]
+        for name, value in (("random_start", other), ("batches", other), ("biased_start", other + behind))
+    }
+    runs = {joint.run_table(name): noisy(rows, "test_error", noise) for name, rows in others.items()}
+    runs[joint.run_table("batches")]["test_error"] += off
     order = [
         {**task, "step": joint.STEPS, "test_error": 0.02 * x, "test_error_se": error}
         for task, x in zip(joint.ORDER, hard)
@@ -51,8 +56,8 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.
     ]
     return {
         "limit": pd.DataFrame(rows),
-        "random_start": pd.DataFrame(others),
-        "batches": pd.DataFrame(others),
+        **{name: pd.DataFrame(rows) for name, rows in others.items()},
+        **runs,
         "bayes": pd.DataFrame([{"alpha": a, "test_error": bayes} for a in joint.SIMULATED]),
         "order": pd.DataFrame(order),
         "order_staged": pd.DataFrame(order_staged),
@@ -77,6 +82,12 @@ def joint_tables(ends, staged=0.05, error=1e-4, noise=1e-4, other=0.02, bayes=0.
         (joint.alike, {}, "confirmed"),
         (joint.alike, {"other": 0.03}, "refuted"),
         (joint.alike, {"error": 0.01}, "undecided"),
+        (joint.variants_exact, {}, "confirmed"),
+        (joint.variants_exact, {"off": 0.01}, "refuted"),
+        (joint.variants_exact, {"noise": 0.2}, "undecided"),
+        (joint.delayed, {}, "confirmed"),
+        (joint.delayed, {"behind": 0.0}, "refuted"),
+        (joint.delayed, {"error": 0.01}, "undecided"),
         (joint.nearer, {}, "confirmed"),
         (joint.nearer, {"staged": 0.02}, "refuted"),
         (joint.nearer, {"error": 0.01}, "undecided"),
