@@ -451,8 +451,8 @@ study = Study(
             "joint-bias-start",
             "A bias that starts on the wrong side delays joint training",
             OPEN,
-            f"theory: error after the last step at α = {SIMULATED[0]:g} from a random start with bias {BIAS:g} exceeds that with "
-            f"bias 0 by more than {DELAYED:g}, beyond the margin",
+            f"theory: error after the last step at α = {SIMULATED[0]:g} from a random start with bias {BIAS:g} exceeds that "
+            f"with bias 0 by more than {DELAYED:g}, beyond the margin",
             delayed,
         ),
         Claim(
