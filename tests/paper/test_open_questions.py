@@ -17,9 +17,19 @@ def draws(rows, noise, repeats=16, column="test_error", seed=0):
 
 
 def heads_tables(
-    shift=0.0, noise=0.005, needed=(3.6, 4.2, 3.7, 4.6), error=1e-5, deep=0.1, deep_noise=0.01, known=1.03, ends=None
+    shift=0.0,
+    noise=0.005,
+    needed=(3.6, 4.2, 3.7, 4.6),
+    error=1e-5,
+    deep=0.1,
+    deep_noise=0.01,
+    known=1.03,
+    ends=None,
+    law=None,
+    law_noise=1e-4,
+    predicted_law=None,
 ):
-    """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`."""
+    """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`; `law` are joint exponents."""
     from scipy.special import ndtr, ndtri
 
     places = [(1, heads.SHORT), (1, heads.LONG), (4, heads.SHORT), (4, heads.LONG)]
@@ -43,6 +53,21 @@ def heads_tables(
         for m, e in ends.items()
     ]
     joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
+    laws = {"attention": 0.1, "two_layer": 0.11, "heads:2": 0.12, "self_attention": 0.4}
+
+    def spots(given):
+        return [
+            {
+                **{"model": m, "length": n, "strength": s, "step": step, "test_error_se": error},
+                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - 3.8 * (n / 10) ** exponent))) if step else 0.5,
+            }
+            for m, exponent in (laws | given).items()
+            for n in (10, 20)
+            for s in (heads.SELF_LAW if m == "self_attention" else heads.LAW)[n]
+            for step in (0, heads.LAW_STEPS[n])
+        ]
+
+    measured_law = [{**row, "d": d} for row in spots(law or {}) for d in (100, 200)]
     strengths = [
         {"mechanism": m, "sharpness": 2.0, "activation": "sigmoid", "length": n, "strength_needed": f * n**0.1}
         for n in LENGTHS
@@ -54,6 +79,8 @@ def heads_tables(
         "joint": draws(joint, deep_noise).drop(columns="test_error_se"),
         "joint_predicted": pd.DataFrame(predicted),
         "known": pd.DataFrame(strengths),
+        "law": draws(measured_law, law_noise).drop(columns="test_error_se"),
+        "law_predicted": pd.DataFrame(spots(predicted_law or {})),
     }
 
 
@@ -78,6 +105,12 @@ def heads_tables(
         (heads.where_they_go, {}, "confirmed"),
         (heads.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
         (heads.where_they_go, {"error": 0.05}, "undecided"),
+        (heads.same_law, {}, "confirmed"),
+        (heads.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
+        (heads.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
+        (heads.same_law, {"law": {"self_attention": 0.1}}, "refuted"),
+        (heads.same_law, {"law_noise": 0.02}, "undecided"),
+        (heads.same_law, {"error": 0.02}, "undecided"),
         (heads.no_room, {}, "confirmed"),
         (heads.no_room, {"known": 1.3}, "refuted"),
     ],
@@ -89,6 +122,17 @@ def test_heads(criterion, arguments, verdict):
 def test_strength_needed_by_heads_is_read_off_the_probits():
     rows = heads.needed(heads_tables()).set_index(["heads", "length"])["strength"]
     assert rows[4, heads.LONG] == pytest.approx(4.6) and rows[1, heads.SHORT] == pytest.approx(3.6)
+
+
+def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
+    tables = heads_tables(law_noise=1e-5)
+    small = {**tables, "law": tables["law"][tables["law"]["d"] == 100]}
+    del small["law_predicted"]
+    (rows, degrees), *rest = heads.laws(small).values()
+    assert not rest and degrees == 15
+    assert heads.exponents(rows)["heads:2"].slope == pytest.approx(0.12, abs=1e-3)
+    assert "exponent 0.1" in heads.listed_laws(small) and "theory" in heads.listed_laws(tables)
+    assert heads.same_law(small).verdict == "confirmed"
 
 
 def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):

@@ -23,9 +23,10 @@ from ...study.claims import (
     greater_verdict,
     need,
     quantile,
+    within_verdict,
     worst,
 )
-from ...study.criteria import judge_agreement, select
+from ...study.criteria import Fit, fit_line, judge_agreement, select
 from ...study.specification import Grid, Study
 from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
 from .scaling import LENGTHS, TARGET, known, mechanisms, root_log
@@ -69,8 +70,18 @@ JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps"
 DEPTH_STRENGTH = 4.0
 DRAWN = list(range(0, JOINT["steps"] + 1, 3))  # steps of the runs that are drawn
 NO_GAIN = 0.005  # an error lower by less than that is none worth twice the parameters
+# Strengths on both sides of 10 % error by length, all models trained at once but self-attention, which needs more; and how
+# many steps all of them have settled after (the query of long bags takes longer to leave the saddle at zero). From runs on
+# other seeds.
+LAW = {10: (3.6, 4.1), 20: (3.8, 4.3), 40: (4.0, 4.6)}
+SELF_LAW = {10: (5.3, 5.8), 20: (6.6, 7.2)}
+LAW_STEPS = {10: 30, 20: 30, 40: 40}
+SAME_LAW = 0.1  # how far an exponent may be off one head's and still be called the same: pooling's is 1/2
 ALMOST_BAYES = 0.1  # by how much more strength than the Bayes rule one head with a known query may need
 DEEP_RESOLUTION = 0.06
+LAW_BAGS = (
+    256  # per replicate: a quarter of a per cent of the strength, and buffers of four directions at L = 20 that fit
+)
 FIRST_SEED = 1000  # criteria and sizes were chosen on others
 MODEL_COLOURS = dict(zip(MODELS, (colour("attention"), OTHER_COLOURS[5], OTHER_COLOURS[0], OTHER_COLOURS[2])))
 HEAD_COLOURS = {1: colour("attention"), 2: OTHER_COLOURS[0], 4: OTHER_COLOURS[1], 8: OTHER_COLOURS[4]}
@@ -80,6 +91,17 @@ def spot(heads: int, length: int, strength: float) -> dict[str, Any]:
     """A point of staged training; k grows like sqrt(2 log L), as in the study `scaling`."""
     k = round(float(root_log(length)), 6)
     return {**TRAINING, "heads": heads, "length": length, "strength": strength, "sharpness": k}
+
+
+def law_spots(models: Sequence[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Points of joint training on both sides of 10 % error."""
+    strengths = {m: SELF_LAW if m == "self_attention" else LAW for m in models}
+    return [
+        {**JOINT, "steps": LAW_STEPS[n], "length": n, "model": m, "strength": s, **MODELS[m]}
+        for m in models
+        for n in lengths
+        for s in strengths[m].get(n, ())
+    ]
 
 
 def grids(
@@ -92,6 +114,10 @@ def grids(
     accuracy: float,
     bags: int,
     models: Sequence[str],
+    law: Sequence[dict[str, Any]],
+    law_sizes: list[int],
+    law_repeats: int,
+    law_theory: Sequence[dict[str, Any]],
 ) -> list[Grid]:
     """The trials of one form: heads, simulated dimensions and repeats of staged training; lengths, dimensions, repeats and
     models of joint training; the accuracy of the heads' forecast, and bags per replicate of the trajectory theory."""
@@ -125,26 +151,111 @@ def grids(
             first_seed=FIRST_SEED,
         ),
         Grid("joint_predicted", "trajectory", {"accuracy": 1.0, "bags": bags}, points=at_once),
+        Grid(
+            "law",
+            "simulate_trajectory",
+            axes={"d": law_sizes},
+            points=law,
+            repeats=law_repeats,
+            first_seed=FIRST_SEED,
+        ),
+        *(
+            [Grid("law_predicted", "trajectory", {"accuracy": 1.0, "bags": LAW_BAGS}, points=law_theory)]
+            if law_theory
+            else []
+        ),
         # Those of the study `scaling`, which cost nothing where that one has been run.
         Grid("known", "known_strength", {"target": TARGET}, points=mechanisms()),
     ]
 
 
-def needed(tables: Tables) -> Any:
-    """Strength for 10 % error by heads and length: a line through the probits of two predicted errors."""
+def crossings(table: Any, by: list[str], value: str, error: str, independent: bool = False) -> Any:
+    """Strength for 10 % error, group by group: a line through the probits of the errors at two strengths.
+
+    Predictions share their draws, so that their errors may point the same way: the larger one counts. Those of runs are
+    independent, and each counts with its share in the crossing.
+    """
     rows = []
-    for (heads, length), part in need(tables, "staged", ["test_error"]).groupby(["heads", "length"]):
+    for group, part in table.groupby(by):
         part = part.sort_values("strength")
         if len(part) < 2:
-            raise NotJudgeable(f"one strength for {heads:g} heads at L = {length:g}")
-        x, p = part["strength"].to_numpy(), ndtri(part["test_error"].to_numpy())
+            raise NotJudgeable("one strength for " + ", ".join(f"{n} {v}" for n, v in zip(by, group)))
+        x, p = part["strength"].to_numpy(), ndtri(part[value].to_numpy())
         slope = (p[1] - p[0]) / (x[1] - x[0])
-        density = np.exp(-0.5 * p**2) / np.sqrt(2 * np.pi)
-        error = float(np.max(part["standard_error"].to_numpy() / density) / abs(slope))
-        rows.append(
-            {"heads": heads, "length": length, "strength": x[0] + (ndtri(TARGET) - p[0]) / slope, "error": error}
-        )
+        crossing = x[0] + (ndtri(TARGET) - p[0]) / slope
+        errors = part[error].to_numpy() * np.sqrt(2 * np.pi) * np.exp(0.5 * p**2) / abs(slope)
+        share = (crossing - x[0]) / (x[1] - x[0])
+        combined = np.hypot(*(errors * [1 - share, share])) if independent else np.max(errors)
+        rows.append({**dict(zip(by, group)), "strength": crossing, "error": float(combined)})
     return pd.DataFrame(rows)
+
+
+def needed(tables: Tables) -> Any:
+    """Strength that staged training needs by heads and length."""
+    return crossings(need(tables, "staged", ["test_error"]), ["heads", "length"], "test_error", "standard_error")
+
+
+def last_rows(table: Any) -> Any:
+    """Rows after each run's last step."""
+    return table[table["step"] == table["length"].map(LAW_STEPS)]
+
+
+def law_simulated(tables: Tables) -> tuple[Any, float]:
+    """Strength that joint training needs by model and length, measured, and the degrees of freedom of its errors.
+
+    With two dimensions the errors are those at d → ∞, with one those at that dimension.
+    """
+    rows, by = last_rows(need(tables, "law", ["test_error"])), ["model", "length", "strength"]
+    if rows["d"].nunique() > 1:
+        ends = extrapolate(rows, by, "test_error").rename(columns={"limit": "value"})
+        degrees = float(ends["degrees"].min())
+    else:
+        ends = summarise(rows, by, "test_error").rename(columns={"mean": "value"})
+        degrees = float(ends["count"].min()) - 1
+    return crossings(ends, ["model", "length"], "value", "error", independent=True), degrees
+
+
+def laws(tables: Tables) -> dict[str, tuple[Any, float]]:
+    """The strengths needed by joint training, simulated and (full form) predicted, with degrees of freedom."""
+    found = {"simulated": law_simulated(tables)}
+    if "law_predicted" in tables:
+        rows = last_rows(need(tables, "law_predicted", ["test_error"]))
+        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se"), 7.0
+    return found
+
+
+def exponents(rows: Any) -> dict[str, Fit]:
+    """Lines through log strength against log length, by model."""
+    lines = {}
+    for model, part in rows.groupby("model"):
+        if len(part) < 2:
+            raise NotJudgeable(f"one length for {model}")
+        strength = part["strength"].to_numpy()
+        lines[str(model)] = fit_line(np.log(part["length"]), np.log(strength), part["error"].to_numpy() / strength)
+    return lines
+
+
+def same_law(tables: Tables) -> Judgement:
+    """The exponent of two layers and two heads is one head's; that of self-attention, where it was run, is larger."""
+    sources = laws(tables)
+    lines = {source: exponents(rows) for source, (rows, _) in sources.items()}
+    count = sum(len(found) - 1 for found in lines.values())
+    verdicts, words = [], []
+    for source, found in lines.items():
+        one, factor = found["attention"], float(quantile(count, sources[source][1]))
+        parts = [f"{format_value(one.slope, one.slope_error)} with one head"]
+        for model in (m for m in LARGE if m in found):
+            other = found[model]
+            difference = other.slope - one.slope
+            margin = factor * float(np.hypot(one.slope_error, other.slope_error))
+            verdicts.append(
+                greater_verdict(difference - SAME_LAW, margin)
+                if model == "self_attention"
+                else within_verdict(difference, margin, SAME_LAW)
+            )
+            parts.append(f"{format_value(other.slope, other.slope_error)} with {WORDS[model]}")
+        words.append(f"{source}: " + ", ".join(parts))
+    return Judgement(worst(verdicts), f"two layers and two heads within {SAME_LAW:g} of one head", "; ".join(words))
 
 
 def exact(tables: Tables) -> Judgement:
@@ -304,6 +415,17 @@ def draw(tables: Tables) -> list[Panel]:
             Line(line["step"], line["test_error"], f"{label}: theory", shade),
             Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),
         ]
+    grown: list[Layer] = []
+    for source, (rows, _) in laws(tables).items():
+        for model in (m for m in MODELS if m in set(rows["model"])):
+            part, label = rows[rows["model"] == model].sort_values("length"), f"{WORDS[model]}: {source}"
+            at = (part["length"], part["strength"])
+            if source == "theory":
+                grown.append(Line(*at, label, MODEL_COLOURS[model]))
+            else:
+                grown.append(Points(*at, part["error"], label, MODEL_COLOURS[model], marker(model)))
+    near = best[best["length"] <= 64]
+    grown.append(Line(near["length"], near["strength_needed"], "Bayes rule, signal known", colour("bayes"), "dot"))
     return [
         Panel(
             "Strength needed by several heads",
@@ -314,7 +436,29 @@ def draw(tables: Tables) -> list[Panel]:
         ),
         Panel("Heads: errors near 10 %", AXES["length"], AXES["test_error"], errors, logx=True),
         Panel(f"All trained at once, L = {length} (d = {d})", "gradient step t", AXES["test_error"], steps, logy=True),
+        Panel(
+            "Strength needed, all trained at once",
+            AXES["length"],
+            f"strength θ for {TARGET:.0%} error",
+            grown,
+            logx=True,
+            logy=True,
+        ),
     ]
+
+
+def listed_laws(tables: Tables) -> str:
+    """Strengths needed and their exponents, from the theory where it was run."""
+    sources = laws(tables)
+    source = "theory" if "theory" in sources else "simulated"
+    rows, lines = sources[source][0], exponents(sources[source][0])
+    at = {m: part.sort_values("length") for m, part in rows.groupby("model")}
+    return f"{source}: " + "; ".join(
+        f"{WORDS[m]} θ = {', '.join(f'{x:.2f}' for x in at[m]['strength'])} at L = "
+        f"{', '.join(f'{n:g}' for n in at[m]['length'])}, exponent {format_value(lines[m].slope, lines[m].slope_error)}"
+        for m in MODELS
+        if m in at
+    )
 
 
 def findings(tables: Tables) -> str:
@@ -335,7 +479,9 @@ def findings(tables: Tables) -> str:
         "signal with its share of the samples. Trained at once on α = "
         f"{JOINT['alpha']:g}, models with twice the parameters of one head gain nothing over its error of "
         f"{listed_ends(tables)}. A second layer switches itself off, and heads learn one direction twice; self-attention "
-        "whose tokens are averaged (full form) dilutes what it finds as pooling does."
+        "whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of the bags, the strength "
+        f"that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and only its constant is another "
+        f"({listed_laws(tables)})."
     )
 
 
@@ -350,6 +496,15 @@ def listed_ends(tables: Tables) -> str:
     return "; ".join(parts)
 
 
+# The theory of two layers and of self-attention takes time and memory like the square of the length: there up to 20.
+FULL_LAW: tuple[Any, ...] = (
+    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer", "self_attention"], [10, 20])],
+    [100, 200],
+    16,
+    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer", "self_attention"], [10, 20])],
+)
+
+
 study = Study(
     name="heads",
     title="Depth and heads: the law stays, the constant grows",
@@ -362,8 +517,14 @@ study = Study(
     "one head has 2d.",
     grids={
         # A trajectory of four directions compiles for ten seconds: self-attention is left to the full form.
-        "quick": grids([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS, list(MODELS)[:3]),
-        "full": grids([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS, list(MODELS)),
+        "quick": grids(
+            *([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS, list(MODELS)[:3]),
+            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 8, []),
+        ),
+        "full": grids(
+            *([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS, list(MODELS)),
+            *FULL_LAW,
+        ),
     },
     draw=draw,
     findings=findings,
@@ -414,6 +575,16 @@ study = Study(
             OPEN,
             "theory, joint training, last step: errors in this order beyond the margin",
             where_they_go,
+        ),
+        Claim(
+            "depth-same-law",
+            "Trained at once, a second layer or a second head changes the constant of the strength needed against the length "
+            "of the bags, not its law; (full form) self-attention whose tokens are averaged changes it for the worse",
+            OPEN,
+            f"slope of log strength for {TARGET:.0%} error against log L, simulated (and, in the full form, in theory): that "
+            f"of two layers and two heads within {SAME_LAW:g} of one head's, margin included; that of self-attention larger "
+            f"by more than {SAME_LAW:g}",
+            same_law,
         ),
         Claim(
             "one-head-enough",
