@@ -55,11 +55,15 @@ def heads_tables(
     joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
     laws = {"attention": 0.1, "two_layer": 0.11, "heads:2": 0.12, "self_attention": 0.4}
 
+    bases = {"self_attention": 5.5}
+
     def spots(given):
         return [
             {
                 **{"model": m, "length": n, "strength": s, "step": step, "test_error_se": error},
-                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - 3.8 * (n / 10) ** exponent))) if step else 0.5,
+                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - bases.get(m, 3.8) * (n / 10) ** exponent)))
+                if step
+                else 0.5,
             }
             for m, exponent in (laws | given).items()
             for n in (10, 20)

@@ -180,6 +180,8 @@ def crossings(table: Any, by: list[str], value: str, error: str, independent: bo
         part = part.sort_values("strength")
         if len(part) < 2:
             raise NotJudgeable("one strength for " + ", ".join(f"{n} {v}" for n, v in zip(by, group)))
+        if not part[value].between(0, 1, inclusive="neither").all():
+            raise NotJudgeable("an error that is not between 0 and 1")
         x, p = part["strength"].to_numpy(), ndtri(part[value].to_numpy())
         slope = (p[1] - p[0]) / (x[1] - x[0])
         crossing = x[0] + (ndtri(TARGET) - p[0]) / slope
@@ -479,9 +481,9 @@ def findings(tables: Tables) -> str:
         "signal with its share of the samples. Trained at once on α = "
         f"{JOINT['alpha']:g}, models with twice the parameters of one head gain nothing over its error of "
         f"{listed_ends(tables)}. A second layer switches itself off, and heads learn one direction twice; self-attention "
-        "whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of the bags, the strength "
-        f"that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and only its constant is another "
-        f"({listed_laws(tables)})."
+        "whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of the bags, the "
+        f"strength that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and only its constant "
+        f"is another ({listed_laws(tables)})."
     )
 
 
