@@ -222,7 +222,7 @@ def laws(tables: Tables) -> dict[str, tuple[Any, float]]:
     found = {"simulated": law_simulated(tables)}
     if "law_predicted" in tables:
         rows = last_rows(need(tables, "law_predicted", ["test_error"]))
-        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se"), 7.0
+        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se"), float(THEORY_DEGREES)
     return found
 
 

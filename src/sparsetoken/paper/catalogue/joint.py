@@ -221,7 +221,7 @@ def delayed(tables: Tables) -> Judgement:
     error = float(np.hypot(one["test_error_se"], other["test_error_se"]))
     behind = float(other["test_error"] - one["test_error"])
     return Judgement(
-        greater_verdict(behind - DELAYED, float(quantile(1, 7)) * error),
+        greater_verdict(behind - DELAYED, float(quantile(1, THEORY_DEGREES)) * error),
         f"behind by more than {DELAYED:g} at α = {alpha:g}",
         f"behind by {format_value(behind, error)}",
     )
