@@ -104,6 +104,14 @@ def test_joint(criterion, arguments, verdict):
     assert criterion(joint_tables(**given)).verdict == verdict
 
 
+def test_the_words_about_joint_training_have_both_sides_with_their_errors():
+    tables = joint_tables({0.0: 0.25, joint.DECAY: 0.02})
+    assert joint.gaps_left(tables) == pytest.approx(dict.fromkeys(joint.SIMULATED, 1 / 3))
+    predicted, seen, error = joint.variant_ends(tables, "biased_start")[joint.SIMULATED[0]]
+    assert predicted == pytest.approx(0.033) and abs(seen - 0.033) < 5 * error < 1e-3
+    assert "33% to 33%" in joint.headline(tables) and "0.0330" in joint.findings(tables)
+
+
 def test_joint_against_simulation_that_is_off():
     tables = joint_tables({0.0: 0.25, joint.DECAY: 0.02})
     tables["simulated"]["test_error"] += 0.02

@@ -137,6 +137,7 @@ def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     assert heads.exponents(rows)["heads:2"].slope == pytest.approx(0.12, abs=1e-3)
     assert "exponent 0.1" in heads.listed_laws(small) and "theory" in heads.listed_laws(tables)
     assert heads.same_law(small).verdict == "confirmed"
+    assert "(simulated)" in heads.headline(small) and "one self-attention layer" in heads.headline(tables)
 
 
 def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):

@@ -498,6 +498,20 @@ def listed_ends(tables: Tables) -> str:
     return "; ".join(parts)
 
 
+def headline(tables: Tables) -> str:
+    sources = laws(tables)
+    source = "theory" if "theory" in sources else "simulated"
+    lines = exponents(sources[source][0])
+    words = ", ".join(
+        f"{format_value(lines[m].slope, lines[m].slope_error)} with {WORDS[m]}" for m in MODELS if m in lines
+    )
+    return (
+        "Neither depth nor heads change the law, only its constant: trained at once, the strength needed for "
+        f"{TARGET:.0%} error grows with the length to the power {words} ({source}). Twice the parameters on as many samples "
+        f"gain nothing: {listed_ends(tables)}."
+    )
+
+
 # The theory of two layers and of self-attention takes time and memory like the square of the length: there up to 20.
 FULL_LAW: tuple[Any, ...] = (
     [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer", "self_attention"], [10, 20])],
@@ -530,6 +544,7 @@ study = Study(
     },
     draw=draw,
     findings=findings,
+    headline=headline,
     claims=(
         Claim(
             "heads-exact",
