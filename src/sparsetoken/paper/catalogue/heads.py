@@ -97,7 +97,7 @@ def law_spots(models: Sequence[str], lengths: Sequence[int]) -> list[dict[str, A
     """Points of joint training on both sides of 10 % error."""
     strengths = {m: SELF_LAW if m == "self_attention" else LAW for m in models}
     return [
-        {**JOINT, "steps": LAW_STEPS[n], "length": n, "model": m, "strength": s, **MODELS[m]}
+        {**JOINT, "steps": LAW_STEPS[n], "rows_at": [LAW_STEPS[n]], "length": n, "model": m, "strength": s, **MODELS[m]}
         for m in models
         for n in lengths
         for s in strengths[m].get(n, ())
@@ -535,7 +535,7 @@ study = Study(
         # A trajectory of four directions compiles for ten seconds: self-attention is left to the full form.
         "quick": grids(
             *([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS, list(MODELS)[:3]),
-            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 8, []),
+            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 6, []),
         ),
         "full": grids(
             *([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS, list(MODELS)),

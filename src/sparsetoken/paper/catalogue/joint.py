@@ -333,7 +333,7 @@ def draw(tables: Tables) -> list[Panel]:
         at = {"alpha": alpha} | ({"decay": DECAY} if name == "limit" else {})
         run = select(tables[name], at).sort_values("step")
         seen = select(simulated if name == "limit" else tables[run_table(name)], {**at, "d": d})
-        seen = summarise(seen[seen["step"] % 3 == 0], "step", "test_error")
+        seen = summarise(seen[seen["step"] % DRAWN == 0], "step", "test_error")
         shade = COLOURS[DECAY] if name == "limit" else VARIANT_COLOURS[name]
         ways += [
             Line(run["step"], run["test_error"], f"{label}: theory", shade),
@@ -413,7 +413,7 @@ study = Study(
     notes="Staged training has the best of the ridges listed in its table; joint descent has one decay for all α, chosen on "
     "the theory at α = 2.",
     grids={
-        "quick": grids([200, 400], 16, [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS, 12),
+        "quick": grids([200, 400], 16, [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS, 10),
         "full": grids([500, 1000], 40, RIDGES, ALPHAS, SIMULATED, FULL_BAGS, 24),
     },
     draw=draw,
