@@ -34,6 +34,26 @@ def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:
     return out.drop(columns="std")
 
 
+def combined_degrees(variances: Any, degrees: Any) -> float:
+    """Degrees of freedom of a sum of independent estimates, after Welch and Satterthwaite.
+
+    Parameters
+    ----------
+    variances : array
+        What each contributes to the variance of the sum.
+    degrees : array
+        Degrees of freedom of each of these variances.
+
+    Returns
+    -------
+    float
+        At least the least of `degrees` and at most their sum, which it is where all variances vanish.
+    """
+    variances, degrees = np.asarray(variances, float), np.asarray(degrees, float)
+    total = float(variances.sum())
+    return total**2 / float(np.sum(variances**2 / degrees)) if total > 0 else float(degrees.sum())
+
+
 def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
     """The value at d -> infinity from the two largest dimensions, under mean(d) = limit + c/d.
 
@@ -62,15 +82,13 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
         weight = large["d"] / (large["d"] - small["d"])
         limit = weight * large["mean"] + (1 - weight) * small["mean"]
         pieces = np.array([(weight * large["error"]) ** 2, ((1 - weight) * small["error"]) ** 2])
-        counts = np.array([large["count"], small["count"]]) - 1
-        variance = pieces.sum()
-        degrees = variance**2 / np.sum(pieces**2 / counts) if variance > 0 else float(counts.sum())
+        degrees = combined_degrees(pieces, np.array([large["count"], small["count"]]) - 1)
         key = group if isinstance(group, tuple) else (group,)
         rows.append(
             {
                 **dict(zip(by, key)),
                 "limit": limit,
-                "error": np.sqrt(variance),
+                "error": np.sqrt(pieces.sum()),
                 "degrees": degrees,
                 "bias": large["mean"] - limit,
                 "d": large["d"],

@@ -356,7 +356,6 @@ def _descend(
                     weights.append(field_slope[:, :, moving] * slope[first : first + len(z), None, None])
                     first += len(z)
                 after[:, moving] -= bags.pull(weights) * rates[moving]
-            # A plain float at every step: another type of number would compile the derivatives once more.
             before, theta, bias = theta, after, bias - float(rate_of_bias * (slope @ bias_slope))
         if last_use[k] == t:
             del sets[k]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..._core.averages import extrapolate, summarise
+from ..._core.averages import combined_degrees, extrapolate, summarise
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour, marker
 from ...study.claims import (
@@ -26,7 +26,7 @@ from ...study.claims import (
     within_verdict,
     worst,
 )
-from ...study.criteria import Fit, fit_line, judge_agreement, select
+from ...study.criteria import fit_line, judge_agreement, select
 from ...study.specification import Grid, Study
 from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
 from .scaling import LENGTHS, TARGET, known, mechanisms, root_log
@@ -173,7 +173,7 @@ def crossings(table: Any, by: list[str], value: str, error: str, independent: bo
     """Strength for 10 % error, group by group: a line through the probits of the errors at two strengths.
 
     Predictions share their draws, so that their errors may point the same way: the larger one counts. Those of runs are
-    independent, and each counts with its share in the crossing.
+    independent, with degrees of freedom in the column `degrees`, and each counts with its share in the crossing.
     """
     rows = []
     for group, part in table.groupby(by):
@@ -187,8 +187,12 @@ def crossings(table: Any, by: list[str], value: str, error: str, independent: bo
         crossing = x[0] + (ndtri(TARGET) - p[0]) / slope
         errors = part[error].to_numpy() * np.sqrt(2 * np.pi) * np.exp(0.5 * p**2) / abs(slope)
         share = (crossing - x[0]) / (x[1] - x[0])
-        combined = np.hypot(*(errors * [1 - share, share])) if independent else np.max(errors)
-        rows.append({**dict(zip(by, group)), "strength": crossing, "error": float(combined)})
+        shares = np.square(errors * [1 - share, share])
+        variance, degrees = np.max(errors) ** 2, float(THEORY_DEGREES)
+        if independent:
+            variance, degrees = shares.sum(), combined_degrees(shares, part["degrees"])
+        found = {"strength": crossing, "error": float(np.sqrt(variance)), "degrees": degrees}
+        rows.append({**dict(zip(by, group)), **found})
     return pd.DataFrame(rows)
 
 
@@ -202,60 +206,70 @@ def last_rows(table: Any) -> Any:
     return table[table["step"] == table["length"].map(LAW_STEPS)]
 
 
-def law_simulated(tables: Tables) -> tuple[Any, float]:
-    """Strength that joint training needs by model and length, measured, and the degrees of freedom of its errors.
+def law_simulated(tables: Tables) -> Any:
+    """Strength that joint training needs by model and length, measured.
 
     With two dimensions the errors are those at d → ∞, with one those at that dimension.
     """
     rows, by = last_rows(need(tables, "law", ["test_error"])), ["model", "length", "strength"]
     if rows["d"].nunique() > 1:
         ends = extrapolate(rows, by, "test_error").rename(columns={"limit": "value"})
-        degrees = float(ends["degrees"].min())
     else:
         ends = summarise(rows, by, "test_error").rename(columns={"mean": "value"})
-        degrees = float(ends["count"].min()) - 1
-    return crossings(ends, ["model", "length"], "value", "error", independent=True), degrees
+        ends["degrees"] = ends["count"] - 1
+    return crossings(ends, ["model", "length"], "value", "error", independent=True)
 
 
-def laws(tables: Tables) -> dict[str, tuple[Any, float]]:
-    """The strengths needed by joint training, simulated and (full form) predicted, with degrees of freedom."""
+def laws(tables: Tables) -> dict[str, Any]:
+    """The strengths needed by joint training, simulated and (full form) predicted."""
     found = {"simulated": law_simulated(tables)}
     if "law_predicted" in tables:
         rows = last_rows(need(tables, "law_predicted", ["test_error"]))
-        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se"), float(THEORY_DEGREES)
+        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se")
     return found
 
 
-def exponents(rows: Any) -> dict[str, Fit]:
+class Exponent(NamedTuple):
+    """Slope of log strength against log length, with its standard error and the degrees of freedom of that."""
+
+    slope: float
+    error: float
+    degrees: float
+
+
+def exponents(rows: Any) -> dict[str, Exponent]:
     """Lines through log strength against log length, by model."""
-    lines = {}
+    found = {}
     for model, part in rows.groupby("model"):
         if len(part) < 2:
             raise NotJudgeable(f"one length for {model}")
-        strength = part["strength"].to_numpy()
-        lines[str(model)] = fit_line(np.log(part["length"]), np.log(strength), part["error"].to_numpy() / strength)
-    return lines
+        x, error = np.log(part["length"].to_numpy()), (part["error"] / part["strength"]).to_numpy()
+        line = fit_line(x, np.log(part["strength"]), error)
+        # A point's share in the slope is its lever over its variance.
+        lever = (x - np.average(x, weights=error**-2)) / error
+        found[str(model)] = Exponent(line.slope, line.slope_error, combined_degrees(lever**2, part["degrees"]))
+    return found
 
 
 def same_law(tables: Tables) -> Judgement:
     """The exponent of two layers and two heads is one head's; that of self-attention, where it was run, is larger."""
-    sources = laws(tables)
-    lines = {source: exponents(rows) for source, (rows, _) in sources.items()}
+    lines = {source: exponents(rows) for source, rows in laws(tables).items()}
     count = sum(len(found) - 1 for found in lines.values())
     verdicts, words = [], []
     for source, found in lines.items():
-        one, factor = found["attention"], float(quantile(count, sources[source][1]))
-        parts = [f"{format_value(one.slope, one.slope_error)} with one head"]
+        one = found["attention"]
+        parts = [f"{format_value(one.slope, one.error)} with one head"]
         for model in (m for m in LARGE if m in found):
             other = found[model]
-            difference = other.slope - one.slope
-            margin = factor * float(np.hypot(one.slope_error, other.slope_error))
+            variances = np.square([one.error, other.error])
+            factor = float(quantile(count, combined_degrees(variances, [one.degrees, other.degrees])))
+            difference, margin = other.slope - one.slope, factor * float(np.sqrt(variances.sum()))
             verdicts.append(
                 greater_verdict(difference - SAME_LAW, margin)
                 if model == "self_attention"
                 else within_verdict(difference, margin, SAME_LAW)
             )
-            parts.append(f"{format_value(other.slope, other.slope_error)} with {WORDS[model]}")
+            parts.append(f"{format_value(other.slope, other.error)} with {WORDS[model]}")
         words.append(f"{source}: " + ", ".join(parts))
     return Judgement(worst(verdicts), f"two layers and two heads within {SAME_LAW:g} of one head", "; ".join(words))
 
@@ -418,7 +432,7 @@ def draw(tables: Tables) -> list[Panel]:
             Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),
         ]
     grown: list[Layer] = []
-    for source, (rows, _) in laws(tables).items():
+    for source, rows in laws(tables).items():
         for model in (m for m in MODELS if m in set(rows["model"])):
             part, label = rows[rows["model"] == model].sort_values("length"), f"{WORDS[model]}: {source}"
             at = (part["length"], part["strength"])
@@ -453,11 +467,11 @@ def listed_laws(tables: Tables) -> str:
     """Strengths needed and their exponents, from the theory where it was run."""
     sources = laws(tables)
     source = "theory" if "theory" in sources else "simulated"
-    rows, lines = sources[source][0], exponents(sources[source][0])
+    rows, lines = sources[source], exponents(sources[source])
     at = {m: part.sort_values("length") for m, part in rows.groupby("model")}
     return f"{source}: " + "; ".join(
         f"{WORDS[m]} θ = {', '.join(f'{x:.2f}' for x in at[m]['strength'])} at L = "
-        f"{', '.join(f'{n:g}' for n in at[m]['length'])}, exponent {format_value(lines[m].slope, lines[m].slope_error)}"
+        f"{', '.join(f'{n:g}' for n in at[m]['length'])}, exponent {format_value(lines[m].slope, lines[m].error)}"
         for m in MODELS
         if m in at
     )
@@ -501,10 +515,8 @@ def listed_ends(tables: Tables) -> str:
 def headline(tables: Tables) -> str:
     sources = laws(tables)
     source = "theory" if "theory" in sources else "simulated"
-    lines = exponents(sources[source][0])
-    words = ", ".join(
-        f"{format_value(lines[m].slope, lines[m].slope_error)} with {WORDS[m]}" for m in MODELS if m in lines
-    )
+    lines = exponents(sources[source])
+    words = ", ".join(f"{format_value(lines[m].slope, lines[m].error)} with {WORDS[m]}" for m in MODELS if m in lines)
     return (
         "Neither depth nor heads change the law, only its constant: trained at once, the strength needed for "
         f"{TARGET:.0%} error grows with the length to the power {words} ({source}). Twice the parameters on as many samples "
@@ -535,7 +547,7 @@ study = Study(
         # A trajectory of four directions compiles for ten seconds: self-attention is left to the full form.
         "quick": grids(
             *([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS, list(MODELS)[:3]),
-            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 6, []),
+            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 5, []),
         ),
         "full": grids(
             *([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS, list(MODELS)),
