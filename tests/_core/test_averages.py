@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken._core.averages import extrapolate, summarise
+from sparsetoken._core.averages import combined_degrees, extrapolate, summarise
 
 
 def test_mean_error_and_extrapolation():
@@ -25,3 +25,9 @@ def test_mean_error_and_extrapolation():
     assert np.abs(limits["limit"] - limits["x"]).max() < 5 * np.sqrt(5) * 0.01 / np.sqrt(50)
     assert limits["error"].to_numpy() == pytest.approx(np.sqrt(5) * 0.01 / np.sqrt(50), rel=0.4)
     assert limits["bias"].to_numpy() == pytest.approx(3.0 / 20, abs=0.03)
+
+
+def test_degrees_of_freedom_of_a_sum():
+    assert combined_degrees([1.0, 1.0], [7, 7]) == pytest.approx(14)
+    assert combined_degrees([1.0, 1e-9], [5, 50]) == pytest.approx(5)
+    assert combined_degrees([0.0, 0.0], [3, 4]) == 7
