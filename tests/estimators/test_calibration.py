@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.base import clone
 
 from sparsetoken import (
@@ -10,7 +11,15 @@ from sparsetoken import (
     MessagePassingClassifier,
     PooledClassifier,
 )
-from sparsetoken.estimators.calibration import Calibration, final_calibration, fit_calibration
+from sparsetoken.estimators.calibration import (
+    LOG_SLOPE,
+    OFFSET,
+    Calibration,
+    final_calibration,
+    fit_calibration,
+    platt_targets,
+    repetition,
+)
 from sparsetoken.estimators.folds import stratified_folds
 from tests.helpers import planted_bags
 
@@ -68,3 +77,39 @@ def test_a_learner_is_weighed_against_the_class_frequencies():
     told = fit_calibration(2.0 * signs + rng.standard_normal(300), signs, weights)
     final = final_calibration(told, signs, weights, candidates=50)
     np.testing.assert_allclose([final.slope, final.offset], [told.slope, told.offset], rtol=1e-6)
+
+
+def calibration_objective(slope, offset, scores, signs):
+    """What `fit_calibration` says that it minimises, with equal weights."""
+    targets, u = platt_targets(signs, np.ones(len(signs))), slope * scores + offset
+    prior = (np.log(slope) / LOG_SLOPE) ** 2 + (offset / OFFSET) ** 2
+    return np.mean(np.logaddexp(0.0, u) - targets * u) + 0.5 * prior / len(signs)
+
+
+@pytest.mark.parametrize("told", [0.0, 1.0, -1.0])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
+def test_scores_of_any_size_are_drawn_in(size, told):
+    """A learner without a scale may be sure of itself by a factor of a billion; slopes that stop at e^-12 cost 10^6 nats."""
+    signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
+    scores = size * (np.random.default_rng(3).standard_normal(300) + told * signs)
+    found = fit_calibration(scores, signs, np.ones(300))
+    slopes, offsets = np.exp(np.linspace(-55.0, 3.0, 581)), np.linspace(-1.0, 1.0, 11)
+    best = min(calibration_objective(slope, offset, scores, signs) for slope in slopes for offset in offsets)
+    assert calibration_objective(found.slope, found.offset, scores, signs) < best + 1e-6
+    assert found.loss < 0.75  # the class frequencies have 0.57
+
+
+def test_copies_do_not_count_as_evidence_again():
+    rng = np.random.default_rng(4)
+    gains, weights = rng.standard_normal(60), np.ones(60)
+    alone, groups = np.arange(60), np.repeat(np.arange(20), 3)
+    assert repetition(gains, weights, alone) == 1.0
+    assert repetition(gains, weights, groups) < 2.0
+    np.testing.assert_allclose(repetition(gains[groups], weights, groups), 3.0)
+    assert repetition(np.ones(60), weights, groups) == 1.0
+    signs = np.where(np.arange(20) % 2, 1.0, -1.0)
+    scores = 0.6 * signs + np.random.default_rng(5).standard_normal(20)
+    found = fit_calibration(scores[groups], signs[groups], weights)
+    plain = final_calibration(found, signs[groups], weights)
+    aware = final_calibration(found, signs[groups], weights, scores=scores[groups], groups=groups)
+    assert plain.slope > 0.9 * found.slope and aware.slope < 0.5 * found.slope

@@ -92,13 +92,15 @@ def test_siblings_that_give_themselves_away_fool_only_a_learner_without_groups()
     rng = np.random.default_rng(2)
     patients = np.repeat(np.arange(24), 5)
     marks, labels = rng.standard_normal((24, 30)), rng.permutation(np.arange(24) % 2)
-    X = (marks[patients] + 0.1 * rng.standard_normal((120, 30)))[:, None, :]
     y = labels[patients]
-    naive = PooledClassifier().fit(X, y)
-    assert naive.diagnostics_["held_out_auc"] > 0.9
-    with pytest.warns(UserWarning, match="signal too weak"):
-        honest = PooledClassifier().fit(X, y, groups=patients)
-    assert honest.diagnostics_["held_out_auc"] < 0.75
+    copies = (marks[patients] + 0.1 * rng.standard_normal((120, 30)))[:, None, :]
+    siblings = np.concatenate([copies, rng.standard_normal((120, 1, 50))], axis=2)  # alike in some features only
+    naive = PooledClassifier().fit(siblings, y)
+    assert naive.diagnostics_["held_out_auc"] > 0.9 and "near_copies" not in naive.diagnostics_
+    for X, groups, found in ((siblings, patients, None), (copies, patients, None), (copies, None, 96)):
+        with pytest.warns(UserWarning, match="signal too weak"):
+            honest = PooledClassifier().fit(X, y, groups=groups)
+        assert honest.diagnostics_["held_out_auc"] < 0.75 and honest.diagnostics_.get("near_copies") == found
 
 
 def test_bad_groups_end_in_a_sentence():

@@ -18,13 +18,23 @@ NAMES = ["bag-classifier", "attention", "message-passing", "elementwise", "poole
 
 def excess(name: str, X, y, test, test_labels) -> float:
     """Log loss of a learner on test bags over that of the training set's class frequencies."""
+    return loss_ratio(fitted(name, X, y), test, test_labels, y.mean())
+
+
+def fitted(name: str, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", TrainingWarning)
-        log_odds = LEARNERS[name].make().fit(X, y).decision_function(test)
-    share = y.mean()
-    plain = -np.mean(np.where(test_labels == 1, np.log(share), np.log1p(-share)))
-    return float(np.mean(np.logaddexp(0.0, np.where(test_labels == 1, -log_odds, log_odds)))) / plain
+        return LEARNERS[name].make().fit(X, y)
+
+
+def loss_ratio(model, test, labels, share=0.5) -> float:
+    """Log loss of a model over that of the class frequencies."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log_odds = model.decision_function(test)
+    plain = -np.mean(np.where(labels == 1, np.log(share), np.log1p(-share)))
+    return float(np.mean(np.logaddexp(0.0, np.where(labels == 1, -log_odds, log_odds)))) / plain
 
 
 def noise(rng, n, length, d):
@@ -68,6 +78,42 @@ def test_adversarial_test_bags_do_not_cost_more_than_the_class_frequencies(name,
     else:  # every tenth bag is far away
         test[::10, :, 7:] += 1e6
     assert excess(name, X[:200], y[:200], test, y[200:]) < 1.10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bags_unlike_all_training_bags_do_not_cost_more_than_the_class_frequencies(name):
+    """A true signal; at test all bags are shifted, in other units, hold a token that is large everywhere, or are far longer."""
+    rng = np.random.default_rng(6)
+    y = np.arange(300) % 2
+    X = rng.standard_normal((300, 6, 12))
+    X[:, 0, 0] += 5.0 * y
+    X[:, :, 1] += 0.8 * y[:, None]
+    model = fitted(name, X[:120], y[:120])
+    test, labels = X[120:], y[120:]
+    assert loss_ratio(model, test, labels) < 0.5
+    token = test.copy()
+    token[:, -1] = 10.0
+    strange = {
+        "shifted": test + 3.0,
+        "shifted the other way": test - 3.0,
+        "in other units": test * 10.0,
+        "in larger units": test * 0.05,
+        "a token": token,
+        "a token the other way": np.where(token == 10.0, -10.0, token),
+    }
+    if name != "vectorized":
+        strange["longer"] = np.concatenate([test[:12], rng.standard_normal((12, 6 * 399, 12))], axis=1)
+    for what, bags in strange.items():
+        assert loss_ratio(model, bags, labels[: len(bags)]) < 1.10, what
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_near_copies_of_noise_do_not_cost_more_than_the_class_frequencies(name):
+    """Every training bag comes four times with a little noise, and nobody says so."""
+    rng = np.random.default_rng(7)
+    X = np.tile(rng.standard_normal((25, 5, 20)), (4, 1, 1)) + 0.1 * rng.standard_normal((100, 5, 20))
+    y = np.tile(np.arange(25) % 2, 4)
+    assert excess(name, X, y, rng.standard_normal((400, 5, 20)), np.arange(400) % 2) < 1.10
 
 
 def few_positives(rng):

@@ -23,11 +23,6 @@ from .readout import checked_ridge, held_out_diagnostics
 from .views import BagViews, Views
 from .vote import Member, take_vote
 
-# Times the longest training bag from which on the log odds of longer bags are drawn towards the class frequencies'. Trained on
-# bags of five tokens, one or a fifth of which carried the signal, log odds as they are had the least log loss on bags up to 10
-# times as long; from 40 to 200 times, those divided by 1.5 to 3.
-FAR_LONGER = 30.0
-
 
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
     """The strong default for real bags.
@@ -71,10 +66,8 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         What turns the vote into log odds.
     views_ : BagViews
         What makes the members' views of bags.
-    longest_ : int
-        Tokens of the longest training bag.
-    prior_odds_ : float
-        Log odds of the training set's (weighted) class frequencies.
+    range_ : TrainingRange
+        What the training bags were like: log odds of bags that are unlike all of them are drawn towards the class frequencies'.
     diagnostics_ : dict
         What the training found out about itself, the held-out loss of every setting included.
     """
@@ -137,8 +130,6 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             tried += [setting for candidate in others for setting in candidate.validated(problem)]
         vote = take_vote(tried, problem)
         views = problem.views
-        self.longest_ = int(bags.lengths.max())
-        self.prior_odds_ = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
         self.members_, self.calibration_ = vote.members, vote.calibration
         wrong = float(np.mean(signs * self._vote(views) <= 0))
         self.diagnostics_ |= {
@@ -165,10 +156,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             if m.share > 0:
                 bags = views[m.view]
                 votes.append(m.share * m.calibration(m.model.decide(bags.tokens, bags.starts)))
-        odds = self.calibration_(np.sum(votes, axis=0))
-        # Bags of another order of length than all in training: what was learnt about maxima and shares fades there.
-        beyond = np.maximum(views.bags.lengths / (FAR_LONGER * self.longest_), 1.0)
-        return self.prior_odds_ + (odds - self.prior_odds_) / (1.0 + np.log(beyond))
+        return self.calibration_(np.sum(votes, axis=0))
 
     def _decide(self, bags: Bags) -> np.ndarray:
         return self._vote(self.views_.of(bags))

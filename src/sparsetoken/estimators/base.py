@@ -23,6 +23,8 @@ from ..bags.scratch import DEVICE_BLOCK_BYTES
 from .calibration import Calibration, JointCalibration, fit_joint_calibration
 from .canonical import canonical, joined_groups
 from .folds import checked_groups
+from .near_copies import near_copies
+from .training_range import TrainingRange, fit_range
 
 # The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
 # precision.
@@ -71,7 +73,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
     Identical bags with the same label are merged and their weights added before fitting, bags of weight zero are left
     out, and the rest is put in an order of its own (`canonical`). So repeating a bag is the same as doubling its weight,
     no bag sits on both sides of an inner split, and the result depends neither on the order of the bags nor on the
-    features' units.
+    features' units. Near copies count as one group where no groups are given (`near_copies`). Log odds of bags that are unlike
+    all training bags are drawn towards the class frequencies' (`training_range`), where scores are calibrated at all.
     """
 
     class_weight: Any
@@ -80,6 +83,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     diagnostics_: dict[str, Any]
     calibration_: Calibration
+    range_: TrainingRange
     estimators_: list[Any]
     joint_calibration_: JointCalibration
     # Whether `transform` gives the same features whatever the labels are.
@@ -128,7 +132,13 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         used = canonical(bags, signs, weights)
         together = joined_groups(groups, used.places)
         with working_on(where):
-            held_out = self._fit(bags.on_device(where)[used.rows], signs[used.rows], used.weights, together)
+            chosen, own = bags.on_device(where)[used.rows], signs[used.rows]
+            self.range_, rows = fit_range(chosen, own, used.weights)
+            if groups is None:
+                together = near_copies(rows)
+                if together is not None:
+                    self.diagnostics_["near_copies"] = len(together) - int(together.max()) - 1
+            held_out = self._fit(chosen, own, used.weights, together)
         return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
 
     def _fit_each(self, bags: Bags, codes: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
@@ -270,13 +280,18 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         # Some bags at a time: the tokens' scaled and lifted copies stay small, however many bags there are.
         where = bags.device(self._device, self._room_beside(bags))
         if where is None:
-            return bags.per_bag(self._decide)
+            return bags.per_bag(self._decide_within_range)
 
         def decide(part: Bags) -> np.ndarray:
-            return self._decide(part.on_device(where))
+            return self._decide_within_range(part.on_device(where))
 
         with working_on(where):
             return bags.per_bag(decide, size=DEVICE_BLOCK_BYTES)
+
+    def _decide_within_range(self, bags: Bags) -> np.ndarray:
+        """`_decide`, drawn towards the class frequencies outside the training range, unless scores are taken as they are."""
+        odds = self._decide(bags)
+        return self.range_.drawn_back(odds, bags) if np.isfinite(self.calibration_.high) else odds
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each bag."""
@@ -333,6 +348,11 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
         One sentence per remark.
     """
     remarks = []
+    if found.get("near_copies", 0) > 0:
+        remarks.append(
+            f"{found['near_copies']} bags are near copies of others and were kept on their side of every inner split: "
+            "groups= says which bags belong together"
+        )
     if found.get("signal_found") is False:
         remarks.append(
             f"signal too weak for this many bags: the held-out AUC {found['held_out_auc']:.3f} is within two standard "

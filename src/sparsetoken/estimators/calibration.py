@@ -156,14 +156,21 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
 
 
 def final_calibration(
-    calibration: Calibration, signs: np.ndarray, weights: np.ndarray, candidates: int = 1, trust: float | None = None
+    calibration: Calibration,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    candidates: int = 1,
+    trust: float | None = None,
+    scores: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> Calibration:
     """A calibration that is safe to predict with: weighed against the class frequencies, and bounded.
 
     The learner's log odds u and those of the class frequencies u0 are averaged with the weights exp(-n loss) of their
     losses on the held-out bags (pseudo Bayesian model averaging), the learner's after what it owes to chance:
     CHANCE_GAIN for slope and offset, and log(candidates) for being the best of several. A learner that has found a
-    signal keeps its log odds to many digits; one that has not is brought back to the class frequencies.
+    signal keeps its log odds to many digits; one that has not is brought back to the class frequencies. With groups, n is
+    divided by `repetition`: copies of a bag say the same thing again.
 
     Parameters
     ----------
@@ -175,6 +182,10 @@ def final_calibration(
         How many settings this one was chosen from.
     trust : float, optional
         The learner's weight, where it is known otherwise.
+    scores : ndarray, optional
+        What it was fitted to; needed with groups.
+    groups : ndarray of int, optional
+        The bags' groups.
 
     Returns
     -------
@@ -185,10 +196,61 @@ def final_calibration(
     odds = float(logit(p @ targets))
     loss = float(np.logaddexp(0.0, odds) - (p @ targets) * odds)
     if trust is None:
-        trust = float(expit(len(signs) * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
+        count = float(len(signs))
+        if groups is not None and scores is not None:
+            count /= repetition(gains_over_frequencies(calibration, scores, signs, weights), weights, groups)
+        trust = float(expit(count * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
     low, high = supported_range(signs, weights)
     offset = trust * calibration.offset + (1.0 - trust) * odds
     return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)
+
+
+def gains_over_frequencies(
+    calibration: Calibration, scores: np.ndarray, signs: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """By how much calibrated scores explain each bag's label better than the class frequencies do, in nats.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Slope and offset of the scores.
+    scores, signs, weights : ndarray
+        Held-out scores, labels and weights of the bags.
+
+    Returns
+    -------
+    ndarray
+        One gain per bag, with Platt's targets for labels.
+    """
+    targets = platt_targets(signs, weights)
+    u, odds = calibration.slope * scores + calibration.offset, float(logit(np.average(targets, weights=weights)))
+    return (np.logaddexp(0.0, odds) - targets * odds) - (np.logaddexp(0.0, u) - targets * u)
+
+
+def repetition(gains: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> float:
+    """How often groups repeat themselves: the variance of the gains' sum over the one it would have were all bags independent.
+
+    It is m where groups are m copies of a bag each, and 1 where what bags of one group gain has nothing to do with each other
+    (the design effect of cluster samples).
+
+    Parameters
+    ----------
+    gains : ndarray
+        What each bag gains.
+    weights : ndarray
+        The bags' weights.
+    groups : ndarray of int
+        Their groups.
+
+    Returns
+    -------
+    float
+        At least 1.
+    """
+    parts = weights * (gains - np.average(gains, weights=weights))
+    alone = float(parts @ parts)
+    together = np.bincount(groups, parts)
+    return max(1.0, float(together @ together) / alone) if alone > 0 else 1.0
 
 
 @dataclass(frozen=True)

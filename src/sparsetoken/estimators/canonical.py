@@ -16,6 +16,7 @@ from ..bags.cluster import ClusterBags
 from ..bags.scaler import MOMENTS, BagScaler, Moments, merged_moments, part_moments
 from ..bags.scratch import rowwise
 from ..bags.segments import bag_mean
+from .training_range import SUMMARIES, training_summaries
 
 # Beyond this, numbers are not rounded to single precision, where they would overflow.
 LARGEST_SINGLE = 1e30
@@ -172,19 +173,22 @@ def _sorting_numbers(bags: Any) -> np.ndarray:
     g, h = np.random.default_rng(0).standard_normal((2, bags.n_features)) / np.sqrt(bags.n_features)
     if not isinstance(bags, ClusterBags):
         return np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
-    # There the scaled bags' mean tokens come along: every learner that trains on a cluster asks for them next.
+    # There the scaled bags' summaries come along: every learner that trains on a cluster asks for them next.
     standard = BagScaler().fit(bags)
-    found = bags.per_bag(_numbers_and_means, shared=(scaler, g, h, standard))
-    bags.scaled_by(standard).keep_rows(MEAN_TOKENS, found[:, 1:].astype(bags.dtype))
+    found = bags.per_bag(_numbers_and_summaries, shared=(scaler, g, h, standard))
+    scaled = bags.scaled_by(standard)
+    scaled.keep_rows(MEAN_TOKENS, found[:, 1 : 1 + bags.n_features].astype(bags.dtype))
+    scaled.keep_rows(SUMMARIES, found[:, 1:])
     numbers = np.round(found[:, 0], DECIMALS)
     bags.keep_rows(NUMBERS, numbers)
     return numbers
 
 
-def _numbers_and_means(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray, standard: BagScaler) -> np.ndarray:
-    """The sorting number of each bag, and beside it its mean token after scaling."""
-    numbers = _numbers(part, scaler, g, h)
-    return np.column_stack([numbers, mean_token(part.scaled_by(standard))])
+def _numbers_and_summaries(
+    part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray, standard: BagScaler
+) -> np.ndarray:
+    """The sorting number of each bag, and beside it the summaries of its scaled tokens, the mean token first."""
+    return np.column_stack([_numbers(part, scaler, g, h), training_summaries(part, standard)])
 
 
 def mean_token(part: Bags) -> Any:

@@ -125,7 +125,7 @@ def fit_descent(
             fitted = fit_calibration(scores, signs, weights)
             if fitted.loss < least:
                 least, best, stop, calibration, held_out = fitted.loss, k, t, fitted, scores
-        calibration = final_calibration(calibration, signs, weights, len(candidates))
+        calibration = final_calibration(calibration, signs, weights, len(candidates), scores=held_out, groups=groups)
     elif choosing:  # a class of one bag: nothing can be held out
         low, high = supported_range(signs, weights)
         calibration = Calibration(low=low, high=high)

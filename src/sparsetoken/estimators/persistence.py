@@ -13,7 +13,7 @@ from .._core.files import write_bytes
 from .bag_regressor import BagRegressor
 from .base import BaseBagClassifier
 
-FORMAT = 5
+FORMAT = 6
 _OWN_TYPES = (
     "sparsetoken.bags.scaler.BagScaler",
     "sparsetoken.estimators.attention.AttentionClassifier",
@@ -35,6 +35,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.regression_candidates.RegressionForest",
     "sparsetoken.estimators.regression_shares.RegressionMember",
     "sparsetoken.estimators.statistics.BagStatistics",
+    "sparsetoken.estimators.training_range.TrainingRange",
     "sparsetoken.estimators.trees.PlainTrees",
     "sparsetoken.estimators.views.BagViews",
     "sparsetoken.estimators.vote.Member",

@@ -114,7 +114,7 @@ def fit_readout(
             fits = [fit_calibration(s, signs, weights) for s in scores]
             chosen = int(np.argmin([c.loss for c in fits]))
             used, held_out = RIDGES[chosen], scores[chosen]
-            calibration = final_calibration(fits[chosen], signs, weights, len(RIDGES))
+            calibration = final_calibration(fits[chosen], signs, weights, len(RIDGES), scores=held_out, groups=groups)
         else:
             low, high = supported_range(signs, weights)
             calibration = Calibration(low=low, high=high)

@@ -196,7 +196,7 @@ def fit_staged(
         fits = [fit_calibration(row, signs, weights) for row in scores]
         best = int(np.argmin([c.loss for c in fits]))
         chosen, held_out = settings[best], scores[best]
-        calibration = final_calibration(fits[best], signs, weights, len(settings))
+        calibration = final_calibration(fits[best], signs, weights, len(settings), scores=held_out, groups=groups)
     elif len(settings) > 1:  # a class of one bag: nothing can be held out
         low, high = supported_range(signs, weights)
         calibration = Calibration(low=low, high=high)

@@ -14,9 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
-from .calibration import CHANCE_GAIN, Calibration, final_calibration, fit_calibration, platt_targets, supported_range
+from .calibration import (
+    CHANCE_GAIN,
+    Calibration,
+    final_calibration,
+    fit_calibration,
+    gains_over_frequencies,
+    repetition,
+    supported_range,
+)
 from .candidates import Model, Problem, Validated
 from .views import TOKEN_VIEWS
 
@@ -167,8 +175,8 @@ def vote_trust(
     """How far the vote is to be preferred to the class frequencies: its share beside them, as the module's head has shares.
 
     It is the mean over the bootstrap of 1 / (1 + exp(TRUST_GAIN - gain)), the gain being what the calibrated vote explains
-    more than the frequencies, in nats. The vote is an average, and its settings are much alike: their number does not count
-    against it. Where it did, what fifty bags can show was thrown away.
+    more than the frequencies, in nats, over the groups' `repetition`. The vote is an average, and its settings are much alike:
+    their number does not count against it. Where it did, what fifty bags can show was thrown away.
 
     Parameters
     ----------
@@ -186,10 +194,9 @@ def vote_trust(
     float
         Between 0 and 1.
     """
-    targets = platt_targets(signs, weights)
-    u, odds = calibration.slope * scores + calibration.offset, float(logit(np.average(targets, weights=weights)))
-    gains = (np.logaddexp(0.0, odds) - targets * odds) - (np.logaddexp(0.0, u) - targets * u)
-    return float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains - TRUST_GAIN)))
+    gains = gains_over_frequencies(calibration, scores, signs, weights)
+    repeated = 1.0 if groups is None else repetition(gains, weights, groups)
+    return float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
 
 
 def _members(

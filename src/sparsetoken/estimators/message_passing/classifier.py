@@ -121,7 +121,9 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.calibration_ = Calibration(1.0, odds)
         if calibrate:
             fitted = fit_calibration(scores + odds, signs, weights)
-            settled = final_calibration(fitted, signs, weights, len(priors) * len(found))
+            settled = final_calibration(
+                fitted, signs, weights, len(priors) * len(found), scores=scores + odds, groups=groups
+            )
             self.calibration_ = replace(settled, offset=settled.offset + settled.slope * odds)
         self.diagnostics_ |= held_out_diagnostics(scores, signs) | {
             "bags": len(signs),

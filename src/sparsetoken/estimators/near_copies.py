@@ -1,0 +1,97 @@
+"""Bags that are nearly the same: they count as one group, so that none of them tests what was learnt from another.
+
+Repeated measurements, augmented bags and overlapping crops give each other away where they sit on both sides of an inner split:
+held-out losses then promise what no new bag will keep. Identical bags are merged before (`canonical`); users who know their
+groups say so. This module finds the rest, as far as it is beyond doubt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kernels import squared_distances
+
+# Pairs are compared one by one, so that the time grows with the square of the bags' number.
+MOST_BAGS = 3000
+# Quantiles of the squared distances between bags that tell how many independent directions d these have: of chi squared with d
+# degrees of freedom they have the ratio observed. Copies, which are among the closest pairs, leave them alone as long as there
+# are six or more different bags.
+LOWER, UPPER = 0.2, 0.5
+SAMPLE = 1000  # bags whose distances give these quantiles, at most
+# Near copies are pairs so close that at most this share of them would be found among bags which have nothing to do with each
+# other (the false discovery rate) ...
+CHANCE = 0.02
+# ... and closer than this share of the median distance, whatever chance says.
+NEAR = 0.5
+# Different bags that agree this closely (squared distance over the median) hold few different values, such as marks or counts:
+# new bags will agree with training bags in the same way, and what was learnt from those counts.
+SAME = 1e-12
+# Added to standard deviations within a bag, in units of those over all tokens, before their logarithm is taken.
+LEAST_SPREAD = 0.1
+
+
+def near_copies(rows: np.ndarray) -> np.ndarray | None:
+    """Groups of bags that are near copies of each other.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (bags, 2 features)
+        Mean and standard deviation of each bag's scaled tokens.
+
+    Returns
+    -------
+    ndarray of int or None
+        The group of every bag, numbered in their order; None where no bag has a near copy, or there are too many bags to ask.
+    """
+    n, d = len(rows), rows.shape[1] // 2
+    if not 6 < n <= MOST_BAGS:
+        return None
+    points = np.hstack([rows[:, :d], np.log(LEAST_SPREAD + rows[:, d:])])
+    spread = points.std(axis=0)
+    varies = spread > 1e-9
+    if not varies.any():
+        return None
+    points = (points[:, varies] - points[:, varies].mean(axis=0)) / spread[varies]
+    some = points[:: -(-n // SAMPLE)]
+    pairs = squared_distances(some, some)[np.triu_indices(len(some), 1)]
+    lower, middle = np.quantile(pairs, [LOWER, UPPER])
+    if not lower > 0:
+        return None
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, second, close = [], [], []
+    for start in range(0, n, SAMPLE):
+        squares = squared_distances(points[start : start + SAMPLE], points)
+        i, j = np.nonzero(squares < NEAR**2 * middle)
+        later = i + start < j
+        first.append(i[later] + start)
+        second.append(j[later])
+        close.append(squares[i[later], j[later]])
+    distance = np.concatenate(close) / middle
+    if np.any(distance < SAME):
+        return None
+    expected = n * (n - 1) / 2 * _chance(lower / middle, np.sort(distance))
+    kept = np.flatnonzero(expected <= CHANCE * np.arange(1, len(expected) + 1))
+    if not len(kept):
+        return None
+    near = distance <= np.sort(distance)[kept[-1]]
+    links = coo_array((near[near], (np.concatenate(first)[near], np.concatenate(second)[near])), shape=(n, n))
+    _, groups = connected_components(links, directed=False)
+    _, first_of, codes = np.unique(groups, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first_of))[codes]
+
+
+def _chance(ratio: float, distances: np.ndarray) -> np.ndarray:
+    """The share of pairs that would be closer by chance, of squared distances in units of the median."""
+    from scipy.optimize import brentq
+    from scipy.stats import chi2
+
+    def gap(log_d: float) -> float:
+        return float(np.log(chi2.ppf(LOWER, np.exp(log_d)) / chi2.ppf(UPPER, np.exp(log_d))) - np.log(ratio))
+
+    low, high = np.log(0.5), np.log(1e4)
+    if gap(low) >= 0:  # fewer directions than one: clusters, which say nothing about chance
+        return np.ones(len(distances))
+    d = np.exp(high if gap(high) <= 0 else brentq(gap, low, high))
+    return chi2.cdf(distances * chi2.ppf(UPPER, d), d)

@@ -1,0 +1,94 @@
+"""Log odds outside the training range: the very same numbers within it, drawn towards the class frequencies' beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsetoken import AttentionClassifier, Bags, PooledClassifier
+from sparsetoken.estimators.training_range import FAR_LONGER, MARGIN, fit_range
+
+
+def drawn(seed=0, n=120, length=6, d=15):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, length, d))
+
+
+def range_of(X):
+    signs = np.where(np.arange(len(X)) % 4 == 0, 1.0, -1.0)
+    return fit_range(Bags(X), signs, np.ones(len(X)))[0]
+
+
+def test_bags_of_the_training_law_are_within():
+    X = drawn()
+    found = range_of(X)
+    assert found.beyond(Bags(X)).max() <= 0.0  # training bags are within by definition
+    fresh = found.beyond(Bags(drawn(1, 2000)))
+    assert np.mean(fresh > 0) < 0.06 and np.mean(fresh > MARGIN) < 0.01
+    odds = np.linspace(-4.0, 4.0, 2000)
+    same = found.drawn_back(odds, Bags(drawn(1, 2000))) == odds
+    np.testing.assert_array_equal(same, fresh <= MARGIN)
+    for length, share in ((1, 0.1), (2, 0.04), (40, 0.01)):  # bags that are shorter or longer are not strange for that
+        assert np.mean(found.beyond(Bags(drawn(2, 300, length))) > MARGIN) < share
+
+
+@pytest.mark.parametrize("few", [4, 8])
+def test_a_handful_of_bags_knows_how_little_it_has_seen(few):
+    apart = [range_of(drawn(seed, few)).beyond(Bags(drawn(100 + seed, 50))) for seed in range(20)]
+    assert np.mean(np.array(apart) > MARGIN) < 0.1
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        lambda X: X + 2.0,
+        lambda X: X * 5.0,
+        lambda X: X * 0.05,
+        lambda X: X * 1e300,
+        lambda X: np.where(np.arange(X.shape[1])[:, None] == 0, 10.0, X),
+        lambda X: X + 6.0 * (np.arange(X.shape[2]) == 3),
+        lambda X: np.tile(X, (1, 400, 1)),
+    ],
+    ids=["shift", "scale", "quiet", "huge", "token", "one feature", "long"],
+)
+def test_bags_unlike_all_training_bags_get_the_class_frequencies(strange):
+    found = range_of(drawn())
+    bags = Bags(strange(drawn(1, 20)))
+    odds = np.linspace(-5.0, 5.0, 20)
+    prior = np.log(1 / 3)
+    seen = found.drawn_back(odds, bags)
+    assert np.all(np.abs(seen - prior) < 0.2 * np.abs(odds - prior))
+
+
+def test_longer_bags_are_drawn_back_gradually():
+    found = range_of(drawn())
+    odds = np.full(1, 3.0)
+    seen = [found.drawn_back(odds, Bags(np.tile(drawn(1, 1), (1, k, 1))))[0] for k in (1, int(FAR_LONGER), 60, 400)]
+    assert seen[0] == seen[1] == 3.0 > seen[2] > seen[3] > np.log(1 / 3)
+
+
+def test_constant_features_and_single_precision():
+    X = drawn()
+    X[:, :, 2] = 7.0
+    found = range_of(X)
+    odd = drawn(1, 20)
+    odd[:, :, 2] = -1e6  # it counts for nothing, as for the learners
+    assert found.beyond(Bags(odd)).max() < MARGIN
+    single = range_of(X.astype(np.float32)).beyond(Bags(odd.astype(np.float32)))
+    np.testing.assert_allclose(single, found.beyond(Bags(odd)), atol=1e-3)
+
+
+def test_numbers_of_ones_own_are_fitted_as_they_stand():
+    """What the theory forecasts is not touched, however strange a bag."""
+    X, y = drawn(n=60), np.arange(60) % 2
+    X[y == 1, 0, 0] += 4.0
+    for model in (
+        PooledClassifier(ridge=0.1, scale=False),
+        AttentionClassifier(split=0.5, sharpness=1.5, ridge=0.01, eta_b=1.0, scale=False),
+    ):
+        model.fit(X, y)
+        features = model.transform(X + 50.0)
+        plain = features @ model.coef_[0] + model.intercept_[0]
+        np.testing.assert_allclose(model.decision_function(X + 50.0), plain, rtol=1e-12)
+    guarded = PooledClassifier().fit(X, y)
+    assert np.abs(guarded.decision_function(X + 50.0)).max() < 0.2
