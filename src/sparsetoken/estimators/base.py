@@ -138,6 +138,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
                 together = near_copies(rows)
                 if together is not None:
                     self.diagnostics_["near_copies"] = len(together) - int(together.max()) - 1
+            del rows  # two numbers per bag and feature
             held_out = self._fit(chosen, own, used.weights, together)
         return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
 

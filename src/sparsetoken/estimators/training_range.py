@@ -157,7 +157,8 @@ def training_summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
     """
     scaled = part.scaled_by(scaler)
     means, largest, quiet = _summaries(scaled)
-    squares = np.asarray(bag_mean(scaled.tokens * scaled.tokens, scaled.starts), dtype=np.float64)
+    squared = rowwise(lambda tokens: tokens * tokens, scaled.tokens, scaled.n_features, scaled.dtype)
+    squares = np.asarray(bag_mean(squared, scaled.starts), dtype=np.float64)
     return np.column_stack([means, largest, quiet, np.sqrt(np.maximum(squares - means**2, 0.0))])
 
 
