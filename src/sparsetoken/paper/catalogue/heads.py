@@ -432,13 +432,16 @@ def draw(tables: Tables) -> list[Panel]:
             Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),
         ]
     grown: list[Layer] = []
-    for source, rows in laws(tables).items():
+    sources = laws(tables)
+    for source, rows in sources.items():
         for model in (m for m in MODELS if m in set(rows["model"])):
             part, label = rows[rows["model"] == model].sort_values("length"), f"{WORDS[model]}: {source}"
             at = (part["length"], part["strength"])
             if source == "theory":
                 grown.append(Line(*at, label, MODEL_COLOURS[model]))
             else:
+                if "theory" not in sources:  # the eye's guide where no line of the theory is
+                    grown.append(Line(*at, f"{WORDS[model]}: through the runs", MODEL_COLOURS[model], "dash"))
                 grown.append(Points(*at, part["error"], label, MODEL_COLOURS[model], marker(model)))
     near = best[best["length"] <= 64]
     grown.append(Line(near["length"], near["strength_needed"], "Bayes rule, signal known", colour("bayes"), "dot"))
@@ -458,7 +461,6 @@ def draw(tables: Tables) -> list[Panel]:
             f"strength θ for {TARGET:.0%} error",
             grown,
             logx=True,
-            logy=True,
         ),
     ]
 
