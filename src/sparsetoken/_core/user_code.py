@@ -51,6 +51,8 @@ def own_things() -> Mapping[tuple[str, str], Any]:
 
 def own_named_in(value: Any) -> dict[str, Any]:
     """The user's things whose names occur in plain data, as they are or before a colon: "what.name" -> thing."""
+    if not _OWN:
+        return {}
     words = {text.partition(":")[0] for text in _texts(value)}
     return {f"{what}.{name}": thing for (what, name), thing in sorted(_OWN.items()) if name in words}
 

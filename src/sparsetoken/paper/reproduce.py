@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from .._core.progress import Advance, progress
@@ -12,6 +14,7 @@ from ..study.runner import Batch, in_turn, run_batches
 from ..study.specification import Study
 from ..study.store import Store
 from ..study.tables import build_tables
+from ..study.worker import get_ready
 from .report import StudyOutcome, write_report
 
 
@@ -45,6 +48,7 @@ def run_studies(
     list of StudyOutcome
         In the same order.
     """
+    _start_workers(executor)
     with progress(show) as add:
         wanted = [study.trials(size) for study in studies]
         batches = []
@@ -63,6 +67,14 @@ def run_studies(
         problems = [problem for problem in (bad_figure, bad_words, bad_headline) if problem]
         outcomes.append(StudyOutcome(study, tables, panels or [], found, judged, batch.summary, problems, short))
     return outcomes
+
+
+def _start_workers(executor: TrialExecutor) -> None:
+    """Let worker processes on this machine start and import while this one works out what there is to do."""
+    if not executor.remote and executor.slots > 1:
+        with suppress(BrokenExecutor):  # found out, and mended, where trials are run
+            for _ in range(executor.slots - 1):
+                executor.submit(get_ready)
 
 
 def _bar(add: Callable[[str, int], Advance], name: str, total: int) -> Advance:

@@ -213,6 +213,12 @@ def _imports(nodes: Iterable[ast.AST], module: str, *, is_package: bool) -> Iter
             yield from _imports(ast.iter_child_nodes(node), module, is_package=is_package)
 
 
+@cache
+def _module_imports(file: Path, module: str) -> tuple[tuple[str, str | None], ...]:
+    """What the file of a module imports; found once, though many kinds reach most modules."""
+    return tuple(_imports(_tree(file).body, module, is_package=file.name == "__init__.py"))
+
+
 def _absolute(module: str, level: int, name: str, is_package: bool) -> str:
     if level == 0:
         return name
@@ -238,7 +244,7 @@ def _reachable(targets: Iterable[tuple[str, str | None]], beside: Path) -> set[P
             file = _file(module)
             if file is not None and file not in files and module != __name__:  # this module makes no result
                 files.add(file)
-                waiting += _imports(_tree(file).body, module, is_package=file.name == "__init__.py")
+                waiting += _module_imports(file, module)
                 if file.name == "__init__.py":
                     waiting += [(_absolute(module, 1, home, True), None) for home in _lazy_names(module).values()]
     return files
@@ -266,7 +272,7 @@ def _homes(module: str, name: str | None) -> list[str]:
     if name in _lazy_names(module):
         home = _absolute(module, 1, _lazy_names(module)[name], True)
         return [home] if _lazy_names(module)[name] == name else _homes(home, name)
-    for source, imported in _imports(_tree(file).body, module, is_package=True):
+    for source, imported in _module_imports(file, module):
         if imported == name and source.split(".")[0] == PACKAGE:
             return _homes(source, imported)
     return [module]

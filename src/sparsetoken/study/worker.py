@@ -52,6 +52,13 @@ def run_trial(
     return outcome
 
 
+def get_ready() -> None:
+    """Import what most trials need; to be submitted to worker processes while this one still works out what to run."""
+    import jax  # noqa: F401
+
+    from . import kinds  # noqa: F401
+
+
 # Programs that compile in less time (seconds) are not shared: reading them would be no quicker.
 SHARED_FROM = "0.1"
 

@@ -192,7 +192,7 @@ study = Study(
     notes="The schedules, and staged training's split, rates and ridge, were found once by theory.design and the "
     "planner and are stored; here they are followed.",
     grids={
-        "quick": grids([300, 900], 12, DESIGNS[:2], [500, 1000], FEW_BAGS),
+        "quick": grids([300, 900], 9, DESIGNS[:2], [500, 1000], FEW_BAGS),
         "full": grids([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS),
     },
     draw=draw,

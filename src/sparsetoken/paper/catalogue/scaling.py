@@ -342,7 +342,7 @@ study = Study(
     grids={
         "quick": grids(
             {"pooled": [100, 200], "vectorized": [100, 200], "attention": [200, 400]},
-            {"pooled": 40, "vectorized": 10, "attention": 12},
+            {"pooled": 25, "vectorized": 7, "attention": 8},
         ),
         "full": grids(
             {"pooled": [500, 1000], "vectorized": [250, 500], "attention": [500, 1000]},
