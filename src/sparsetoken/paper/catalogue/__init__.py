@@ -11,8 +11,9 @@ from .common import FOLKLORE, PAPER
 
 # Name -> CPU seconds of the quick and of the full form. Quick forms: one run of all of them on two cores, trials that two
 # studies share counted for the first; those of scaling, capacity, query-capacity, limits, joint, reuse, query-steps, designed,
-# heads, mechanisms and rare have become quicker since, by what samples of their trials took. Full forms of the first eleven studies: the same machine, while others used it too,
-# which costs about a quarter more; of the others: another one, quiet, with six workers.
+# heads, mechanisms and rare have become quicker since, by what samples of their trials took. Full forms of the first eleven
+# studies: the same machine, while others used it too, which costs about a quarter more; of the others: another one, quiet,
+# with six workers.
 COSTS: dict[str, tuple[float, float]] = {
     "fig1": (23, 201),
     "alignment": (7, 45),
@@ -29,7 +30,7 @@ COSTS: dict[str, tuple[float, float]] = {
     "guidelines": (14, 96),
     "interpolation": (10, 211),
     "positions": (23, 198),
-    "limits": (17, 97),
+    "limits": (18, 97),
     "joint": (34, 267),
     "reuse": (26, 175),
     "query-steps": (19, 171),

@@ -142,7 +142,7 @@ study = Study(
     question="How far are staged attention and pooling from the information-theoretic optimum, can a fast algorithm "
     "reach it, and where is it "
     "out of reach? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻², logistic; right: L = 1000.)",
-    grids={"quick": grids([150, 300], 20, [100, 200], 12), "full": grids([500, 1000], 10, [500, 1000], 10)},
+    grids={"quick": grids([150, 300], 24, [100, 200], 12), "full": grids([500, 1000], 10, [500, 1000], 10)},
     draw=draw,
     findings=findings,
     claims=(
