@@ -3,7 +3,7 @@
 from collections import Counter
 
 from sparsetoken.plotting.panels import curves, measured
-from sparsetoken.plotting.style import COLOURS, OTHER_COLOURS, colour, label, marker
+from sparsetoken.plotting.style import COLOURS, OTHER_COLOURS, colour, label, loss_label, marker
 
 
 def test_no_colour_stands_for_two_things():
@@ -14,6 +14,12 @@ def test_one_thing_has_one_colour_under_all_its_names():
     assert colour("optimal") == colour("bayes") != colour("reachable") == colour("message_passing")
     assert label("optimal") == "Bayes limit" and label("my own") == "my own"
     assert colour("my own", 1) == OTHER_COLOURS[1] and marker("my own") == "diamond"
+
+
+def test_losses_have_names_in_words():
+    assert [loss_label(name) for name in ("square", "smoothed_hinge", "logistic:positives=19", "focal:2")] == [
+        "square", "smoothed hinge", "logistic × 19", "focal 2",
+    ]  # fmt: skip
 
 
 def test_lines_and_points_of_a_classifier_match():
