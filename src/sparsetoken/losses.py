@@ -170,7 +170,7 @@ class SmoothedHinge(Loss):
 
     def slope(self, z, y):
         xp = namespace(z, y)
-        return -y * xp.clip(1.0 - y * z, 0.0, 1.0)
+        return y * (xp.clip(y * z, 0.0, 1.0) - 1.0)
 
     def curvature(self, z, y):
         xp = namespace(z, y)

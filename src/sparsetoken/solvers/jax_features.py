@@ -53,11 +53,16 @@ class JaxFeatures(Features):
     def with_single_precision(self) -> JaxFeatures:
         return JaxFeatures(self.x, exact=False)
 
-    def times(self, v: np.ndarray) -> np.ndarray:
-        return self._call("times", self.x, v)
+    def times(self, v: np.ndarray, rough: bool = False) -> np.ndarray:
+        return self._product("times", v, rough)
 
-    def transposed_times(self, r: np.ndarray) -> np.ndarray:
-        return self._call("transposed_times", self.x, r)
+    def transposed_times(self, r: np.ndarray, rough: bool = False) -> np.ndarray:
+        return self._product("transposed_times", r, rough)
+
+    def _product(self, kernel: str, v: np.ndarray, rough: bool) -> np.ndarray:
+        if rough and not self.exact:
+            return self._call(kernel, self.quick, v.astype(np.float32)).astype(np.float64)
+        return self._call(kernel, self.x, v)
 
     def normal_product(self, v: np.ndarray, shift: float, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         dtype = np.float64 if self.exact else np.float32

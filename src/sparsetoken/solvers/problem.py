@@ -21,6 +21,9 @@ from .features import Features
 FAR_MARGIN = 300.0
 # Slopes at such a margin: 300 for the square loss, 1 for the logistic one, e^300 for the exponential one.
 STEEP = 1e12
+# Rounding errors of sums in single precision, over those of their terms, if they were independent, and of their results: a
+# guess, on the high side.
+NOISE = 4.0
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,10 @@ class Problem:
     loss: Loss
     fit_bias: bool
 
-    def at(self, w: np.ndarray, b: float, rough: bool = False) -> Point:
-        """Outputs and gradient at (w, b), in double precision; `rough` allows single precision."""
+    def at(self, w: np.ndarray, b: float) -> Point:
+        """Outputs and gradient at (w, b), in double precision."""
         if w.any():
-            z, r, sums = self.features.both_products(w, b, self._pulls, rough)
+            z, r, sums = self.features.both_products(w, b, self._pulls)
         else:
             z = np.full(self.features.shape[0], b)
             r = self._pulls(z, slice(None))
@@ -88,6 +91,52 @@ class Problem:
         g[:-1] = sums + self.ridge * w
         g[-1] = r.sum() if self.fit_bias else 0.0
         return Point(w, b, z, r, g, float(np.linalg.norm(g)))
+
+    def moved(self, point: Point, v: np.ndarray, dz: np.ndarray | None = None) -> tuple[Point, np.ndarray, float]:
+        """Outputs and gradient at (w, b) + v by adding changes to those at (w, b), and what that leaves uncertain.
+
+        Changes may come from the single-precision copy of X: its rounding errors are a share of the change, not of the
+        whole, and so become small with the steps.
+
+        Parameters
+        ----------
+        point : Point
+            (w, b).
+        v : ndarray
+            The step, d + 1 entries.
+        dz : ndarray, optional
+            X v, where it is known already: that saves half of the work.
+
+        Returns
+        -------
+        point : Point
+            (w, b) + v.
+        dz : ndarray
+            X v, the change of the outputs.
+        noise : float
+            About what rounding in single precision has added to the error of ||g||.
+        """
+        z, r = np.empty_like(point.z), np.empty_like(point.z)
+
+        def pulls_change(dz: np.ndarray, rows: slice) -> np.ndarray:
+            np.add(point.z[rows], dz, out=z[rows])
+            r[rows] = self._pulls(z[rows], rows)
+            return r[rows] - point.r[rows]
+
+        if dz is None:
+            dz, change, sums = self.features.both_products(v[:-1], float(v[-1]), pulls_change, rough=True)
+        else:
+            change = pulls_change(dz, slice(None))
+            sums = self.features.transposed_times(change, rough=True)
+        g = point.g.copy()
+        g[:-1] += sums
+        g[:-1] += self.ridge * v[:-1]
+        if self.fit_bias:
+            g[-1] += change.sum()
+        spread = self._row_norm * math.sqrt(float(change @ change)) + math.sqrt(float(sums @ sums))
+        noise = NOISE * float(np.finfo(np.float32).eps) * spread
+        moved = Point(point.w + v[:-1], point.b + float(v[-1]), z, r, g, math.sqrt(float(g @ g)))
+        return moved, dz, noise
 
     def _pulls(self, z: np.ndarray, rows: slice) -> np.ndarray:
         return self.weights[rows] * self.loss.slope(z, self.labels[rows])
@@ -114,10 +163,11 @@ class Problem:
     @cached_property
     def initial_pull(self) -> float:
         """Mean of |l'(0; y_i)| ||(x_i, 1)||: the size of one sample's share in the gradient at w = 0, b = 0."""
-        slopes = self.loss.slope(np.zeros(len(self.labels)), self.labels)
-        return float(self.weights @ np.abs(slopes)) * self._row_norm
+        negative, positive = np.abs(self.loss.slope(np.zeros(2), np.array([-1.0, 1.0])))
+        balance = float(self.weights @ self.labels)  # weight of the positive samples less that of the others
+        return 0.5 * float((1.0 + balance) * positive + (1.0 - balance) * negative) * self._row_norm
 
-    @property
+    @cached_property
     def _row_norm(self) -> float:
         """Root mean square of ||(x_i, 1)||, or of ||x_i|| without a bias."""
         return math.hypot(self.features.row_norm, 1.0 if self.fit_bias else 0.0)
@@ -136,10 +186,6 @@ class Problem:
         moved = float(self.curvatures(point.z).sum()) * float(np.abs(point.z).max())
         spread = float(np.abs(point.r).sum()) + moved
         return float(np.finfo(np.float64).eps) * self._row_norm * spread
-
-    def roughness(self, point: Point) -> float:
-        """A bound on what single precision leaves uncertain in ||grad F|| at a rough point, but for the outputs' errors."""
-        return float(np.finfo(np.float32).eps) * self._row_norm * float(np.abs(point.r).sum())
 
     def separates(self, z: np.ndarray) -> bool:
         """Whether every sample with a weight is on its label's side."""
