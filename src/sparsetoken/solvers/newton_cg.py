@@ -115,7 +115,7 @@ class FactorPolicy:
         return self.spent >= self.price and not self._near_end(systems_left)
 
     def _near_end(self, systems_left: float) -> bool:
-        """A factor that is due can wait where the rest of the way would cost no more than it, and a product per system, with it.
+        """A factor that is due can wait where the rest of the way costs no more than it, and then a product per system.
 
         Work on the 32 problems with the rest of the way alone: 1.01, with 1.5 times that: 1.03.
         """
@@ -188,8 +188,8 @@ class NewtonCG:
         self.rough = not problem.features.exact and not self.endless
         # What rounding has come to since the last point summed in double precision, and the steps since then.
         self.noise, self.age = 0.0, 0
-        # The last factor and what was learnt since. Never without a ridge: there the length of each step is looked at.
-        self.secants = None if self.endless else Secants(self.preconditioner, scaled=True)
+        # The last factor and what was learnt since. Never without a ridge, which bounds the length of such steps.
+        self.secants = Secants(self.preconditioner, scaled=True) if problem.ridge > 0.0 else None
         self.left: deque[float] = deque(maxlen=STEPS_JUDGED)  # shares of the gradient that the last such steps left
         self.last_size = 0.0  # ||grad F|| when it was last compared with rounding errors
         self.fresh = False  # whether the last system had a factor of its own Hessian, in double precision
@@ -260,7 +260,9 @@ class NewtonCG:
     def _move_by(self, v: np.ndarray, dz: np.ndarray | None = None) -> np.ndarray:
         """Go on by v; dz = X v where it is known already, and returned."""
         before = self.point
-        if not self.rough:
+        # Where single precision is about to end, as the last steps promise, double precision at once saves an evaluation.
+        ends = dz is None and before.size * self._rate() <= max(self.tolerance * self.scale, ROUGH * self.noise)
+        if ends or not self.rough:
             self._move_to(before.w + v[:-1], before.b + float(v[-1]))
             return self.point.z - before.z
         self.point, dz, noise = self.problem.moved(before, v, dz)
@@ -269,6 +271,10 @@ class NewtonCG:
         if not self.point.size > max(self.tolerance * self.scale, ROUGH * self.noise):
             self._sharpen()
         return dz
+
+    def _rate(self) -> float:
+        """The share of the gradient that each of the last quasi-Newton steps left; 1 before the first."""
+        return math.prod(self.left) ** (1.0 / len(self.left)) if self.left else 1.0
 
     def _sharpen(self) -> None:
         """The same point in double precision, and whether single precision is worth going on with."""
@@ -304,7 +310,7 @@ class NewtonCG:
                 self.secants = None
                 return False
         self.left.append(max(self.point.size / before.size, TINY))
-        self.policy.note_step(math.prod(self.left) ** (1.0 / len(self.left)))
+        self.policy.note_step(self._rate())
         secants.add(v, self.point.g - before.g)
         self._set_width(dz)
         return True
@@ -355,7 +361,7 @@ class NewtonCG:
         self.preconditioner = Cholesky(self.problem, curvature)
         self.factorisations += 1
         self.policy.factorised()
-        if not self.endless:
+        if self.problem.ridge > 0.0:
             self.secants = Secants(self.preconditioner, scaled=False)
             self.left.clear()
 
@@ -380,10 +386,10 @@ class NewtonCG:
         return v, dz
 
     def line_search(self, v: np.ndarray, dz: np.ndarray, t: float = 1.0) -> float:
-        """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall. `t` is the first guess.
+        """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
 
-        The secant method on phi', kept inside a bracket. It costs vectors of n numbers, no pass over the features, and an
-        almost exact minimum along each direction saves whole systems. Without a ridge it is Newton's method instead, whose
+        The argument t is the first guess. The secant method on phi', kept inside a bracket. It costs vectors of n numbers, no
+        pass over the features, and an almost exact minimum along each direction saves whole systems. Without a ridge it is Newton's method instead, whose
         steps are shorter: where the minimum is at infinity no step may go so far that the next one looks like the last.
         """
         problem, point, y = self.problem, self.point, self.problem.labels

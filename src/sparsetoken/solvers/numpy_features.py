@@ -55,8 +55,12 @@ class NumpyFeatures(Features):
     def _set_precision(self, exact: bool) -> None:
         # No number is larger than the root of the sum of all squares.
         self.exact = exact or self.mean_square * self.x.size > LARGEST_IN_SINGLE**2
-        order = "F" if self.shape[1] <= FEW_COLUMNS else "K"
-        self.quick = self.x if self.exact else self.x.astype(np.float32, order=order, copy=False)
+        if self.exact:
+            self.quick = self.x
+        elif self.shape[1] <= FEW_COLUMNS:
+            self.quick = self.x.astype(np.float32, order="F", copy=False)
+        else:
+            self.quick = self.x.astype(np.float32, copy=False)
 
     @cached_property
     def mean_square(self) -> float:  # type: ignore[override]
