@@ -188,8 +188,9 @@ class NewtonCG:
         self.rough = not problem.features.exact and not self.endless
         # What rounding has come to since the last point summed in double precision, and the steps since then.
         self.noise, self.age = 0.0, 0
-        # The last factor and what was learnt since. Never without a ridge, which bounds the length of such steps.
-        self.secants = Secants(self.preconditioner, scaled=True) if problem.ridge > 0.0 else None
+        # The last factor and what was learnt since. Not where there may be no minimum: there the length of each step is
+        # looked at, and such a step might leave for infinity.
+        self.secants = None if self.endless else Secants(self.preconditioner, scaled=True)
         self.left: deque[float] = deque(maxlen=STEPS_JUDGED)  # shares of the gradient that the last such steps left
         self.last_size = 0.0  # ||grad F|| when it was last compared with rounding errors
         self.fresh = False  # whether the last system had a factor of its own Hessian, in double precision
@@ -304,11 +305,13 @@ class NewtonCG:
             self.point, (self.scale, self.noise, self.age) = before, rest
             # The first guess is where a straight line through both slopes meets zero, within bounds.
             t = self.line_search(v, dz, 4.0 if left >= 0.75 else max(0.1, 1.0 / (1.0 - left)))
-            v, dz = t * v, self._move_by(t * v, t * dz)
-            if not abs(float(v @ self.point.g)) < t * abs(slope):  # t = 0, or numbers beyond all bounds
-                self.point, (self.scale, self.noise, self.age) = before, rest
-                self.secants = None
-                return False
+            v, slope, dz = t * v, t * slope, self._move_by(t * v, t * dz)
+            left = float(v @ self.point.g) / slope if slope < 0.0 else math.nan
+        # Without a ridge, which bounds such steps, they have to pay.
+        if not (abs(left) < 1.0 and (self.problem.ridge > 0.0 or self.point.size < before.size)):
+            self.point, (self.scale, self.noise, self.age) = before, rest
+            self.secants = None
+            return False
         self.left.append(max(self.point.size / before.size, TINY))
         self.policy.note_step(self._rate())
         secants.add(v, self.point.g - before.g)
@@ -361,7 +364,7 @@ class NewtonCG:
         self.preconditioner = Cholesky(self.problem, curvature)
         self.factorisations += 1
         self.policy.factorised()
-        if self.problem.ridge > 0.0:
+        if not self.endless:
             self.secants = Secants(self.preconditioner, scaled=False)
             self.left.clear()
 
@@ -389,8 +392,9 @@ class NewtonCG:
         """t > 0 with |phi'(t)| <= 0.1 |phi'(0)|, phi(t) = F along the direction; 0 when phi does not fall.
 
         The argument t is the first guess. The secant method on phi', kept inside a bracket. It costs vectors of n numbers, no
-        pass over the features, and an almost exact minimum along each direction saves whole systems. Without a ridge it is Newton's method instead, whose
-        steps are shorter: where the minimum is at infinity no step may go so far that the next one looks like the last.
+        pass over the features, and an almost exact minimum along each direction saves whole systems. Without a ridge it is
+        Newton's method instead, whose steps are shorter: where the minimum is at infinity no step may go so far that the
+        next one looks like the last.
         """
         problem, point, y = self.problem, self.point, self.problem.labels
         linear, quadratic = problem.ridge * float(point.w @ v[:-1]), problem.ridge * float(v[:-1] @ v[:-1])
@@ -405,7 +409,7 @@ class NewtonCG:
             if abs(slope) <= LINE_SEARCH_SLOPE * abs(slope0):
                 break
             low, high = (t, high) if slope < 0.0 else (low, t)
-            if self.endless:
+            if problem.ridge == 0.0:
                 bend = float((pdz * dz) @ problem.loss.curvature(z, y)) + quadratic
             else:
                 bend = (slope - last_slope) / (t - last) if t != last else 0.0
