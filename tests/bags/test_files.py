@@ -34,7 +34,7 @@ def test_ids_are_text(tmp_path):
     assert list(read.labels) == [0, 1, 0, 1, 0, 1]
     np.testing.assert_array_equal(read.bags[0], [[1.0], [7.0]])
     (tmp_path / "labels.csv").write_text(f"bag_id,label\n01,a\n1,b\n1.0,a\n{LONG},b\n{LONG + 1},a\n 1,b\n")
-    apart = read_bags(tmp_path / "ids.csv", labels_file=tmp_path / "labels.csv")
+    apart = read_bags(tmp_path / "ids.csv", labels_file=tmp_path / "labels.csv", ignore=["label"])
     assert list(apart.labels) == ["b", "a", "a", "b", "a", "b"]
 
 
@@ -210,11 +210,51 @@ def test_numbers_too_large_for_integers_stay_what_they_are(tmp_path):
         assert labels.dtype.kind == kind and [float(v) for v in labels] == [float(v) for v in values]
 
 
+def test_columns_that_are_named_twice(tmp_path):
+    """pandas calls the second one f.1, which would be a feature of its own, and the first bag_id the only one."""
+    for header, name in (
+        ("bag_id,label,f,f", "f"),
+        ("bag_id,label,bag_id,f", "bag_id"),
+        ("bag_id,label,f,label", "label"),
+    ):
+        (tmp_path / "t.csv").write_text(f"{header}\na,0,1,2\nb,1,3,4\n")
+        with pytest.raises(ValueError, match=f"t.csv has two columns '{name}'; give every column a name of its own"):
+            read_bags(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("bag_id,label,f,f.1\na,0,1,2\nb,1,3,4\n")
+    assert list(read_bags(tmp_path / "t.csv").bags.feature_names) == ["f", "f.1"]
+    (tmp_path / "l.csv").write_text("bag_id,label,label\na,0,1\nb,1,0\n")
+    with pytest.raises(ValueError, match=r"l.csv has two columns 'label'"):
+        read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv")
+
+
+@pytest.mark.parametrize(
+    ("own", "apart"),
+    [([0, 0, 1], [0, 0]), ([0, 1, 1], [0, 1]), (["x", "x", "y"], [0, 1]), ([None, 1.0, 1.0], [0, 1])],
+)
+def test_labels_from_two_places_must_agree(tmp_path, own, apart):
+    pd.DataFrame({"bag_id": ["a", "a", "b"], "label": own, "f": [1, 2, 3]}).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame({"bag_id": ["a", "b"], "label": apart}).to_csv(tmp_path / "l.csv", index=False)
+    words = r"has the label . in column 'label' of .*t.csv and . in .*l.csv; leave the column out with .*--ignore label"
+    with pytest.raises(ValueError, match=words):
+        read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv")
+    ignored = read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv", ignore=["label"])
+    assert ignored.labels.tolist() == apart
+    for agreeing in ([0, 0, 1], [None, None, 1], ["0", "0", "1"]):
+        pd.DataFrame({"bag_id": ["a", "a", "b"], "label": agreeing, "f": [1, 2, 3]}).to_csv(
+            tmp_path / "t.csv", index=False
+        )
+        pd.DataFrame({"bag_id": ["a", "b"], "label": [0, 1]}).to_csv(tmp_path / "l.csv", index=False)
+        assert read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv").labels.tolist() == [0, 1]
+
+
 def test_labels_beside_an_npz_file_count(tmp_path):
     np.savez(tmp_path / "t.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"], label=[0, 1])
     pd.DataFrame({"bag_id": ["b", "a"], "label": [0, 1], "ward": [7, 8]}).to_csv(tmp_path / "l.csv", index=False)
     assert read_bags(tmp_path / "t.npz").labels.tolist() == [0, 1]
-    read = read_bags(tmp_path / "t.npz", labels_file=tmp_path / "l.csv", groups="ward")
+    with pytest.raises(ValueError, match=r"bag 'a' has the label 0 in .*t.npz and 1 in .*l.csv; one of them must go"):
+        read_bags(tmp_path / "t.npz", labels_file=tmp_path / "l.csv", groups="ward")
+    np.savez(tmp_path / "bare.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"])
+    read = read_bags(tmp_path / "bare.npz", labels_file=tmp_path / "l.csv", groups="ward")
     assert read.labels.tolist() == [1, 0] and read.groups.tolist() == [8, 7]
     with pytest.raises(ValueError, match="has no column 'x' to ignore: it holds arrays"):
         read_bags(tmp_path / "t.npz", ignore=["x"])

@@ -18,7 +18,17 @@ from .bags import Bags
 from .cluster_opening import on_cluster
 from .folders import gather, list_files, means_files
 from .forms import distinct_ids
-from .tables import is_numeric, label_per_bag, listed, not_numeric, plain_labels, read_table, text_ids, values_by_id
+from .tables import (
+    check_agreement,
+    is_numeric,
+    label_per_bag,
+    listed,
+    not_numeric,
+    plain_labels,
+    read_table,
+    text_ids,
+    values_by_id,
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ def read_bags(
     ignore : sequence of str
         Further columns that are not features.
     labels_file : str or Path, optional
-        A table with one row per bag (bag id, label), where labels are kept apart.
+        A table with one row per bag (bag id, label), where labels are kept apart. Labels beside the tokens that contradict
+        it are an error, unless their column is ignored.
     need_labels : bool
         Whether a file without labels is an error.
     features : sequence of str, optional
@@ -143,7 +154,11 @@ def read_bags(
         def beside(column: str) -> np.ndarray:
             return read.bags.labels(values_by_id(labels_file, bag, column, literal_ids))
 
-        return BagFile(read.bags, beside(label), read.token_labels, None if groups is None else beside(groups))
+        apart = beside(label)
+        if read.labels is not None:
+            remedy = "one of them must go or be mended"
+            check_agreement(apart, read.labels, read.bags.ids, f"{path}", labels_file, remedy)
+        return BagFile(read.bags, apart, read.token_labels, None if groups is None else beside(groups))
     table = read_table(path, bag, literal_ids)
     if bag not in table.columns:
         raise ValueError(f"{path} has no column {bag!r} for the bag ids; its columns are {listed(table.columns)}")
@@ -176,6 +191,11 @@ def read_bags(
     labels = None
     if labels_file is not None:
         labels = bags.labels(values_by_id(labels_file, bag, label, literal_ids))
+        if own_labels and label not in ignore:
+            rows = bags.bag_of_token
+            where = f"column {label!r} of {path}"
+            others = table[label].to_numpy()[order]
+            check_agreement(labels[rows], others, bags.ids[rows], where, labels_file, _leave_out(label))
     elif own_labels and (need_labels or not table[label].isna().any()):
         labels = label_per_bag(table[label].to_numpy()[order], bags.bag_of_token, bags.ids, label)
     grouped = None
@@ -184,6 +204,10 @@ def read_bags(
     elif groups is not None:
         grouped = bags.labels(values_by_id(labels_file, bag, groups, literal_ids))
     return BagFile(bags, labels, token_labels, grouped)
+
+
+def _leave_out(column: str) -> str:
+    return f"leave the column out with ignore=[{column!r}] (--ignore {column}) if the table is right"
 
 
 def _read_folder(
@@ -220,7 +244,11 @@ def _read_folder(
     else:
         bags, labels = on_cluster(files, Bags.trusted, executor, scheduler, key, bag, label, aside), None
     if known is not None:
+        others = labels
         labels = bags.labels({files.id_of(name): value for name, value in known.items()})
+        if others is not None and label not in ignore:
+            where = f"column {label!r} of the files in {path}"
+            check_agreement(labels, others, bags.ids, where, labels_file, _leave_out(label))
     if need_labels and labels is None:
         raise ValueError(
             f"{path} has no column {label!r} for the labels: give the table with them (labels_file, or --labels)"

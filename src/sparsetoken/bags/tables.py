@@ -53,6 +53,7 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
         raise ValueError(f"there is no file {path}")
     try:
         if path.name.endswith((".csv", ".csv.gz")):
+            _check_header(path)
             table = pd.read_csv(path, dtype={bag: str})
             if literal_ids and bag in table.columns:
                 table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
@@ -78,10 +79,20 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     table.columns = [str(c) for c in table.columns]
     twice = table.columns[table.columns.duplicated()]
     if len(twice):
-        raise ValueError(f"{path} has two columns {twice[0]!r}")
+        raise ValueError(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
     if len(table) == 0:
         raise ValueError(f"{path} has no rows")
     return table
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a CSV file that names a column twice: pandas would call the second one x.1, a feature of its own."""
+    import pandas as pd
+
+    names = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    twice = names[names.duplicated() & (names != "")]
+    if len(twice):
+        raise ValueError(f"{path} has two columns {twice.iloc[0]!r}; give every column a name of its own")
 
 
 def text_ids(column: pd.Series, path: Path) -> np.ndarray:
@@ -209,6 +220,45 @@ def label_per_bag(
             f"{shown(labels[first[bag_of_row[row]]])} and {shown(labels[row])}"
         )
     return labels[first]
+
+
+def check_agreement(labels: np.ndarray, others: Any, ids: np.ndarray, where: str, source: Any, remedy: str) -> None:
+    """Refuse labels from two places that contradict each other.
+
+    Parameters
+    ----------
+    labels : ndarray
+        The labels from the table that is kept apart.
+    others : array
+        Labels of the same bags from the file of tokens; missing ones contradict nothing.
+    ids : ndarray
+        The ids of those bags, for the message.
+    where : str
+        Where the others are.
+    source : str or Path
+        The table that is kept apart.
+    remedy : str
+        What the user may do.
+
+    Raises
+    ------
+    ValueError
+        If a bag has two labels.
+    """
+    import pandas as pd
+
+    known = ~pd.isna(others)
+    if not known.any():
+        return
+    mine, theirs = labels[known], plain_labels(np.asarray(others)[known], where)
+    if mine.dtype.kind not in "biuf" or theirs.dtype.kind not in "biuf":
+        mine, theirs = mine.astype(str), theirs.astype(str)
+    differs = mine != theirs
+    if np.any(differs):
+        k = int(np.argmax(differs))
+        raise ValueError(
+            f"bag {shown(ids[known][k])} has the label {theirs[k]!s} in {where} and {mine[k]!s} in {source}; {remedy}"
+        )
 
 
 def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
