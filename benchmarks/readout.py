@@ -1,13 +1,15 @@
 """The convex readout against scikit-learn's and SciPy's solvers, at equal relative gradient ||grad F|| / (ridge ||w||).
 
-One BLAS thread; ours and theirs in turn, best of several. Each peer gets the loosest of its tolerances that reaches the target. liblinear is left out: it penalises
-the bias, another objective. The smoothed hinge has no peer in scikit-learn: SciPy's L-BFGS-B minimises the same F.
+One BLAS thread; ours and theirs in turn, best of several. Each peer gets the loosest of its tolerances that reaches the target.
+liblinear is left out: it penalises the bias, another objective. The smoothed hinge has no peer in scikit-learn: SciPy's L-BFGS-B
+minimises the same F.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,7 +168,7 @@ def _against_lbfgs(work: str, x: np.ndarray, y: np.ndarray, ridge: float, name: 
     for tolerance in 10.0 ** -np.arange(4, 12):
         found = fit(tolerance)
         if relative_gradient(x, y, found[:-1], found[-1], ridge, name) <= target:
-            return _row(work, ours, "L-BFGS-B", lambda: fit(tolerance), f"gtol {tolerance:.0e}")
+            return _row(work, ours, "L-BFGS-B", partial(fit, tolerance), f"gtol {tolerance:.0e}")
     return _row(work, ours, "L-BFGS-B", None, "not reached")
 
 
@@ -200,5 +202,5 @@ def _oracle(make, x, y, ridge, solver, target) -> tuple[Callable[[], Any] | None
         found = fit(tolerance)
         reached = min(reached, relative_gradient(x, y, found.coef_[0], found.intercept_[0], ridge))
         if reached <= target:
-            return (lambda: fit(tolerance)), f"tol {tolerance:.0e}"
+            return partial(fit, tolerance), f"tol {tolerance:.0e}"
     return None, f"not reached ({reached:.0e})"

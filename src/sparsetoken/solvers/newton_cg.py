@@ -9,8 +9,8 @@ the Hessian pays (`FactorPolicy`).
 Constants below were chosen by the work they cost, in evaluations of F (one in double precision counts as two in single, a
 factorisation as what it took on this data), on 32 problems: logistic and smoothed hinge on clouds of 10,000 x 50, 5,000 x 200,
 15,000 x 20, 7,000 x 90, 50,000 x 10, 2,500 x 400, 20,000 x 300, 2,000 x 1,000, 500 x 2,000, 1,200 x 1,100 (ridge 1e-4 to 1,
-partly nearly separable), and on features of the task. Figures are geometric means, relative to the choice. The shapes of
-`benchmarks/readout.py` under "odd" confirmed them.
+partly nearly separable), and on features of the task. Figures are geometric means, relative to the choice. They were confirmed
+on the other shapes, features and ridges of the benchmark `readout_odd`.
 """
 
 from __future__ import annotations
