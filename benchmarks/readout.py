@@ -1,8 +1,8 @@
 """The convex readout against scikit-learn's and SciPy's solvers, at equal relative gradient ||grad F|| / (ridge ||w||).
 
 One BLAS thread; ours and theirs in turn, best of several. Each peer gets the loosest of its tolerances that reaches the target.
-liblinear is left out: it penalises the bias, another objective. The smoothed hinge has no peer in scikit-learn: SciPy's L-BFGS-B
-minimises the same F.
+liblinear is left out: it penalises the bias, another objective. The smoothed hinge has no peer in scikit-learn: SciPy's
+L-BFGS-B minimises the same F.
 """
 
 from __future__ import annotations
