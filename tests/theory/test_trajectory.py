@@ -3,7 +3,6 @@
 import json
 import pickle
 import warnings
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,12 @@ from sparsetoken import Task, Training, theory
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage
+from sparsetoken.theory import trajectory_draws
 from sparsetoken.theory.trajectory import solve_replicate
 from sparsetoken.theory.trajectory_draws import replicate_draws
 from sparsetoken.theory.trajectory_gradient import CONTROLS, replicate_gradient
 from sparsetoken.theory.trajectory_problem import problem_of
 
-# The package exports the function of the same name, which hides the module.
-MODULE = import_module("sparsetoken.theory.trajectory")
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_dynamics.json").read_text())
 # Compiling costs far more than running: tests of the same model share the shapes (tokens, steps, bags) of one of these.
 SHORT, TIED, HEADS = (4, 6), (10, 16), (8, 20)
@@ -346,7 +344,7 @@ def test_progress_is_told_after_each_replicate_and_may_stop_the_work():
 def test_blocks_and_single_precision_do_not_change_the_answer(monkeypatch):
     """Buffers in blocks, of which a step skips those in its future, and short tangents are a matter of speed only."""
     problem = problem_of(Task(TIED[0]), "tied", tied_stage(), "logistic", None)
-    monkeypatch.setattr(MODULE, "LEAST_BLOCK", 5)
+    monkeypatch.setattr(trajectory_draws, "LEAST_BLOCK", 5)
     with double_precision():
         draws, _ = replicate_draws(problem, 0, 128, 4)
         assert [len(group.normals) for group in draws] == [3] * len(draws)
