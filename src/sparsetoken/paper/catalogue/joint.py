@@ -413,7 +413,7 @@ study = Study(
     notes="Staged training has the best of the ridges listed in its table; joint descent has one decay for all α, chosen on "
     "the theory at α = 2.",
     grids={
-        "quick": grids([200, 400], 16, [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS, 14),
+        "quick": grids([200, 400], 16, [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS, 18),
         "full": grids([500, 1000], 40, RIDGES, ALPHAS, SIMULATED, FULL_BAGS, 24),
     },
     draw=draw,
