@@ -1,4 +1,4 @@
-"""What the server keeps for a while: so many values by key, the least recently used forgotten first."""
+"""What the server keeps for a while: a number of values by key, the least recently used forgotten first."""
 
 from __future__ import annotations
 

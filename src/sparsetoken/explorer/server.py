@@ -24,7 +24,7 @@ from .words import PRESETS
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 _MOST_PAGES = 1000
 _EXACT_KEPT = 200  # finished exact answers, shown at once when a page comes back to them
-# What is computed ahead while nobody asks for so many seconds: views whose programs take seconds to compile.
+# What is computed ahead while nobody asks for this many seconds: views whose programs take seconds to compile.
 _AHEAD, _QUIET_SECONDS = ("capacity", "phase", "lengths", "training", "heads"), 3.0
 _pages = Idle()
 # Answers made at a time, whatever the number of pages: what one may take in memory is bounded by its parameters' limits.

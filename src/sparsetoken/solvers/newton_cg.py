@@ -45,12 +45,12 @@ WIDTH = 0.3
 # than this share, up or down; otherwise the line search has its say. Work on 32 problems (below): down to 0.3 1.05, 0.5 1,
 # 0.7 1.03, 0.9 1.05; up to 0.3 1.01, 0.7 1.04.
 SLOPE_LEFT = 0.5
-# Over so many of the last steps the rate at which the gradient falls is taken. The same problems: 8 1.00, 12 1.01.
+# Over this many of the last steps the rate at which the gradient falls is taken. The same problems: 8 1.00, 12 1.01.
 STEPS_JUDGED = 4
 # Points are reached by adding changes in single precision while the gradient is this many times what its rounding errors have
 # come to, and summed anew in double precision there and where the tolerance is met. The same problems: 3 1.04.
 ROUGH = 10.0
-# Rounding errors so many times as large as expected: something else is wrong with single precision (underflow, say).
+# Rounding errors this many times as large as expected: something else is wrong with single precision (underflow, say).
 WRONG = 100.0
 # Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1
 # (the logistic loss falls like e^-z); near a true minimum it moves them by the square root of the tolerance or less.
@@ -127,7 +127,7 @@ class FactorPolicy:
         return max(3, math.ceil(max(room, 2 * self.last if self._near_end(systems_left) else 0)))
 
     def note(self, products: int) -> None:
-        """A system took so many products."""
+        """A system took this many products."""
         self.spent, self.last = self.spent + products, products
 
     def note_step(self, left: float) -> None:

@@ -14,7 +14,7 @@ from ..state import COLOURS, NUMBERS, State
 from .drawing import axis, figure, finite, log_axis, value_of
 
 CELLS = 25  # values along each axis; fewer where whole numbers run out
-_STRIDES = {"quick": 8, "models": 2, "exact": 1}  # of those values, one in so many at each stage: 4, 13 and 25
+_STRIDES = {"quick": 8, "models": 2, "exact": 1}  # of those values, one in this many at each stage: 4, 13 and 25
 
 
 def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
