@@ -48,6 +48,26 @@ def ask_again(client, values, key="key", page="page"):
     return _next(client, output, "again", {"key": key}, values, key, page)
 
 
+def simulation(client, values, *triggers, key="key", page="page"):
+    """How the page's simulation stands after these triggers, which came in one request."""
+    body = {
+        "output": "..simulated.data...poll.disabled..",
+        "outputs": [{"id": "simulated", "property": "data"}, {"id": "poll", "property": "disabled"}],
+        "inputs": [
+            {"id": name, "property": attribute, "value": 1}
+            for name, attribute in (("simulate", "n_clicks"), ("cancel", "n_clicks"), ("poll", "n_intervals"))
+        ],
+        "state": [
+            {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
+            {"id": "page", "property": "data", "value": page},
+        ],
+        "changedPropIds": list(triggers),
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return found.get_json()["response"]["simulated"]["data"]
+
+
 def _next(client, output, trigger, data, values, key, page):
     name, attribute = output.split(".")
     body = {

@@ -15,7 +15,7 @@ from sparsetoken import theory
 from sparsetoken.explorer import create_app, points, server, views
 from sparsetoken.explorer.background import Background
 from sparsetoken.explorer.state import DEFAULTS, other_of
-from tests.explorer.asking import ask, ask_again, follow, state_of, trace
+from tests.explorer.asking import ask, ask_again, follow, simulation, state_of, trace
 
 
 def test_server_answers_local_names_only():
@@ -193,3 +193,10 @@ def test_views_are_computed_ahead_while_nobody_asks(monkeypatch):
     expected["phase"] = ["quick", "models", *views.STAGES]
     expected["heads"] = [*views.STAGES, *views.STAGES]
     assert made == [(view, stage) for view, stages in expected.items() for stage in stages]
+
+
+def test_a_click_that_comes_with_a_tick_is_heard():
+    """Dash may send both as one request, the tick first."""
+    client, values = create_app().server.test_client(), {**DEFAULTS, "d": 100, "trials": 200}
+    assert not simulation(client, values, "poll.n_intervals", "simulate.n_clicks")["cancelled"]
+    assert simulation(client, values, "poll.n_intervals", "cancel.n_clicks")["cancelled"]

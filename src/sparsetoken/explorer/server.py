@@ -243,13 +243,15 @@ def create_app() -> Dash:
         prevent_initial_call=True,
     )
     def simulation(_start: Any, _cancel: Any, _tick: Any, raw: dict[str, Any] | None, page_id: str) -> tuple:
-        if ctx.triggered_id == "simulate" and raw is not None:
+        # A click and a tick may come as one request, whose first trigger is the tick.
+        asked = set(ctx.triggered_prop_ids.values())
+        if "simulate" in asked and raw is not None:
             state, _ = check(raw["values"])
             if state is None:
                 return no_update, no_update
             job = simulations.start(page_id, state, raw["key"])
             return job.snapshot(), False
-        if ctx.triggered_id == "cancel":
+        if "cancel" in asked:
             simulations.cancel(page_id)
         found = simulations.get(page_id)
         if found is None:

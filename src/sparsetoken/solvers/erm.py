@@ -36,8 +36,8 @@ ROWS_LOOKED_AT = 512
 # Features are centred where their mean is more than this share of their mean square: below it the mean is one direction
 # among others to the solver, above it rounding errors of the mean would drown the rest.
 FAR_FROM_ORIGIN = 0.9
-# With this many samples per feature no walk down the ridge is needed for losses with kinks. Work with the smoothed hinge: 2,500 x
-# 400 27% less without it, but 2,000 x 1,000, nearly separable and ridge 1e-4, 2.3 times as much.
+# With this many samples per feature no walk down the ridge is needed for losses with kinks. Work with the smoothed hinge:
+# 2,500 x 400 27% less without it, but 2,000 x 1,000, nearly separable and ridge 1e-4, 2.3 times as much.
 TALL = 5
 # The walk divides the ridge by this much at a time (100 is as fast on tall data; elsewhere it was not tried), and meets
 # this relative gradient at each.
