@@ -292,7 +292,7 @@ study = Study(
     "all.)",
     notes="Settings were chosen at θ = 4.5. Hard max and the sparse rules have the same two-step query as softmax attention.",
     grids={
-        "quick": grids([120, 240], 16, [80, 160], 10, ["tied"], QUICK_BAGS),
+        "quick": grids([120, 240], 16, [80, 160], 10, ["tied", "attention", "gated"], QUICK_BAGS),
         "full": grids([500, 1000], 20, [300, 600], 20, ["tied", "attention", "gated"], FULL_BAGS),
     },
     draw=draw,
