@@ -275,3 +275,20 @@ def test_groups_that_differ_within_a_bag_are_called_groups(tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match="bag 'a' has more than one group in column 'ward': 7 and 8"):
         read_bags(tmp_path / "t.csv", groups="ward")
+
+
+def test_rows_longer_than_the_header(tmp_path):
+    """No field is read in another one's place; an empty field at the end is none."""
+    for name, content in (
+        ("bags.csv", "bag_id,label,f\n1,0,5,6\n2,1,7,8\n"),
+        ("labels.csv", "bag_id,label\n1,0,5\n2,1,7\n"),
+        ("good.csv", "bag_id,f\n1,5,\n2,6,\n"),
+    ):
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=r"bags\.csv has rows with more fields than its header has names"):
+        read_bags(tmp_path / "bags.csv")
+    with pytest.raises(ValueError, match=r"labels\.csv has rows with more fields"):
+        read_bags(tmp_path / "good.csv", labels_file=tmp_path / "labels.csv")
+    for literal in (False, True):
+        read = read_bags(tmp_path / "good.csv", need_labels=False, literal_ids=literal)
+        assert list(read.bags.ids) == ["1", "2"] and read.bags.tokens.tolist() == [[5.0], [6.0]]

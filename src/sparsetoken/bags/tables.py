@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,9 +55,9 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     try:
         if path.name.endswith((".csv", ".csv.gz")):
             _check_header(path)
-            table = pd.read_csv(path, dtype={bag: str})
+            table = _read_csv(path, dtype={bag: str})
             if literal_ids and bag in table.columns:
-                table[bag] = pd.read_csv(path, usecols=[bag], dtype=str, keep_default_na=False, na_values=[""])[bag]
+                table[bag] = _read_csv(path, dtype={bag: str}, keep_default_na=False, na_values=[""])[bag]
         elif path.name.endswith((".parquet", ".pq")):
             require("parquet")
             from pyarrow import ArrowException
@@ -83,6 +84,18 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     if len(table) == 0:
         raise ValueError(f"{path} has no rows")
     return table
+
+
+def _read_csv(path: Path, **how: Any) -> pd.DataFrame:
+    """Every field under its name: pandas would take what rows longer than the header have at first for names of rows."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(path, index_col=False, **how)
+        except pd.errors.ParserWarning:
+            raise ValueError(f"{path} has rows with more fields than its header has names; name every column") from None
 
 
 def _check_header(path: Path) -> None:
