@@ -55,7 +55,7 @@ WRONG = 100.0
 # Without a ridge a small gradient may mean a minimum at infinity. There each Newton step still moves outputs by about 1
 # (the logistic loss falls like e^-z); near a true minimum it moves them by the square root of the tolerance or less.
 LARGEST_LAST_MOVE = 1e-2
-# So many steps with a small gradient that still move outputs as much: Newton's method would long have converged.
+# This many steps with a small gradient that still move outputs as much: Newton's method would long have converged.
 DRIFTS = 10
 # A share of the gradient that counts as nothing, for logarithms.
 TINY = 1e-300
