@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsetoken import Bags
-from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, rows_of, weighted_bag_sum
+from sparsetoken.bags.segments import (
+    bag_exponentials,
+    bag_mean,
+    bag_softmax,
+    bag_sum,
+    over_tokens,
+    rows_of,
+    weighted_bag_sum,
+)
 
 
 def ragged(rng, lengths=(3, 1, 5, 2), d=4, dtype=np.float64):
@@ -36,6 +44,18 @@ def test_ragged_reductions_agree_with_loops(rng):
     chosen = np.array([3, 1])
     rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
     assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))
+
+
+@pytest.mark.parametrize("size", [1.0, 50.0, 400.0, 5000.0])
+def test_exponentials_over_their_sum_are_the_softmax(rng, size):
+    starts = np.array([0, 1, 5, 7])
+    scores = size * rng.uniform(-1.0, 1.0, (14, 3))
+    scores[2] = -size  # far below the largest
+    exponentials, total, smooth = bag_exponentials(scores, starts)
+    weights, expected = bag_softmax(scores, starts)
+    np.testing.assert_allclose(exponentials / over_tokens(total * np.ones((4, 3)), starts, 14), weights, rtol=1e-12)
+    np.testing.assert_allclose(smooth, expected, rtol=1e-12, atol=1e-13)
+    assert np.all(np.isfinite(exponentials)) and np.all(total > 0)
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), min_size=1, max_size=9))

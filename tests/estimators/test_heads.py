@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags
+from sparsetoken.estimators import heads
 from sparsetoken.estimators.heads import fit_heads, fit_pooled, shared_objective, start_head
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
@@ -36,6 +37,22 @@ def test_head_gradients_agree_with_differences(kind, sharpness):
         np.testing.assert_allclose(gradient[:, k], slope, rtol=1e-6, atol=1e-8)
     alone = objective(x[1:], which[1:])
     np.testing.assert_allclose(alone[1][0], gradient[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["tied", "pooled", "free"])
+@pytest.mark.parametrize("numbers", [1, 28, 35, 63])
+def test_products_in_parts_change_nothing(kind, numbers, monkeypatch):
+    """Parts of one to nine tokens, the last one shorter or not; the features are some columns of a wider array."""
+    rng = np.random.default_rng(4)
+    bags, signs = problem(9, 11)
+    bags = bags.with_tokens(bags.tokens[:, 2:9])
+    p = rng.dirichlet(np.ones(9), size=3)
+    x = rng.standard_normal((3, 15 if kind == "free" else 8))
+    whole = shared_objective(kind, LOGISTIC, 1.5, bags, signs, p, 0.1)(x, np.arange(3))
+    monkeypatch.setattr(heads, "PRODUCT_NUMBERS", numbers)
+    parts = shared_objective(kind, LOGISTIC, 1.5, bags, signs, p, 0.1)(x, np.arange(3))
+    for one, other in zip(whole, parts):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["tied", "pooled", "free"])

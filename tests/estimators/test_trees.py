@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
 from sparsetoken import BagClassifier, BagRegressor
@@ -46,6 +47,39 @@ def test_trees_are_grown_as_in_forests():
     assert np.abs(shares.mean(fresh) - classes.predict_proba(fresh)[:, 1]).max() < (0.11 if exact else 0.3)
     _, alone = grow_trees(X[:2], target[:2], np.array([1.0, 1e-12]), 3, 1.0, 0)
     assert np.isnan(alone[0]) and np.isfinite(alone[1])  # a row that every tree has seen, and one that none has
+
+
+def test_trees_that_have_not_seen_a_group_score_it():
+    """Labels that nothing tells but the group: siblings give each other away, unless groups are drawn together."""
+    rng = np.random.default_rng(5)
+    groups = np.repeat(np.arange(40), 3)
+    X = rng.standard_normal((40, 6))[groups] + 0.01 * rng.standard_normal((120, 6))
+    target, weights = rng.integers(0, 2, 40)[groups].astype(float), rng.uniform(0.5, 2.0, 120)
+    _, betrayed = grow_trees(X, target, weights, 60, 0.5, 0)
+    _, honest = grow_trees(X, target, weights, 60, 0.5, 0, groups=groups * 7 + 2)
+    assert np.mean((betrayed > 0.5) == target) > 0.9
+    assert np.mean((honest > 0.5) == target) < 0.7
+    # Groups of one row are rows: the same trees.
+    alone, unseen = grow_trees(X[::3], target[::3], weights[::3], 20, 0.5, 0, groups=np.arange(40))
+    rows, expected = grow_trees(X[::3], target[::3], weights[::3], 20, 0.5, 0)
+    np.testing.assert_allclose(unseen, expected)
+    np.testing.assert_allclose(alone.mean(X), rows.mean(X))
+
+
+@pytest.mark.parametrize("count", [10, 40])
+def test_siblings_do_not_score_each_other_in_the_vote(count):
+    """Few groups (scored by folds) and many (by samples of groups): what only the group tells is not held-out evidence."""
+    rng = np.random.default_rng(6)
+    groups = np.repeat(np.arange(count), 80 // count)
+    X = rng.standard_normal((count, 3, 6))[groups] + 0.05 * rng.standard_normal((80, 3, 6))
+    y = rng.permutation(np.arange(count) % 2)[groups]
+    losses = [
+        BagClassifier(candidates=["linear", "trees"], lift=0, ridge=1.0)
+        .fit(X, y, groups=own)
+        .diagnostics_["held_out_losses"]["trees"]
+        for own in (groups, np.arange(80))
+    ]
+    assert losses[1] < 0.2 < 0.4 < losses[0], losses
 
 
 def test_models_with_trees_can_be_saved(tmp_path):

@@ -18,6 +18,7 @@ from .._core.arrays import namespace
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one
+LARGEST_EXPONENT = 300.0  # up to which exponentials, and sums of many, are far from the largest and the least numbers
 GATHERED = 2**28  # numbers a device gathers at a time: 2 GB in double precision
 
 
@@ -74,6 +75,22 @@ def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
     total = bag_sum(weights, starts)
     weights /= np.repeat(total, lengths, axis=0)
     return weights, top + np.log((total.T / lengths.astype(scores.dtype)).T)
+
+
+def bag_exponentials(scores: Any, starts: Any) -> tuple[Any, Any, Any]:
+    """exp(scores) up to a factor for each bag, its sum over each bag, and log mean exp(scores); columns each by itself.
+
+    The weights of `bag_softmax` are the exponentials over their sum. Who needs them only in products with something else of
+    the bag's divides that by the sum, and spares a pass over the tokens; where no score is large, the factor is one, which
+    spares two more.
+    """
+    if namespace(scores) is np and np.max(scores) <= LARGEST_EXPONENT and np.min(scores) >= -LARGEST_EXPONENT:
+        weights = np.exp(scores)
+        total = bag_sum(weights, starts)
+        lengths = lengths_of(starts, len(scores)).astype(scores.dtype)
+        return weights, total, np.log(total / lengths.reshape(-1, *[1] * (scores.ndim - 1)))
+    weights, smooth_maximum = bag_softmax(scores, starts)
+    return weights, 1.0, smooth_maximum
 
 
 def weighted_bag_sum(weights: Any, tokens: Any, starts: Any) -> Any:

@@ -21,6 +21,7 @@ from ..losses import Loss
 from .calibration import Calibration, fit_calibration
 from .folds import held_out_scores, weights_without_folds
 from .heads import Head, fit_heads, fit_pooled, start_head
+from .lift import SPAN_SHARE
 from .message_passing.ratio import fit_ratio, held_out_ratios
 from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, Views
@@ -35,6 +36,7 @@ TREES = 100
 # Share of the features that a tree tries at every split, at least; the usual square root leaves thousands of sparse features
 # to chance.
 LEAST_FEATURES = 0.05
+LEAST_GROUPS = 20  # of bags, from which on samples of groups are like samples of bags
 LEAST_LOG_ODDS_COUNT = 1.0  # added to the votes of the trees for and against, so that unanimity is not certainty
 
 
@@ -210,13 +212,13 @@ def chosen_candidates(wanted: Any, known: Sequence[Any], default: Sequence[str])
 
 
 def _pooled(bags: Bags) -> tuple[Bags, np.ndarray | None]:
-    """Bags of one token each, the mean of their tokens; where they are fewer than features, in a basis of their span.
+    """Bags of one token each, the mean of their tokens; where they are far fewer than features, in a basis of their span.
 
     The weights of a pooled head lie in that span, so nothing changes but the time that a fit takes.
     """
     means = to_host(bag_mean(bags.tokens, bags.starts)) if bags.n_tokens > len(bags) else to_host(bags.tokens)
     basis, places = None, np.arange(len(bags), dtype=np.intp)
-    if len(bags) < bags.n_features:
+    if len(bags) < SPAN_SHARE * bags.n_features:
         means = means.astype(np.float64)
         values, vectors = eigh(means @ means.T)
         keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
@@ -278,8 +280,9 @@ class Likelihood:
 class Trees:
     """Extremely randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
 
-    Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed. With groups, what a
-    tree has not seen may have siblings among what it has; then each fold is scored by trees grown without it.
+    Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed. Bags of one group
+    are drawn together. Where there are few groups, half of them would be too little for a tree to see: then trees are grown on
+    a sample of the bags, and each fold is scored by trees grown without it.
     """
 
     name: str = "trees"
@@ -292,11 +295,15 @@ class Trees:
         weights, positive = problem.weights / problem.weights.mean(), (problem.signs > 0).astype(float)
         tried = max(LEAST_FEATURES, 1.0 / np.sqrt(d))
 
+        few = problem.groups is not None and len(np.unique(problem.groups)) < LEAST_GROUPS
+        together = None if few else problem.groups
+
         def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
-            return grow_trees(bags.tokens[rows], positive[rows], weights[rows], TREES, tried, problem.seed)
+            own = None if together is None else together[rows]
+            return grow_trees(bags.tokens[rows], positive[rows], weights[rows], TREES, tried, problem.seed, groups=own)
 
         trees, share = grown(np.arange(count))
-        if problem.groups is not None and problem.folds:
+        if few and problem.folds:
             share = held_out_scores(problem.folds, count, lambda rest, held: grown(rest)[0].mean(bags.tokens[held]))
         prior = float(np.average(positive, weights=problem.weights))  # of a bag that every tree has seen
         scores = _log_odds(np.where(np.isfinite(share), share, prior)) if problem.folds else None

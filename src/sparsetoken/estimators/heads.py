@@ -26,7 +26,7 @@ import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from ..bags.bags import Bags
-from ..bags.segments import bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
+from ..bags.segments import bag_exponentials, bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
 from ..losses import Loss
 from ..solvers.erm import fit_erm
 from ..solvers.lbfgs import minimize_together
@@ -40,8 +40,12 @@ QUERY_RIDGE = 10.0
 # The middle one of the sharpnesses that the staged training tries.
 START_SHARPNESS = 1.5
 # Tokens that pass through the objective at a time, in bytes: they stay in the processor's cache between the product that
-# makes the scores and the one that makes the gradient.
-PASS_BYTES = 2**20
+# makes the scores and the one that makes the gradient. Half of it would double the number of calls, twice as much leaves the
+# cache: both take longer.
+PASS_BYTES = 2**21
+# Numbers of a product's large factor at a time. BLAS first copies its factors into an order of its own, which takes longer than
+# a product with half a dozen columns itself; up to some hundred thousand multiplications it leaves them where they are.
+PRODUCT_NUMBERS = 2**16
 
 
 @dataclass(frozen=True)
@@ -271,18 +275,17 @@ def _compiled(kind: str, loss: Loss) -> Callable[..., Any]:
 
 def _tied_part(loss, x, tokens, starts, signs, p, sharpness):
     w, b = x[:, :-1], x[:, -1]
-    scores = sharpness * (tokens @ w.T.astype(tokens.dtype)).astype(np.float64)
-    attention, smooth_maximum = bag_softmax(scores, starts)
+    exponentials, total, smooth_maximum = bag_exponentials(_scores(tokens, sharpness * w), starts)
     z = smooth_maximum / sharpness + b
     value, slope = _losses(loss, z, signs, p)
-    pull = over_tokens(slope, starts, len(tokens)) * attention
+    pull = over_tokens(slope / total, starts, len(tokens)) * exponentials
     return z, value, namespace(tokens).concatenate([_back(pull, tokens), slope.sum(axis=0)[:, None]], axis=1)
 
 
 def _pooled_part(loss, x, tokens, starts, signs, p, sharpness):
     w, b = x[:, :-1], x[:, -1]
     means = bag_mean(tokens, starts) if len(tokens) > len(signs) else tokens
-    z = (means @ w.T.astype(tokens.dtype)).astype(np.float64) + b
+    z = _scores(means, w) + b
     value, slope = _losses(loss, z, signs, p)
     return z, value, namespace(tokens).concatenate([_back(slope, means), slope.sum(axis=0)[:, None]], axis=1)
 
@@ -290,7 +293,7 @@ def _pooled_part(loss, x, tokens, starts, signs, p, sharpness):
 def _free_part(loss, x, tokens, starts, signs, p, sharpness):
     xp, d, total = namespace(tokens), tokens.shape[1], len(tokens)
     count, b = len(x), x[:, -1]
-    both = (tokens @ xp.concatenate([x[:, :d], x[:, d:-1]]).T.astype(tokens.dtype)).astype(np.float64)
+    both = _scores(tokens, xp.concatenate([x[:, :d], x[:, d:-1]]))
     attention, _ = bag_softmax(both[:, :count], starts)
     values = both[:, count:]
     mean_value = bag_sum(attention * values, starts)
@@ -308,8 +311,39 @@ def _losses(loss, z, signs, p):
     return (p * loss.value(z, y)).sum(axis=0), p * loss.slope(z, y)
 
 
+def _scores(tokens: Any, directions: Any) -> Any:
+    """<w_k, x_l> for each token l and direction k, in double precision."""
+    weights = directions.T.astype(tokens.dtype)
+    parts = _parts(tokens)
+    if parts is None:
+        return (tokens @ weights).astype(np.float64)
+    whole, stack = parts
+    weights = np.ascontiguousarray(weights)
+    scores = np.empty((len(tokens), weights.shape[1]), dtype=tokens.dtype)
+    np.matmul(stack, weights, out=scores[:whole].reshape(*stack.shape[:2], -1))
+    np.matmul(tokens[whole:], weights, out=scores[whole:])
+    return scores.astype(np.float64)
+
+
 def _back(pull: Any, tokens: Any) -> Any:
-    return (pull.T.astype(tokens.dtype) @ tokens).astype(np.float64)
+    """sum_l pull_lk x_l for each column k, in double precision."""
+    pull = pull.astype(tokens.dtype)
+    parts = _parts(tokens)
+    if parts is None:
+        return (pull.T @ tokens).astype(np.float64)
+    whole, stack = parts
+    some = np.matmul(pull[:whole].reshape(*stack.shape[:2], -1).transpose(0, 2, 1), stack)
+    return some.sum(axis=0, dtype=np.float64) + pull[whole:].T @ tokens[whole:]
+
+
+def _parts(tokens: Any) -> tuple[int, np.ndarray] | None:
+    """How many of the rows come in parts of PRODUCT_NUMBERS, and these parts as one stack; None where the rows are few."""
+    rows, d = tokens.shape
+    each = max(1, PRODUCT_NUMBERS // d)
+    if rows <= each or namespace(tokens) is not np:
+        return None
+    whole = rows - rows % each
+    return whole, tokens[:whole].reshape(-1, each, d)
 
 
 _PARTS = {"tied": _tied_part, "pooled": _pooled_part, "free": _free_part}

@@ -67,8 +67,9 @@ def grow_trees(
     max_features: float,
     seed: int | None,
     least: int = 1,
+    groups: np.ndarray | None = None,
 ) -> tuple[PlainTrees, np.ndarray]:
-    """Extremely randomised trees, each on a bootstrap sample of the rows, drawn with their weights.
+    """Extremely randomised trees, each on a bootstrap sample of the rows (or of groups of them), drawn with their weights.
 
     The trees are those of scikit-learn's forests for the same seed (as of 1.9; earlier forests draw without weights), without
     what these repeat for every tree: copies of the estimator and checks of parameters and labels took longer than the growing.
@@ -90,11 +91,13 @@ def grow_trees(
         Of the samples and the splits.
     least : int
         The least number of rows in a leaf.
+    groups : ndarray of int, optional
+        The rows of one group are drawn together, each time with their weights relative to their mean.
 
     Returns
     -------
     tuple
-        The trees, and for every row the mean of those that have not seen it (NaN where all have).
+        The trees, and for every row the mean of those that have not seen it, or any of its group (NaN where all have).
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor
@@ -102,17 +105,19 @@ def grow_trees(
 
     rows = np.ascontiguousarray(features, dtype=np.float32)
     y = np.ascontiguousarray(targets, dtype=np.float64)[:, None]
-    p = weights / weights.sum()
+    own = np.arange(len(rows)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    mean = np.bincount(own, weights) / np.bincount(own)
+    p, relative = mean / mean.sum(), weights / np.where(mean > 0, mean, 1.0)[own]
     draws = check_random_state(seed)
     tree = ExtraTreeRegressor(max_features=max_features, min_samples_leaf=least)
     # Copies of rows give the same tree as their weights do where a leaf may hold a single row. They take longer to sort, and
     # spare the check of weights, which takes longer for a few hundred rows.
-    copied = least == 1 and len(rows) <= COPIED_ROWS
+    copied = least == 1 and len(rows) <= COPIED_ROWS and groups is None
     grown, total, unseen_by = [], np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # all that was checked before
         for own_seed in [draws.randint(np.iinfo(np.int32).max) for _ in range(count)]:
-            sampled = np.random.RandomState(own_seed).choice(len(rows), len(rows), replace=True, p=p)
-            times = np.bincount(sampled, minlength=len(rows)).astype(np.float64)
+            sampled = np.random.RandomState(own_seed).choice(len(p), len(p), replace=True, p=p)
+            times = np.bincount(sampled, minlength=len(p))[own] * relative
             tree.random_state = own_seed
             if copied:
                 tree.fit(rows[sampled], y[sampled], check_input=False)
