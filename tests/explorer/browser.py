@@ -80,3 +80,12 @@ class Page:
         target = folder / download.value.suggested_filename
         download.value.save_as(target)
         return target.read_bytes()
+
+
+def line(traces: list[dict], meta: str) -> dict:
+    return next(t for t in traces if t["meta"] == meta)
+
+
+def value_at(traces: list[dict], meta: str, x: float) -> float:
+    found = line(traces, meta)
+    return found["y"][found["x"].index(x)]
