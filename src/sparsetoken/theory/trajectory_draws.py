@@ -127,10 +127,27 @@ def bag_draws(
     With `differentiable` they make the recursion one that can be differentiated: one block of buffers, tangents in double
     precision.
     """
-    groups: dict[tuple[int, int], list[Stratum]] = {}
+    alike: dict[tuple[int, int], list[Stratum]] = {}
     for stratum in strata(problem.task, bags):
-        groups.setdefault((stratum.kind.length, stratum.bags), []).append(stratum)
-    return tuple(_group_draws(rng, problem, members, probes, differentiable) for members in groups.values())
+        alike.setdefault((stratum.kind.length, stratum.bags), []).append(stratum)
+    by_length: dict[int, list[GroupDraws]] = {}
+    for (length, _), members in alike.items():
+        by_length.setdefault(length, []).append(_group_draws(rng, problem, members, probes, differentiable))
+    # Every group is compiled by itself, in seconds: bags of one length are one.
+    return tuple(_joined(groups) for groups in by_length.values())
+
+
+def _joined(groups: list[GroupDraws]) -> GroupDraws:
+    """Groups of one length as one; the bags come last in every array."""
+    if len(groups) == 1:
+        return groups[0]
+    length = len(groups[0].places)
+    blocks = []
+    for parts in zip(*(group.normals for group in groups), strict=True):
+        whole = np.concatenate([part.reshape(*part.shape[:2], length, -1) for part in parts], axis=-1)
+        blocks.append(whole.reshape(*whole.shape[:2], -1))
+    others = (np.concatenate(parts, axis=-1) for parts in zip(*(group[1:] for group in groups), strict=True))
+    return GroupDraws(tuple(blocks), *others)
 
 
 def _group_draws(
