@@ -124,38 +124,44 @@ def _population(
     return attended_mixture(task, pi, gamma, k, sigma, draws=draws, kinds=kinds)
 
 
-def _error(x, population: Population):
-    nodes = nodes_of(population.as_tested())
-    mean, deviation, _ = field_of_nodes(x, nodes)
-    return (nodes.weight * ndtr(-nodes.y * mean / deviation)).sum(-1).mean()
+def _error(x, tested: Nodes):
+    mean, deviation, _ = field_of_nodes(x, tested)
+    return (tested.weight * ndtr(-tested.y * mean / deviation)).sum(-1).mean()
 
 
-@partial(jax.jit, static_argnames=("model", "task", "loss", "activation", "equal", "size"))
-def _differentiate(x0, p, draws, model, task, loss, activation, equal, size):
-    """Fixed point from x0, test error and its gradient in p, on one replicate's draws."""
-
-    def alpha_of(p):
-        extra = p["alpha0"] if equal and not has_query(model) else 0.0
-        return (p["alpha1"] + extra) / (task.longest if model == "vectorized" else 1)
-
-    def nodes_at(p) -> Nodes:
-        return nodes_of(_population(model, task, loss, activation, p, draws))
-
-    solution = newton_traced(loss, size, x0, alpha_of(p), p["ridge"], nodes_at(p))
+# In two parts: the first is compiled once for all tasks with as many nodes, and takes far longer than the second.
+@partial(jax.jit, static_argnames=("loss", "size"))
+def _slopes_in_nodes(x0, alpha, ridge, nodes: Nodes, tested: Nodes, loss, size):
+    """On one replicate's nodes, from x0: test error, dE/d(alpha, ridge, nodes, tested nodes), and the residual left."""
+    solution = newton_traced(loss, size, x0, alpha, ridge, nodes)
     x = solution.x
+    adjoint = jnp.linalg.solve(solution.J[:5].T, jax.grad(_error)(x, tested))
 
-    def error_at(x, p):
-        return _error(x, _population(model, task, loss, activation, p, draws))
+    def lagrangian(alpha, ridge, training, fresh):
+        nodes_here, tested_here = Nodes(nodes.y, *training), Nodes(tested.y, *fresh)
+        averages = moments(loss, x, nodes_here, quadrature(nodes_here, size)).mean(0)
+        return _error(x, tested_here) - adjoint @ residual(x, averages, alpha, ridge)
 
-    adjoint = jnp.linalg.solve(solution.J[:5].T, jax.grad(error_at)(x, p))
+    slopes = jax.grad(lagrangian, argnums=(0, 1, 2, 3))(alpha, ridge, _but_labels(nodes), _but_labels(tested))
+    return _error(x, tested), slopes, jnp.abs(solution.F).max()
 
-    def lagrangian(p):
-        nodes = nodes_at(p)
-        averages = moments(loss, x, nodes, quadrature(nodes, size)).mean(0)
-        return error_at(x, p) - adjoint @ residual(x, averages, alpha_of(p), p["ridge"])
 
-    value, gradient = error_at(x, p), jax.grad(lagrangian)(p)
-    return value, gradient, jnp.abs(solution.F).max()
+@partial(jax.jit, static_argnames=("model", "task", "loss", "activation", "equal"))
+def _slopes_in_parameters(p, draws, slopes, model, task, loss, activation, equal):
+    """dE/dp from dE/d(alpha, ridge, nodes, tested nodes), on one replicate's draws."""
+
+    def chain(p):
+        extra = p["alpha0"] if equal and not has_query(model) else 0.0
+        alpha = (p["alpha1"] + extra) / (task.longest if model == "vectorized" else 1)
+        population = _population(model, task, loss, activation, p, draws)
+        return alpha, p["ridge"], *(_but_labels(nodes_of(some)) for some in (population, population.as_tested()))
+
+    _, pull = jax.vjp(chain, p)
+    return pull(slopes)[0]
+
+
+def _but_labels(nodes: Nodes) -> tuple:
+    return nodes.leaves()[1:]
 
 
 @in_double_precision
@@ -204,14 +210,16 @@ def gradient(
     draws = draws_of_kinds(task, points, model == "elementwise") if drawn else None
     unit = task.at_strength(1.0).but(prevalence=0.5)  # what is compiled for: strength and prevalence are in p
     population = _population(model, unit, loss, activation, p, draws)
-    nodes = jax.tree_util.tree_map(np.asarray, nodes_of(population))
+    both = nodes_of(population), nodes_of(population.as_tested())
+    nodes, tested = jax.tree_util.tree_map(np.asarray, both)
     start = solve(loss, alpha, training.ridge, nodes).x
     statics = (model, unit, loss, activation, equal_samples)
     size = grid_size(nodes)
     rows = []
     for b in range(nodes.T.shape[0]):
-        mine = None if draws is None else jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
-        value, slope, missed = _differentiate(start, p, mine, *statics, size)
+        here, there, mine = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], (nodes, tested, draws))
+        value, in_nodes, missed = _slopes_in_nodes(start, alpha, training.ridge, here, there, loss, size)
+        slope = _slopes_in_parameters(p, mine, in_nodes, *statics)
         if not float(missed) <= TOLERANCE:
             raise ConvergenceError(f"gradient: residual {float(missed):.1e} on replicate {b} of {task} {training}")
         rows.append([float(value), *(float(slope[name]) for name in PARAMETERS)])
