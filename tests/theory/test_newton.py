@@ -26,19 +26,19 @@ def drawn_law(count: int):
 
 
 LAWS = {
-    "one block": lambda: attention_law(Task(), 0.9, 1.5).at(256)[1],
-    "four blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(1024)[1],
+    "few blocks": lambda: attention_law(Task(), 0.9, 1.5).at(256)[1],
+    "whole blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(1024)[1],
     "padded": lambda: drawn_law(3000).at(0)[1],
 }
 
 
-@pytest.mark.parametrize("name", ["four blocks", "padded"])
+@pytest.mark.parametrize("name", ["whole blocks", "padded"])
 @in_double_precision
 def test_same_solution_as_the_traced_method(name):
     nodes = LAWS[name]()
     blocks = blocks_of(nodes)
-    assert len(blocks) == {"four blocks": 4, "padded": 1}[name]
-    assert nodes.T.shape[1] % BLOCK == (0 if name == "four blocks" else 376)
+    assert len(blocks) == {"whole blocks": 32, "padded": 6}[name]
+    assert nodes.T.shape[1] % BLOCK == (0 if name == "whole blocks" else 56)
     assert all(part.T.shape == (16, BLOCK) for part, _ in blocks)
     x0 = first_guess(LOSS, 3.0, 0.1, nodes)
     ours = newton_in_blocks(LOSS, nodes, x0, 3.0, 0.1)
@@ -51,7 +51,7 @@ def test_same_solution_as_the_traced_method(name):
 
 @in_double_precision
 def test_jacobian_is_the_derivative_of_the_residual():
-    nodes = LAWS["one block"]()
+    nodes = LAWS["few blocks"]()
     blocks = blocks_of(nodes)
     x, step = np.array([0.7, 0.4, -0.3, -1.1, 0.8]), 1e-5
 
@@ -67,7 +67,7 @@ def test_jacobian_is_the_derivative_of_the_residual():
 
 @in_double_precision
 def test_a_start_without_a_finite_residual_is_no_solution():
-    nodes = LAWS["one block"]()
+    nodes = LAWS["few blocks"]()
     found = newton_in_blocks(LOSS, nodes, np.array([0.0, 0.0, 800.0, 0.0, 800.0]), 2.0, 0.1)
     assert not np.abs(found.F).max() <= TOLERANCE
 

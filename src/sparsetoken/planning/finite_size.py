@@ -109,8 +109,8 @@ class AveragedReadout:
     ----------
     measured : Measured
         The criterion's loss at prevalence pi and the standard error that the law's sampling leaves in it.
-    near : ndarray
-        The fixed point in the middle, a start for neighbouring problems.
+    near : ndarray of shape (anchors, 5)
+        The fixed points, the middle ones first: starts for neighbouring problems.
     """
 
     measured: Measured
@@ -150,7 +150,7 @@ def averaged_readout(
     anchors : int
         Shares at which the fixed point is solved.
     near : ndarray, optional
-        The fixed point of a neighbouring problem.
+        The fixed points of a neighbouring problem; where it has as many anchors, each starts from its own.
     errors : bool
         Whether the standard error counts the fixed point's own; a search does without it.
 
@@ -168,8 +168,11 @@ def averaged_readout(
     order = sorted(range(count), key=lambda i: abs(i - (count - 1) / 2))
     fixed: dict[int, np.ndarray] = {}
     middle: ErmResult | None = None
-    for i in order:
-        start = near if not fixed else fixed[min(fixed, key=lambda j: abs(j - i))]
+    for place, i in enumerate(order):
+        if near is not None and (not fixed or len(near) == count):
+            start = near[place]
+        else:
+            start = fixed[min(fixed, key=lambda j: abs(j - i))] if fixed else None
         here = at_share(law, 1 / (1 + math.exp(-nodes[i])))
         if errors and middle is None:
             middle, fixed[i] = solved(here, alpha, ridge, loss, start)
@@ -184,7 +187,7 @@ def averaged_readout(
     own = 0.0
     if middle is not None:
         own = middle.errors["balanced_error"] if criterion.kind != "auc" else middle.errors["auc"]
-    return AveragedReadout(Measured(float(mean.mean()), max(scatter, own)), fixed[order[0]])
+    return AveragedReadout(Measured(float(mean.mean()), max(scatter, own)), np.stack([fixed[i] for i in order]))
 
 
 @dataclass(frozen=True)
@@ -305,8 +308,8 @@ def forecast_at(
         Draws per replicate and class of the law.
     seed : int
         Of the drawn steps.
-    near : ndarray, optional
-        The readout's fixed point in a neighbouring problem, a start.
+    near : ndarray of shape (anchors, 5), optional
+        The readout's fixed points in a neighbouring problem, as starts; see `AveragedReadout`.
 
     Returns
     -------
@@ -335,7 +338,7 @@ def forecast_at(
     if not query:
         law = law_of_model(task, model)
         measured = averaged(law)
-        limit = judged.of_readout(solved(law, alpha, ridge, loss, near)[0])
+        limit = judged.of_readout(solved(law, alpha, ridge, loss, near[0])[0])
         value = judged.shown(measured.loss)
         known = judged.shown(limit.loss), limit.standard_error
         return ForecastAt(model, str(judged), 0, n1, d, value, measured.standard_error, *known)
@@ -347,7 +350,7 @@ def forecast_at(
     scatter = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
     steps = alignment(task, exact)
     law = on_fixed_draws(law_of_model(task, model, steps.query_cosine, steps.sharpness, activation), points)
-    limit = judged.of_readout(solved(law, alpha, ridge, loss, near)[0])
+    limit = judged.of_readout(solved(law, alpha, ridge, loss, near[0])[0])
     error = math.hypot(scatter / math.sqrt(draws), float(np.mean([m.standard_error for m in found])))
     value, known = judged.shown(float(losses.mean())), (judged.shown(limit.loss), limit.standard_error)
     return ForecastAt(model, str(judged), n0, n1, d, value, error, *known, scatter)

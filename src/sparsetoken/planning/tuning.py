@@ -74,8 +74,8 @@ class Settings:
         Where the search ended, a start for neighbouring problems.
     evaluations, failures : int
         Losses computed on the way, and how many had no fixed point.
-    start : ndarray, optional
-        A fixed point near the end.
+    start : ndarray of shape (anchors, 5), optional
+        Fixed points near the end; see `AveragedReadout`.
     """
 
     model: str
@@ -166,8 +166,9 @@ class _Search:
         self.evaluations += 1
         try:
             if self.d is None:
-                result, self.start = solved(law, training.alpha1, training.ridge, self.loss, self.start)
-                found = self.criterion.of_readout(result).loss
+                near = None if self.start is None else self.start[0]
+                result, x = solved(law, training.alpha1, training.ridge, self.loss, near)
+                found, self.start = self.criterion.of_readout(result).loss, x[None]
             else:
                 n1 = max(2, round(training.alpha1 * self.d))
                 averaged = averaged_readout(
@@ -378,10 +379,14 @@ def tune_linear(
     law = law_of_model(task, model)
     memory: dict[str, Any] = {"start": None, "count": 0}
 
+    def near() -> np.ndarray | None:
+        return None if memory["start"] is None else memory["start"][0]
+
     def measured(log_ridge: float, errors: bool = True) -> Measured:
         memory["count"] += 1
         if d is None:
-            result, memory["start"] = solved(law, alpha, math.exp(log_ridge), loss, memory["start"])
+            result, x = solved(law, alpha, math.exp(log_ridge), loss, near())
+            memory["start"] = x[None]
             return criterion.of_readout(result)
         n = max(2, round(alpha * d))
         found = averaged_readout(
@@ -399,7 +404,7 @@ def tune_linear(
     bounds = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
     found = minimize_scalar(value, bounds=bounds, method="bounded", options={"xatol": 0.05, "maxiter": 12})
     log_ridge = float(found.x if found.fun <= losses[at] else grid[at])
-    limit = criterion.of_readout(solved(law, alpha, math.exp(log_ridge), loss, memory["start"])[0])
+    limit = criterion.of_readout(solved(law, alpha, math.exp(log_ridge), loss, near())[0])
     training = Training(loss, alpha0=alpha, alpha1=alpha, ridge=math.exp(log_ridge))
     expected = limit if d is None else measured(log_ridge)
     return Settings(model, training, 0.0, 0.0, math.nan, expected, limit, (log_ridge,), memory["count"])
