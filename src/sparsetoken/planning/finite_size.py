@@ -335,10 +335,13 @@ def forecast_at(
         near = found.near
         return found.measured
 
+    def in_the_limit(law: Law) -> Measured:
+        return judged.of_readout(solved(law, alpha, ridge, loss, None if near is None else near[0])[0])
+
     if not query:
         law = law_of_model(task, model)
         measured = averaged(law)
-        limit = judged.of_readout(solved(law, alpha, ridge, loss, near[0])[0])
+        limit = in_the_limit(law)
         value = judged.shown(measured.loss)
         known = judged.shown(limit.loss), limit.standard_error
         return ForecastAt(model, str(judged), 0, n1, d, value, measured.standard_error, *known)
@@ -350,7 +353,7 @@ def forecast_at(
     scatter = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
     steps = alignment(task, exact)
     law = on_fixed_draws(law_of_model(task, model, steps.query_cosine, steps.sharpness, activation), points)
-    limit = judged.of_readout(solved(law, alpha, ridge, loss, near[0])[0])
+    limit = in_the_limit(law)
     error = math.hypot(scatter / math.sqrt(draws), float(np.mean([m.standard_error for m in found])))
     value, known = judged.shown(float(losses.mean())), (judged.shown(limit.loss), limit.standard_error)
     return ForecastAt(model, str(judged), n0, n1, d, value, error, *known, scatter)
