@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from .known_signal import bayes_error
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
 _NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
+_PARTS = 8  # that intervals are split into where T at several places costs little more than at one
 _TABLE_NODES = 20
 _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
 _SATURATED = 26.0  # logit(M/R) from which M is R to rounding
@@ -107,7 +107,7 @@ class BayesLimit(Result):
 
 
 @lru_cache(maxsize=64)
-def _mass_table(drawn: Channel, highest: float) -> Callable[[float], float]:
+def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
     """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
 
     The log-odds of M over its largest value are interpolated, which keeps M between 0 and that and steep rises in place.
@@ -116,7 +116,7 @@ def _mass_table(drawn: Channel, highest: float) -> Callable[[float], float]:
     share = [drawn.rough_mass(u) / drawn.most for u in nodes]
     odds = np.clip(logit(np.clip(share, 1e-300, 1.0)), None, _SATURATED)
     rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
-    return lambda root: drawn.most * float(expit(rule(min(root, highest))))
+    return lambda root: drawn.most * expit(rule(np.minimum(root, highest)))
 
 
 class _Map:
@@ -132,7 +132,9 @@ class _Map:
         else:
             self.channel, highest = differing_channel(task), self.theta
         table = None if self.channel.exact else _mass_table(self.channel, highest)
-        self.quick: Callable[[float], float] = self.direct if table is None else lambda u: self.image(table(u))
+        # T at several u at once: itself, or from the table
+        self.quick: Callable[[np.ndarray], np.ndarray] = lambda u: self.image((table or self.channel.masses)(u))
+        self.parts = _PARTS if table is not None or self.channel.together else 2
 
     def image(self, mass: Any) -> Any:
         x = self.gain * mass
@@ -157,33 +159,29 @@ class _Map:
     def slope(self, u: float) -> float:
         """T'(u), by differences of the quick map."""
         h = 1e-4 * u
-        return (self.quick(u + h) - self.quick(u - h)) / (2 * h)
+        low, high = self.quick(np.array([u - h, u + h]))
+        return float(high - low) / (2 * h)
 
     def crossings(self) -> list[tuple[float, float]]:
         """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
-        known: dict[float, float] = {}
-
-        def T(u: float) -> float:
-            if u not in known:
-                known[u] = self.quick(u)
-            return known[u]
-
-        low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
-        found = []
         # Equal ratios: while u is small nothing but the scale changes.
-        few = np.exp(np.linspace(np.log(low), np.log(high), 24))
-        todo = list(pairwise(few))[::-1]
-        while todo:
-            a, b = todo.pop()
-            if T(a) > b or T(b) < a:
-                continue
-            if b - a <= _NARROW * b:
-                if T(a) > a and T(b) <= b:
-                    found.append((a, b))
-                continue
-            middle = 0.5 * (a + b)
-            todo += [(middle, b), (a, middle)]
-        return found
+        low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
+        u = np.exp(np.linspace(np.log(low), np.log(high), 24))
+        T = self.quick(u)
+        a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]
+        share = np.linspace(0.0, 1.0, self.parts + 1)
+        found = []
+        while len(a):
+            possible = (Ta <= b) & (Tb >= a)
+            narrow = b - a <= _NARROW * b
+            stable = possible & narrow & (Ta > a) & (Tb <= b)
+            found += zip(a[stable].tolist(), b[stable].tolist())
+            a, b, Ta, Tb = (v[possible & ~narrow] for v in (a, b, Ta, Tb))
+            ends = a[:, None] + (b - a)[:, None] * share
+            inner = self.quick(ends[:, 1:-1].ravel()).reshape(len(a), -1) if len(a) else ends[:, 1:-1]
+            values = np.hstack([Ta[:, None], inner, Tb[:, None]])
+            a, b, Ta, Tb = ends[:, :-1].ravel(), ends[:, 1:].ravel(), values[:, :-1].ravel(), values[:, 1:].ravel()
+        return sorted(found)
 
     def polished(self, a: float, b: float) -> float:
         """The fixed point near [a, b] on M itself."""

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import expit
 
 from ..laws.draws import REPLICATES, TokenDraws, token_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens, log_sum_exp
@@ -50,9 +51,18 @@ class Channel(ABC):
         """M from fewer draws, to find the neighbourhood of a fixed point."""
         return float(self.mass(root).mean())
 
+    def masses(self, roots: np.ndarray) -> np.ndarray:
+        """M at several roots, the mean over the replicates."""
+        return np.array([self.mass(root).mean() for root in roots.tolist()])
+
     @abstractmethod
     def information(self, root: float) -> float:
         """I at s = root^2."""
+
+    @property
+    def together(self) -> bool:
+        """Whether several roots cost little more than one."""
+        return False
 
     @property
     def exact(self) -> bool:
@@ -87,6 +97,39 @@ class _WholeBag(Channel):
     @property
     def exact(self) -> bool:
         return True
+
+
+class _TwoTokens(Channel):
+    """L = 2, R = 1: all there is to know is the difference of the tokens, N(root, 2); both numbers are means over it.
+
+    M = E[expit(root (root + sqrt(2) g))] by the trapezoidal rule. The integrand is analytic up to |Im g| = pi/(sqrt(2) root), so
+    that steps of `_STEP`/root are exact to rounding, as is a quarter for the normal law itself.
+    """
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    @property
+    def together(self) -> bool:
+        return True
+
+    def _scores(self, highest: float) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes and weights of g for roots up to `highest`."""
+        step = min(_STEP, 2 * _STEP / max(highest, 1e-300))
+        g = step * np.arange(-np.ceil(_SIGMAS / step), np.ceil(_SIGMAS / step) + 1)
+        return g, np.exp(-0.5 * g * g) * (step / np.sqrt(2 * np.pi))
+
+    def masses(self, roots: np.ndarray) -> np.ndarray:
+        g, weights = self._scores(float(roots[-1]))
+        return expit(roots[:, None] * (roots[:, None] + np.sqrt(2.0) * g)) @ weights
+
+    def mass(self, root: float) -> np.ndarray:
+        return self.masses(np.array([root]))
+
+    def information(self, root: float) -> float:
+        g, weights = self._scores(root)
+        return float(np.log(2.0) - np.logaddexp(0.0, -root * (root + np.sqrt(2.0) * g)) @ weights)
 
 
 class _OneToken(Channel):
@@ -256,4 +299,6 @@ def channel(length: int, sparsity: int) -> Channel:
     """The channel for bags of `length` tokens of which exactly `sparsity` carry the signal; made once."""
     if sparsity == length:
         return _WholeBag(length, sparsity)
-    return _OneToken(length) if sparsity == 1 else _DrawnBags(length, sparsity)
+    if sparsity > 1:
+        return _DrawnBags(length, sparsity)
+    return _TwoTokens(length, sparsity) if length == 2 else _OneToken(length)

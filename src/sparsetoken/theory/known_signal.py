@@ -26,6 +26,7 @@ from ..plotting.show import Shown, axes_for, draw_shares
 from ..plotting.style import colour, label
 from ..task import Task
 from .bayes_channel import log_likelihood_ratios as subset_log_ratios
+from .one_signal_token import one_token_error
 from .bayes_differing_bags import differing_bayes_error, differing_log_ratios
 
 POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
@@ -291,8 +292,8 @@ def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> 
 def bayes_error(task: Task, strength: float | None = None, points: int = POINTS) -> tuple[float, float]:
     """Test error of the likelihood ratio test at known direction, and its standard error.
 
-    It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. Bags are drawn in equal parts from three
-    strengths, 0, theta and one between them at which the test is in doubt, each weighed by its density in the mixture: so
+    It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. With one signal token one of the tokens is
+    integrated in closed form (`one_signal_token`); with several, bags are drawn in equal parts from three strengths, 0, theta and one between them at which the test is in doubt, each weighed by its density in the mixture: so
     that tails of 10^-9 and below are met by as many draws as errors of a tenth.
 
     Parameters
@@ -319,6 +320,8 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
     L, R, *_ = task.kinds[0]
     if R == L:
         return pooled_error(task.but(strength=theta)), 0.0
+    if R == 1:
+        return one_token_error(L, theta, pi, points)
     log_subsets = gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1)
     doubt = theta / 2 + (log_subsets + np.log((1 - pi) / pi)) / (R * theta)
     between = float(np.clip(doubt, 0.2 * theta, 0.8 * theta))

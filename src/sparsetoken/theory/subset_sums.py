@@ -19,6 +19,7 @@ RECURSION_STEPS = 1 << 15
 _BAG_STEPS = 1 << 22  # steps of all bags of a replicate together: 0.2 s for one root
 _DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
 _BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
+_SMALLEST = -600.0  # logarithm of a product that is still far above the smallest double, 1e-308
 _WORK = 1 << 22  # numbers held at a time
 
 
@@ -71,10 +72,37 @@ def few_signal_tokens(
     return _subsets(explicit, R, draws, root)
 
 
+def _few_tokens(log_x: np.ndarray, R: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """`few_signal_tokens` of bags without a bulk, (bags, tokens): the recursion on x itself, relative to a bag's largest.
+
+    None where its products could underflow: they are at least as large as the R largest x, none below `_SMALLEST` to the R.
+    """
+    rows = np.ascontiguousarray(log_x.T)
+    top, length = rows.max(0), len(rows)
+    lowest = float((rows.min(0) - top).min())
+    if not R * lowest > _SMALLEST:  # also where a token is missing, which stands as -inf
+        return None
+    rows -= top
+    x = np.exp(rows, out=rows)
+    e = [np.ones_like(top), *(np.zeros_like(top) for _ in range(R))]
+    product = np.empty_like(top)
+    for l in range(1, length):
+        for r in range(min(l, R), 0, -1):
+            e[r] += np.multiply(x[l], e[r - 1], out=product)
+    gain = x[0] * e[R - 1]
+    total = gain + e[R]
+    log_choices = gammaln(length + 1) - gammaln(R + 1) - gammaln(length - R + 1)
+    return np.log(total) + R * top - log_choices, gain / total
+
+
 def _subsets(explicit: np.ndarray, R: int, draws: TokenDraws, root: float) -> tuple[np.ndarray, np.ndarray]:
     """`few_signal_tokens` with the drawn tokens' log x given, (replicates, bags, tokens)."""
     shape = explicit.shape[:-1]
     log_x = explicit.reshape(-1, explicit.shape[-1])
+    if not draws.has_bulk:
+        few = _few_tokens(log_x, R)
+        if few is not None:
+            return few[0].reshape(shape), few[1].reshape(shape)
     present = np.isfinite(log_x)
     length = present.sum(1).astype(float)
     powers = np.zeros((0, len(log_x)))
