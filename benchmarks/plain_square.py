@@ -59,6 +59,4 @@ def square_readout(law: PlainLaw, alpha: float, ridge: float, spread: float = 0.
     deviation = np.sqrt((spread * m_q) ** 2 + k2 * (m_u**2 + nu2))
     wrong = ndtr(-law.y * (m_q * law.T + m_u * law.S + b) / deviation)
     train_loss = 0.5 * np.sum(weight * a**2 * (e2 + k2 * (m_u**2 + nu2)))
-    return SquareReadout(
-        float(weight @ wrong), float(train_loss), float(np.sqrt(m_q**2 + m_u**2 + nu2)), float(b)
-    )
+    return SquareReadout(float(weight @ wrong), float(train_loss), float(np.sqrt(m_q**2 + m_u**2 + nu2)), float(b))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -205,6 +206,31 @@ class _OneToken(Channel):
         return float(root**2 - (largest - _EULER - np.log(self.length)))
 
 
+class _AllButOne(Channel):
+    """R = L - 1: one token without signal is hidden among the others, as one with signal would be (root - t in place of t)."""
+
+    def __init__(self, length: int, sparsity: int):
+        super().__init__(length, sparsity)
+        self._one = channel(length, 1)
+
+    def mass(self, root: float) -> np.ndarray:
+        return self.length - 2 + self._one.mass(root)
+
+    def masses(self, roots: np.ndarray) -> np.ndarray:
+        return self.length - 2 + self._one.masses(roots)
+
+    def information(self, root: float) -> float:
+        return self._one.information(root)
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    @property
+    def together(self) -> bool:
+        return self._one.together
+
+
 class _DrawnBags(Channel):
     """R > 1: drawn bags, in independent replicates.
 
@@ -218,7 +244,7 @@ class _DrawnBags(Channel):
         self._kept: tuple[float, np.ndarray, float] | None = None
         self._binned: BinnedBags | None = None
         if not chosen_one_by_one(length, sparsity):
-            self._binned = BinnedBags(length, sparsity)
+            self._binned = _binned_bags(length, sparsity)
 
     def mass(self, root: float) -> np.ndarray:
         return self._at(root)[1]
@@ -250,13 +276,33 @@ class _DrawnBags(Channel):
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
 
 
+@lru_cache(maxsize=4)
+def _binned_bags(length: int, sparsity: int) -> BinnedBags:
+    return BinnedBags(length, sparsity)
+
+
 def _tokens(length: int, sparsity: int, bags: int) -> TokenDraws:
     """Drawn bags for the recursion; the power sums of a bulk are for few signal tokens."""
     return token_draws(length, sparsity, bags, every_token=sparsity > SUBSET_STEPS)
 
 
-def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int) -> np.ndarray:
-    """log of the average over R-subsets of exp(root sum t_l - R root^2/2) for drawn bags; (roots, replicates, bags).
+class DrawnRatios(NamedTuple):
+    """Log likelihood ratios of drawn bags.
+
+    Attributes
+    ----------
+    log_ratios : ndarray of shape (roots, replicates, bags)
+        log of the average over R-subsets of exp(root sum t_l - R root^2/2); the same bags for every root.
+    mean_token : ndarray of shape (replicates, bags) or None
+        The mean of each bag's tokens; None where not all of them are drawn one by one.
+    """
+
+    log_ratios: np.ndarray
+    mean_token: np.ndarray | None
+
+
+def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift: float, bags: int) -> DrawnRatios:
+    """Log likelihood ratios of drawn bags, signal against none.
 
     Parameters
     ----------
@@ -271,27 +317,25 @@ def log_likelihood_ratios(length: int, sparsity: int, roots: tuple[float, ...], 
 
     Returns
     -------
-    ndarray of shape (roots, replicates, bags)
-        The log likelihood ratios; the same bags for every root.
+    DrawnRatios
     """
     L, R = length, sparsity
-    out = []
     if R < L and not chosen_one_by_one(L, R):
-        made = channel(L, R)
-        assert isinstance(made, _DrawnBags) and made._binned is not None
-        return np.stack([made._binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
+        binned = _binned_bags(L, R)
+        return DrawnRatios(np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots]), None)
     if R == L:  # the sum of the tokens says all
         total = R * shift + R**0.5 * token_draws(1, 1, bags).signal[..., 0]
-        return np.stack([root * total - 0.5 * R * root**2 for root in roots])
+        return DrawnRatios(np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L)
     draws = _tokens(L, R, bags if R == 1 else min(bags, drawn_bags(L, R)))
     signal = draws.signal + shift
+    out = []
     for root in roots:
         if R == 1:
             log_mean = log_sum_exp(draws, signal, root) - np.log(L)
         else:
             log_mean = few_signal_tokens(draws, signal, root)[0]
         out.append(log_mean - 0.5 * R * root**2)
-    return np.stack(out)
+    return DrawnRatios(np.stack(out), None if draws.has_bulk else (signal.sum(-1) + draws.noise.sum(-1)) / L)
 
 
 @lru_cache(maxsize=16)
@@ -300,5 +344,5 @@ def channel(length: int, sparsity: int) -> Channel:
     if sparsity == length:
         return _WholeBag(length, sparsity)
     if sparsity > 1:
-        return _DrawnBags(length, sparsity)
+        return _AllButOne(length, sparsity) if sparsity == length - 1 else _DrawnBags(length, sparsity)
     return _TwoTokens(length, sparsity) if length == 2 else _OneToken(length)

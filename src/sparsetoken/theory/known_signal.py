@@ -25,9 +25,9 @@ from ..laws.nodes import ClassColumns, Population
 from ..plotting.show import Shown, axes_for, draw_shares
 from ..plotting.style import colour, label
 from ..task import Task
-from .bayes_channel import log_likelihood_ratios as subset_log_ratios
-from .one_signal_token import one_token_error
+from .bayes_channel import drawn_log_ratios
 from .bayes_differing_bags import differing_bayes_error, differing_log_ratios
+from .one_signal_token import one_token_error
 
 POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
 SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
@@ -284,7 +284,7 @@ def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> 
         return differing_log_ratios(task, strength / task.mean_strength, points)
     length, sparsity, *_ = task.kinds[0]
     positive, negative = (
-        subset_log_ratios(length, sparsity, (strength,), shift, points)[0] for shift in (strength, 0.0)
+        drawn_log_ratios(length, sparsity, (strength,), shift, points).log_ratios[0] for shift in (strength, 0.0)
     )
     return positive, negative
 
@@ -294,7 +294,8 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
 
     It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. With one signal token one of the tokens is
     integrated in closed form (`one_signal_token`); with several, bags are drawn in equal parts from three strengths, 0, theta and one between them at which the test is in doubt, each weighed by its density in the mixture: so
-    that tails of 10^-9 and below are met by as many draws as errors of a tenth.
+    that tails of 10^-9 and below are met by as many draws as errors of a tenth; the mean over the mean token of a drawn bag is
+    taken in closed form.
 
     Parameters
     ----------
@@ -327,9 +328,20 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
     between = float(np.clip(doubt, 0.2 * theta, 0.8 * theta))
     each = np.zeros(1)
     for shift in (theta, between, 0.0):
-        log_ratio, log_between = subset_log_ratios(L, R, (theta, between), shift, points)
+        drawn = drawn_log_ratios(L, R, (theta, between), shift, points)
+        log_ratio, log_between = drawn.log_ratios
+        if drawn.mean_token is None:
+            wrong = np.minimum(np.log(pi) + log_ratio, np.log1p(-pi))
+        else:
+            # The mean token g/sqrt(L) is independent of how the others differ from it, and log LR is a line in it.
+            slope, log_odds = theta * R / L**0.5, np.log1p(-pi) - np.log(pi)
+            at_zero = log_ratio - theta * R * drawn.mean_token
+            log_ratio = at_zero + 0.5 * slope**2
+            log_between = log_between - between * R * drawn.mean_token + 0.5 * (between * R) ** 2 / L
+            edge = (log_odds - at_zero) / slope
+            wrong = np.logaddexp(np.log(pi) + log_ratio + log_ndtr(edge - slope), np.log1p(-pi) + log_ndtr(-edge))
         mixture = np.logaddexp(np.logaddexp(log_ratio, log_between), 0.0)
-        each = each + np.exp(np.minimum(np.log(pi) + log_ratio, np.log1p(-pi)) - mixture).mean(1)
+        each = each + np.exp(wrong - mixture).mean(1)
     return float(min(each.mean(), trivial)), standard_error(each, alone=0.0)
 
 

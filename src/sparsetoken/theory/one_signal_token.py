@@ -16,6 +16,8 @@ two means that are known to be 1, of L Phi(-B) and of Phi(theta - B) + A exp(-th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import ndtr
 
@@ -62,7 +64,21 @@ def one_token_error(length: int, strength: float, prevalence: float, points: int
         density = ndtr(strength - largest) + np.exp(log_A - 0.5 * strength**2) * above
         values = _controlled(values, length * above - 1.0, density - 1.0)
     each = values.mean(1)
-    return float(min(each.mean(), trivial)), standard_error(each, alone=0.0)
+    error = float(min(each.mean(), trivial))
+    return error, math.hypot(
+        standard_error(each, alone=0.0), error * _unseen(length, strength, prevalence, values.size)
+    )
+
+
+def _unseen(length: int, theta: float, pi: float, bags: int) -> float:
+    """Share of the bags in which another token alone decides, where it is so small that none of the drawn ones is such."""
+    share = (length - 1) * float(ndtr(-_log_bound(length, theta, pi) / theta))
+    return share if share * bags < 1 else 0.0
+
+
+def _log_bound(length: int, theta: float, pi: float) -> float:
+    """log C: the sum of x from which a bag counts as positive."""
+    return math.log(length) + 0.5 * theta**2 + math.log1p(-pi) - math.log(pi)
 
 
 def _controlled(values: np.ndarray, *controls: np.ndarray) -> np.ndarray:
@@ -77,7 +93,7 @@ def _controlled(values: np.ndarray, *controls: np.ndarray) -> np.ndarray:
 
 def _given_others(length: int, theta: float, pi: float, largest: np.ndarray, log_A: np.ndarray) -> np.ndarray:
     """The mean over the first token where it is the largest, times L."""
-    log_C = np.log(length) + 0.5 * theta**2 + np.log1p(-pi) - np.log(pi)
+    log_C = _log_bound(length, theta, pi)
     share = np.exp(np.minimum(log_A - log_C, 0.0))  # of the bound that the others have used up
     with np.errstate(divide="ignore"):
         t = np.maximum(largest, (log_C + np.log1p(-share)) / theta)
