@@ -13,6 +13,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 MODULES = (
     "theory_speed",
+    "closed_forms",
     "trajectories",
     "readout",
     "samplers",

@@ -61,12 +61,13 @@ def _two_token_mass(u: float) -> float:
 
 
 def _two_token_error(u: float, prevalence: float) -> float:
-    """Given the second token, the test is a threshold on the first."""
+    """E[min(pi LR, 1 - pi)] without signal: given the second token, a threshold on the first, and normal integrals."""
     bound = 2 * (1 - prevalence) / prevalence * np.exp(0.5 * u * u)
+    second = np.exp(u * _GRID)
     with np.errstate(divide="ignore"):
-        threshold = np.log(np.maximum(bound - np.exp(u * _GRID), 0.0)) / u
-    missed, false = ndtr(threshold - u) @ _NORMAL, ndtr(-threshold) @ _NORMAL
-    return float(prevalence * missed + (1 - prevalence) * false)
+        threshold = np.log(np.maximum(bound - second, 0.0)) / u
+    ratio = 0.5 * (ndtr(threshold - u) + second * np.exp(-0.5 * u * u) * ndtr(threshold))
+    return float((prevalence * ratio + (1 - prevalence) * ndtr(-threshold)) @ _NORMAL)
 
 
 class _Tokens:

@@ -32,11 +32,25 @@ def gaussian_rows(
 ) -> tuple[PlainLaw, float]:
     """The mean token (or, `vectorized`, all tokens beside each other): one row per class, and the spread of T in it."""
     if vectorized:
-        mean, spread = strength * np.sqrt(sparsity), 1.0
+        mean, spread = strength * sparsity / np.sqrt(length), 1.0
     else:
         mean, spread = strength * sparsity / length, 1.0 / np.sqrt(length)
     rows = np.array([[1.0, mean, 0.0, spread, prevalence], [-1.0, 0.0, 0.0, spread, 1.0 - prevalence]])
     return PlainLaw(*rows.T), spread
+
+
+def exact_readout(
+    length: int,
+    sparsity: int,
+    strength: float,
+    prevalence: float,
+    alpha: float,
+    ridge: float,
+    vectorized: bool,
+) -> SquareReadout:
+    """The readout on the mean token, or on all tokens beside each other, which have L d coordinates."""
+    law, spread = gaussian_rows(length, sparsity, strength, prevalence, vectorized)
+    return square_readout(law, alpha / length if vectorized else alpha, ridge, spread)
 
 
 def square_readout(law: PlainLaw, alpha: float, ridge: float, spread: float = 0.0) -> SquareReadout:

@@ -123,3 +123,53 @@ def test_hard_points_are_within_their_bounds_and_judged():
     assert row["met"] and row["standard_error"] <= 0.4 * 2e-4 and row["peak_megabytes"] > 10
     failed = hard_points.solved(easy | {"ridge": -1.0})
     assert not failed["met"] and "ridge" in failed["failure"]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_plain_closed_form_of_the_square_loss_is_the_theorys(vectorized):
+    from benchmarks import plain_square
+
+    peer = plain_square.exact_readout(8, 2, 3.0, 0.3, 1.7, 0.02, vectorized)
+    law = theory.vectorized_law if vectorized else theory.pooled_law
+    ours = theory.erm(law(Task(8, 2, 3.0, 0.3)), 1.7, 0.02, "square")
+    for name in ("test_error", "train_loss", "norm_w", "bias"):
+        assert getattr(peer, name) == pytest.approx(getattr(ours, name), rel=1e-8), name
+
+
+def test_plain_square_loss_on_drawn_attention_agrees_with_the_theory():
+    from benchmarks import plain_square
+
+    laws = [plain.attention_points(6, 1, 4.0, 0.4, 0.8, 1.5, 11, seed) for seed in range(6)]
+    errors = [plain_square.square_readout(law, 1.5, 0.1).test_error for law in laws]
+    ours = theory.erm(theory.attention_law(Task(6, 1, 4.0, 0.4), 0.8, 1.5), 1.5, 0.1, "square")
+    spread = np.hypot(np.std(errors, ddof=1) / np.sqrt(len(errors)), ours.standard_error)
+    assert abs(np.mean(errors) - ours.test_error) < 6.9 * spread < 1e-3
+
+
+def test_plain_bayes_limits_agree_with_the_theory():
+    from benchmarks import plain_bayes
+
+    exact, ours = plain_bayes.bayes_limit(2, 1, 2.0, 0.3, 1.5), theory.bayes_limit(Task(2, 1, 2.0, 0.3), 1.5)
+    assert exact.test_error == pytest.approx(ours.test_error, abs=5e-6)
+    assert exact.overlap == pytest.approx(ours.overlap, rel=1e-7) == exact.reachable_overlap
+    for given in ((3, 2, 1.5, 0.4), (5, 1, 2.0, 0.5)):
+        found = [plain_bayes.bayes_limit(*given, 1.0, 10, seed) for seed in range(6)]
+        ours = theory.bayes_limit(Task(*given), 1.0)
+        for name in ("test_error", "overlap"):
+            values = [getattr(one, name) for one in found]
+            spread = np.hypot(np.std(values, ddof=1) / np.sqrt(len(values)), ours.errors[name])
+            assert abs(np.mean(values) - getattr(ours, name)) < 6.9 * spread < 5e-3, (given, name)
+
+
+def test_peers_are_timed_at_our_standard_error():
+    """A peer whose error is known: the fewest points that reach ours, alone and as a mean of scrambles."""
+    from benchmarks import closed_forms
+
+    def peer(log2: int, seed: int) -> float:
+        return np.random.default_rng(seed).standard_normal() / 2**log2
+
+    scatter = np.std([peer(0, seed) for seed in range(1, 9)], ddof=1)
+    mean, alone = closed_forms.rivals(peer, scatter / 2**10, 15)
+    assert "8 scrambles of 2^9" in mean.name and "2^10 Sobol, one run" in alone.name and alone.factor == 1.0
+    short = closed_forms.rivals(peer, scatter / 2**10, 9)[1]
+    assert short.factor == pytest.approx(2.0) and len(mean.run()) == 2

@@ -42,6 +42,8 @@ class Result(Shown):
     def __post_init__(self) -> None:
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
+            if isinstance(value, float | str | None):  # the most of them: quicker than to ask what else they might be
+                continue
             if isinstance(value, Mapping) and not isinstance(value, FrozenMapping):
                 object.__setattr__(self, f.name, FrozenMapping(value))
             elif isinstance(value, np.ndarray):

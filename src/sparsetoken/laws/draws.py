@@ -178,7 +178,7 @@ class _Plan:
         if not self.ordered:
             return _alone(TokenGroup(ndtri(tokens), np.zeros(points), np.zeros((points, 3))))
         if self.explicit:
-            values = _largest_first(tokens, np.full(points, self.size), 1.0)
+            values = _all_largest_first(tokens)
             return _alone(TokenGroup(values, np.zeros(points), np.zeros((points, 3))))
         count = np.minimum(binom.ppf(further[:, 0], self.size, self.tail_probability), self.width).astype(int)
         values = _largest_first(tokens, count, self.tail_probability)
@@ -201,6 +201,17 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
     log_fraction = np.cumsum(np.log(u) / np.where(present, remaining, 1), axis=1)
     tokens = -ndtri(np.clip(-np.expm1(log_fraction) * tail_probability, 1e-300, _NO_ONE))
     return np.where(present, tokens, -np.inf)
+
+
+def _all_largest_first(u: np.ndarray) -> np.ndarray:
+    """`_largest_first` of all tokens of a group: the same numbers with fewer passes over them."""
+    values = np.log(u.T, order="C")
+    values /= np.arange(len(values), 0, -1)[:, None]
+    for j in range(1, len(values)):
+        values[j] += values[j - 1]
+    np.negative(np.expm1(values, out=values), out=values)
+    values = ndtri(np.clip(values, 1e-300, _NO_ONE, out=values), out=values)
+    return np.ascontiguousarray(np.negative(values, out=values).T)
 
 
 def _blocks(

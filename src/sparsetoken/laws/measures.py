@@ -59,6 +59,8 @@ def point_law(mean: float, deviation: float) -> ScoreLaw:
 
 def above_zero(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """P(mean + deviation G > 0), with ties split evenly where the deviation vanishes."""
+    if np.min(deviation) > 0:
+        return ndtr(mean / deviation)
     certain = np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0))
     return ndtr(np.divide(mean, deviation, out=certain, where=deviation > 0))
 
@@ -127,6 +129,9 @@ def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     total = np.zeros(len(m1))
     for _ in range(PAIRINGS):
         i, j = rng.permutation(size) % n1, rng.permutation(size) % n0
+        if w1.shape[-1] == w0.shape[-1] == 1:  # equal weights
+            total += _wins((m1[:, i], s1[:, i]), (m0[:, j], s0[:, j])).mean(1)
+            continue
         weight = np.broadcast_to(w1, m1.shape)[:, i] * np.broadcast_to(w0, m0.shape)[:, j]
         total += (weight * _wins((m1[:, i], s1[:, i]), (m0[:, j], s0[:, j]))).sum(1) / weight.sum(1)
     return total / PAIRINGS

@@ -140,8 +140,9 @@ def nodes_of(population: Population) -> Nodes:
     parts: list[list[Any]] = [[] for _ in Nodes.__dataclass_fields__]
     for label, probability, columns in population.training():
         T, S, kappa, tau, weight, offset = columns
-        for part, values in zip(parts, (label, T, S, kappa, tau, probability * weight, offset)):
-            part.append(xp.broadcast_to(xp.asarray(values), T.shape))
+        values = (xp.full(T.shape, label), T, S, kappa, tau, probability * weight, offset)
+        for part, v in zip(parts, values):
+            part.append(v if v.shape == T.shape else xp.broadcast_to(v, T.shape))
     return Nodes(*(xp.concatenate(part, axis=1) for part in parts))
 
 

@@ -43,7 +43,8 @@ from .known_signal import bayes_error
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
 _NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
-_PARTS = 8  # that intervals are split into where T at several places costs little more than at one
+_FIRST_PLACES = np.linspace(0.0, 1.0, 24)
+_PARTS = 16  # that intervals are split into where T at several places costs little more than at one
 _TABLE_NODES = 20
 _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
 _SATURATED = 26.0  # logit(M/R) from which M is R to rounding
@@ -141,7 +142,8 @@ class _Map:
         return self.theta * np.sqrt(x / (1.0 + x))
 
     def direct(self, u: float) -> float:
-        return float(self.image(float(self.channel.mass(u).mean())))
+        mass = self.channel.mass(u)
+        return float(self.image(float(mass[0] if len(mass) == 1 else mass.mean())))
 
     def replicates(self, u: float) -> np.ndarray:
         return self.image(self.channel.mass(u))
@@ -166,11 +168,11 @@ class _Map:
         """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
         # Equal ratios: while u is small nothing but the scale changes.
         low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
-        u = np.exp(np.linspace(np.log(low), np.log(high), 24))
+        u = low * (high / low) ** _FIRST_PLACES
         T = self.quick(u)
         a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]
-        share = np.linspace(0.0, 1.0, self.parts + 1)
-        found = []
+        share = np.arange(self.parts + 1) / self.parts
+        found: list[tuple[float, float]] = []
         while len(a):
             possible = (Ta <= b) & (Tb >= a)
             narrow = b - a <= _NARROW * b
@@ -276,6 +278,8 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
 
 def _root_error(search: _Map, u: float) -> float:
     """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
+    if search.channel.exact:
+        return 0.0
     each = search.replicates(u)
     return standard_error(each, alone=0.0) / max(1.0 - search.slope(u), 1e-3)
 

@@ -14,6 +14,7 @@ but for the bins in which tokens of long bags with many signal tokens are counte
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import NamedTuple
@@ -103,8 +104,8 @@ class _WholeBag(Channel):
 class _TwoTokens(Channel):
     """L = 2, R = 1: all there is to know is the difference of the tokens, N(root, 2); both numbers are means over it.
 
-    M = E[expit(root (root + sqrt(2) g))] by the trapezoidal rule. The integrand is analytic up to |Im g| = pi/(sqrt(2) root), so
-    that steps of `_STEP`/root are exact to rounding, as is a quarter for the normal law itself.
+    M = E[expit(root (root + sqrt(2) g))] by the trapezoidal rule. The integrand is analytic up to |Im g| = pi/(sqrt(2) root),
+    so that steps of half over root are exact to 1e-12, as is a quarter for the normal law itself.
     """
 
     @property
@@ -115,22 +116,31 @@ class _TwoTokens(Channel):
     def together(self) -> bool:
         return True
 
-    def _scores(self, highest: float) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes and weights of g for roots up to `highest`."""
-        step = min(_STEP, 2 * _STEP / max(highest, 1e-300))
-        g = step * np.arange(-np.ceil(_SIGMAS / step), np.ceil(_SIGMAS / step) + 1)
-        return g, np.exp(-0.5 * g * g) * (step / np.sqrt(2 * np.pi))
-
     def masses(self, roots: np.ndarray) -> np.ndarray:
-        g, weights = self._scores(float(roots[-1]))
-        return expit(roots[:, None] * (roots[:, None] + np.sqrt(2.0) * g)) @ weights
+        g, weights = _normal_grid(_halvings(float(roots.max())))
+        column = roots[:, None]
+        return expit(column * (column + g)) @ weights
 
     def mass(self, root: float) -> np.ndarray:
         return self.masses(np.array([root]))
 
     def information(self, root: float) -> float:
-        g, weights = self._scores(root)
-        return float(np.log(2.0) - np.logaddexp(0.0, -root * (root + np.sqrt(2.0) * g)) @ weights)
+        g, weights = _normal_grid(_halvings(root))
+        return float(np.log(2.0) - np.logaddexp(0.0, -root * (root + g)) @ weights)
+
+
+def _halvings(root: float) -> int:
+    """How often the step of a quarter is halved to be no longer than half over the root."""
+    return max(0, math.ceil(math.log2(max(root, 2.0) * _STEP / 0.5)))
+
+
+@lru_cache(maxsize=16)
+def _normal_grid(halvings: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes of sqrt(2) g, g standard normal, and their weights."""
+    step = _STEP / 2**halvings
+    count = math.ceil(_SIGMAS / step)
+    g = step * np.arange(-count, count + 1)
+    return np.sqrt(2.0) * g, np.exp(-0.5 * g * g) * (step / np.sqrt(2 * np.pi))
 
 
 class _OneToken(Channel):

@@ -115,9 +115,10 @@ def summarise(
     replicates = len(answer.replicate_loss)
     with np.errstate(over="ignore", invalid="ignore"):
         common = fields(answer.x, answer.replicate_loss)
+        if replicates == 1:  # exact
+            values = {name: _plain(v[0]) for name, v in common.items()}
+            return values, {name: 0.0 if isinstance(v, float) else np.zeros(v.shape) for name, v in values.items()}
         values = {name: _plain(np.mean(v, axis=0)) for name, v in common.items()}
-        if replicates == 1:
-            return values, {name: _plain(np.zeros(np.shape(v))) for name, v in values.items()}
         own = fields(answer.own_x, answer.own_loss)
         errors = {name: standard_error(v) for name, v in own.items()}
     # What is infinite in the limit (V of an interpolator) has no error.

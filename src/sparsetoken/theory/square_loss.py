@@ -24,7 +24,9 @@ from ..losses import Loss, Square
 
 PEAK_WIDTH = 1e-9  # |alpha - 1| below which, without a ridge, the interpolation peak itself is meant
 _ITERATIONS = 200  # of Newton's method for V; it takes 5 to 12
-_ROUNDING = 4e-16  # relative step of V that counts as none
+_LAST_STEP = 1e-9  # relative step of V after which Newton's method, converging quadratically, is exact to rounding
+_MANY = 2048  # nodes from which a part of them is solved first
+_DIAGONAL = np.arange(3)
 _RANK = 1e-13  # directions of the scaled linear system below this are undetermined, and zero is right for them
 
 
@@ -51,7 +53,9 @@ def is_square(loss: Loss) -> bool:
     return type(loss) is Square
 
 
-def solve_square(alpha: float, ridge: float, nodes: Nodes, *, each: bool = False) -> SquareSolution:
+def solve_square(
+    alpha: float, ridge: float, nodes: Nodes, *, each: bool = False, near: float | None = None
+) -> SquareSolution:
     """The fixed point of the module's text.
 
     Parameters
@@ -64,50 +68,58 @@ def solve_square(alpha: float, ridge: float, nodes: Nodes, *, each: bool = False
         The law's nodes, in replicates.
     each : bool
         Every replicate by itself (one row per replicate) instead of all of them together (one row).
+    near : float, optional
+        A V to start from, where one is known.
 
     Returns
     -------
     SquareSolution
     """
     shape = nodes.T.shape
-    flat = (lambda v: np.broadcast_to(v, shape)) if each else (lambda v: np.broadcast_to(v, shape).reshape(1, -1))
-    T, S, y, tau, kappa, weight = (flat(v) for v in (nodes.T, nodes.S, nodes.y, nodes.tau, nodes.kappa, nodes.weight))
-    if not each:
+    given = (nodes.T, nodes.S, nodes.y, nodes.tau, nodes.kappa, nodes.weight)
+    if not each and shape[0] > 1:
+        given = tuple(v.reshape(1, -1) for v in given)
+    T, S, y, tau, kappa, weight = given
+    if len(T) < shape[0]:
         weight = weight / shape[0]
     if ridge == 0 and abs(alpha - 1.0) < PEAK_WIDTH:
         # The norm is infinite and the classifier's sign is pure noise.
         peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (len(T), 1))
         return SquareSolution(peak, np.zeros(len(T)), np.zeros(len(T)))
-    design = _Design(np.stack([T, S, np.ones_like(T), y], axis=-1), tau**2)
+    columns = np.ones((len(T), 4, T.shape[1]))
+    columns[:, 0], columns[:, 1], columns[:, 3] = T, S, y
+    design = _Design(columns, tau**2)
     if ridge == 0 and alpha < 1:
         return _interpolator(alpha, design, kappa**2, weight)
-    return _regularised(alpha, ridge, design, kappa**2, weight)
+    return _regularised(alpha, ridge, design, kappa**2, weight, near)
 
 
 class _Design:
-    """The columns c = (T, S, 1, y) of every law, (laws, nodes, 4), and the spread tau^2 that T has inside a node."""
+    """The columns c = (T, S, 1, y) of every law, (laws, 4, nodes), and the spread tau^2 that T has inside a node."""
 
     def __init__(self, columns: np.ndarray, tau2: np.ndarray):
         self.columns, self.tau2, self.spread = columns, tau2, bool(tau2.any())
 
     def moments(self, weight: np.ndarray) -> np.ndarray:
         """E[c_i c_j weight] of every law, (laws, 4, 4)."""
-        M = np.swapaxes(self.columns * weight[..., None], -1, -2) @ self.columns
+        M = (self.columns * weight[:, None, :]) @ self.columns.swapaxes(-1, -2)
         if self.spread:
             M[:, 0, 0] += (weight * self.tau2).sum(-1)
         return M
 
 
-def _regularised(alpha: float, ridge: float, design: _Design, k2: np.ndarray, weight: np.ndarray) -> SquareSolution:
+def _regularised(
+    alpha: float, ridge: float, design: _Design, k2: np.ndarray, weight: np.ndarray, near: float | None
+) -> SquareSolution:
     """A ridge, or more samples than dimensions: V is finite."""
-    V, gap = _prox_step(alpha, ridge, k2, weight)
+    V, gap = _prox_step(alpha, ridge, k2, weight, near)
     a = 1.0 / (1.0 + V[:, None] * k2)
     wa = weight * a
     M = design.moments(wa)
     zero = np.zeros_like(V)
     m, miss = _overlaps(M, np.stack([zero + ridge, 1.0 / (alpha * V), zero], axis=-1))
     wa2 = wa * a
-    e = np.concatenate([m, -np.ones((len(m), 1))], axis=1)
+    e = _with_label(m)
     e2 = _quadratic(e, design.moments(wa2 * k2))
     B = (wa2 * k2**2).sum(-1)
     # nu^2 (1 - alpha V^2 B) = alpha V^2 (e2 + B m_u^2); by the equation of V the bracket is a sum of positive terms
@@ -125,26 +137,45 @@ def _interpolator(alpha: float, design: _Design, k2: np.ndarray, weight: np.ndar
     """No ridge and fewer samples than dimensions: the interpolator of least norm."""
     M = design.moments(weight / k2)
     m, miss = _overlaps(M, np.tile([(1.0 - alpha) / alpha, 1.0 / alpha, 0.0], (len(M), 1)))
-    e2 = _quadratic(np.concatenate([m, -np.ones((len(m), 1))], axis=1), M)
+    e2 = _quadratic(_with_label(m), M)
     nu2 = alpha * (e2 + m[:, 1] ** 2) / (1.0 - alpha)
     with np.errstate(divide="ignore"):
         x = np.stack([m[:, 0], m[:, 1], 0.5 * np.log(nu2), m[:, 2], np.full(len(m), np.inf)], axis=-1)
     return SquareSolution(x, np.zeros(len(m)), miss)
 
 
-def _prox_step(alpha: float, ridge: float, k2: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _prox_step(
+    alpha: float, ridge: float, k2: np.ndarray, weight: np.ndarray, near: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """V of every law, and what the equation misses there.
 
-    The equation's left side is concave, so that Newton's method from below never oversteps the root.
+    The equation's left side is concave, so that Newton's method from below never oversteps the root, and one step from above
+    leads below it.
     """
-    V = 1.0 / (alpha * (ridge + (weight * k2).sum(-1)))
-    for _ in range(_ITERATIONS):
+    first = k2[:, :1]
+    if (k2 == first).all():  # the same kappa everywhere: a quadratic equation, in the form that loses no digits
+        k = first[:, 0]
+        square, half = alpha * ridge * k, 0.5 * (alpha * ridge + (alpha - 1.0) * k)
+        root = np.sqrt(half**2 + square)
+        V = np.where(half > 0, 1.0, root - half) / np.where(half > 0, root + half, square)
+        return V, np.abs(1.0 - alpha * V * (ridge + k / (1.0 + V * k)))
+    wk2 = weight * k2
+    lowest = 1.0 / (alpha * (ridge + wk2.sum(-1)))
+    if near is None and len(k2) == 1 and k2.shape[1] > _MANY:  # a few of the nodes, spread over all, lead near the root
+        part = slice(None, None, k2.shape[1] // _MANY)
+        share = weight[:, part]
+        near = float(_prox_step(alpha, ridge, k2[:, part], share / share.sum())[0][0])
+    V = lowest if near is None else np.maximum(lowest, near)
+    for i in range(_ITERATIONS):
         a = 1.0 / (1.0 + V[:, None] * k2)
-        wk2a = weight * k2 * a
+        wk2a = wk2 * a
         gap = 1.0 - alpha * V * (ridge + wk2a.sum(-1))
-        step = gap / (alpha * (ridge + (wk2a * a).sum(-1)))
+        step = gap / (alpha * (ridge + np.einsum("bn,bn->b", wk2a, a)))
+        if i == 0 and near is not None:
+            V = np.maximum(lowest, V + step)
+            continue
         V = V + np.maximum(step, 0.0)  # below zero only by rounding
-        if (step <= _ROUNDING * V).all():
+        if (step <= _LAST_STEP * V).all():
             break
     return V, np.abs(gap)
 
@@ -154,11 +185,16 @@ def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     A law without S (or without T) leaves its overlap undetermined: the least-squares solution has zero, which is right.
     """
-    system = M[:, :3, :3] + diagonal[:, :, None] * np.eye(3)
-    right = M[:, :3, 3]
-    scale = np.sqrt(np.diagonal(system, axis1=1, axis2=2))
-    scale = np.where(scale > 0, scale, 1.0)
-    inverse = np.linalg.pinv(system / scale[:, :, None] / scale[:, None, :], rcond=_RANK, hermitian=True)
+    system, right = M[:, :3, :3].copy(), M[:, :3, 3]
+    system[:, _DIAGONAL, _DIAGONAL] += diagonal
+    scale = np.sqrt(system[:, _DIAGONAL, _DIAGONAL])
+    scale[scale == 0] = 1.0
+    scaled = system / (scale[:, :, None] * scale[:, None, :])
+    values, vectors = np.linalg.eigh(scaled)
+    known = values > _RANK * values[:, -1:]
+    inverse = (vectors * np.divide(1.0, values, out=np.zeros_like(values), where=known)[:, None, :]) @ vectors.swapaxes(
+        1, 2
+    )
 
     def solved(r):
         return (inverse @ (r / scale)[..., None])[..., 0] / scale
@@ -168,5 +204,13 @@ def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return m, np.abs((system @ m[..., None])[..., 0] - right).max(-1)
 
 
+def _with_label(m: np.ndarray) -> np.ndarray:
+    """(m_q, m_u, b, -1): the coefficients of e = m_q T + m_u S + b - y."""
+    e = np.full((len(m), 4), -1.0)
+    e[:, :3] = m
+    return e
+
+
 def _quadratic(e: np.ndarray, M: np.ndarray) -> np.ndarray:
-    return np.einsum("bi,bij,bj->b", e, M, e)
+    """e^T M e of every law."""
+    return ((M @ e[:, :, None])[:, :, 0] * e).sum(-1)
