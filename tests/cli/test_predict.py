@@ -129,3 +129,43 @@ def test_commands_take_several_classes_and_groups(tmp_path, command):
     assert code == 0 and "pooled" in out, err
     code, _, err = command("fit", tmp_path / "bags.csv", "--groups", "doctor", "--out", model)
     assert code == 2 and "no column 'doctor' for the groups" in err
+
+
+def test_tables_are_written_as_their_ending_says(folder, command):
+    """CSV, Parquet or JSON, the same numbers in each; an ending that stands for anything else is refused before the work."""
+    model, bags = folder / "m.skops", folder / "bags.csv"
+    assert command("fit", bags, "--model", "message-passing", "--out", model)[0] == 0
+    readers = {"csv": pd.read_csv, "parquet": pd.read_parquet, "json": pd.read_json}
+    for verb, column in (("predict", "probability_yes"), ("explain", "score")):
+        tables = {}
+        for ending, read in readers.items():
+            code, _, err = command(verb, model, bags, "--out", folder / f"table.{ending}")
+            assert code == 0, err
+            tables[ending] = read(folder / f"table.{ending}")
+            assert list(tables[ending].columns) == list(tables["csv"].columns)
+            np.testing.assert_allclose(tables[ending][column], tables["csv"][column], atol=1e-6)
+        for name in ("table.xlsx", "table.csv.gz", "table.npz"):
+            code, _, err = command(verb, model, bags, "--out", folder / name)
+            assert code == 2 and f"{name} must end in .csv, .parquet or .json" in err and not (folder / name).exists()
+        assert command(verb, model, bags, "--out", folder / "table")[0] == 0  # promises nothing
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("fit", "bags.csv", "--out", "model.pkl"), "model.pkl must end in .skops"),
+        (("evaluate", "bags.csv", "--csv", "e.parquet"), "e.parquet must end in .csv"),
+        (("forecast", "--csv", "rows.json"), "rows.json must end in .csv"),
+        (("forecast", "--json", "rows.csv"), "rows.csv must end in .json"),
+        (("simulate", "--csv", "rows.parquet"), "rows.parquet must end in .csv"),
+        (("train", "--json", "t.npz"), "t.npz must end in .json"),
+        (("plan", "--json", "plan.html"), "plan.html must end in .json"),
+        (("solve", "--json", "power.csv"), "power.csv must end in .json"),
+        (("forecast", "--length", "0"), "length must be a whole number >= 1, got 0\n"),
+    ],
+)
+def test_no_file_holds_another_format_than_its_ending_says(folder, command, monkeypatch, given, message):
+    monkeypatch.chdir(folder)
+    code, _, err = command(*given)
+    assert code == 2 and message in err
+    assert not list(folder.glob("*.p[ka]*")) and not (folder / "rows.json").exists()

@@ -11,6 +11,17 @@ from pathlib import Path
 _PROBE = bytes(2**16)
 
 
+# Endings that stand for a format of their own: tables, documents, arrays, models, archives, pictures.
+_FORMATS = {
+    *(".csv", ".tsv", ".json", ".jsonl", ".parquet", ".feather", ".arrow", ".xlsx", ".xls", ".ods", ".db", ".sqlite"),
+    *(".html", ".md", ".toml", ".yaml", ".yml", ".xml", ".py"),
+    *(".npz", ".npy", ".h5", ".hdf5", ".mat"),
+    *(".skops", ".pkl", ".pickle", ".joblib", ".pt", ".onnx", ".safetensors"),
+    *(".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".7z"),
+    *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf"),
+}
+
+
 def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make_folder: bool = False) -> None:
     """Find out before the work, and not after it, whether a file can be written.
 
@@ -50,6 +61,31 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
             os.unlink(probe)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def check_ending(path: str | Path | None, *meant: str) -> None:
+    """Refuse a file whose ending promises another format than it would hold.
+
+    Endings that stand for no format (none, `.txt`, `.out` and so on) promise nothing and are fine, as are devices and pipes.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        Where the file is to go; None asks for no file.
+    *meant : str
+        The endings of the format that is written, such as `.csv`.
+
+    Raises
+    ------
+    ValueError
+        If the ending stands for another format.
+    """
+    if path is None or _is_stream(Path(path)):
+        return
+    ending = Path(path).suffix.lower()
+    if ending in _FORMATS and ending not in meant:
+        wanted = " or ".join(filter(None, (", ".join(meant[:-1]), meant[-1])))
+        raise ValueError(f"{Path(path).name} must end in {wanted}: {ending} stands for another format than is written")
 
 
 def check_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:

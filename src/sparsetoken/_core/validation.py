@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+_SHOWN_WHOLE = 10**15  # whole floats below it are shown without the ".0" that nobody wrote
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
 
 
@@ -63,6 +64,7 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int | None = None
         if x is None or not x.is_integer():
             raise rejection(name, value, allowed)
         number = int(x)
+        value = number if abs(number) < _SHOWN_WHOLE else value
     if number < minimum or (maximum is not None and number > maximum):
         raise rejection(name, value, allowed)
     return number

@@ -147,6 +147,37 @@ def as_csv(table: Any) -> str:
     return table.to_csv(index=False, lineterminator="\n")
 
 
+def check_table(out: Path | None) -> None:
+    """Whether `write_table` can write what the ending says, found out before the work."""
+    from .._core.extras import require
+    from .._core.files import check_ending
+
+    check_ending(out, ".csv", ".parquet", ".json")
+    if out is not None and out.suffix.lower() == ".parquet":
+        require("parquet")
+
+
+def write_table(path: Path, table: Any, text: Any = None) -> None:
+    """A frame as Parquet or JSON where the file's ending says so, else as CSV.
+
+    Parameters
+    ----------
+    path : Path
+        Where it goes.
+    table : DataFrame
+        What it holds.
+    text : DataFrame, optional
+        The same with numbers as a CSV file is to show them.
+    """
+    from .._core.files import write_bytes
+    from ..study.tables import write_table as write_by_ending
+
+    if path.suffix.lower() in (".parquet", ".json"):
+        write_by_ending(table, path)
+    else:
+        write_bytes(path, as_csv(table if text is None else text).encode())
+
+
 def waiting(words: str) -> Any:
     """A spinner on standard error while something runs, where that is a terminal."""
     from contextlib import nullcontext

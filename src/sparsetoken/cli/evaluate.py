@@ -25,7 +25,7 @@ def evaluate(
     csv: Path = typer.Option(None, "--csv", help="Table to write."),
 ) -> None:
     """Repeated stratified cross-validation of all learners and of simple baselines."""
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..plotting.pictures import ENDINGS
     from .console import deliver, print_table, write_csv
@@ -33,6 +33,7 @@ def evaluate(
     check_writable(plot, endings=ENDINGS)
     check_writable(csv)
     check_apart((plot, csv), (given.file, given.labels))
+    check_ending(csv, ".csv")
     whole_number("seed", seed, 0)
     read = given.read()
     assert read.labels is not None

@@ -15,9 +15,10 @@ from .bag_files import (
     MODEL,
     SAME_BAG,
     TOKEN_LABEL,
-    as_csv,
     bag_column,
+    check_table,
     read_for,
+    write_table,
 )
 
 
@@ -36,13 +37,15 @@ def explain(
         "--class",
         help="Class to explain (default: the second of two; each bag's likeliest where there are more).",
     ),
-    out: Path = typer.Option(None, "--out", "-o", help="CSV file for the weights and scores of all tokens."),
+    out: Path = typer.Option(
+        None, "--out", "-o", help="File for the weights and scores of all tokens: CSV, or .parquet or .json."
+    ),
 ) -> None:
     """Show which tokens carry the signal: attention weights and token scores."""
     import numpy as np
     import pandas as pd
 
-    from .._core.files import check_apart, check_writable, write_bytes
+    from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..estimators.calibration import area_under_curve
     from ..estimators.persistence import load_model
@@ -50,6 +53,7 @@ def explain(
 
     check_writable(out)
     check_apart((out,), (model, file))
+    check_table(out)
     top = whole_number("top", top, 1)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
@@ -104,7 +108,7 @@ def explain(
         if area is not None:
             print(f"token AUC against column {token_label!r}: {area:.4f}")
 
-    deliver(show, [(out, lambda path: write_bytes(path, as_csv(table).encode()))])
+    deliver(show, [(out, lambda path: write_table(path, table))])
 
 
 def _explained_class(estimator: Any, wanted: str | None, probabilities: Any) -> Any:

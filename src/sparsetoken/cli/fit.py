@@ -36,7 +36,7 @@ def fit(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file."""
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..estimators.persistence import save_model
     from .console import deliver
@@ -44,6 +44,7 @@ def fit(
 
     check_writable(out)
     check_apart((out,), (given.file, given.labels))
+    check_ending(out, ".skops")
     whole_number("seed", seed, 0)
     read = given.read(executor, scheduler)
     assert read.labels is not None

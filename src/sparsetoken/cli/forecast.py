@@ -65,7 +65,7 @@ def forecast(
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed. With --test-...
     options the classifier is trained on one kind of bags and tested on another.
     """
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.words import with_error
     from ..models import FORECAST, heads_of
     from ..plotting.pictures import ENDINGS
@@ -83,6 +83,8 @@ def forecast(
         check_writable(file)
     check_writable(plot_file, endings=ENDINGS)
     check_apart((json_file, csv_file, plot_file), (signals.signals,))
+    check_ending(json_file, ".json")
+    check_ending(csv_file, ".csv")
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
     unknown = [name for name in models if heads_of(name) is None and name not in FORECAST]
     if unknown:

@@ -66,7 +66,7 @@ def plan(
     With --from, measure the learner that `fit` uses on parts of your bags, and say how good it is now, how many bags your
     target needs, and what the theory gives as reasons.
     """
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import real_number
     from ..planning import advice
     from ..planning import plan as make_plan
@@ -76,6 +76,7 @@ def plan(
     check_writable(json_file)
     check_writable(plot, endings=ENDINGS)
     check_apart((json_file, plot), (source, labels))
+    check_ending(json_file, ".json")
     questions = advice.QUESTIONS if "all" in ask else tuple(name for name in ask if name != "none")
     common: dict[str, Any] = {"criterion": criterion, "target": target, "questions": questions, "trials": trials}
     common["curve"] = curve or plot is not None
@@ -134,13 +135,14 @@ def solve(
 
     The exit code is 1 where there is no solution.
     """
-    from .._core.files import check_writable
+    from .._core.files import check_ending, check_writable
     from ..planning.power import LARGE, UNKNOWNS
     from ..planning.power import solve as solve_for
     from ..task import Task
     from .console import deliver, write_json
 
     check_writable(json_file)
+    check_ending(json_file, ".json")
     name = None if unknown is None else _SOLVED_FOR.get(unknown, unknown)
     if name is not None and name not in UNKNOWNS:
         raise ValueError(f"--for must be n, d, error, strength, length, sparsity or prevalence, got {unknown!r}")

@@ -18,8 +18,10 @@ from .bag_files import (
     SCHEDULER,
     as_csv,
     bag_column,
+    check_table,
     read_for,
     waiting,
+    write_table,
 )
 from .console import echo
 
@@ -31,19 +33,22 @@ def predict(
     bag: str = SAME_BAG,
     literal_ids: bool = LITERAL,
     key: str = KEY,
-    out: Path = typer.Option(None, "--out", "-o", help="CSV file to write (default: standard output)."),
+    out: Path = typer.Option(
+        None, "--out", "-o", help="File to write: CSV, or .parquet or .json by its ending (default: standard output)."
+    ),
     executor: str = EXECUTOR,
     scheduler: str = SCHEDULER,
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
     import pandas as pd
 
-    from .._core.files import check_apart, check_writable, write_bytes
+    from .._core.files import check_apart, check_writable
     from ..estimators.persistence import load_model
     from .console import deliver
 
     check_writable(out)
     check_apart((out,), (model, file))
+    check_table(out)
     estimator = load_model(model)
     bag = bag or bag_column(estimator)
     read = read_for(estimator, file, bag, literal_ids, key, executor=executor, scheduler=scheduler)
@@ -74,7 +79,7 @@ def predict(
             right = float((table["prediction"].to_numpy() == read.labels).mean())
             echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
 
-    deliver(show, [(out, lambda path: write_bytes(path, as_csv(table).encode()))])
+    deliver(show, [(out, lambda path: write_table(path, table))])
 
 
 def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> None:
@@ -84,17 +89,17 @@ def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> N
     import numpy as np
     import pandas as pd
 
-    from .._core.files import write_bytes
     from .console import deliver
 
     predicted = estimator.predict(read.bags)
-    table = pd.DataFrame({bag: read.bags.ids, "prediction": [f"{value:.6g}" for value in predicted]})
+    table = pd.DataFrame({bag: read.bags.ids, "prediction": [float(f"{value:.6g}") for value in predicted]})
+    text = table.assign(prediction=[f"{value:.6g}" for value in predicted])
 
     def show() -> None:
         if out is None:
-            echo(as_csv(table), end="")
+            echo(as_csv(text), end="")
         if read.labels is not None and read.labels.dtype.kind in "iuf" and np.var(read.labels) > 0:
             r2 = 1.0 - np.mean((predicted - read.labels) ** 2) / np.var(read.labels)
             print(f"R² on the {len(read.bags)} labelled bags: {r2:.4f}", file=sys.stderr)
 
-    deliver(show, [(out, lambda path: write_bytes(path, as_csv(table).encode()))])
+    deliver(show, [(out, lambda path: write_table(path, table, text))])

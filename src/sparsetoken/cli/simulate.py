@@ -80,7 +80,7 @@ def simulate(
     Numbers may be lists (1,2,4) or ranges (0.5:8:6, or 1e-5:1:6:log); then every combination is run. With --test-...
     options the classifier is trained on one kind of bags and tested on another.
     """
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..models import SIMULATED
     from ..simulation.repeats import trial_seeds
@@ -104,6 +104,8 @@ def simulate(
     for file in (json_file, csv_file):
         check_writable(file)
     check_apart((json_file, csv_file), (noise, covariance, signals.signals))
+    check_ending(json_file, ".json")
+    check_ending(csv_file, ".csv")
     check_combinations([*grid.values(), *tests.values.values()], len(models) * whole_number("trials", trials, 1))
     seeds = trial_seeds(seed, trials)
     cases = []

@@ -57,7 +57,7 @@ def train(
 
     Descends the mean loss of the data plus (decay/2) ‖θ‖² for each direction θ of the model; the bias has no decay.
     """
-    from .._core.files import check_apart, check_writable
+    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..bag_models import get_bag_model
     from ..plotting.pictures import ENDINGS
@@ -82,6 +82,8 @@ def train(
     for file in (json_file, csv_file):
         check_writable(file)
     check_apart((json_file, csv_file, plot), (stages,))
+    check_ending(json_file, ".json")
+    check_ending(csv_file, ".csv")
 
     exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
     rows, columns = _table(exact, runs)
