@@ -28,6 +28,7 @@ from .linear_systems import InCoordinates
 from .newton_cg import NewtonCG, Solution
 from .numpy_features import NumpyFeatures
 from .problem import Problem, always_falls, explodes, strictly_convex
+from .small import is_small, solve_small
 
 # Features with a larger mean square are kept out of single precision, where their squares could overflow (at 3e38).
 LARGEST_SINGLE = 1e25
@@ -175,6 +176,8 @@ def fit_erm(
         found = solve_least_squares(problem, tolerance)
         if found.stopped == "stalled":
             found = _continued(problem, found, tolerance, max_iterations)
+    if found is None and is_small(problem):
+        found = solve_small(problem, w, b, tolerance)
     if found is None:
         if x.mean_square < LARGEST_SINGLE:
             problem = replace(problem, features=x.with_single_precision())
