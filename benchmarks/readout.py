@@ -41,6 +41,8 @@ HINGE = [(10000, 50, 0.5), (20000, 300, 0.5), (20000, 300, 2.5), (5000, 200, 0.5
 
 # Confirms the constants of `solvers.newton_cg`, which were chosen on other shapes and another seed.
 ODD = [(6000, 130), (1800, 600), (25000, 35), (3000, 60), (40000, 12), (300, 1500), (900, 800)]
+# Confirms `solvers.small`, whose constant was chosen on 100 x 5 to 8,000 x 8 and other seeds.
+TINY = [(200, 10), (120, 15), (350, 6), (700, 25), (80, 30), (2500, 5)]
 ODD_KINDS = [
     ("plain", 1e-2, 0.5),
     ("plain", 1.0, 0.5),
@@ -143,6 +145,22 @@ def readout_odd(quick: bool) -> list[Row]:
             for kind, ridge, shift in ODD_KINDS[:1] if quick else ODD_KINDS:
                 x, y = clouds(n, d, shift, kind, seed=7)
                 for loss in ("smoothed_hinge", "logistic"):
+                    work = f"{loss} {n} x {d}, {kind}, shift {shift:g}, ridge {ridge:g}"
+                    rows.append(_against_lbfgs(work, x, y, ridge, loss, 1e-5))
+    return rows
+
+
+@case(
+    "readout_small",
+    "problems of a millisecond, shapes that no constant was chosen on, against L-BFGS-B, relative gradient 1e-5",
+)
+def readout_small(quick: bool) -> list[Row]:
+    rows = []
+    with single_blas_thread():
+        for n, d in TINY[:1] if quick else TINY:
+            for kind, ridge, shift in ODD_KINDS[:1] if quick else ODD_KINDS:
+                x, y = clouds(n, d, shift, kind, seed=7)
+                for loss in ("smoothed_hinge", "logistic", "square"):
                     work = f"{loss} {n} x {d}, {kind}, shift {shift:g}, ridge {ridge:g}"
                     rows.append(_against_lbfgs(work, x, y, ridge, loss, 1e-5))
     return rows

@@ -58,6 +58,8 @@ def test_what_does_not_converge_is_left_to_the_other_method():
     start = (np.full(4, 1e6), 0.0)
     assert fit_erm(x, y, 0.1, "exponential", start=start, tolerance=1e-6).converged
     assert fit_erm(x, y, 0.1, tolerance=1e-18).stopped == "precision"
+    hasty = fit_erm(x, y, 0.1, tolerance=1e-9, max_iterations=1)
+    assert hasty.stopped == "iterations" and not hasty.converged
 
 
 def test_a_start_at_the_minimum_takes_no_step():

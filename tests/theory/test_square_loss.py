@@ -156,3 +156,12 @@ def test_one_kappa_for_all_is_a_quadratic_equation():
         V, gap = _prox_step(alpha, ridge, np.full((1, 4), k2), weight)
         nearly, _ = _prox_step(alpha, ridge, k2 * (1.0 + np.array([[0.0, 1e-15, 0.0, 0.0]])), weight)
         assert V[0] == pytest.approx(nearly[0], rel=1e-7) and gap[0] < 1e-9
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("strength", "ridge"), [(1e50, 1e-3), (5.0, 1e300)])
+def test_numbers_that_lose_all_their_digits_are_refused(strength, ridge):
+    """No warning, no answer of rounding errors (a norm of 1e-8 where 1e-50 is right)."""
+    for law in (theory.pooled_law, theory.vectorized_law):
+        with pytest.raises(theory.ConvergenceError, match="lost in rounding errors"):
+            theory.erm(law(Task(1, 1, strength, 0.5)), 1.0, ridge, "square")

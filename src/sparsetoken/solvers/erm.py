@@ -177,7 +177,7 @@ def fit_erm(
         if found.stopped == "stalled":
             found = _continued(problem, found, tolerance, max_iterations)
     if found is None and is_small(problem):
-        found = solve_small(problem, w, b, tolerance)
+        found = solve_small(problem, w, b, tolerance, max_iterations)
     if found is None:
         if x.mean_square < LARGEST_SINGLE:
             problem = replace(problem, features=x.with_single_precision())

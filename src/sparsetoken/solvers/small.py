@@ -21,7 +21,7 @@ from .problem import Problem, strictly_convex
 # over that of `newton_cg`, on clouds with logistic and smoothed hinge loss and ridges of 0.001 to 1: 200 x 10 0.25 to 0.5,
 # 1,500 x 20 0.46 to 0.92, 4,000 x 10 0.6 to 1.1, 2,000 x 30 0.7 to 1.4.
 SMALL = 5e5
-_STEPS = 30  # in which it converges, or something is odd about the problem
+STEPS = 30  # in which it converges, or something is odd about the problem
 _SHORTENED = 30  # times in one step
 # As in `newton_cg`: a step is shortened where it turns the slope along it round to more than this share.
 _SLOPE_LEFT = 0.5
@@ -36,7 +36,9 @@ def is_small(problem: Problem) -> bool:
     return plain and d < n and n * (d + 1) ** 2 <= SMALL and problem.ridge > 0.0
 
 
-def solve_small(problem: Problem, w: np.ndarray, b: float, tolerance: float) -> Solution | None:
+def solve_small(
+    problem: Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int = STEPS
+) -> Solution | None:
     """Minimise F from (w, b).
 
     Parameters
@@ -47,6 +49,8 @@ def solve_small(problem: Problem, w: np.ndarray, b: float, tolerance: float) -> 
         Where to start.
     tolerance : float
         Stop once ||grad F|| <= tolerance * ridge ||w||.
+    max_iterations : int
+        Steps at most; more than `STEPS` are never taken.
 
     Returns
     -------
@@ -65,7 +69,7 @@ def solve_small(problem: Problem, w: np.ndarray, b: float, tolerance: float) -> 
     v = np.append(w, b)[:columns]
     z = x @ v
     r = p * loss.slope(z, y)
-    for steps in range(_STEPS + 1):
+    for steps in range(min(max_iterations, STEPS) + 1):
         g = x.T @ r
         g += penalty * v
         if g @ g <= (tolerance * ridge) ** 2 * (v[:d] @ v[:d]):

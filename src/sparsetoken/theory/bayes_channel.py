@@ -31,6 +31,7 @@ _STEP = 0.25
 _TAIL = 38.0  # the Gumbel law's right tail exp(-z) is below rounding from here on
 _SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
+_TWO_APART = 20.0  # the root from which two tokens, one with signal, are told apart but for exp(-100)
 _EULER = 0.5772156649015329
 
 _ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
@@ -117,14 +118,15 @@ class _TwoTokens(Channel):
         return True
 
     def masses(self, roots: np.ndarray) -> np.ndarray:
-        g, weights = _normal_grid(_halvings(float(roots.max())))
-        column = roots[:, None]
+        column = np.minimum(roots, _TWO_APART)[:, None]
+        g, weights = _normal_grid(_halvings(float(column.max())))
         return expit(column * (column + g)) @ weights
 
     def mass(self, root: float) -> np.ndarray:
         return self.masses(np.array([root]))
 
     def information(self, root: float) -> float:
+        root = min(root, _TWO_APART)
         g, weights = _normal_grid(_halvings(root))
         return float(np.log(2.0) - np.logaddexp(0.0, -root * (root + g)) @ weights)
 

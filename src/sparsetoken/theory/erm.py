@@ -29,7 +29,7 @@ from .coloured import ColouredResult, coloured_erm
 from .continuation import WarmStart, solve
 from .deployment import check_same_geometry, measures_at, shifted
 from .equations import TOLERANCE
-from .errors import AccuracyError
+from .errors import AccuracyError, ConvergenceError
 from .heads import HeadsResult, heads_erm
 from .margins import margin_densities
 from .newton import newton_in_blocks
@@ -38,6 +38,8 @@ from .refinement import DEFAULT_ACCURACY, SAFETY, Answer, answer_of, refine, sum
 from .square_loss import is_square, solve_square
 from .square_loss_few import solve_few
 
+# The closed form meets its equations to rounding; where it misses them by more, numbers have lost all their digits.
+_CLOSED_RESIDUAL = 1e-5
 # The first level's draws leave standard errors of about 1e-4 in the test error of most laws, SAFETY times less than this.
 _FIRST_LEVEL_ACCURACY = 3e-4
 _LOGARITHMS = (2, 4)  # log nu and log V among the unknowns
@@ -363,9 +365,15 @@ class _ClosedForm(_Solver):
     def at(self, points: int) -> Answer:
         nodes = self.law.at(points)[1]
         replicates = nodes.T.shape[0]
-        found = solve_square(self.alpha, self.ridge, nodes)
-        near = float(np.exp(found.x[0, 4]))
-        own = found if replicates == 1 else solve_square(self.alpha, self.ridge, nodes, each=True, near=near)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            found = solve_square(self.alpha, self.ridge, nodes)
+            near = float(np.exp(found.x[0, 4]))
+            own = found if replicates == 1 else solve_square(self.alpha, self.ridge, nodes, each=True, near=near)
+        if np.isnan(found.x).any() or np.isnan(own.x).any() or not found.residual[0] <= _CLOSED_RESIDUAL:
+            raise ConvergenceError(
+                f"alpha={self.alpha:g}, ridge={self.ridge:g} or the strength is so large or small that the fixed point is lost "
+                "in rounding errors"
+            )
         loss = np.broadcast_to(found.train_loss, replicates)
         return Answer(found.x[0], loss, own.x, own.train_loss, float(found.residual[0]), 0)
 

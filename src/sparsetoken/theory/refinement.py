@@ -113,7 +113,7 @@ def summarise(
         Values and standard errors: floats, or arrays for quantities that are matrices.
     """
     replicates = len(answer.replicate_loss)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         common = fields(answer.x, answer.replicate_loss)
         if replicates == 1:  # exact
             values = {name: _plain(v[0]) for name, v in common.items()}

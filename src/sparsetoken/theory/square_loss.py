@@ -156,7 +156,7 @@ def _prox_step(
     if (k2 == first).all():  # the same kappa everywhere: a quadratic equation, in the form that loses no digits
         k = first[:, 0]
         square, half = alpha * ridge * k, 0.5 * (alpha * ridge + (alpha - 1.0) * k)
-        root = np.sqrt(half**2 + square)
+        root = np.hypot(half, np.sqrt(square))
         V = np.where(half > 0, 1.0, root - half) / np.where(half > 0, root + half, square)
         return V, np.abs(1.0 - alpha * V * (ridge + k / (1.0 + V * k)))
     wk2 = weight * k2

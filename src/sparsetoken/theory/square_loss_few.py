@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..laws.nodes import ClassColumns, Population
+from .equations import TOLERANCE
 from .refinement import Answer, Refined
 
 MOST_ENTRIES = 8  # per class; from here on arrays are as quick
@@ -42,7 +43,7 @@ def solve_few(alpha: float, ridge: float, population: Population, gamma: float |
     -------
     Refined or None
         None without a ridge (the equations may then leave an overlap undetermined), for drawn laws, for many entries, and
-        where a number is not finite.
+        where numbers are so large or small that the equations are not met.
     """
     few = all(c.replicates == 1 and c.T.shape[1] <= MOST_ENTRIES for c in (population.positive, population.negative))
     if ridge <= 0 or not few:
@@ -51,7 +52,8 @@ def solve_few(alpha: float, ridge: float, population: Population, gamma: float |
         found = _solved(alpha, ridge, population, gamma)
     except (ArithmeticError, ValueError):  # beyond the floats, where arrays go on with infinities
         return None
-    return found if all(map(math.isfinite, found.values.values())) else None
+    sound = found.answer.residual <= TOLERANCE and all(map(math.isfinite, found.values.values()))
+    return found if sound else None
 
 
 def _solved(alpha: float, ridge: float, population: Population, gamma: float | None) -> Refined:
