@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken import Bags
+from sparsetoken import Bags, PooledClassifier
 from sparsetoken.estimators import near_copies as module
 from sparsetoken.estimators.near_copies import near_copies
 from sparsetoken.estimators.training_range import fit_range
 
 
-def groups_of(X) -> np.ndarray | None:
+def groups_of(X, classes=None) -> np.ndarray | None:
     """The groups that a learner would keep together."""
     n = len(X)
-    _, rows = fit_range(Bags(X), np.where(np.arange(n) % 2, 1.0, -1.0), np.ones(n))
-    return near_copies(rows)
+    classes = np.arange(n) % 2 if classes is None else classes
+    _, rows = fit_range(Bags(X), np.where(classes, 1.0, -1.0), np.ones(n))
+    return near_copies(rows, classes)
 
 
 def copies(rng, distinct, times, length, d, noise):
@@ -61,3 +62,38 @@ def test_bags_that_have_nothing_to_do_with_each_other_stay_apart(seed):
         np.ones((20, 3, 4)),
     ):
         assert groups_of(X) is None
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_class_whose_bags_are_all_alike_is_not_taken_for_copies_of_one_bag(others):
+    rng = np.random.default_rng(3)
+    y = (np.arange(100) % 10 == 0).astype(int)
+    X = rng.standard_normal((100, 5, 20))
+    alike = np.flatnonzero(y)[others:]  # all of the class, or all but two
+    X[alike] = 0.7 * rng.standard_normal(20) + X[alike] / 20.0
+    assert groups_of(X, y) is None
+    model = PooledClassifier().fit(X, y)
+    assert model.diagnostics_["held_out_auc"] > 0.8 and "near_copies" not in model.diagnostics_
+
+
+def test_copies_in_the_other_class_are_found_all_the_same():
+    rng = np.random.default_rng(4)
+    y = (np.arange(100) % 10 == 0).astype(int)
+    X = rng.standard_normal((100, 5, 20))
+    X[y == 1] = 0.7 * rng.standard_normal(20) + X[y == 1] / 20.0
+    X[1:10] = X[11] + 0.05 * rng.standard_normal((9, 5, 20))
+    found = groups_of(X, y)
+    assert len(np.unique(found[[*range(1, 10), 11]])) == 1 and len(np.unique(found)) == 91
+    # Few different bags, each several times: none of them makes up most of its class, and they stay together.
+    few = copies(rng, 8, 6, 5, 20, 0.05)
+    assert len(np.unique(groups_of(few, np.arange(48) % 2))) == 8
+
+
+def test_a_class_of_several_whose_bags_are_all_alike_stays_apart():
+    rng = np.random.default_rng(5)
+    y = np.where(np.arange(90) % 9 == 0, 2, np.arange(90) % 2)
+    X = rng.standard_normal((90, 5, 20))
+    X[y == 2] = 0.7 * rng.standard_normal(20) + X[y == 2] / 20.0
+    X[y == 1, :, 0] += 2.0
+    found = PooledClassifier().fit(X, y).diagnostics_["per_class"]
+    assert all("near_copies" not in one and one["held_out_auc"] > 0.9 for one in found.values())

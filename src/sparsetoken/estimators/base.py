@@ -118,15 +118,18 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) > 2:
             self._fit_each(bags, codes, weights, together)
         else:
-            self._fit_two(bags, np.where(codes == 1, 1.0, -1.0), weights, together)
+            self._fit_two(bags, np.where(codes == 1, 1.0, -1.0), weights, together, codes)
         for message in self._all_remarks():
             warnings.warn(message, TrainingWarning, stacklevel=caller_level())
         return self
 
     def _fit_two(
-        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, codes: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Fit to two classes; held-out scores of all bags (or None), and which bag each was merged into (-1: not used)."""
+        """Fit to two classes; held-out scores of all bags (or None), and which bag each was merged into (-1: not used).
+
+        `codes` are the bags' classes before those were made two.
+        """
         self.diagnostics_ = {}
         where = bags.device(self._device, self._room_beside(bags))
         used = canonical(bags, signs, weights)
@@ -135,7 +138,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             chosen, own = bags.on_device(where)[used.rows], signs[used.rows]
             self.range_, rows = fit_range(chosen, own, used.weights)
             if groups is None:
-                together = near_copies(rows)
+                together = near_copies(rows, codes[used.rows])
                 if together is not None:
                     self.diagnostics_["near_copies"] = len(together) - int(together.max()) - 1
             del rows  # two numbers per bag and feature
@@ -152,7 +155,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             one.classes_, one.n_features_in_ = np.array([False, True]), self.n_features_in_
             if hasattr(self, "feature_names_in_"):
                 one.feature_names_in_ = self.feature_names_in_
-            scores, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups)
+            scores, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups, codes)
             held_out.append(None if scores is None else one.calibration_(scores))
             merged[codes == k] = places[codes == k]
             self.estimators_.append(one)

@@ -26,17 +26,22 @@ NEAR = 0.5
 # Different bags that agree this closely (squared distance over the median) hold few different values, such as marks or counts:
 # new bags will agree with training bags in the same way, and what was learnt from those counts.
 SAME = 1e-12
+# A class whose bags are all alike looks like copies of one bag, and new bags of it will be alike in the same way. Its bags stay
+# apart where copies would leave it fewer groups than this, which is what the inner folds need, with most of its bags in one.
+LEAST_GROUPS = 5
 # Added to standard deviations within a bag, in units of those over all tokens, before their logarithm is taken.
 LEAST_SPREAD = 0.1
 
 
-def near_copies(rows: np.ndarray) -> np.ndarray | None:
+def near_copies(rows: np.ndarray, classes: np.ndarray) -> np.ndarray | None:
     """Groups of bags that are near copies of each other.
 
     Parameters
     ----------
     rows : ndarray of shape (bags, 2 features)
         Mean and standard deviation of each bag's scaled tokens.
+    classes : ndarray of int
+        The class of every bag, numbered from 0.
 
     Returns
     -------
@@ -57,9 +62,6 @@ def near_copies(rows: np.ndarray) -> np.ndarray | None:
     lower, middle = np.quantile(pairs, [LOWER, UPPER])
     if not lower > 0:
         return None
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     first, second, close = [], [], []
     for start in range(0, n, SAMPLE):
         squares = squared_distances(points[start : start + SAMPLE], points)
@@ -76,10 +78,34 @@ def near_copies(rows: np.ndarray) -> np.ndarray | None:
     if not len(kept):
         return None
     near = distance <= np.sort(distance)[kept[-1]]
-    links = coo_array((near[near], (np.concatenate(first)[near], np.concatenate(second)[near])), shape=(n, n))
-    _, groups = connected_components(links, directed=False)
+    links = np.stack([np.concatenate(first)[near], np.concatenate(second)[near]])
+    groups = _joined(links, n)
+    alike = _alike(groups, classes)
+    if np.any(alike):
+        links = links[:, ~np.any(alike[classes[links]], axis=0)]
+        if not links.size:
+            return None
+        groups = _joined(links, n)
     _, first_of, codes = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first_of))[codes]
+
+
+def _joined(links: np.ndarray, count: int) -> np.ndarray:
+    """The groups that links, (2, links), make of so many bags."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    one = np.ones(links.shape[1], dtype=bool)
+    return connected_components(coo_array((one, tuple(links)), shape=(count, count)), directed=False)[1]
+
+
+def _alike(groups: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """For every class, whether its bags are alike as a class, rather than copies of each other."""
+    found = np.zeros(int(classes.max()) + 1, dtype=bool)
+    for one in range(len(found)):
+        sizes = np.unique(groups[classes == one], return_counts=True)[1]
+        found[one] = len(sizes) < LEAST_GROUPS and 2 * sizes.max(initial=0) > max(sizes.sum(), 2)
+    return found
 
 
 def _chance(ratio: float, distances: np.ndarray) -> np.ndarray:
