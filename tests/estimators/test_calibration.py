@@ -17,6 +17,7 @@ from sparsetoken.estimators.calibration import (
     Calibration,
     final_calibration,
     fit_calibration,
+    gains_over_frequencies,
     platt_targets,
     repetition,
 )
@@ -44,6 +45,19 @@ def test_calibration_recovers_the_log_odds_of_gaussian_scores():
     assert abs(found(np.array([7.0]))[0] - np.log(0.3 / 0.7)) < 0.1
     turned = fit_calibration(-scores, signs, np.ones(20000))
     assert turned.slope > 0
+
+
+def test_rounds_of_scores_are_averaged_and_are_no_further_bags():
+    rng = np.random.default_rng(3)
+    signs = np.where(np.arange(60) % 3, -1.0, 1.0)
+    scores, weights = signs + rng.standard_normal((2, 60)), rng.uniform(0.5, 2.0, 60)
+    one = fit_calibration(scores[0], signs, weights)
+    twice = fit_calibration(scores[[0, 0]], signs, weights)
+    assert (twice.slope, twice.offset, twice.loss) == pytest.approx((one.slope, one.offset, one.loss), rel=1e-9)
+    both = fit_calibration(scores, signs, weights)
+    gains = gains_over_frequencies(both, scores, signs, weights)
+    apart = [gains_over_frequencies(both, round_, signs, weights) for round_ in scores]
+    np.testing.assert_allclose(gains, np.mean(apart, axis=0), rtol=1e-12)
 
 
 def test_folds_deal_both_classes_evenly():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassingClassifier, PooledClassifier
-from sparsetoken.estimators import bag_classifier, descent, readout, staged
+from sparsetoken.estimators import descent, folds, readout, staged
 from sparsetoken.estimators.canonical import canonical, joined_groups
 from sparsetoken.estimators.evaluation import stratified_splits
 from sparsetoken.estimators.folds import checked_groups, stratified_folds
@@ -50,7 +50,7 @@ def test_copies_of_a_bag_join_their_groups():
 @pytest.mark.parametrize(
     ("module", "model"),
     [
-        (bag_classifier, BagClassifier(lift=0, candidates=["linear", "trees"], ridge=0.1)),
+        (folds, BagClassifier(lift=0, candidates=["linear", "trees"], ridge=0.1)),
         (staged, AttentionClassifier()),
         (descent, AttentionClassifier(training="tied")),
         (readout, PooledClassifier()),
@@ -72,9 +72,9 @@ def test_every_learner_splits_by_group(module, model, monkeypatch):
     monkeypatch.setattr(module, "stratified_folds", watched)
     model.fit(X, y, groups=[f"patient {p}" for p in patients])
     assert seen
-    for groups, folds in seen:
-        assert len(np.unique(groups)) == 20 and len(folds) == 5
-        for held in folds:
+    for groups, dealt in seen:
+        assert len(np.unique(groups)) == 20 and len(dealt) == 5
+        for held in dealt:
             assert not set(groups[held]) & set(np.delete(groups, held))
     assert model.fit(X, y).predict(X).shape == (80,)
 

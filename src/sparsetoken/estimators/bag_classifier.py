@@ -16,7 +16,7 @@ from ..bags.segments import weighted_bag_sum
 from ..losses import Loss, get_loss
 from .base import BaseBagClassifier, each_class, per_bag, side_by_side
 from .candidates import DEFAULT, KNOWN, Candidate, Heads, Likelihood, Problem, Validated, chosen_candidates
-from .folds import stratified_folds
+from .folds import fold_rounds
 from .lift import LANDMARKS
 from .message_passing.ratio import could_hold
 from .readout import checked_ridge, held_out_diagnostics
@@ -42,11 +42,11 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     lift : int
         Number of training tokens the kernels are seen from; 0: linear in the (scaled) tokens.
     candidates : "auto" or sequence of str
-        What may vote, by name: "linear" (tied head on the scaled tokens), "pooled", "tied" and "free" (heads on the lifted
-        tokens), "even" (tied head on tokens lifted with one scale for all features), "statistics", "likeness" (linear and
-        kernel classifier on a bag's statistics), "trees", and "likelihood" (likelihood ratio of the paper's model by message
-        passing, where the tokens look like Gaussian noise; where all of the model is found to hold, it alone). At least one
-        that sees tokens: the first five or the last. "auto": all but "free".
+        What may vote, by name: "linear" (tied head on the scaled tokens), "mean" (linear in their mean), "pooled", "tied" and
+        "free" (heads on the lifted tokens), "even" (tied head on tokens lifted with one scale for all features), "statistics",
+        "likeness" (linear and kernel classifier on a bag's statistics), "trees", and "likelihood" (likelihood ratio of the
+        paper's model by message passing, where the tokens look like Gaussian noise; where all of the model is found to hold, it
+        alone). At least one that sees tokens: the first six or the last. "auto": all but "free".
     loss : str or Loss
         "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool
@@ -112,12 +112,12 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         loss, candidates = get_loss(self.loss), self._chosen()
         seed = int(rng.integers(2**31))
         landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
-        folds = stratified_folds(signs, rng, groups=groups)
+        rounds = fold_rounds(signs, rng, groups)
 
         def seen(names: tuple[str, ...], landmarks: int) -> Problem:
             self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
             # Single precision is ample for choosing and fitting heads, and twice as quick; predictions keep the input's own.
-            return Problem(self.views_.of(bags, np.float32), signs, weights, folds, loss, seed, groups)
+            return Problem(self.views_.of(bags, np.float32), signs, weights, rounds, loss, seed, groups)
 
         first = [c for c in candidates if isinstance(c, Likelihood)]
         others = [c for c in candidates if not isinstance(c, Likelihood)]

@@ -100,8 +100,8 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
 
     Parameters
     ----------
-    scores : ndarray
-        Scores of bags that were held out.
+    scores : ndarray of shape (bags,) or (rounds, bags)
+        Scores of bags that were held out, once or in several rounds; l_i is then the mean over the rounds.
     signs : ndarray
         Their labels, -1 or +1.
     weights : ndarray
@@ -112,8 +112,9 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
     Calibration
         Without bounds; its `loss` is the first term of the objective alone.
     """
-    n = len(signs)
-    p, targets = weights / weights.sum(), platt_targets(signs, weights)
+    n, rounds = len(signs), scores.size // len(signs)
+    p = np.tile(weights / (rounds * weights.sum()), rounds)
+    targets, scores = np.tile(platt_targets(signs, weights), rounds), scores.ravel()
     prior = np.array([LOG_SLOPE**-2, OFFSET**-2]) / n
 
     def loss(slope: float, offset: float) -> tuple[float, np.ndarray]:
@@ -215,16 +216,17 @@ def gains_over_frequencies(
     calibration : Calibration
         Slope and offset of the scores.
     scores, signs, weights : ndarray
-        Held-out scores, labels and weights of the bags.
+        Held-out scores, labels and weights of the bags; scores may come from several rounds, (rounds, bags).
 
     Returns
     -------
     ndarray
-        One gain per bag, with Platt's targets for labels.
+        One gain per bag, with Platt's targets for labels, the mean over the rounds.
     """
     targets = platt_targets(signs, weights)
     u, odds = calibration.slope * scores + calibration.offset, float(logit(np.average(targets, weights=weights)))
-    return (np.logaddexp(0.0, odds) - targets * odds) - (np.logaddexp(0.0, u) - targets * u)
+    left = np.logaddexp(0.0, u) - targets * u
+    return (np.logaddexp(0.0, odds) - targets * odds) - (left.mean(axis=0) if left.ndim > 1 else left)
 
 
 def repetition(gains: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> float:

@@ -1,9 +1,10 @@
 """One inner validation and one vote for all candidates of the default learner.
 
 1. Every candidate scores every bag by fits that have not seen it (`candidates`), and its scores are calibrated.
-2. With l_ci the loss that candidate c then has on bag i, its share in the vote is the mean over random weights g of the bags
-   (the Bayesian bootstrap: flat Dirichlet weights, n in sum) of  exp(-sum_i g_i l_ci) / sum over candidates:  pseudo Bayesian
-   model averaging that knows how much the losses owe to the choice of the bags. Small shares are dropped.
+2. With l_ci the loss that candidate c then has on bag i (the mean over the rounds of folds, where there are several), its share
+   in the vote is the mean over random weights g of the bags (the Bayesian bootstrap: flat Dirichlet weights, n in sum) of
+   exp(-sum_i g_i l_ci) / sum over candidates:  pseudo Bayesian model averaging that knows how much the losses owe to the choice
+   of the bags. Small shares are dropped.
 3. The candidates kept are fitted on all bags. The log odds are the weighted sum of their calibrated scores, calibrated once
    more as a whole, weighed against the class frequencies and bounded (`calibration.final_calibration`).
 """
@@ -32,7 +33,7 @@ from .views import TOKEN_VIEWS
 # prediction.
 LEAST_SHARE = 0.05
 # What the vote must explain more than the class frequencies, in nats, to have half of the trust: what slope and offset gain by
-# chance one time in twenty, and the logarithm of the seven kinds of candidates. On 216 sets of pure noise the log loss was then
+# chance one time in twenty, and two more for the choice among candidates. On 216 sets of pure noise the log loss was then
 # at most 1.03 times that of the class frequencies (1.07 without the kinds); on UCSB and web 1 it fell from .82 and 1.02 of
 # theirs, where every setting had counted, to .79 and .98.
 TRUST_GAIN = CHANCE_GAIN + 2.0
@@ -83,7 +84,7 @@ class Vote:
     calibration : Calibration
         Of the vote.
     held_out : ndarray or None
-        The vote on bags that its models had not seen; None where none could be held out.
+        The vote on bags that its models had not seen, in the first round; None where none could be held out.
     losses : dict
         Held-out mean log loss of every setting that was tried.
     """
@@ -111,23 +112,24 @@ def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
     """
     signs, weights = problem.signs, problem.weights
     sees = np.array([setting.sees_tokens for setting in tried])
-    if not problem.folds:  # a class of one bag: nothing can be held out, all vote alike
+    if not problem.rounds:  # a class of one bag: nothing can be held out, all vote alike
         low, high = supported_range(signs, weights)
         even = np.full(len(tried), 1.0 / len(tried))
         members = _members(tried, even, np.where(sees, 1.0 / sees.sum(), 0.0), [Calibration()] * len(tried))
         return Vote(members, Calibration(low=low, high=high), None, {})
     calibrations = [s.calibration or Calibration() for s in tried]
-    odds = np.array([c(s.scores) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
-    losses = np.logaddexp(0.0, -signs * odds)
+    one_each = (len(problem.rounds), len(signs))
+    odds = np.array([np.broadcast_to(c(s.scores), one_each) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
+    losses = np.logaddexp(0.0, -signs * odds).mean(axis=1)
     shares = vote_shares(losses, weights, problem.seed, problem.groups)
     token_shares = np.zeros(len(tried))
     token_shares[sees] = vote_shares(losses[sees], weights, problem.seed, problem.groups)
-    held_out = shares @ odds
+    held_out = np.tensordot(shares, odds, 1)
     found = fit_calibration(held_out, signs, weights)
     trust = vote_trust(found, held_out, signs, weights, problem.seed, problem.groups)
     calibration = final_calibration(found, signs, weights, trust=trust)
     members = _members(tried, shares, token_shares, calibrations)
-    return Vote(members, calibration, held_out, {s.name: c.loss for s, c in zip(tried, calibrations)})
+    return Vote(members, calibration, held_out[0], {s.name: c.loss for s, c in zip(tried, calibrations)})
 
 
 def vote_shares(losses: np.ndarray, weights: np.ndarray, seed: int, groups: np.ndarray | None = None) -> np.ndarray:
@@ -183,7 +185,7 @@ def vote_trust(
     calibration : Calibration
         As fitted to the held-out scores.
     scores, signs, weights : ndarray
-        The vote on held-out bags, their labels and weights.
+        The vote on held-out bags (rounds, bags), their labels and weights.
     seed : int
         Of the bootstrap.
     groups : ndarray of int, optional
