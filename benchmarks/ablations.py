@@ -1,8 +1,8 @@
 """What each candidate of the default learner buys: `python -m benchmarks.ablations [set ...]`, some minutes.
 
-Every candidate is fitted once per outer fold (5 folds, shuffled REPEATS times, or as many draws of digits), with the inner folds
-of the learner; then the vote is taken again without each of them, and with some of them alone. Held-out log loss per bag (AUC in
-brackets), smaller is better. The sets are those of `benchmarks.learners`.
+Every candidate is fitted once per outer fold (5 folds, shuffled REPEATS times, or as many draws of digits), with the inner
+folds of the learner; then the vote is taken again without each of them, and with some of them alone. Held-out log loss per bag
+(AUC in brackets), smaller is better. The sets are those of `benchmarks.learners`.
 """
 
 from __future__ import annotations
