@@ -23,7 +23,7 @@ def start(*arguments, **options):
 def test_a_closed_pipe_is_no_error():
     reading, writing = os.pipe()
     os.close(reading)
-    process = start("studies", "--json", stdout=writing)
+    process = start("studies", "--kinds", "--json", stdout=writing)
     os.close(writing)
     words = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and words == ""
@@ -31,7 +31,7 @@ def test_a_closed_pipe_is_no_error():
 
 def test_a_full_output_is_one_line():
     with open("/dev/full", "w") as full:
-        process = start("studies", "--json", stdout=full)
+        process = start("studies", "--kinds", "--json", stdout=full)
         words = process.communicate(timeout=60)[1]
     assert process.returncode == 2 and words == "error: cannot write to standard output: No space left on device\n"
 

@@ -114,6 +114,7 @@ def studies(
 ) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
     from ..paper.catalogue import get_studies
+    from ..study.specification import SIZES
 
     if export is not None:
         from ..study.export import as_toml
@@ -128,8 +129,9 @@ def studies(
     rows = []
     for study in get_studies():
         row: dict[str, object] = {"study": study.name, "title": study.title, "claims": len(study.claims)}
-        for size in ("quick", "full"):
-            row[f"{size} trials"] = len({t.key for part in study.trials(size).values() for t in part})
+        for size in SIZES:
+            if json_output:  # the table has no room for them, and they take seconds to count
+                row[f"{size} trials"] = len({t.specification for part in study.trials(size).values() for t in part})
             row[f"{size} CPU s"] = study.cost.get(size)
         rows.append(row)
     if json_output:
@@ -145,7 +147,7 @@ def studies(
     for heading in ("study", "what it shows", "claims", "quick", "full"):
         table.add_column(heading, no_wrap=heading != "what it shows", justify="left" if heading[0] in "sw" else "right")
     for row in rows:
-        sizes = [_duration(row[f"{size} CPU s"]) for size in ("quick", "full")]
+        sizes = [_duration(row[f"{size} CPU s"]) for size in SIZES]
         table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
     Console().print(table)
     echo("quick, full: CPU time of the two sizes, shared by the workers")

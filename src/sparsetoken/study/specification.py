@@ -66,6 +66,11 @@ class Trial:
         """The fingerprint of the code that computes it, things of the user's included that its arguments name."""
         return code_of(self.kind, self.arguments)
 
+    @property
+    def specification(self) -> tuple[str, str]:
+        """Kind and arguments in a form that can be compared: equal for trials that compute the same."""
+        return self.kind, canonical_json(identity(self.arguments))
+
     @cached_property
     def key(self) -> str:
         """What the store knows it by: kind, version, code and arguments."""
