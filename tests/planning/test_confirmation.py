@@ -13,7 +13,7 @@ TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 def test_sizes_too_large_to_simulate_are_scaled_at_the_same_ratio():
     training = Training(alpha0=1.0, alpha1=5.0, ridge=0.1)
-    assert simulated_size(5000, 1000, 1000) < 1 == simulated_size(500, 1000, 1000)
+    assert simulated_size(5000, 1000) < 1 == simulated_size(500, 1000)
     found = confirm(TASK, training, 5000, "pooled", 0.0, trials=2)
     assert found.d < 5000 and found.n == pytest.approx(5 * found.d, abs=1)
     assert found.forecast == pytest.approx(found.value, abs=0.02)  # made anew at the size simulated

@@ -45,6 +45,16 @@ def test_equal_heads_are_one_with_half_the_ridge():
     assert twice.norm_w == pytest.approx(once.norm_w / np.sqrt(2), rel=0.01)
 
 
+def test_a_neighbour_with_fewer_unknowns_is_no_start():
+    """Such as one whose heads are alike, their queries spanning less: a sweep goes on without it."""
+    law = theory.heads_law(Task(), [0.8, 0.5], [1.0, 2.0])
+    known = theory.erm(law, 2.0, 2e-2, "square", accuracy=0.05)
+    near = theory.WarmStart(known.fixed_point[:-4])
+    found = theory.erm(law, 2.0, 2e-2, "square", accuracy=0.05, warm_start=near)
+    np.testing.assert_array_equal(found.fixed_point, known.fixed_point)
+    np.testing.assert_array_equal(known.warm_start.extended(near, 0.5).x, known.fixed_point)
+
+
 def test_the_jacobian_is_that_of_the_residual():
     law = theory.heads_law(Task(), [0.8, 0.5], [1.0, 2.0])
     nodes = law.at(32)

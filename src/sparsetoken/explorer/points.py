@@ -57,6 +57,11 @@ _TRAINED_KEPT = 8  # readouts to be tested on longer bags, with the draws behind
 REFUSALS = (ValueError, ArithmeticError, MemoryError)
 
 
+def words_of(refusal: BaseException) -> str:
+    """What the page says of a refusal; Python's own word on want of memory is empty."""
+    return str(refusal) or "it takes more memory than there is"
+
+
 class Superseded(Exception):
     """The page has moved on to other parameters: nobody waits for this answer."""
 
@@ -107,7 +112,7 @@ def point(
     try:
         found = _solve(task, training, model, equal_samples, quick, None if near is None else near.start)
     except REFUSALS as error:
-        found = Point(float("nan"), failure=str(error) or "it takes more memory than there is")
+        found = Point(float("nan"), failure=words_of(error))
     _memory.put(key, found)
     return found
 
@@ -343,6 +348,6 @@ def descent_curve(
                 unstable_from=found.details.get("unstable_from"),
             )
         except REFUSALS as error:
-            curve = Curve(*(np.array([]),) * 4, failure=str(error) or "it takes more memory than there is")
+            curve = Curve(*(np.array([]),) * 4, failure=words_of(error))
     _curves.put((*key, effort), curve)
     return curve

@@ -14,7 +14,7 @@ from flask import abort, request
 from . import views
 from .background import Idle
 from .layout import MESSAGES, page
-from .points import REFUSALS, Alive, BayesLimits, Superseded, always
+from .points import REFUSALS, Alive, BayesLimits, Superseded, always, words_of
 from .recent import Recent
 from .simulation import Simulations
 from .state import DEFAULTS, FIELDS, NAMES, VIEWS, check, from_query, other_of
@@ -75,7 +75,7 @@ def _or_failure(state: PageState, other: PageState | None, key: str, stage: str,
     except ZeroDivisionError as error:
         words = _mistake(error)
     except REFUSALS as error:  # the library's own word on these settings, which the page's reader gets
-        words = str(error) or "they take more memory than there is"
+        words = words_of(error)
     except Exception as error:
         words = _mistake(error)
     return {"key": key, "stage": "failed", "message": f"There is no answer to these settings: {words}"}

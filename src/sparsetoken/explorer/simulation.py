@@ -17,7 +17,7 @@ from ..simulation.repeats import mean_and_error, trial_seeds
 from ..simulation.samplers.reduced import BLOCK_SAMPLES
 from ..simulation.trial import simulate
 from ..training import Training
-from .points import REFUSALS
+from .points import REFUSALS, words_of
 from .state import State
 from .views import MODELS, at_total
 
@@ -185,7 +185,7 @@ def _run(job: Job, cases: list[tuple[str, Training]]) -> None:
                     try:
                         found = simulate(state.task, training, state.d, seed, model, equal_samples=state.equal_samples)
                     except REFUSALS as error:
-                        job.notes.append(f"{model}: {error or 'it takes more memory than there is'}")
+                        job.notes.append(f"{model}: {words_of(error)}")
                         job.done += state.trials - len(errors)
                         break
                 errors.append(found.test_error)

@@ -78,12 +78,9 @@ class Field:
     @property
     def default(self) -> float:
         """What the page begins with."""
-        if self.name in _EXTRA:
-            return _EXTRA[self.name]
         return float(getattr(Task() if self.group == "task" else Training(), self.name))
 
 
-_EXTRA = {"d": 500.0, "trials": 8.0, "seed": 0.0}
 FIELDS = (
     Field("length", "Length", "L", 2, 1000, logarithmic=True, whole=True),
     Field("sparsity", "Sparsity", "R", 1, 20, step=1, whole=True),

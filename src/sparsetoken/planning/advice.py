@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class Plan(Shown):
     slopes: tuple[Slope, ...] = ()
     curve: tuple[dict[str, Any], ...] = ()
     confirmations: tuple[Confirmation, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class Confirmation:
     n: int
     d: int
     forecast: float
-    seeds: int = field(default=1)
+    seeds: int = 1
 
     @property
     def spread(self) -> float:
@@ -66,7 +66,7 @@ class Confirmation:
         return asdict(self) | {"spread": self.spread, "agrees": self.agrees}
 
 
-def simulated_size(n1: int, d: int, features: int) -> float:
+def simulated_size(n1: int, features: int) -> float:
     """Factor by which n and d are scaled down so that the readout's features can be held (1 where they can)."""
     numbers = n1 * min(n1, features)
     return min(1.0, math.sqrt(_LARGEST_SAMPLE / numbers))
@@ -111,7 +111,7 @@ def confirm(
     """
     judged = Criterion.of(criterion)
     n1 = round(training.alpha1 * d)
-    factor = simulated_size(n1, d, d * (task.longest if model == "vectorized" else 1))
+    factor = simulated_size(n1, d * (task.longest if model == "vectorized" else 1))
     size = d
     if factor < 1:
         size = max(2, round(factor * d))

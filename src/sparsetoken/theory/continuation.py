@@ -54,7 +54,9 @@ class WarmStart:
         return bool(np.isfinite(self.x).all())
 
     def extended(self, before: WarmStart, reach: float) -> WarmStart:
-        """The start `reach` times as far ahead of this one as this one is of `before`."""
+        """The start `reach` times as far ahead of this one as this one is of `before`; this one where unknowns differ."""
+        if self.x.shape != before.x.shape:
+            return self
         x = self.x + reach * (self.x - before.x)
         if self.offset is None or before.offset is None or self.points != before.points:
             return replace(self, x=x)

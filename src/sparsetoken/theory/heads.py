@@ -177,6 +177,10 @@ class _HeadsEquations:
         return H * self.query_dimensions, H * self.signal_dimensions, 1, H, below, H, below
 
     @property
+    def unknowns(self) -> int:
+        return sum(self._sizes)
+
+    @property
     def logarithms(self) -> tuple[int, ...]:
         ends = np.cumsum(self._sizes)
         return (*range(ends[2], ends[3]), *range(ends[4], ends[5]))
@@ -279,7 +283,9 @@ def heads_erm(
     if ridge == 0:
         _check_unique(law, alpha, loss)
     equations = _equations(law)
-    state: dict[str, np.ndarray | None] = {"x": warm_start.x if warm_start is not None and warm_start.usable else None}
+    # Where heads are alike up to rounding their queries span less, and a neighbour has fewer unknowns: no start then.
+    near = warm_start is not None and warm_start.usable and len(warm_start.x) == equations.unknowns
+    state: dict[str, np.ndarray | None] = {"x": warm_start.x if warm_start is not None and near else None}
     points = max(law.first_points, min(warm_start.points or 0, MAXIMUM_POINTS)) if warm_start else law.first_points
     setting = f"alpha={alpha:g}, loss {loss.name}, {law.heads} heads"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label, marker
-from ..points import Alive, BayesLimits, threshold
+from ..points import REFUSALS, Alive, BayesLimits, threshold, words_of
 from ..state import State
 from .drawing import axis, figure, finite, log_axis, upright
 from .stages import MODELS
@@ -29,8 +29,8 @@ def capacity_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
                 values.append(finite(found.alpha))
                 errors.append(finite(found.standard_error))
                 never += found.alpha == float("inf")
-            except (ValueError, ArithmeticError, MemoryError) as error:
-                failures.append(str(error) or "it takes more memory than there is")
+            except REFUSALS as error:
+                failures.append(words_of(error))
                 values.append(None)
                 errors.append(None)
         traces.append({

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import OTHER_COLOURS, colour
-from ..points import Alive, BayesLimits, tested_at
+from ..points import REFUSALS, Alive, BayesLimits, tested_at, words_of
 from ..state import LONGEST, State
 from .drawing import axis, figure, finite, log_axis
 
@@ -26,8 +26,8 @@ def lengths_view(state: State, stage: str, alive: Alive, limits: BayesLimits) ->
         alive()
         try:
             rows.append(tested_at(state.task, state.training, length, quick))
-        except (ValueError, ArithmeticError, MemoryError) as error:
-            failures.append(str(error) or "it takes more memory than there is")
+        except REFUSALS as error:
+            failures.append(words_of(error))
             rows.append(None)
     shown = (
         ("test_error", "test error", colour("attention"), "solid"),
