@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import designed, joint, query_steps, reuse
+from sparsetoken.paper.catalogue import designed, joint, joint_variants, query_steps, reuse
 from sparsetoken.schedules import as_stages, expand
 
 
@@ -43,8 +43,8 @@ def joint_tables(
         name: [{"alpha": joint.SIMULATED[0], "step": joint.STEPS, "test_error": value, "test_error_se": error}]
         for name, value in (("random_start", other), ("batches", other), ("biased_start", other + behind))
     }
-    runs = {joint.run_table(name): noisy(rows, "test_error", noise) for name, rows in others.items()}
-    runs[joint.run_table("batches")]["test_error"] += off
+    runs = {joint_variants.run_table(name): noisy(rows, "test_error", noise) for name, rows in others.items()}
+    runs[joint_variants.run_table("batches")]["test_error"] += off
     order = [
         {**task, "step": joint.STEPS, "test_error": 0.02 * x, "test_error_se": error}
         for task, x in zip(joint.ORDER, hard)
@@ -79,15 +79,15 @@ def joint_tables(
         (joint.against_staged(joint.DECAY, wins=True), {"error": 0.02}, "undecided"),
         (joint.against_staged(0.0, wins=False), {}, "confirmed"),
         (joint.against_staged(0.0, wins=False), {"staged": 0.3}, "refuted"),
-        (joint.alike, {}, "confirmed"),
-        (joint.alike, {"other": 0.03}, "refuted"),
-        (joint.alike, {"error": 0.01}, "undecided"),
-        (joint.variants_exact, {}, "confirmed"),
-        (joint.variants_exact, {"off": 0.01}, "refuted"),
-        (joint.variants_exact, {"noise": 0.2}, "undecided"),
-        (joint.delayed, {}, "confirmed"),
-        (joint.delayed, {"behind": 0.0}, "refuted"),
-        (joint.delayed, {"error": 0.01}, "undecided"),
+        (joint_variants.alike, {}, "confirmed"),
+        (joint_variants.alike, {"other": 0.03}, "refuted"),
+        (joint_variants.alike, {"error": 0.01}, "undecided"),
+        (joint_variants.variants_exact, {}, "confirmed"),
+        (joint_variants.variants_exact, {"off": 0.01}, "refuted"),
+        (joint_variants.variants_exact, {"noise": 0.2}, "undecided"),
+        (joint_variants.delayed, {}, "confirmed"),
+        (joint_variants.delayed, {"behind": 0.0}, "refuted"),
+        (joint_variants.delayed, {"error": 0.01}, "undecided"),
         (joint.nearer, {}, "confirmed"),
         (joint.nearer, {"staged": 0.02}, "refuted"),
         (joint.nearer, {"error": 0.01}, "undecided"),

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import heads, long_bags, mechanisms
+from sparsetoken.paper.catalogue import crossings, depth, heads, long_bags, mechanisms
 from sparsetoken.paper.catalogue.scaling import LENGTHS
 
 
@@ -49,7 +49,7 @@ def heads_tables(
     ]
     ends = {"attention": 0.1, "two_layer": deep, "heads:2": 0.12, "self_attention": 0.3} | (ends or {})
     predicted = [
-        {"length": 10, "model": m, "step": heads.JOINT["steps"], "test_error": e, "test_error_se": error}
+        {"length": 10, "model": m, "step": depth.JOINT["steps"], "test_error": e, "test_error_se": error}
         for m, e in ends.items()
     ]
     joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
@@ -67,8 +67,8 @@ def heads_tables(
             }
             for m, exponent in (laws | given).items()
             for n in (10, 20)
-            for s in (heads.SELF_LAW if m == "self_attention" else heads.LAW)[n]
-            for step in (0, heads.LAW_STEPS[n])
+            for s in (depth.SELF_LAW if m == "self_attention" else depth.LAW)[n]
+            for step in (0, depth.LAW_STEPS[n])
         ]
 
     measured_law = [{**row, "d": d} for row in spots(law or {}) for d in (100, 200)]
@@ -97,24 +97,24 @@ def heads_tables(
         (heads.price, {}, "confirmed"),
         (heads.price, {"needed": (3.7, 4.6, 3.6, 4.2)}, "refuted"),
         (heads.price, {"error": 0.05}, "undecided"),
-        (heads.depth, {}, "confirmed"),
-        (heads.depth, {"deep": 0.05}, "refuted"),
-        (heads.depth, {"deep_noise": 0.3}, "undecided"),
-        (heads.joint_exact, {}, "confirmed"),
-        (heads.joint_exact, {"shift": 0.08}, "refuted"),
-        (heads.joint_exact, {"deep_noise": 0.3}, "undecided"),
-        (heads.not_better, {}, "confirmed"),
-        (heads.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (heads.not_better, {"error": 0.05}, "undecided"),
-        (heads.where_they_go, {}, "confirmed"),
-        (heads.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (heads.where_they_go, {"error": 0.05}, "undecided"),
-        (heads.same_law, {}, "confirmed"),
-        (heads.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
-        (heads.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
-        (heads.same_law, {"law": {"self_attention": 0.1}}, "refuted"),
-        (heads.same_law, {"law_noise": 0.02}, "undecided"),
-        (heads.same_law, {"error": 0.02}, "undecided"),
+        (depth.depth, {}, "confirmed"),
+        (depth.depth, {"deep": 0.05}, "refuted"),
+        (depth.depth, {"deep_noise": 0.3}, "undecided"),
+        (depth.joint_exact, {}, "confirmed"),
+        (depth.joint_exact, {"shift": 0.08}, "refuted"),
+        (depth.joint_exact, {"deep_noise": 0.3}, "undecided"),
+        (depth.not_better, {}, "confirmed"),
+        (depth.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (depth.not_better, {"error": 0.05}, "undecided"),
+        (depth.where_they_go, {}, "confirmed"),
+        (depth.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (depth.where_they_go, {"error": 0.05}, "undecided"),
+        (depth.same_law, {}, "confirmed"),
+        (depth.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
+        (depth.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
+        (depth.same_law, {"law": {"self_attention": 0.1}}, "refuted"),
+        (depth.same_law, {"law_noise": 0.02}, "undecided"),
+        (depth.same_law, {"error": 0.02}, "undecided"),
         (heads.no_room, {}, "confirmed"),
         (heads.no_room, {"known": 1.3}, "refuted"),
     ],
@@ -132,18 +132,18 @@ def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     tables = heads_tables(law_noise=1e-5)
     small = {**tables, "law": tables["law"][tables["law"]["d"] == 100]}
     del small["law_predicted"]
-    rows, *rest = heads.laws(small).values()
+    rows, *rest = depth.laws(small).values()
     assert not rest
-    found = heads.exponents(rows)["heads:2"]
+    found = crossings.exponents(rows)["heads:2"]
     assert found.slope == pytest.approx(0.12, abs=1e-3)
     assert 15 <= found.degrees <= 60  # four means of sixteen runs each
     one = (
         1e-5 / 4 * np.sqrt(2) / (0.1755 * 4 * np.log(2))
     )  # two lengths, density of the probit at 10 %, mean of two strengths
     assert found.error == pytest.approx(one, rel=0.5)
-    assert "exponent 0.1" in heads.listed_laws(small) and "theory" in heads.listed_laws(tables)
-    assert heads.same_law(small).verdict == "confirmed"
-    assert "(simulated)" in heads.headline(small) and "one self-attention layer" in heads.headline(tables)
+    assert "exponent 0.1" in depth.listed_laws(small) and "theory" in depth.listed_laws(tables)
+    assert depth.same_law(small).verdict == "confirmed"
+    assert "(simulated)" in depth.headline(small) and "one self-attention layer" in depth.headline(tables)
 
 
 def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):

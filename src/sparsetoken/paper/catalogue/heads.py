@@ -1,34 +1,20 @@
-"""Depth and heads: do they change how the strength needed grows with the length of the bags?"""
+"""Several heads in staged training: do they change how the strength needed grows with the length of the bags?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
-from ..._core.averages import combined_degrees, extrapolate, summarise
+from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour, marker
-from ...study.claims import (
-    Claim,
-    Judgement,
-    NotJudgeable,
-    Tables,
-    equal_verdict,
-    format_value,
-    greater_verdict,
-    need,
-    quantile,
-    within_verdict,
-    worst,
-)
-from ...study.criteria import fit_line, judge_agreement, select
+from ...plotting.style import OTHER_COLOURS, colour
+from ...study.claims import Claim, Judgement, Tables, format_value, greater_verdict, need, quantile, worst
+from ...study.criteria import judge_agreement, select
 from ...study.specification import Grid, Study
-from .common import AXES, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES
+from .common import AXES, OPEN, THEORY_DEGREES
+from .crossings import crossings
 from .scaling import LENGTHS, TARGET, known, mechanisms, root_log
 
 TRAINING: dict[str, Any] = {
@@ -51,39 +37,8 @@ PAIRS = {
     (8, SHORT): (3.7, 4.1),
     (8, LONG): (5.0, 5.6),
 }
-# Trained at once, all on the same schedule. The number of directions says how many parameters a model has, in units of d.
-# Those with four start where a gradient can tell their directions apart: at zero, heads stay equal and inner layers off.
-MODELS: dict[str, dict[str, Any]] = {
-    "attention": {},
-    "two_layer": {"start": {"k": 0.5, "v": 0.5}},
-    "heads:2": {"start": {"q1": 0.5, "q2": 0.5}},
-    "self_attention": {"start": {"q": 1.0, "k": 1.0}},
-}
-WORDS = {
-    "attention": "one head",
-    "two_layer": "two layers",
-    "heads:2": "two heads",
-    "self_attention": "one self-attention layer",
-}
-LARGE = tuple(MODELS)[1:]  # with 4d parameters; one head has 2d
-JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps": 30, "rates": 1.0, "decay": 0.1}
-DEPTH_STRENGTH = 4.0
-DRAWN = list(range(0, JOINT["steps"] + 1, 3))  # steps of the runs that are drawn
-NO_GAIN = 0.005  # an error lower by less than that is none worth twice the parameters
-# Strengths on both sides of 10 % error by length, all models trained at once but self-attention, which needs more; and how
-# many steps all of them have settled after (the query of long bags takes longer to leave the saddle at zero). From runs on
-# other seeds.
-LAW = {10: (3.6, 4.1), 20: (3.8, 4.3), 40: (4.0, 4.6)}
-SELF_LAW = {10: (5.3, 5.8), 20: (6.6, 7.2)}
-LAW_STEPS = {10: 30, 20: 30, 40: 40}
-SAME_LAW = 0.1  # how far an exponent may be off one head's and still be called the same: pooling's is 1/2
 ALMOST_BAYES = 0.1  # by how much more strength than the Bayes rule one head with a known query may need
-DEEP_RESOLUTION = 0.06
-LAW_BAGS = (
-    256  # per replicate: a quarter of a per cent of the strength, and buffers of four directions at L = 20 that fit
-)
 FIRST_SEED = 1000  # criteria and sizes were chosen on others
-MODEL_COLOURS = dict(zip(MODELS, (colour("attention"), OTHER_COLOURS[5], OTHER_COLOURS[0], OTHER_COLOURS[2])))
 HEAD_COLOURS = {1: colour("attention"), 2: OTHER_COLOURS[0], 4: OTHER_COLOURS[1], 8: OTHER_COLOURS[4]}
 
 
@@ -93,38 +48,9 @@ def spot(heads: int, length: int, strength: float) -> dict[str, Any]:
     return {**TRAINING, "heads": heads, "length": length, "strength": strength, "sharpness": k}
 
 
-def law_spots(models: Sequence[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """Points of joint training on both sides of 10 % error."""
-    strengths = {m: SELF_LAW if m == "self_attention" else LAW for m in models}
-    return [
-        {**JOINT, "steps": LAW_STEPS[n], "rows_at": [LAW_STEPS[n]], "length": n, "model": m, "strength": s, **MODELS[m]}
-        for m in models
-        for n in lengths
-        for s in strengths[m].get(n, ())
-    ]
-
-
-def grids(
-    heads: list[int],
-    sizes: list[int],
-    repeats: int,
-    lengths: list[int],
-    joint_sizes: list[int],
-    joint: int,
-    accuracy: float,
-    bags: int,
-    models: Sequence[str],
-    law: Sequence[dict[str, Any]],
-    law_sizes: list[int],
-    law_repeats: int,
-    law_theory: Sequence[dict[str, Any]],
-) -> list[Grid]:
-    """The trials of one form: heads, simulated dimensions and repeats of staged training; lengths, dimensions, repeats and
-    models of joint training; the accuracy of the heads' forecast, and bags per replicate of the trajectory theory."""
+def grids(heads: list[int], sizes: list[int], repeats: int, accuracy: float) -> list[Grid]:
+    """The trials of one form: heads, simulated dimensions and repeats, and the accuracy of the heads' forecast."""
     places = [(h, n) for h in heads for n in (SHORT, LONG)]
-    at_once = [
-        {**JOINT, "strength": DEPTH_STRENGTH, "length": n, "model": m, **MODELS[m]} for n in lengths for m in models
-    ]
     return [
         Grid(
             "staged",
@@ -141,137 +67,14 @@ def grids(
             repeats=repeats,
             first_seed=FIRST_SEED,
         ),
-        Grid(
-            "joint",
-            "simulate_trajectory",
-            {"rows_at": DRAWN},
-            axes={"d": joint_sizes},
-            points=at_once,
-            repeats=joint,
-            first_seed=FIRST_SEED,
-        ),
-        Grid("joint_predicted", "trajectory", {"accuracy": 1.0, "bags": bags}, points=at_once),
-        Grid(
-            "law",
-            "simulate_trajectory",
-            axes={"d": law_sizes},
-            points=law,
-            repeats=law_repeats,
-            first_seed=FIRST_SEED,
-        ),
-        *(
-            [Grid("law_predicted", "trajectory", {"accuracy": 1.0, "bags": LAW_BAGS}, points=law_theory)]
-            if law_theory
-            else []
-        ),
         # Those of the study `scaling`, which cost nothing where that one has been run.
         Grid("known", "known_strength", {"target": TARGET}, points=mechanisms()),
     ]
 
 
-def crossings(table: Any, by: list[str], value: str, error: str, independent: bool = False) -> Any:
-    """Strength for 10 % error, group by group: a line through the probits of the errors at two strengths.
-
-    Predictions share their draws, so that their errors may point the same way: the larger one counts. Those of runs are
-    independent, with degrees of freedom in the column `degrees`, and each counts with its share in the crossing.
-    """
-    rows = []
-    for group, part in table.groupby(by):
-        part = part.sort_values("strength")
-        if len(part) < 2:
-            raise NotJudgeable("one strength for " + ", ".join(f"{n} {v}" for n, v in zip(by, group)))
-        if not part[value].between(0, 1, inclusive="neither").all():
-            raise NotJudgeable("an error that is not between 0 and 1")
-        x, p = part["strength"].to_numpy(), ndtri(part[value].to_numpy())
-        slope = (p[1] - p[0]) / (x[1] - x[0])
-        crossing = x[0] + (ndtri(TARGET) - p[0]) / slope
-        errors = part[error].to_numpy() * np.sqrt(2 * np.pi) * np.exp(0.5 * p**2) / abs(slope)
-        share = (crossing - x[0]) / (x[1] - x[0])
-        shares = np.square(errors * [1 - share, share])
-        variance, degrees = np.max(errors) ** 2, float(THEORY_DEGREES)
-        if independent:
-            variance, degrees = shares.sum(), combined_degrees(shares, part["degrees"])
-        found = {"strength": crossing, "error": float(np.sqrt(variance)), "degrees": degrees}
-        rows.append({**dict(zip(by, group)), **found})
-    return pd.DataFrame(rows)
-
-
 def needed(tables: Tables) -> Any:
     """Strength that staged training needs by heads and length."""
     return crossings(need(tables, "staged", ["test_error"]), ["heads", "length"], "test_error", "standard_error")
-
-
-def last_rows(table: Any) -> Any:
-    """Rows after each run's last step."""
-    return table[table["step"] == table["length"].map(LAW_STEPS)]
-
-
-def law_simulated(tables: Tables) -> Any:
-    """Strength that joint training needs by model and length, measured.
-
-    With two dimensions the errors are those at d → ∞, with one those at that dimension.
-    """
-    rows, by = last_rows(need(tables, "law", ["test_error"])), ["model", "length", "strength"]
-    if rows["d"].nunique() > 1:
-        ends = extrapolate(rows, by, "test_error").rename(columns={"limit": "value"})
-    else:
-        ends = summarise(rows, by, "test_error").rename(columns={"mean": "value"})
-        ends["degrees"] = ends["count"] - 1
-    return crossings(ends, ["model", "length"], "value", "error", independent=True)
-
-
-def laws(tables: Tables) -> dict[str, Any]:
-    """The strengths needed by joint training, simulated and (full form) predicted."""
-    found = {"simulated": law_simulated(tables)}
-    if "law_predicted" in tables:
-        rows = last_rows(need(tables, "law_predicted", ["test_error"]))
-        found["theory"] = crossings(rows, ["model", "length"], "test_error", "test_error_se")
-    return found
-
-
-class Exponent(NamedTuple):
-    """Slope of log strength against log length, with its standard error and the degrees of freedom of that."""
-
-    slope: float
-    error: float
-    degrees: float
-
-
-def exponents(rows: Any) -> dict[str, Exponent]:
-    """Lines through log strength against log length, by model."""
-    found = {}
-    for model, part in rows.groupby("model"):
-        if len(part) < 2:
-            raise NotJudgeable(f"one length for {model}")
-        x, error = np.log(part["length"].to_numpy()), (part["error"] / part["strength"]).to_numpy()
-        line = fit_line(x, np.log(part["strength"]), error)
-        # A point's share in the slope is its lever over its variance.
-        lever = (x - np.average(x, weights=error**-2)) / error
-        found[str(model)] = Exponent(line.slope, line.slope_error, combined_degrees(lever**2, part["degrees"]))
-    return found
-
-
-def same_law(tables: Tables) -> Judgement:
-    """The exponent of two layers and two heads is one head's; that of self-attention, where it was run, is larger."""
-    lines = {source: exponents(rows) for source, rows in laws(tables).items()}
-    count = sum(len(found) - 1 for found in lines.values())
-    verdicts, words = [], []
-    for source, found in lines.items():
-        one = found["attention"]
-        parts = [f"{format_value(one.slope, one.error)} with one head"]
-        for model in (m for m in LARGE if m in found):
-            other = found[model]
-            variances = np.square([one.error, other.error])
-            factor = float(quantile(count, combined_degrees(variances, [one.degrees, other.degrees])))
-            difference, margin = other.slope - one.slope, factor * float(np.sqrt(variances.sum()))
-            verdicts.append(
-                greater_verdict(difference - SAME_LAW, margin)
-                if model == "self_attention"
-                else within_verdict(difference, margin, SAME_LAW)
-            )
-            parts.append(f"{format_value(other.slope, other.error)} with {WORDS[model]}")
-        words.append(f"{source}: " + ", ".join(parts))
-    return Judgement(worst(verdicts), f"two layers and two heads within {SAME_LAW:g} of one head", "; ".join(words))
 
 
 def exact(tables: Tables) -> Judgement:
@@ -295,83 +98,6 @@ def price(tables: Tables) -> Judgement:
     verdicts.append(greater_verdict(ratio[LONG] - ratio[SHORT], factor * float(np.hypot(error[LONG], error[SHORT]))))
     words = ", ".join(f"{format_value(ratio[n], error[n])} at L = {n}" for n in ratio)
     return Judgement(worst(verdicts), "above 1, and rising with L", f"{words} ({most} heads over one)")
-
-
-def depth(tables: Tables) -> Judgement:
-    """A second layer changes the test error by nothing that could be seen."""
-    table = need(tables, "joint", ["test_error"])
-    last = table[table["step"] == JOINT["steps"]]
-    found = summarise(last, ["length", "model"], "test_error").set_index(["length", "model"])
-    lengths = sorted(set(last["length"]))
-    verdicts, words = [], []
-    for n in lengths:
-        one, two = found.loc[(n, "attention")], found.loc[(n, "two_layer")]
-        margin = float(quantile(len(lengths), min(one["count"], two["count"]) - 1)) * float(
-            np.hypot(one["error"], two["error"])
-        )
-        verdicts.append(equal_verdict(two["mean"] - one["mean"], margin, DEEP_RESOLUTION))
-        words.append(
-            f"{format_value(two['mean'], two['error'])} with two layers, {format_value(one['mean'], one['error'])} with one "
-            f"(L = {n:g})"
-        )
-    return Judgement(worst(verdicts), "the same error", "; ".join(words))
-
-
-def _ends(tables: Tables, name: str) -> Any:
-    """Rows after the last step of joint training."""
-    table = need(tables, name, ["test_error", "step"])
-    return table[table["step"] == JOINT["steps"]]
-
-
-def joint_exact(tables: Tables) -> Judgement:
-    """Joint training: the same of the last step's errors and the trajectory theory."""
-    simulated, predicted = (_ends(tables, name) for name in ("joint", "joint_predicted"))
-    on = ["length", "model"]
-    return judge_agreement(simulated, predicted, "test_error", on, DEEP_RESOLUTION, "test_error_se")
-
-
-def _predicted_ends(tables: Tables) -> Any:
-    return _ends(tables, "joint_predicted").set_index(["length", "model"])[["test_error", "test_error_se"]]
-
-
-def _large(rows: Any) -> list[str]:
-    """The models with 4d parameters that were run, in the order of `MODELS`."""
-    run = set(rows.index.get_level_values("model"))
-    return [m for m in LARGE if m in run]
-
-
-def not_better(tables: Tables) -> Judgement:
-    """No model with twice the parameters has a lower error than one head, on as many samples."""
-    rows = _predicted_ends(tables)
-    pairs = [(n, m) for n, m in rows.index if m in LARGE]
-    verdicts, words = [], []
-    for n, m in pairs:
-        many, one = rows.loc[(n, m)], rows.loc[(n, "attention")]
-        margin = float(quantile(len(pairs), THEORY_DEGREES)) * float(
-            np.hypot(many["test_error_se"], one["test_error_se"])
-        )
-        verdicts.append(greater_verdict(many["test_error"] - one["test_error"] + NO_GAIN, margin))
-        words.append(f"{format_value(many['test_error'], many['test_error_se'])} with {WORDS[m]} (L = {n:g})")
-    one = "; ".join(
-        f"{rows.loc[(n, 'attention'), 'test_error']:.4f} at L = {n:g}" for n in sorted({n for n, _ in pairs})
-    )
-    return Judgement(worst(verdicts), f"not below one head's {one} by {NO_GAIN:g}", "; ".join(words))
-
-
-def where_they_go(tables: Tables) -> Judgement:
-    """At equal parameters: two layers below two heads, and these below one layer of self-attention where it was run."""
-    rows = _predicted_ends(tables)
-    lengths, large = sorted(set(rows.index.get_level_values(0))), _large(rows)
-    pairs = list(pairwise(large))
-    verdicts, words = [], []
-    for n in lengths:
-        for better, worse in pairs:
-            low, high = rows.loc[(n, better)], rows.loc[(n, worse)]
-            error = float(np.hypot(low["test_error_se"], high["test_error_se"]))
-            margin = float(quantile(len(pairs) * len(lengths), THEORY_DEGREES)) * error
-            verdicts.append(greater_verdict(high["test_error"] - low["test_error"], margin))
-        words.append(" < ".join(f"{rows.loc[(n, m), 'test_error']:.4f}" for m in large) + f" (L = {n:g})")
-    return Judgement(worst(verdicts), " < ".join(WORDS[m] for m in large), "; ".join(words))
 
 
 def no_room(tables: Tables) -> Judgement:
@@ -419,32 +145,6 @@ def draw(tables: Tables) -> list[Panel]:
                 "diamond",
             ),
         ]
-    joint, lines = tables["joint"], tables["joint_predicted"]
-    steps: list[Layer] = []
-    length, d = int(joint["length"].max()), int(joint["d"].max())
-    for model in ("attention", *_large(lines.set_index("model", append=True))):
-        label = WORDS[model]
-        line = select(lines, {"model": model, "length": length}).sort_values("step")
-        seen = summarise(select(joint, {"model": model, "length": length, "d": d}), "step", "test_error")
-        seen, shade = seen[seen["step"].isin(DRAWN)].sort_values("step"), MODEL_COLOURS[model]
-        steps += [
-            Line(line["step"], line["test_error"], f"{label}: theory", shade),
-            Points(seen["step"], seen["mean"], seen["error"], f"{label}: simulated", shade, marker(model)),
-        ]
-    grown: list[Layer] = []
-    sources = laws(tables)
-    for source, rows in sources.items():
-        for model in (m for m in MODELS if m in set(rows["model"])):
-            part, label = rows[rows["model"] == model].sort_values("length"), f"{WORDS[model]}: {source}"
-            at = (part["length"], part["strength"])
-            if source == "theory":
-                grown.append(Line(*at, label, MODEL_COLOURS[model]))
-            else:
-                if "theory" not in sources:  # the eye's guide where no line of the theory is
-                    grown.append(Line(*at, f"{WORDS[model]}: through the runs", MODEL_COLOURS[model], "dash"))
-                grown.append(Points(*at, part["error"], label, MODEL_COLOURS[model], marker(model)))
-    near = best[best["length"] <= 64]
-    grown.append(Line(near["length"], near["strength_needed"], "Bayes rule, signal known", colour("bayes"), "dot"))
     return [
         Panel(
             "Strength needed by several heads",
@@ -454,29 +154,7 @@ def draw(tables: Tables) -> list[Panel]:
             logx=True,
         ),
         Panel("Heads: errors near 10 %", AXES["length"], AXES["test_error"], errors, logx=True),
-        Panel(f"All trained at once, L = {length} (d = {d})", "gradient step t", AXES["test_error"], steps, logy=True),
-        Panel(
-            "Strength needed, all trained at once",
-            AXES["length"],
-            f"strength θ for {TARGET:.0%} error",
-            grown,
-            logx=True,
-        ),
     ]
-
-
-def listed_laws(tables: Tables) -> str:
-    """Strengths needed and their exponents, from the theory where it was run."""
-    sources = laws(tables)
-    source = "theory" if "theory" in sources else "simulated"
-    rows, lines = sources[source], exponents(sources[source])
-    at = {m: part.sort_values("length") for m, part in rows.groupby("model")}
-    return f"{source}: " + "; ".join(
-        f"{WORDS[m]} θ = {', '.join(f'{x:.2f}' for x in at[m]['strength'])} at L = "
-        f"{', '.join(f'{n:g}' for n in at[m]['length'])}, exponent {format_value(lines[m].slope, lines[m].error)}"
-        for m in MODELS
-        if m in at
-    )
 
 
 def findings(tables: Tables) -> str:
@@ -488,77 +166,24 @@ def findings(tables: Tables) -> str:
     ours, best = known(tables, "growing"), known(tables, "bayes")
     ratio = float((ours["strength_needed"].to_numpy() / best["strength_needed"].to_numpy()).max())
     return (
-        "Neither depth nor heads change the law: one softmax head that looks along the signal needs at most "
-        f"{ratio:.2f} times the "
-        "strength of the best possible rule at any length up to 2^30, so only the training is left to improve. "
-        "There, more parameters "
-        f"cost: for 10 % error at L = {SHORT} and {LONG} staged training needs θ = {listed}, because every head "
-        "has to find the "
-        "signal with its share of the samples. Trained at once on α = "
-        f"{JOINT['alpha']:g}, models with twice the parameters of one head gain nothing over its error of "
-        f"{listed_ends(tables)}. A second layer switches itself off, and heads learn one direction twice; self-attention "
-        "whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of the bags, the "
-        f"strength that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and only its constant "
-        f"is another ({listed_laws(tables)})."
+        "Several heads do not change the law: one softmax head that looks along the signal needs at most "
+        f"{ratio:.2f} times the strength of the best possible rule at any length up to 2^30, so only the training is left to "
+        f"improve. There, more heads cost: for 10 % error at L = {SHORT} and {LONG} staged training needs θ = {listed}, "
+        "because every head has to find the signal with its share of the samples."
     )
-
-
-def listed_ends(tables: Tables) -> str:
-    """Errors after joint training, the one head's first."""
-    rows = _predicted_ends(tables)
-    parts = []
-    for n in sorted(set(rows.index.get_level_values(0))):
-        one, *ends = (format_value(*rows.loc[(n, m)]) for m in ("attention", *_large(rows)))
-        others = ", ".join(f"{WORDS[m]} {end}" for m, end in zip(_large(rows), ends))
-        parts.append(f"{one} at L = {n:g} ({others})")
-    return "; ".join(parts)
-
-
-def headline(tables: Tables) -> str:
-    sources = laws(tables)
-    source = "theory" if "theory" in sources else "simulated"
-    lines = exponents(sources[source])
-    words = ", ".join(f"{format_value(lines[m].slope, lines[m].error)} with {WORDS[m]}" for m in MODELS if m in lines)
-    return (
-        "Neither depth nor heads change the law, only its constant: trained at once, the strength needed for "
-        f"{TARGET:.0%} error grows with the length to the power {words} ({source}). Twice the parameters on as many samples "
-        f"gain nothing: {listed_ends(tables)}."
-    )
-
-
-# The theory of two layers and of self-attention takes time and memory like the square of the length: there up to 20.
-FULL_LAW: tuple[Any, ...] = (
-    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer", "self_attention"], [10, 20])],
-    [100, 200],
-    16,
-    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer", "self_attention"], [10, 20])],
-)
 
 
 study = Study(
     name="heads",
-    title="Depth and heads: the law stays, the constant grows",
-    question="Do several heads or a second layer change how the strength needed for 10 % error grows with the "
-    "length of the bags, on "
-    "as many samples? And what do they bring at equal numbers of parameters and samples? (R = 1, π = 0.5, α₀ = α₁ = 4, "
-    "λ = 0.1, k = sqrt(2 log L), D₀ split among heads; all at once: joint descent on α = 4, θ = 4.)",
-    notes="Two layers are rank-one self-attention under rank-one attention pooling; the one self-attention layer has query, "
-    "key and value directions and a path around it, and its tokens are averaged. Both have 4d parameters, as two heads have; "
-    "one head has 2d.",
+    title="Several heads: the law stays, the constant grows",
+    question="Do several heads change how the strength needed for 10 % error grows with the length of the bags, on as many "
+    "samples? (R = 1, π = 0.5, α₀ = α₁ = 4, λ = 0.1, k = sqrt(2 log L), D₀ split among heads.)",
     grids={
-        # A trajectory of four directions compiles for ten seconds: self-attention is left to the full form.
-        "quick": grids(
-            *([1, 4], [80, 160], 12, [10], [80, 160], 8, 2e-3, QUICK_BAGS, list(MODELS)[:3]),
-            *(law_spots(list(MODELS)[:3], [10, 20]), [80], 5, []),
-        ),
-        "full": grids(
-            *([1, 2, 4, 8], [200, 400], 16, [10, 30], [200, 400], 20, 4e-4, FULL_BAGS, list(MODELS)),
-            *FULL_LAW,
-        ),
+        "quick": grids([1, 4], [80, 160], 12, 2e-3),
+        "full": grids([1, 2, 4, 8], [200, 400], 16, 4e-4),
     },
     draw=draw,
     findings=findings,
-    headline=headline,
     claims=(
         Claim(
             "heads-exact",
@@ -575,47 +200,6 @@ study = Study(
             f"larger at {LONG}, beyond "
             "the margin",
             price,
-        ),
-        Claim(
-            "depth-no-gain",
-            "A second attention layer does not lower the test error",
-            OPEN,
-            "simulated joint training, last step: the same error within the margin at level 0.1 %; resolution "
-            f"{DEEP_RESOLUTION:g}",
-            depth,
-        ),
-        Claim(
-            "joint-heads-exact",
-            "The trajectory theory gives the error of two heads, two layers and (full form) self-attention trained at once",
-            OPEN,
-            "test error after the last step, extrapolated to d → ∞, within the margin at level 0.1 %; resolution "
-            f"{DEEP_RESOLUTION:g}",
-            joint_exact,
-        ),
-        Claim(
-            "parameters-do-not-pay",
-            "Twice the parameters (second layer, second head; full form: self-attention) do not lower the error on as many "
-            "samples",
-            OPEN,
-            f"theory, joint training, last step: no error below one head's by {NO_GAIN:g}, beyond the margin",
-            not_better,
-        ),
-        Claim(
-            "parameters-in-depth",
-            "At equal numbers of parameters and samples two layers beat two heads, and these (full form) self-attention",
-            OPEN,
-            "theory, joint training, last step: errors in this order beyond the margin",
-            where_they_go,
-        ),
-        Claim(
-            "depth-same-law",
-            "Trained at once, a second layer or a second head changes the constant of the strength needed against the length "
-            "of the bags, not its law; (full form) self-attention whose tokens are averaged changes it for the worse",
-            OPEN,
-            f"slope of log strength for {TARGET:.0%} error against log L, simulated (and, in the full form, in theory): that "
-            f"of two layers and two heads within {SAME_LAW:g} of one head's, margin included; that of self-attention larger "
-            f"by more than {SAME_LAW:g}",
-            same_law,
         ),
         Claim(
             "one-head-enough",
