@@ -86,12 +86,28 @@ class BagModel:
             return self.score(H, bias)
         return self.score(H, bias, self.sharpness if sharpness is None else sharpness)
 
+    @property
+    def start_names(self) -> tuple[str, ...]:
+        """What a start may name: norms of the directions, their cosines with the signal, and the bias."""
+        return (*self.directions, *(f"cosine[{name}]" for name in self.directions), "bias")
+
     def start_norms(self, start: Mapping[str, float] | None) -> tuple[float, ...]:
-        """Norms of the directions at a start that names some of them, or the bias; what is not named is zero."""
+        """Norms of the directions at a start that names some of `start_names`; what is not named is zero."""
         for name in start or {}:
-            if name not in (*self.directions, "bias"):
-                raise ValueError(f"start must name {', '.join((*self.directions, 'bias'))}, got {name!r}")
+            if name not in self.start_names:
+                raise ValueError(f"start must name {', '.join(self.start_names)}, got {name!r}")
         return tuple(real_number(f"start[{name!r}]", (start or {}).get(name, 0.0), 0.0) for name in self.directions)
+
+    def start_cosines(self, start: Mapping[str, float] | None) -> tuple[float, ...]:
+        """Cosines of the directions with the signal at such a start."""
+        cosines = []
+        for name, norm in zip(self.directions, self.start_norms(start)):
+            key = f"cosine[{name}]"
+            cosine = real_number(f"start[{key!r}]", (start or {}).get(key, 0.0), -1.0, 1.0)
+            if cosine and not norm:
+                raise ValueError(f"start[{key!r}] needs a norm: start[{name!r}] must be positive")
+            cosines.append(cosine)
+        return tuple(cosines)
 
     def start_bias(self, start: Mapping[str, float] | None) -> float:
         """The bias of such a start."""

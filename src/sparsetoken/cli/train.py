@@ -36,7 +36,8 @@ def train(
     decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1."),
     momentum: float = typer.Option(0.0, help="Momentum of all directions."),
     start: str = typer.Option(
-        "", help="Norms of a random start, and its bias: q=0.5,w=0.1,bias=0.2 (zero where not named)."
+        "", help="Norms of a random start, its cosines with the signal, and its bias: "
+        "q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 (zero where not named).",
     ),
     stages: Path = typer.Option(
         None,
@@ -74,7 +75,7 @@ def train(
     else:
         schedule = read_stages(stages)
     # A lone number is the norm of all directions; the bias is named.
-    begin = parse_named("start", start, (*names, "bias") if "=" in start else names) if start else None
+    begin = parse_named("start", start, chosen.start_names if "=" in start else names) if start else None
     whole_number("trials", trials, 0)
     if not theory and not trials:
         raise ValueError("trials must be at least 1 without the theory")

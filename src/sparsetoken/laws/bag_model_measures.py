@@ -182,8 +182,8 @@ def signal_first(draws: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.take_along_axis(draws, order.reshape(*[1] * (draws.ndim - 2), *order.shape), axis=-2)
 
 
-def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
-    """Lower factor F of D = F F^T (r x r) with innovations below the threshold dropped, and which were kept."""
+def innovation_root(D: Any, scale: Any, smallest: float = SMALLEST_INNOVATION) -> tuple[Any, Any]:
+    """Lower factor F of D = F F^T (r x r) with innovations below `smallest` of the scale dropped, and which were kept."""
     r = D.shape[0]
     F = jnp.zeros_like(D)
     kept: list[Any] = []
@@ -192,7 +192,7 @@ def innovation_root(D: Any, scale: Any) -> tuple[Any, Any]:
             rest = D[i, j] - F[i, :j] @ F[j, :j]
             F = F.at[i, j].set(jnp.where(kept[j], rest / jnp.where(kept[j], F[j, j], 1.0), 0.0))
         left = D[i, i] - F[i, :i] @ F[i, :i]
-        keep = left > SMALLEST_INNOVATION * scale[i]
+        keep = left > smallest * scale[i]
         F = F.at[i, i].set(jnp.where(keep, jnp.sqrt(jnp.where(keep, left, 1.0)), 0.0))
         kept.append(keep)
     return F, jnp.stack(kept)

@@ -266,15 +266,17 @@ def mean_trajectory(runs: Sequence[Trajectory]) -> Trajectory:
 
 
 def random_start(start: Mapping[str, float] | None, model: BagModel, signal: np.ndarray, seed: int) -> np.ndarray:
-    """Theta_0 (d, r): columns of the given norms in random directions, orthogonal to each other and to the signal."""
-    d, norms = len(signal), np.array(model.start_norms(start))
+    """Theta_0 (d, r): columns of the given norms and cosines with the signal, orthogonal to each other off the signal and in
+    random directions there."""
+    d, norms, cosines = len(signal), np.array(model.start_norms(start)), np.array(model.start_cosines(start))
     started = np.flatnonzero(norms)
     if len(started) >= d:
         raise ValueError(f"d must exceed the number of directions that start ({len(started)}), got {d}")
     theta = np.zeros((d, model.rank), order="F")
     normals = stream(seed, "start").standard_normal((d, len(started)))
-    theta[:, started] = np.linalg.qr(np.column_stack([signal, normals]))[0][:, 1:] * norms[started]
-    return theta
+    off = norms * np.sqrt(1 - cosines**2)
+    theta[:, started] = np.linalg.qr(np.column_stack([signal, normals]))[0][:, 1:] * off[started]
+    return theta + np.outer(signal, norms * cosines) if cosines.any() else theta
 
 
 class _Bags(Protocol):

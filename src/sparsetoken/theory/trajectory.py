@@ -117,8 +117,9 @@ def trajectory(
     loss : str or Loss
         l(z; y).
     start : mapping, optional
-        Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal. "bias": the
-        bias at the start, of either sign. What is not named starts at zero.
+        Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal, unless
+        "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the bias at the start, of
+        either sign. What is not named starts at zero.
     accuracy : float
         Absolute error allowed on the test error: replicates are added until its standard error is below 0.4 of it.
     at : str

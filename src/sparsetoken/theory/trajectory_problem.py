@@ -58,6 +58,8 @@ def problem_of(
     def one_more(a):
         return np.concatenate([a, np.zeros((1, *a.shape[1:]))])
 
+    norms = np.array(chosen.start_norms(start))
+    m0 = norms * np.array(chosen.start_cosines(start))
     sets = schedule.data_set
     plan = Plan(
         one_more(schedule.rates),
@@ -72,8 +74,9 @@ def problem_of(
         task.prevalence,
         task.contamination,
         1.0 if chosen.sharpness is None else chosen.sharpness,
-        np.zeros(chosen.rank),
-        np.diag(np.square(chosen.start_norms(start))),
+        m0,
+        # Off the signal the directions are orthogonal to each other.
+        np.diag(np.square(norms) - np.square(m0)) + np.outer(m0, m0),
         chosen.start_bias(start),
     )
     score, split = score_with_sharpness(chosen), split_of(chosen, task.longest)

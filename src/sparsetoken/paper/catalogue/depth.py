@@ -305,9 +305,9 @@ def findings(tables: Tables) -> str:
     return (
         f"Trained at once on α = {JOINT['alpha']:g}, models with twice the parameters of one head gain nothing over its "
         f"error of {listed_ends(tables)}. A second layer switches itself off, and heads learn one direction twice; "
-        "self-attention whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of the bags, the "
-        f"strength that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and only its constant "
-        f"is another ({listed_laws(tables)})."
+        "self-attention whose tokens are averaged (full form) dilutes what it finds as pooling does. With the length of "
+        f"the bags, the strength that two layers and two heads need for {TARGET:.0%} error grows as one head's does, and "
+        f"only its constant is another ({listed_laws(tables)})."
     )
 
 
