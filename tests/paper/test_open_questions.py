@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import crossings, depth, heads, long_bags, mechanisms
+from sparsetoken.paper.catalogue import crossings, depth, heads, long_bags, mechanisms, self_attention
 from sparsetoken.paper.catalogue.scaling import LENGTHS
 
 
@@ -53,21 +53,17 @@ def heads_tables(
         for m, e in ends.items()
     ]
     joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
-    laws = {"attention": 0.1, "two_layer": 0.11, "heads:2": 0.12, "self_attention": 0.4}
-
-    bases = {"self_attention": 5.5}
+    laws = {"attention": 0.1, "two_layer": 0.11, "heads:2": 0.12}
 
     def spots(given):
         return [
             {
                 **{"model": m, "length": n, "strength": s, "step": step, "test_error_se": error},
-                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - bases.get(m, 3.8) * (n / 10) ** exponent)))
-                if step
-                else 0.5,
+                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - 3.8 * (n / 10) ** exponent))) if step else 0.5,
             }
             for m, exponent in (laws | given).items()
             for n in (10, 20)
-            for s in (depth.SELF_LAW if m == "self_attention" else depth.LAW)[n]
+            for s in depth.LAW[n]
             for step in (0, depth.LAW_STEPS[n])
         ]
 
@@ -112,7 +108,6 @@ def heads_tables(
         (depth.same_law, {}, "confirmed"),
         (depth.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
         (depth.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
-        (depth.same_law, {"law": {"self_attention": 0.1}}, "refuted"),
         (depth.same_law, {"law_noise": 0.02}, "undecided"),
         (depth.same_law, {"error": 0.02}, "undecided"),
         (heads.no_room, {}, "confirmed"),
@@ -121,6 +116,66 @@ def heads_tables(
 )
 def test_heads(criterion, arguments, verdict):
     assert criterion(heads_tables(**arguments)).verdict == verdict
+
+
+def saddle_tables(
+    errors=(0.15, 0.25), noise=0.01, pooled=0.255, law=0.6, leaving_noise=0.01, predicted_law=0.6, se=1e-3
+):
+    """Errors at two dimensions, and overlaps that grow by exp(2 (strength - 3.7 (L/10)^law)) between the two steps."""
+    rng = np.random.default_rng(0)
+    runs = [
+        {"d": d, "length": 20, "strength": 7.0, "steps": 25, "test_error": e + noise * rng.standard_normal()}
+        for d, e in zip((100, 1600), errors)
+        for _ in range(12)
+    ]
+    steps = (self_attention.EARLY, self_attention.LATE)
+
+    def overlaps(exponent, scatter, seeds, extra):
+        return pd.DataFrame(
+            {
+                **{"length": n, "strength": s, "step": step, "d": 200, "seed": seed, **extra},
+                "overlap[q]": 0.05 * np.exp(2 * (s - 3.7 * (n / 10) ** exponent) * (step == steps[1]))
+                + scatter * rng.standard_normal(),
+            }
+            for n in (10, 20)
+            for s in self_attention.LEAVING[n]
+            for seed in range(seeds)
+            for step in steps
+        )
+
+    return {
+        "saddle": pd.DataFrame(runs),
+        "saddle_predicted": pd.DataFrame({"test_error": [pooled], "test_error_se": [1e-4]}),
+        "leaving": overlaps(law, leaving_noise, 16, {}),
+        "leaving_predicted": overlaps(predicted_law, 0.0, 1, {"overlap[q]_se": se}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("criterion", "arguments", "verdict"),
+    [
+        (self_attention.stays, {"noise": 0.001}, "confirmed"),
+        (self_attention.stays, {"noise": 0.001, "errors": (0.25, 0.15), "pooled": 0.15}, "refuted"),
+        (self_attention.stays, {"noise": 0.001, "pooled": 0.3}, "refuted"),
+        (self_attention.stays, {"noise": 0.2}, "undecided"),
+        (self_attention.own_law, {}, "confirmed"),
+        (self_attention.own_law, {"law": 0.1, "leaving_noise": 1e-4}, "refuted"),
+        (self_attention.own_law, {"predicted_law": 0.1}, "refuted"),
+        (self_attention.own_law, {"leaving_noise": 0.04}, "undecided"),
+        (self_attention.own_law, {"se": 0.02}, "undecided"),
+    ],
+)
+def test_self_attention(criterion, arguments, verdict):
+    assert criterion(saddle_tables(**arguments)).verdict == verdict
+
+
+def test_strength_at_which_the_saddle_is_left_is_where_the_overlap_keeps_its_size():
+    tables = saddle_tables(leaving_noise=1e-4)
+    for rows in self_attention.leaving(tables).values():
+        assert rows.set_index("length")["strength"].to_dict() == pytest.approx({10: 3.7, 20: 3.7 * 2**0.6}, rel=1e-3)
+    del tables["leaving_predicted"]
+    assert list(self_attention.leaving(tables)) == ["simulated"] and len(self_attention.panels(tables)) == 2
+    assert "at d = 1600, pooling's 0.2550" in self_attention.finding(tables)
 
 
 def test_strength_needed_by_heads_is_read_off_the_probits():
@@ -143,7 +198,8 @@ def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     assert found.error == pytest.approx(one, rel=0.5)
     assert "exponent 0.1" in depth.listed_laws(small) and "theory" in depth.listed_laws(tables)
     assert depth.same_law(small).verdict == "confirmed"
-    assert "(simulated)" in depth.headline(small) and "one self-attention layer" in depth.headline(tables)
+    saddle = saddle_tables()
+    assert "(simulated)" in depth.headline(small | saddle) and "(theory)" in depth.headline(tables | saddle)
 
 
 def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):

@@ -55,6 +55,16 @@ def for_directions(stages: tuple[Stage, ...], model: BagModel) -> tuple[Stage, .
     return tuple(changed)
 
 
+def test_a_random_start_has_the_norms_and_cosines_asked_for():
+    model, xi = get_bag_model("self_attention"), np.eye(9)[2]
+    theta = random_start({"q": 0.5, "k": 2.0, "cosine[q]": -0.6, "cosine[k]": 1.0, "w": 0.3}, model, xi, 3)
+    norms, cosines = np.array([0.5, 2.0, 0.0, 0.3]), np.array([-0.6, 1.0, 0.0, 0.0])
+    assert np.linalg.norm(theta, axis=0) == pytest.approx(norms, abs=1e-12)
+    assert xi @ theta == pytest.approx(norms * cosines, abs=1e-12)
+    off = theta - np.outer(xi, xi @ theta)
+    assert off.T @ off == pytest.approx(np.diag(norms**2 * (1 - cosines**2)), abs=1e-12)
+
+
 def test_attention_with_decay_momentum_and_two_data_sets_by_hand():
     """Softmax attention and the logistic loss differentiated by hand, on the tensor sampler's own tokens."""
     d, seed, start = 15, 4, {"q": 0.6, "w": 0.3, "bias": -0.4}

@@ -13,6 +13,7 @@ from sparsetoken import Task, Training, theory
 from sparsetoken._core.precision import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage
+from sparsetoken.simulation.trajectory import simulate_trajectory
 from sparsetoken.theory import trajectory_draws
 from sparsetoken.theory.trajectory import solve_replicate
 from sparsetoken.theory.trajectory_draws import replicate_draws
@@ -199,6 +200,30 @@ def test_a_rate_of_zero_leaves_a_direction_at_its_start():
     assert (found.bias == 0).all()
 
 
+def test_a_start_with_a_cosine_is_there_at_step_zero_and_trains_as_simulations_do():
+    task, start = Task(TIED[0], 1, 3.0), {"w": 0.8, "cosine[w]": -0.6}
+    found = theory.trajectory(task, "tied", tied_stage(), start=start, accuracy=0.05)
+    assert found.overlap["w"][0] == pytest.approx(-0.48, abs=1e-12) and found.gram[0, 0, 0] == pytest.approx(0.64)
+    runs = [simulate_trajectory(task, "tied", tied_stage(), 400, seed, start=start) for seed in range(8)]
+    for step in (0, 1, 4, TIED[1]):
+        measured = np.array([run.overlap["w"][step] for run in runs])
+        error = np.hypot(measured.std(ddof=1) / np.sqrt(len(runs)), found.errors["overlap"]["w"][step])
+        assert abs(measured.mean() - found.overlap["w"][step]) < 6 * error + 5 / 400  # and finite d
+    assert found.overlap["w"][-1] > found.overlap["w"][0] + 0.2  # it had a way to go
+
+
+def test_rounding_does_not_pass_for_innovations():
+    """Long bags and many steps: each of the fields is nearly known from the earlier ones. One of these replicates flew apart
+    (a squared norm of 113) where innovations of 1e-11 of the variance were kept."""
+    stage = Stage(40, 4.0, {"q": 1.0, "w": 1.0, "bias": 1.0}, {"q": 0.1, "w": 0.1})
+    problem = problem_of(Task(30, 1, 4.0), "attention", stage, "logistic", None)
+    with double_precision():
+        norms = [
+            np.diagonal(solve_replicate(problem, i, 64, 2, tested=[40])["gram"], axis1=1, axis2=2) for i in range(8)
+        ]
+    assert 1 < np.max(norms) < 3
+
+
 def test_accuracy_is_met_or_refused():
     task, stage = Task(TIED[0]), tied_stage()
     loose = theory.trajectory(task, "tied", stage, accuracy=0.05)
@@ -249,6 +274,9 @@ def test_a_run_that_diverges_says_so():
     [
         ({"start": {"v": 1.0}}, "start must name"),
         ({"start": {"w": -1.0}}, "start"),
+        ({"start": {"w": 1.0, "cosine[w]": 1.1}}, r"start\['cosine\[w\]'\] must be"),
+        ({"start": {"cosine[w]": 0.5}}, "needs a norm"),
+        ({"start": {"w": 1.0, "cosine[v]": 0.5}}, "start must name"),
         ({"bags": 100}, "power of two"),
         ({"replicates": 1}, "replicates"),
         ({"accuracy": 0.0}, "accuracy"),

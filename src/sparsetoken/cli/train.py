@@ -36,7 +36,8 @@ def train(
     decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1."),
     momentum: float = typer.Option(0.0, help="Momentum of all directions."),
     start: str = typer.Option(
-        "", help="Norms of a random start, its cosines with the signal, and its bias: "
+        "",
+        help="Norms of a random start, its cosines with the signal, and its bias: "
         "q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 (zero where not named).",
     ),
     stages: Path = typer.Option(

@@ -76,7 +76,8 @@ def simulate_trajectory(
     loss : str or Loss
         l(z; y).
     start : dict, optional
-        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal. "bias": the
+        Norms of random starts by the directions' names; they are orthogonal to each other and to the signal, unless
+        "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the
         bias at the start, of either sign. What is not named starts at zero.
     test_replicates : int
         Randomisations of the points behind the test measures, at least two. 16 leave about 1e-4 of the test error; with many

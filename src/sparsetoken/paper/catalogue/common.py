@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...study.kinds.dynamics import REPLICATES
+
 PAPER = "Barnfield, Cui, Lu 2025 (arXiv 2509.25153)"
 HERE = "docs/theory.md"
 OPEN = "open question of the paper"
@@ -35,7 +37,8 @@ MODELS = ("attention", "pooled", "vectorized")
 
 # Bags per replicate of the trajectory theory: enough for differences of a hundredth in the quick form, the default in the full.
 QUICK_BAGS, FULL_BAGS = 512, 1024
-# Degrees of freedom of the theory's standard errors: eight replicates or more are behind each (study/kinds/dynamics.py).
-THEORY_DEGREES = 7
+# Replicates behind the exact dynamics unless a study asks for more (study/kinds/dynamics.py), and the degrees of freedom that
+# they leave to its standard errors; those of other theory have no fewer.
+THEORY_DEGREES = REPLICATES - 1
 # For quick forms whose claims compare errors that are many standard errors of half as many bags apart.
 FEW_BAGS = 256

@@ -1,0 +1,261 @@
+"""One layer of self-attention whose tokens are averaged, trained at once: the saddle that it starts from, and when it leaves.
+
+At q = k = 0 it is the mean of the tokens read along v + w, and near it the score is that mean plus a term that is bilinear in
+q and k. Changing the sign of both changes nothing, so that in the limit of large d a start without overlap with the signal has
+none after any number of steps. At finite d the overlap is about 1/sqrt(d) at first and grows, or does not, by a factor per step
+that depends on the strength: leaving takes of the order of log d steps, above a strength that depends on the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..._core.averages import combined_degrees, summarise
+from ...plotting.panels import Line, Panel, Points
+from ...plotting.style import OTHER_COLOURS, colour, marker
+from ...study.claims import (
+    Claim,
+    Judgement,
+    NotJudgeable,
+    Tables,
+    format_value,
+    greater_verdict,
+    need,
+    quantile,
+    within_verdict,
+    worst,
+)
+from ...study.specification import Grid
+from .common import AXES, OPEN, THEORY_DEGREES
+from .crossings import Exponent, crossing, exponents, two_strengths
+
+MODEL = "self_attention"
+DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
+UNINFORMED = {"q": 1.0, "k": 1.0}  # norms; orthogonal to the signal
+# v and w do the same there and move alike, so that their sum is a pooled readout of twice the rate and half the decay.
+POOLED: dict[str, Any] = {**DESCENT, "model": "pooled", "rates": {"w": 2.0, "bias": 1.0}, "decay": 0.05}
+POOLED_BAGS = 256
+AS_POOLED = 0.01  # how far the error at the largest d may be off pooling's
+# A start so faint that q and k are multiplied and nothing else: their overlap grows or shrinks by itself, little disturbed by
+# what it is added to.
+FAINT = {"q": 0.1, "k": 0.1, "cosine[q]": 1.0, "cosine[k]": 1.0}
+EARLY, LATE = 20, 40  # by the first of these steps v and w have settled
+# Strengths on both sides of that at which the overlap is the same after both; from runs on other seeds, and theory from other
+# starts.
+LEAVING = {5: (2.3, 2.7), 10: (3.5, 3.9), 20: (5.7, 6.1), 40: (8.0, 8.5)}
+OWN_LAW = 0.3  # the exponent that is midway between one head's and pooling's 1/2
+LEAVING_BAGS = 256
+FIRST_SEED = 1000  # criteria and sizes were chosen on others
+SHADE = OTHER_COLOURS[2]
+
+
+def leaving_spots(lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Points on both sides of the strength at which the saddle is left."""
+    common = {**DESCENT, "start": FAINT, "steps": LATE, "rows_at": [EARLY, LATE]}
+    return [{**common, "length": n, "strength": s} for n in lengths for s in LEAVING[n]]
+
+
+def grids(
+    length: int,
+    strength: float,
+    steps: int,
+    sizes: dict[int, int],
+    lengths: Sequence[int],
+    d: int,
+    repeats: int,
+    theory: Sequence[int],
+) -> list[Grid]:
+    """The trials of one form: task, steps and dimensions with their repeats of the runs that may leave the saddle; lengths,
+    dimension and repeats of the strengths at which it is left, and lengths of their theory."""
+    at: dict[str, Any] = {"length": length, "strength": strength, "steps": steps, "rows_at": [steps]}
+    drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
+    uninformed = {**DESCENT, **at, "start": UNINFORMED}
+    exact: dict[str, Any] = {"accuracy": 1.0}
+    return [
+        *(
+            Grid("saddle", "simulate_trajectory", {**uninformed, "d": size}, repeats=times, **drawn)
+            for size, times in sizes.items()
+        ),
+        Grid("saddle_predicted", "trajectory", {**POOLED, **at, **exact, "bags": POOLED_BAGS}),
+        Grid("leaving", "simulate_trajectory", {"d": d}, points=leaving_spots(lengths), repeats=repeats, **drawn),
+        *(
+            [Grid("leaving_predicted", "trajectory", {**exact, "bags": LEAVING_BAGS}, points=leaving_spots(theory))]
+            if theory
+            else []
+        ),
+    ]
+
+
+def by_dimension(tables: Tables) -> Any:
+    """Errors after the last step of the runs that start without knowing the signal, by dimension."""
+    return summarise(need(tables, "saddle", ["test_error", "d"]), "d", "test_error").sort_values("d")
+
+
+def stays(tables: Tables) -> Judgement:
+    """The larger d, the longer self-attention is pooling."""
+    found = by_dimension(tables)
+    if len(found) < 2:
+        raise NotJudgeable("runs at one dimension")
+    predicted = need(tables, "saddle_predicted", ["test_error"]).iloc[-1]
+    small, large = found.iloc[0], found.iloc[-1]
+    variances = np.square([small["error"], large["error"]])
+    degrees = combined_degrees(variances, [small["count"] - 1, large["count"] - 1])
+    rise = greater_verdict(large["mean"] - small["mean"], float(quantile(2, degrees)) * float(np.sqrt(variances.sum())))
+    error = float(np.hypot(large["error"], predicted["test_error_se"]))
+    margin = float(quantile(2, min(large["count"] - 1, THEORY_DEGREES))) * error
+    pooled = within_verdict(large["mean"] - predicted["test_error"], margin, AS_POOLED)
+    words = ", ".join(f"{format_value(r['mean'], r['error'])} (d = {r['d']:g})" for _, r in found.iterrows())
+    return Judgement(
+        worst([rise, pooled]), f"rising to pooling's {predicted['test_error']:.4f} within {AS_POOLED:g}", words
+    )
+
+
+def growth(early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
+    """Logarithm of the ratio of two means over the same runs, with its error."""
+    means = early.mean(), late.mean()
+    if min(means) <= 0 or len(early) < 2:
+        raise NotJudgeable("overlaps that are lost in noise")
+    scatter = late / means[1] - early / means[0]
+    return float(np.log(means[1] / means[0])), float(scatter.std(ddof=1) / np.sqrt(len(early)))
+
+
+def leaving(tables: Tables) -> dict[str, Any]:
+    """Strengths at which the saddle is left by length, simulated and (where it was run) predicted."""
+    runs = need(tables, "leaving", ["overlap[q]", "seed"])
+    rows = []
+    for (length, strength), part in runs.groupby(["length", "strength"]):
+        early, late = (part[part["step"] == t].sort_values("seed")["overlap[q]"].to_numpy() for t in (EARLY, LATE))
+        value, error = growth(early, late)
+        rows.append(
+            {"length": length, "strength": strength, "growth": value, "error": error, "degrees": len(early) - 1}
+        )
+    found = {"simulated": _crossings(pd.DataFrame(rows), independent=True)}
+    if "leaving_predicted" in tables:
+        rows = []
+        for (length, strength), part in need(tables, "leaving_predicted", ["overlap[q]"]).groupby(
+            ["length", "strength"]
+        ):
+            at = part.set_index("step")
+            m, se = at["overlap[q]"], at["overlap[q]_se"]
+            if not (m > 0).all():
+                raise NotJudgeable("overlaps that are lost in noise")
+            error = float(np.hypot(se[EARLY] / m[EARLY], se[LATE] / m[LATE]))
+            value = float(np.log(m[LATE] / m[EARLY]))
+            rows.append({"length": length, "strength": strength, "growth": value, "error": error})
+        found["theory"] = _crossings(pd.DataFrame(rows))
+    return found
+
+
+def _crossings(table: Any, independent: bool = False) -> Any:
+    """Strength of no growth by length."""
+    rows = []
+    for named, part in two_strengths(table, ["length"]):
+        values = (part[name].to_numpy() for name in ("strength", "growth", "error"))
+        rows.append({**named, "model": MODEL, **crossing(*values, part["degrees"] if independent else None)})
+    return pd.DataFrame(rows)
+
+
+def leaving_exponents(tables: Tables) -> dict[str, Exponent]:
+    """Exponents of those strengths against the length, simulated and predicted."""
+    return {source: exponents(rows)[MODEL] for source, rows in leaving(tables).items()}
+
+
+def own_law(tables: Tables) -> Judgement:
+    """The strength at which the saddle is left grows by another law than one head's."""
+    found = leaving_exponents(tables)
+    verdicts = [
+        greater_verdict(line.slope - OWN_LAW, float(quantile(len(found), line.degrees)) * line.error)
+        for line in found.values()
+    ]
+    words = "; ".join(f"{source}: {format_value(line.slope, line.error)}" for source, line in found.items())
+    return Judgement(worst(verdicts), f"above {OWN_LAW:g}", words, listed(tables))
+
+
+def listed(tables: Tables) -> str:
+    """The strengths themselves in words."""
+    return "; ".join(
+        f"{source}: θ = {', '.join(format_value(r['strength'], r['error']) for _, r in rows.iterrows())} at L = "
+        f"{', '.join(f'{n:g}' for n in rows['length'])}"
+        for source, rows in leaving(tables).items()
+    )
+
+
+def finding(tables: Tables) -> str:
+    """Both claims in a sentence or two."""
+    errors, task = by_dimension(tables), tables["saddle"].iloc[0]
+    said = " and ".join(
+        f"{source} {format_value(line.slope, line.error)}" for source, line in leaving_exponents(tables).items()
+    )
+    predicted = float(tables["saddle_predicted"]["test_error"].iloc[-1])
+    return (
+        "One layer of self-attention whose tokens are averaged starts at a saddle where it is pooling, and a start that knows "
+        f"nothing of the signal leaves it the later the larger d is: after {task['steps']:g} steps (L = {task['length']:g}, "
+        f"θ = {task['strength']:g}) its error is "
+        f"{', '.join(format_value(r['mean'], r['error']) + f' at d = {int(r.d)}' for _, r in errors.iterrows())}, pooling's "
+        f"{predicted:.4f}. Below a strength that grows like L to the power {said} it does not leave."
+    )
+
+
+def panels(tables: Tables) -> list[Panel]:
+    """The error by dimension, and the strength at which the saddle is left by length."""
+    errors, task = by_dimension(tables), tables["saddle"].iloc[0]
+    pooled = float(tables["saddle_predicted"]["test_error"].iloc[-1])
+    ends = [float(errors["d"].min()), float(errors["d"].max())]
+    strengths: list[Any] = []
+    sources = leaving(tables)
+    for source, rows in sources.items():
+        rows = rows.sort_values("length")
+        at = (rows["length"], rows["strength"])
+        if source == "theory":
+            strengths.append(Line(*at, "self-attention: theory", SHADE))
+        else:
+            if "theory" not in sources:  # the eye's guide where no line of the theory is
+                strengths.append(Line(*at, "self-attention: through the runs", SHADE, "dash"))
+            d = int(tables["leaving"]["d"].max())
+            strengths.append(Points(*at, rows["error"], f"self-attention: simulated, d = {d}", SHADE, marker(MODEL)))
+    return [
+        Panel(
+            f"Self-attention after {task['steps']:g} steps (L = {task['length']:g}, θ = {task['strength']:g})",
+            "dimension d",
+            AXES["test_error"],
+            [
+                Points(errors["d"], errors["mean"], errors["error"], "random start: simulated", SHADE, marker(MODEL)),
+                Line(ends, [pooled, pooled], "pooled: theory", colour("pooled"), "dash"),
+            ],
+            logx=True,
+        ),
+        Panel(
+            "Where self-attention leaves its saddle",
+            AXES["length"],
+            "strength θ of no growth",
+            strengths,
+            logx=True,
+            logy=True,
+        ),
+    ]
+
+
+CLAIMS = (
+    Claim(
+        "self-attention-saddle",
+        "Self-attention whose tokens are averaged, from a start that knows nothing of the signal, is pooling for the more "
+        "steps the larger d is",
+        OPEN,
+        "simulated test error after the last step: at the largest d above that at the smallest, beyond the margin, and within "
+        f"{AS_POOLED:g} of pooling's in theory, margin included",
+        stays,
+    ),
+    Claim(
+        "self-attention-law",
+        "The strength above which self-attention leaves that saddle grows with the length by a law of its own, far from one "
+        "head's",
+        OPEN,
+        f"strength at which a faint overlap of query and signal is the same after {EARLY} and {LATE} steps: exponent in L, "
+        f"simulated (and, in the full form, in theory), above {OWN_LAW:g}, beyond the margin",
+        own_law,
+    ),
+)
