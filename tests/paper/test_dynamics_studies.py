@@ -29,7 +29,11 @@ def joint_tables(
 
     steps = (0, 10, 20, joint.STEPS)
     rows = [
-        {"decay": decay, "alpha": alpha, "step": step, "test_error": float(value), "test_error_se": error}
+        {
+            **{"decay": decay, "alpha": alpha, "step": step, "replicates": 8},
+            "test_error": float(value),
+            "test_error_se": error,
+        }
         for decay, end in ends.items()
         for alpha in joint.SIMULATED
         for step, value in zip(steps, curve(end))

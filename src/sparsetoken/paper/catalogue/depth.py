@@ -336,18 +336,10 @@ def headline(tables: Tables) -> str:
 
 
 # The theory of two layers takes time and memory like the square of the length: there up to 20.
-FULL_LAW: tuple[Any, ...] = (
-    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer"], [10, 20])],
-    [100, 200],
-    16,
-    [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer"], [10, 20])],
-)
-
-
-QUICK_SADDLE = self_attention.grids(5, 4.0, 20, {50: 40, 800: 5}, [5, 10], 100, 10, [])
+FULL_SPOTS = [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer"], [10, 20])]
+QUICK_SADDLE = self_attention.grids(5, 3.5, 30, {40: 60, 800: 8}, [5, 10], 80, 9, theory=[])
 FULL_SADDLE = self_attention.grids(
-    *(20, 7.0, 25, {100: 24, 400: 24, 1600: 12}),
-    *([10, 20, 40], 200, 12, [10, 20, 40]),
+    20, 7.0, 25, {100: 24, 400: 24, 1600: 12}, [10, 20, 40], 200, 12, theory=[10, 20, 40]
 )
 
 
@@ -366,7 +358,10 @@ study = Study(
             *([10], [80, 160], 8, QUICK_BAGS, list(MODELS)[:3]),
             *(law_spots(list(MODELS)[:3], [10, 20]), [80], 5, [], QUICK_SADDLE),
         ),
-        "full": grids(*([10, 30], [200, 400], 20, FULL_BAGS, list(MODELS)), *FULL_LAW, FULL_SADDLE),
+        "full": grids(
+            *([10, 30], [200, 400], 20, FULL_BAGS, list(MODELS)),
+            *(FULL_SPOTS, [100, 200], 16, FULL_SPOTS, FULL_SADDLE),
+        ),
     },
     draw=draw,
     findings=findings,

@@ -39,7 +39,7 @@ UNINFORMED = {"q": 1.0, "k": 1.0}  # norms; orthogonal to the signal
 # v and w do the same there and move alike, so that their sum is a pooled readout of twice the rate and half the decay.
 POOLED: dict[str, Any] = {**DESCENT, "model": "pooled", "rates": {"w": 2.0, "bias": 1.0}, "decay": 0.05}
 POOLED_BAGS = 256
-AS_POOLED = 0.01  # how far the error at the largest d may be off pooling's
+AS_POOLED = 0.02  # how far the error at the largest d may be off pooling's
 # A start so faint that q and k are multiplied and nothing else: their overlap grows or shrinks by itself, little disturbed by
 # what it is added to.
 FAINT = {"q": 0.1, "k": 0.1, "cosine[q]": 1.0, "cosine[k]": 1.0}
@@ -154,8 +154,8 @@ def _crossings(table: Any, independent: bool = False) -> Any:
     """Strength of no growth by length."""
     rows = []
     for named, part in two_strengths(table, ["length"]):
-        values = (part[name].to_numpy() for name in ("strength", "growth", "error"))
-        rows.append({**named, "model": MODEL, **crossing(*values, part["degrees"] if independent else None)})
+        x, y, errors = (part[name].to_numpy() for name in ("strength", "growth", "error"))
+        rows.append({**named, "model": MODEL, **crossing(x, y, errors, part["degrees"] if independent else None)})
     return pd.DataFrame(rows)
 
 
