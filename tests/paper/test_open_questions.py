@@ -118,15 +118,14 @@ def test_heads(criterion, arguments, verdict):
     assert criterion(heads_tables(**arguments)).verdict == verdict
 
 
-def saddle_tables(
-    errors=(0.15, 0.25), noise=0.01, pooled=0.255, law=0.6, leaving_noise=0.01, predicted_law=0.6, se=1e-3
-):
-    """Errors at two dimensions, and overlaps that grow by exp(2 (strength - 3.7 (L/10)^law)) between the two steps."""
+def saddle_tables(exponent=-0.5, noise=0.01, law=0.6, leaving_noise=0.01, predicted_law=0.6, se=1e-3):
+    """Cosines at two dimensions, and overlaps that grow by exp(2 (strength - 3.7 (L/10)^law)) between the two steps."""
     rng = np.random.default_rng(0)
     runs = [
-        {"d": d, "length": 20, "strength": 7.0, "steps": 25, "test_error": e + noise * rng.standard_normal()}
-        for d, e in zip((100, 1600), errors)
-        for _ in range(12)
+        {"d": d, "length": 20, "strength": 7.0, "cosine[q]": side * d**exponent * (1 + noise * rng.standard_normal())}
+        for d in (100, 1600)
+        for side in (-1, 1)
+        for _ in range(6)
     ]
     steps = (self_attention.EARLY, self_attention.LATE)
 
@@ -145,7 +144,6 @@ def saddle_tables(
 
     return {
         "saddle": pd.DataFrame(runs),
-        "saddle_predicted": pd.DataFrame({"test_error": [pooled], "test_error_se": [1e-4]}),
         "leaving": overlaps(law, leaving_noise, 16, {}),
         "leaving_predicted": overlaps(predicted_law, 0.0, 1, {"overlap[q]_se": se}),
     }
@@ -154,10 +152,9 @@ def saddle_tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (self_attention.stays, {"noise": 0.001}, "confirmed"),
-        (self_attention.stays, {"noise": 0.001, "errors": (0.25, 0.15), "pooled": 0.15}, "refuted"),
-        (self_attention.stays, {"noise": 0.001, "pooled": 0.3}, "refuted"),
-        (self_attention.stays, {"noise": 0.2}, "undecided"),
+        (self_attention.stays, {}, "confirmed"),
+        (self_attention.stays, {"exponent": -0.2}, "refuted"),
+        (self_attention.stays, {"noise": 1.0}, "undecided"),
         (self_attention.own_law, {}, "confirmed"),
         (self_attention.own_law, {"law": 0.1, "leaving_noise": 1e-4}, "refuted"),
         (self_attention.own_law, {"predicted_law": 0.1}, "refuted"),
@@ -175,7 +172,7 @@ def test_strength_at_which_the_saddle_is_left_is_where_the_overlap_keeps_its_siz
         assert rows.set_index("length")["strength"].to_dict() == pytest.approx({10: 3.7, 20: 3.7 * 2**0.6}, rel=1e-3)
     del tables["leaving_predicted"]
     assert list(self_attention.leaving(tables)) == ["simulated"] and len(self_attention.panels(tables)) == 2
-    assert "at d = 1600, pooling's 0.2550" in self_attention.finding(tables)
+    assert "at d = 1600 after 12 steps (L = 20, θ = 7)" in self_attention.finding(tables)
 
 
 def test_strength_needed_by_heads_is_read_off_the_probits():

@@ -337,10 +337,8 @@ def headline(tables: Tables) -> str:
 
 # The theory of two layers takes time and memory like the square of the length: there up to 20.
 FULL_SPOTS = [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer"], [10, 20])]
-QUICK_SADDLE = self_attention.grids(5, 3.5, 30, {40: 60, 800: 8}, [5, 10], 80, 9, theory=[])
-FULL_SADDLE = self_attention.grids(
-    20, 7.0, 25, {100: 24, 400: 24, 1600: 12}, [10, 20, 40], 200, 12, theory=[10, 20, 40]
-)
+QUICK_SADDLE = self_attention.grids(5, 3.5, {50: 80, 600: 40}, [5, 10], 80, 9, theory=[])
+FULL_SADDLE = self_attention.grids(10, 5.0, {100: 60, 400: 60, 1600: 30}, [10, 20, 40], 200, 12, theory=[10, 20, 40])
 
 
 study = Study(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._core.averages import combined_degrees, summarise
+from ..._core.averages import summarise
 from ...plotting.panels import Line, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour, marker
+from ...plotting.style import OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import (
     Claim,
     Judgement,
@@ -26,20 +26,18 @@ from ...study.claims import (
     greater_verdict,
     need,
     quantile,
-    within_verdict,
     worst,
 )
+from ...study.criteria import fit_line, judge_value
 from ...study.specification import Grid
-from .common import AXES, OPEN, THEORY_DEGREES
+from .common import AXES, OPEN
 from .crossings import Exponent, crossing, exponents, two_strengths
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
 UNINFORMED = {"q": 1.0, "k": 1.0}  # norms; orthogonal to the signal
-# v and w do the same there and move alike, so that their sum is a pooled readout of twice the rate and half the decay.
-POOLED: dict[str, Any] = {**DESCENT, "model": "pooled", "rates": {"w": 2.0, "bias": 1.0}, "decay": 0.05}
-POOLED_BAGS = 256
-AS_POOLED = 0.02  # how far the error at the largest d may be off pooling's
+SADDLE_STEPS = 12  # overlaps have grown several times by then and are still small
+SQUARE_ROOT, RESOLUTION = -0.5, 0.3  # exponent of the overlap in d, and what of it would have been seen
 # A start so faint that q and k are multiplied and nothing else: their overlap grows or shrinks by itself, little disturbed by
 # what it is added to.
 FAINT = {"q": 0.1, "k": 0.1, "cosine[q]": 1.0, "cosine[k]": 1.0}
@@ -62,56 +60,43 @@ def leaving_spots(lengths: Sequence[int]) -> list[dict[str, Any]]:
 def grids(
     length: int,
     strength: float,
-    steps: int,
     sizes: dict[int, int],
     lengths: Sequence[int],
     d: int,
     repeats: int,
     theory: Sequence[int],
 ) -> list[Grid]:
-    """The trials of one form: task, steps and dimensions with their repeats of the runs that may leave the saddle; lengths,
-    dimension and repeats of the strengths at which it is left, and lengths of their theory."""
-    at: dict[str, Any] = {"length": length, "strength": strength, "steps": steps, "rows_at": [steps]}
+    """The trials of one form: task and dimensions with their repeats of the runs that may leave the saddle; lengths, dimension
+    and repeats of the strengths at which it is left, and lengths of their theory."""
+    steps: dict[str, Any] = {"steps": SADDLE_STEPS, "rows_at": [SADDLE_STEPS]}
+    uninformed = {**DESCENT, **steps, "length": length, "strength": strength, "start": UNINFORMED}
     drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
-    uninformed = {**DESCENT, **at, "start": UNINFORMED}
-    exact: dict[str, Any] = {"accuracy": 1.0}
+    exact: dict[str, Any] = {"accuracy": 1.0, "bags": LEAVING_BAGS}
     return [
         *(
             Grid("saddle", "simulate_trajectory", {**uninformed, "d": size}, repeats=times, **drawn)
             for size, times in sizes.items()
         ),
-        Grid("saddle_predicted", "trajectory", {**POOLED, **at, **exact, "bags": POOLED_BAGS}),
         Grid("leaving", "simulate_trajectory", {"d": d}, points=leaving_spots(lengths), repeats=repeats, **drawn),
-        *(
-            [Grid("leaving_predicted", "trajectory", {**exact, "bags": LEAVING_BAGS}, points=leaving_spots(theory))]
-            if theory
-            else []
-        ),
+        *([Grid("leaving_predicted", "trajectory", exact, points=leaving_spots(theory))] if theory else []),
     ]
 
 
 def by_dimension(tables: Tables) -> Any:
-    """Errors after the last step of the runs that start without knowing the signal, by dimension."""
-    return summarise(need(tables, "saddle", ["test_error", "d"]), "d", "test_error").sort_values("d")
+    """Mean size of the cosine of query and signal in the runs that start without knowing it, by dimension."""
+    runs = need(tables, "saddle", ["cosine[q]", "d"])
+    return summarise(runs.assign(size=runs["cosine[q]"].abs()), "d", "size").sort_values("d")
 
 
 def stays(tables: Tables) -> Judgement:
-    """The larger d, the longer self-attention is pooling."""
+    """The overlap after a fixed number of steps vanishes like 1/sqrt(d)."""
     found = by_dimension(tables)
     if len(found) < 2:
         raise NotJudgeable("runs at one dimension")
-    predicted = need(tables, "saddle_predicted", ["test_error"]).iloc[-1]
-    small, large = found.iloc[0], found.iloc[-1]
-    variances = np.square([small["error"], large["error"]])
-    degrees = combined_degrees(variances, [small["count"] - 1, large["count"] - 1])
-    rise = greater_verdict(large["mean"] - small["mean"], float(quantile(2, degrees)) * float(np.sqrt(variances.sum())))
-    error = float(np.hypot(large["error"], predicted["test_error_se"]))
-    margin = float(quantile(2, min(large["count"] - 1, THEORY_DEGREES))) * error
-    pooled = within_verdict(large["mean"] - predicted["test_error"], margin, AS_POOLED)
+    fit = fit_line(np.log(found["d"]), np.log(found["mean"]), found["error"] / found["mean"])
+    judged = judge_value(fit.slope, fit.slope_error, SQUARE_ROOT, RESOLUTION)
     words = ", ".join(f"{format_value(r['mean'], r['error'])} (d = {r['d']:g})" for _, r in found.iterrows())
-    return Judgement(
-        worst([rise, pooled]), f"rising to pooling's {predicted['test_error']:.4f} within {AS_POOLED:g}", words
-    )
+    return Judgement(judged.verdict, f"exponent {SQUARE_ROOT:g}", judged.measured, words)
 
 
 def growth(early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
@@ -186,25 +171,23 @@ def listed(tables: Tables) -> str:
 
 def finding(tables: Tables) -> str:
     """Both claims in a sentence or two."""
-    errors, task = by_dimension(tables), tables["saddle"].iloc[0]
+    sizes, task = by_dimension(tables), tables["saddle"].iloc[0]
     said = " and ".join(
         f"{source} {format_value(line.slope, line.error)}" for source, line in leaving_exponents(tables).items()
     )
-    predicted = float(tables["saddle_predicted"]["test_error"].iloc[-1])
+    listed_sizes = ", ".join(f"{format_value(r['mean'], r['error'])} at d = {r['d']:g}" for _, r in sizes.iterrows())
     return (
         "One layer of self-attention whose tokens are averaged starts at a saddle where it is pooling, and a start that knows "
-        f"nothing of the signal leaves it the later the larger d is: after {task['steps']:g} steps (L = {task['length']:g}, "
-        f"θ = {task['strength']:g}) its error is "
-        f"{', '.join(format_value(r['mean'], r['error']) + f' at d = {int(r.d)}' for _, r in errors.iterrows())}, pooling's "
-        f"{predicted:.4f}. Below a strength that grows like L to the power {said} it does not leave."
+        "nothing of the signal leaves it the later the larger d is: the cosine of its query with the signal is "
+        f"{listed_sizes} after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g}). Below a strength that "
+        f"grows with the length to the power {said} it does not leave."
     )
 
 
 def panels(tables: Tables) -> list[Panel]:
-    """The error by dimension, and the strength at which the saddle is left by length."""
-    errors, task = by_dimension(tables), tables["saddle"].iloc[0]
-    pooled = float(tables["saddle_predicted"]["test_error"].iloc[-1])
-    ends = [float(errors["d"].min()), float(errors["d"].max())]
+    """The overlap by dimension, and the strength at which the saddle is left by length."""
+    sizes, task = by_dimension(tables), tables["saddle"].iloc[0]
+    guide = sizes["mean"].iloc[-1] * (sizes["d"] / sizes["d"].iloc[-1]) ** SQUARE_ROOT
     strengths: list[Any] = []
     sources = leaving(tables)
     for source, rows in sources.items():
@@ -219,14 +202,15 @@ def panels(tables: Tables) -> list[Panel]:
             strengths.append(Points(*at, rows["error"], f"self-attention: simulated, d = {d}", SHADE, marker(MODEL)))
     return [
         Panel(
-            f"Self-attention after {task['steps']:g} steps (L = {task['length']:g}, θ = {task['strength']:g})",
+            f"Self-attention after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g})",
             "dimension d",
-            AXES["test_error"],
+            "mean |cos(q, ξ)|",
             [
-                Points(errors["d"], errors["mean"], errors["error"], "random start: simulated", SHADE, marker(MODEL)),
-                Line(ends, [pooled, pooled], "pooled: theory", colour("pooled"), "dash"),
+                Points(sizes["d"], sizes["mean"], sizes["error"], "random start: simulated", SHADE, marker(MODEL)),
+                Line(sizes["d"], guide, "in proportion to 1/√d", REFERENCE, "dash"),
             ],
             logx=True,
+            logy=True,
         ),
         Panel(
             "Where self-attention leaves its saddle",
@@ -242,11 +226,11 @@ def panels(tables: Tables) -> list[Panel]:
 CLAIMS = (
     Claim(
         "self-attention-saddle",
-        "Self-attention whose tokens are averaged, from a start that knows nothing of the signal, is pooling for the more "
-        "steps the larger d is",
+        "Self-attention whose tokens are averaged, from a start that knows nothing of the signal, stays at its saddle, where "
+        "it is pooling, in the limit of large d",
         OPEN,
-        "simulated test error after the last step: at the largest d above that at the smallest, beyond the margin, and within "
-        f"{AS_POOLED:g} of pooling's in theory, margin included",
+        f"simulated overlap of query and signal after {SADDLE_STEPS} steps: exponent {SQUARE_ROOT:g} in d within the margin; "
+        f"resolution {RESOLUTION:g}",
         stays,
     ),
     Claim(
