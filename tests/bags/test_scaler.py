@@ -114,3 +114,32 @@ def test_moments_of_parts_are_those_of_the_whole():
         deviation = np.sqrt(found.squares / found.tokens) * found.unit / [1.0, 1e-200, 1e150, 1.0, 1.0, 1.0]
         np.testing.assert_allclose(deviation, scaled.std(axis=0), rtol=1e-7, atol=1e-15)
         assert found.squares[4] == 0.0 and found.mean[4] == 0.1  # constant, exactly
+
+
+def test_moments_are_kept_only_where_nobody_can_change_the_tokens(monkeypatch):
+    from sparsetoken import PooledClassifier
+    from sparsetoken.bags import scaler as module
+
+    rng = np.random.default_rng(3)
+    bags, labels = Bags(rng.standard_normal((30, 4, 3))), np.arange(30) % 2
+    before = BagScaler().fit(bags).mean_
+    bags.tokens += 5.0
+    np.testing.assert_allclose(BagScaler().fit(bags).mean_, before + 5.0)
+    passes, found = [], module.part_moments
+
+    def counted(part, change=module._unchanged):
+        passes.extend([1] if change is module._unchanged else [])
+        return found(part, change)
+
+    monkeypatch.setattr(module, "part_moments", counted)
+    one = PooledClassifier().fit(bags, labels).decision_function(bags)
+    assert (
+        len(passes) == 2
+    )  # for the order of the bags, and for the range of the copy, whose moments the learner's scaler takes
+    bags.tokens *= 2.0
+    np.testing.assert_allclose(PooledClassifier().fit(bags, labels).decision_function(bags), one, rtol=1e-6, atol=1e-8)
+    assert len(passes) == 4
+    kept = bags[:20]
+    kept.memory = {}
+    kept.keep("moments", 1)
+    assert kept.kept("moments") == 1 and kept[:10].kept("moments") is None and bags.kept("moments") is None

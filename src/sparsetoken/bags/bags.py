@@ -52,12 +52,14 @@ class Bags:
         If a bag is empty, a number is missing or infinite, or the parts do not fit together; the message names the bag.
     """
 
-    __slots__ = ("feature_names", "ids", "starts", "tokens")
+    __slots__ = ("feature_names", "ids", "memory", "starts", "tokens")
 
     tokens: np.ndarray
     starts: np.ndarray
     ids: np.ndarray
     feature_names: np.ndarray | None
+    # What was found out about bags that nobody else can change, such as the copy that a learner fits to; None: nothing is kept.
+    memory: dict[str, Any] | None
 
     def __init__(self, X: Any, ids: Any = None, mask: Any = None):
         if ids is not None and mask is not None:
@@ -73,7 +75,9 @@ class Bags:
         if tokens.shape[1] == 0:
             raise ValueError(f"the tokens have 0 feature(s) (shape={tokens.shape}) while a minimum of 1 is required.")
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
-        self._check_finite()
+        self.memory = X.memory if isinstance(X, Bags) else None
+        if self.memory is None:  # those with a memory have been checked, and nobody could change them since
+            self._check_finite()
 
     @classmethod
     def from_files(
@@ -152,9 +156,19 @@ class Bags:
         """Bags from parts that are known to be right (nothing is checked)."""
         bags = cls.__new__(cls)
         bags.tokens, bags.starts, bags.ids, bags.feature_names = tokens, starts, ids, names
+        bags.memory = None
         return bags
 
     # -- what they are ------------------------------------------------------------------------------------------------
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep what was found out about these bags, where they have a memory."""
+        if self.memory is not None:
+            self.memory[name] = value
+
+    def kept(self, name: str) -> Any | None:
+        """What `keep` was given; None where it was not."""
+        return None if self.memory is None else self.memory.get(name)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -222,6 +236,7 @@ class Bags:
 
     def __setstate__(self, state: tuple) -> None:
         self.tokens, self.starts, self.ids, self.feature_names = state
+        self.memory = None
 
     # -- what one does with them --------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from .._core.arrays import namespace
 from .._core.validation import true_or_false
 from .bags import Bags
 from .checks import checked_bags, holds_bags
-from .cluster import ClusterBags
 from .scratch import row_blocks, rowwise
 
 # Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, a uniform 1.8; the sample moment of
@@ -33,7 +32,7 @@ CHANCE = 0.05
 # How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
 # range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
 MARGIN = 1.0
-MOMENTS = "moments"  # under this name bags on a cluster keep their `Moments`
+MOMENTS = "moments"  # under this name bags keep their `Moments`
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -196,10 +195,10 @@ def _moments(
     bags: Any, change: Callable[[Any], Any] = _unchanged
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard deviation of each feature after `change`, whether it varies (a constant one's deviation is 1), and its
-    least and greatest value; by one pass over the bags, which is not made where bags on a cluster know them already."""
-    known = bags.kept(MOMENTS) if change is _unchanged and isinstance(bags, ClusterBags) else None
+    least and greatest value; by one pass over the bags, which is not made where the bags have kept them."""
+    known = bags.kept(MOMENTS) if change is _unchanged else None
     found: Moments = bags.combined(part_moments, merged_moments, shared=(change,)) if known is None else known
-    if known is None and change is _unchanged and isinstance(bags, ClusterBags):
+    if known is None and change is _unchanged:
         bags.keep(MOMENTS, found)
     with np.errstate(over="ignore"):
         reach = np.maximum(found.high - found.first, found.first - found.low)

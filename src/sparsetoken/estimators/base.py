@@ -136,6 +136,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         together = joined_groups(groups, used.places)
         with working_on(where):
             chosen, own = bags.on_device(where)[used.rows], signs[used.rows]
+            if isinstance(chosen, Bags):
+                chosen.memory = {}  # a copy of the fit's own: its moments are looked at by the range, scalers and views
             self.range_, rows = fit_range(chosen, own, used.weights)
             if groups is None:
                 together = near_copies(rows, codes[used.rows])

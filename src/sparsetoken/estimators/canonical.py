@@ -79,10 +79,12 @@ def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: 
         total[place] += float(weights[i])
         first[i] = place
     rows = np.array(chosen)
-    # By content first: sums over the bags are then the same to the last digit in whatever order these came.
+    # By content first: bags that the numbers do not tell apart then come in the same order however they were given.
     by_content = np.array([place for _, place in sorted(places.items())])
     rows, merged = rows[by_content], np.array(total)[by_content]
-    order = np.argsort(_sorting_numbers(bags[rows]), kind="stable")
+    everything = len(rows) == len(bags) and not isinstance(bags, ClusterBags)  # then no copy of the tokens is needed
+    numbers = _sorting_numbers(bags)[rows] if everything else _sorting_numbers(bags[rows])
+    order = np.argsort(numbers, kind="stable")
     final = np.empty(len(rows) + 1, dtype=int)
     final[by_content[order]] = np.arange(len(rows))
     final[-1] = -1
