@@ -145,10 +145,11 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         folds = stratified_folds(signs, np.random.default_rng(0), groups=groups)
         if not folds:
             return None
+        if not self.spared_:  # scaling that has not looked at the labels serves all folds
+            bags = scaled_bags(self.scaler_, bags)
 
         def whitened(seen: Bags, y: np.ndarray, fresh: Bags) -> tuple[Bags, Bags]:
-            # Scaling that has not looked at the labels serves all folds.
-            scaler = BagScaler(compress=True).fit(seen, y) if self.spared_ else self.scaler_
+            scaler = BagScaler(compress=True).fit(seen, y) if self.spared_ else None
             scaled = scaled_bags(scaler, seen)
             noise = estimate_noise(scaled[y < 0].tokens) if self.noise_ is not None else None
             return whitened_bags(noise, scaled), whitened_bags(noise, scaled_bags(scaler, fresh))
