@@ -48,14 +48,19 @@ class PlainTrees:
         return np.concatenate([self._block(features[k : k + ROWS]) for k in range(0, len(features), ROWS)])
 
     def _block(self, rows: np.ndarray) -> np.ndarray:
-        node = np.tile(self.roots, (len(rows), 1))
-        own = np.arange(len(rows))[:, None]
+        count = len(rows)
+        # A place for every tree and row, one tree after the other: a tree's nodes lie close together. Most rows arrive at a
+        # leaf long before the deepest does.
+        node, row = np.repeat(self.roots, count), np.tile(np.arange(count), len(self.roots))
+        going = np.arange(len(node))
         for _ in range(self.depth):
-            smaller = rows[own, self.feature[node]] <= self.threshold[node]
-            node = np.where(smaller, self.left[node], self.right[node])
-        total = np.zeros(len(rows))
-        for column in node.T:  # one tree after the other, in the order in which scikit-learn adds them
-            total += self.value[column]
+            at = node[going]
+            smaller = rows[row[going], self.feature[at]] <= self.threshold[at]
+            node[going] = after = np.where(smaller, self.left[at], self.right[at])
+            going = going[self.left[after] != after]
+        total = np.zeros(count)
+        for leaves in node.reshape(-1, count):  # one tree after the other, in the order in which scikit-learn adds them
+            total += self.value[leaves]
         return total / len(self.roots)
 
 
