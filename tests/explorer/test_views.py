@@ -60,6 +60,17 @@ def test_alignment_view_is_the_closed_form():
     assert line["y"][at] == theory.alignment(state.task, state.training).cosine["q"]
 
 
+@pytest.mark.parametrize(
+    ("length", "quick", "most"), [(10, True, 512), (10, False, 4096), (300, False, 2048), (5000, False, 1024)]
+)
+def test_capacities_of_long_bags_take_fewer_draws(length, quick, most, monkeypatch):
+    asked = []
+    monkeypatch.setattr(points, "capacity", lambda law, **options: asked.append(options["most_points"]))
+    state = state_of(view="capacity", length=length, strength=3.21)
+    points.threshold(state.task, state.training, "attention", quick)
+    assert asked == [most]
+
+
 def test_capacity_view_is_the_library_s():
     state = state_of(view="capacity", strength=3.0)
     figure = views.figure_of(state, "models")

@@ -40,6 +40,9 @@ HEADS_SECONDS = 1.5
 # Draws per replicate at which capacities are refined no further, in the first answer and the second: a tenth of a second.
 # Very large capacities then have wide error bars (10 % at alpha* = 1500).
 _QUICK_CAPACITY_POINTS, _CAPACITY_POINTS = 512, 4096
+# Long bags take time in proportion to their tokens. Beyond so many in a replicate the second answer's draws are fewer, though
+# never fewer than the least: a second instead of three, and error bars twice as wide.
+_CAPACITY_TOKENS, _LEAST_CAPACITY_POINTS = 1_000_000, 1024
 _KEPT = 20_000
 # Training step by step: replicates of the first answer and of the second, of equally many bags, so that both run the same
 # compiled code. The page fixes their number, which bounds the time, and shows the standard errors that come of it.
@@ -255,10 +258,18 @@ def threshold(task: Task, training: Training, model: str, quick: bool) -> Capaci
     known = _memory.get(key)
     if known is None:
         law, _ = law_of(task, training, model)
-        most = _QUICK_CAPACITY_POINTS if quick else _CAPACITY_POINTS
+        most = _QUICK_CAPACITY_POINTS if quick else _capacity_points(task.longest)
         known = capacity(law, accuracy=0.05 if quick else 0.01, most_points=most)
         _memory.put(key, known)
     return known
+
+
+def _capacity_points(length: int) -> int:
+    """Draws per replicate for the second answer on bags of so many tokens."""
+    points = _CAPACITY_POINTS
+    while points * length > _CAPACITY_TOKENS and points > _LEAST_CAPACITY_POINTS:
+        points //= 2
+    return points
 
 
 @dataclass(frozen=True, eq=False)
