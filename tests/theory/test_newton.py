@@ -13,7 +13,7 @@ from sparsetoken.losses import get_loss
 from sparsetoken.theory import alignment, attention_law, law_from_samples
 from sparsetoken.theory.continuation import first_guess
 from sparsetoken.theory.equations import TOLERANCE, grid_size
-from sparsetoken.theory.newton import BLOCK, blocks_of, evaluate_blocks, newton_in_blocks, newton_traced
+from sparsetoken.theory.newton import BLOCK, SMALL_BLOCK, blocks_of, evaluate_blocks, newton_in_blocks, newton_traced
 
 LOSS = get_loss("logistic")
 
@@ -26,20 +26,28 @@ def drawn_law(count: int):
 
 
 LAWS = {
-    "few blocks": lambda: attention_law(Task(), 0.9, 1.5).at(256)[1],
-    "whole blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(1024)[1],
+    "one block": lambda: attention_law(Task(), 0.9, 1.5).at(256)[1],
+    "four blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(1024)[1],
     "padded": lambda: drawn_law(3000).at(0)[1],
+    "small blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(128)[1],
+    "padded small ones": lambda: drawn_law(600).at(0)[1],
+}
+BLOCKS = {  # how many, of how many nodes, and what is left over
+    "four blocks": (4, BLOCK, 0),
+    "padded": (1, BLOCK, 376),
+    "small blocks": (4, SMALL_BLOCK, 0),
+    "padded small ones": (2, SMALL_BLOCK, 12),
 }
 
 
-@pytest.mark.parametrize("name", ["whole blocks", "padded"])
+@pytest.mark.parametrize("name", BLOCKS)
 @in_double_precision
 def test_same_solution_as_the_traced_method(name):
     nodes = LAWS[name]()
     blocks = blocks_of(nodes)
-    assert len(blocks) == {"whole blocks": 32, "padded": 6}[name]
-    assert nodes.T.shape[1] % BLOCK == (0 if name == "whole blocks" else 56)
-    assert all(part.T.shape == (16, BLOCK) for part, _ in blocks)
+    count, size, left_over = BLOCKS[name]
+    assert len(blocks) == count and nodes.T.shape[1] % size == left_over
+    assert all(part.T.shape == (16, size) for part, _ in blocks)
     x0 = first_guess(LOSS, 3.0, 0.1, nodes)
     ours = newton_in_blocks(LOSS, nodes, x0, 3.0, 0.1)
     traced = jax.jit(partial(newton_traced, LOSS, grid_size(nodes)))(x0, 3.0, 0.1, nodes)
@@ -51,7 +59,7 @@ def test_same_solution_as_the_traced_method(name):
 
 @in_double_precision
 def test_jacobian_is_the_derivative_of_the_residual():
-    nodes = LAWS["few blocks"]()
+    nodes = LAWS["one block"]()
     blocks = blocks_of(nodes)
     x, step = np.array([0.7, 0.4, -0.3, -1.1, 0.8]), 1e-5
 
@@ -67,7 +75,7 @@ def test_jacobian_is_the_derivative_of_the_residual():
 
 @in_double_precision
 def test_a_start_without_a_finite_residual_is_no_solution():
-    nodes = LAWS["few blocks"]()
+    nodes = LAWS["one block"]()
     found = newton_in_blocks(LOSS, nodes, np.array([0.0, 0.0, 800.0, 0.0, 800.0]), 2.0, 0.1)
     assert not np.abs(found.F).max() <= TOLERANCE
 

@@ -22,9 +22,8 @@ import scipy.special
 from ..losses import Loss
 from .continuation import Problem, solve_problem
 from .equations import STRATA, Solution, averages_with_slopes
-from .newton import newton
+from .newton import BLOCK, newton
 
-BLOCK = 512  # nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB
 _LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7, as in `newton.LONGEST`
 
 

@@ -23,9 +23,10 @@ from ..laws.nodes import Nodes
 from ..losses import Loss
 from .equations import AIM, STRATA, Solution, grid_size, moments_with_jacobian, quadrature, solution_at
 
-# Nodes per block and replicate. A search's few dozen draws fill one block on a CPU (in blocks of 512 they take six times as
-# long), and thousands of draws take no longer than in large blocks. Accelerators wait for every call.
-BLOCK, ACCELERATOR_BLOCK = 64, 512
+# Nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB. The few draws of a search come in small
+# blocks (in a large one, most of which would be filling, they take six times as long). Many small blocks would take as long
+# to hand over to JAX as to evaluate, hence the limit.
+BLOCK, SMALL_BLOCK, FEW_NODES = 512, 64, 256
 EVALUATIONS = 60  # by default; a solve takes 5 to 15
 LONGEST = np.array([np.inf, np.inf, 2.0, np.inf, 2.0])  # longest step of the log unknowns: a factor of 7 in nu and V
 _SUFFICIENT = 1e-4  # share of the predicted fall of ||F|| that a step must bring (Armijo)
@@ -210,7 +211,7 @@ def blocks_of(nodes: Nodes) -> tuple[tuple[Nodes, Any], ...]:
     if size > STRATA:
         return (_on_device(Nodes(*leaves), size),)
     count = leaves[0].shape[1]
-    block = BLOCK if jax.default_backend() == "cpu" else ACCELERATOR_BLOCK
+    block = SMALL_BLOCK if count <= FEW_NODES else BLOCK
     short = -count % block
     if short:  # repeat the last node, with weight zero
         leaves = [np.concatenate([leaf, np.repeat(leaf[:, -1:], short, axis=1)], axis=1) for leaf in leaves]
