@@ -29,13 +29,11 @@ LAWS = {
     "one block": lambda: attention_law(Task(), 0.9, 1.5).at(256)[1],
     "four blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(1024)[1],
     "padded": lambda: drawn_law(3000).at(0)[1],
-    "small blocks": lambda: attention_law(Task(prevalence=0.2), 0.5, 2.0).at(128)[1],
     "padded small ones": lambda: drawn_law(600).at(0)[1],
 }
 BLOCKS = {  # how many, of how many nodes, and what is left over
     "four blocks": (4, BLOCK, 0),
     "padded": (1, BLOCK, 376),
-    "small blocks": (4, SMALL_BLOCK, 0),
     "padded small ones": (2, SMALL_BLOCK, 12),
 }
 
