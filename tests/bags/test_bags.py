@@ -134,3 +134,11 @@ def test_labels_by_bag_id(rng):
 def test_a_long_bag_costs_its_tokens_and_no_more(rng):
     bags = Bags([np.ones((1000, 5)), *(np.ones((3, 5)) for _ in range(200))])
     assert bags.tokens.shape == (1600, 5)
+
+
+def test_masked_values_are_not_taken_for_numbers():
+    bag = np.ma.masked_array(np.ones((3, 2)), mask=np.eye(3, 2, dtype=bool))
+    for given in ([bag, bag], bag):
+        with pytest.raises(ValueError, match="masked values"):
+            Bags(given)
+    assert len(Bags([np.ma.masked_array(np.ones((3, 2)))] * 2)) == 2  # nothing is masked

@@ -292,3 +292,23 @@ def test_rows_longer_than_the_header(tmp_path):
     for literal in (False, True):
         read = read_bags(tmp_path / "good.csv", need_labels=False, literal_ids=literal)
         assert list(read.bags.ids) == ["1", "2"] and read.bags.tokens.tolist() == [[5.0], [6.0]]
+
+
+def test_columns_that_pandas_took_for_row_names_are_read(tmp_path):
+    frame = pd.DataFrame({"bag_id": ["a", "a", "b"], "label": [0, 0, 1], "f0": [1.0, 2.0, 3.0]})
+    frame.set_index("bag_id").to_parquet(tmp_path / "indexed.parquet")
+    read = read_bags(tmp_path / "indexed.parquet")
+    assert list(read.bags.ids) == ["a", "b"] and list(read.labels) == [0, 1]
+
+
+def test_text_in_bytes_and_names_given_twice(tmp_path):
+    """NumPy keeps text of old programs as bytes: labels and names are text all the same."""
+    tokens, bag = np.arange(8.0).reshape(4, 2), np.array([b"x", b"x", b"y", b"y"])
+    np.savez(
+        tmp_path / "b.npz", tokens=tokens, bag=bag, label=np.array([b"no", b"yes"]), features=np.array([b"u", b"v"])
+    )
+    read = read_bags(tmp_path / "b.npz")
+    assert list(read.labels) == ["no", "yes"] and list(read.bags.feature_names) == ["u", "v"]
+    np.savez(tmp_path / "t.npz", tokens=tokens, bag=bag, label=[0, 1], features=["u", "u"])
+    with pytest.raises(ValueError, match="two features 'u'"):
+        read_bags(tmp_path / "t.npz")

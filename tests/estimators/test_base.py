@@ -245,3 +245,18 @@ def test_weights_beyond_what_can_be_added_are_refused(model):
             model.fit(X, y, sample_weight=np.full(20, size))
     with pytest.raises(ValueError, match="sample_weight must be >= 0"):
         model.fit(X, y, sample_weight=-np.ones(20))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None] * 4, "none at place 1"),
+        (["a", float("nan")] * 4, "none at place 1"),
+        ([0.0, 1.0, np.nan, 1.0] * 2, "none at place 2"),
+        (["a", 1] * 4, "text or numbers, got both"),
+    ],
+)
+def test_missing_and_mixed_labels_are_named(labels, message):
+    bags = [np.full((2, 1), float(i)) for i in range(8)]
+    with pytest.raises(ValueError, match=message):
+        PooledClassifier().fit(bags, np.array(labels, dtype=float if isinstance(labels[0], float) else object))

@@ -305,9 +305,14 @@ def _read_npz(path: Path, need_labels: bool) -> BagFile:
     if labels is not None and len(labels) != len(bags):
         raise ValueError(f"{path} has {len(labels)} labels for {len(bags)} bags")
     if "features" in arrays:
-        names = np.array([str(n) for n in np.atleast_1d(arrays["features"])], dtype=object)
+        given = np.atleast_1d(arrays["features"])
+        given = np.char.decode(given, "utf-8", "replace") if given.dtype.kind == "S" else given
+        names = np.array([str(n) for n in given], dtype=object)
         if len(names) != bags.n_features:
             raise ValueError(f"{path} names {len(names)} features, its tokens have {bags.n_features}")
+        if len(set(names)) < len(names):
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise ValueError(f"{path} has two features {twice!r}; give every feature a name of its own")
         bags = bags.with_tokens(bags.tokens, names)
     return BagFile(bags, labels, token_labels)
 

@@ -78,6 +78,8 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise TypeError("Sparse data was passed, but dense data is required. Use '.toarray()' to convert to dense.")
     if hasattr(values, "dtypes") and hasattr(values, "columns") and any(_extension(t) for t in values.dtypes):
         values = values.astype({c: _plain_type(t) for c, t in values.dtypes.items() if _extension(t)})
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"the features{where} have masked values, which count as missing: leave their tokens out")
     raw = np.asarray(values)
     if np.iscomplexobj(raw):
         raise ValueError(f"Complex data not supported{where}")

@@ -64,6 +64,10 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
 
             try:
                 table = pd.read_parquet(path)
+                if any(
+                    name is not None for name in table.index.names
+                ):  # columns of the file that pandas takes for row names
+                    table = table.reset_index()
             except ArrowException as error:
                 raise ValueError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
         else:
@@ -134,6 +138,8 @@ def plain_labels(labels: np.ndarray, where: str) -> np.ndarray:
         return np.array([str(v) for v in labels])
     if labels.dtype.kind not in "biufUS":
         raise ValueError(f"{where} holds labels of the type {labels.dtype}; labels must be text or numbers")
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8", "replace")
     if labels.dtype.kind == "f":
         if np.isinf(labels).any():
             raise ValueError(f"{where} holds an infinite label")

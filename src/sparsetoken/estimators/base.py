@@ -204,6 +204,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         if len(labels) != len(bags):
             raise ValueError(f"y must hold one label per bag: there are {len(bags)} bags and {len(labels)} labels")
         check_consistent_length(bags, labels)
+        _check_every_label(labels)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64)
@@ -383,3 +384,17 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
 def per_bag(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
     """Flat token values as a list of arrays, one per bag, in the bags' order."""
     return np.split(np.asarray(values), bags.starts[1:])
+
+
+def _check_every_label(labels: np.ndarray) -> None:
+    """Refuse missing labels and those that cannot be put in order, which end in messages about neither."""
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype == object:
+        missing = np.array([value is None or value != value for value in labels], dtype=bool)
+    else:
+        return
+    if missing.any():
+        raise ValueError(f"y must hold a label for every bag, there is none at place {np.argmax(missing)}")
+    if labels.dtype == object and len({isinstance(value, str) for value in labels}) > 1:
+        raise ValueError("y must hold labels of one kind, text or numbers, got both")
