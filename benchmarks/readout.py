@@ -95,9 +95,10 @@ def readout(quick: bool) -> list[Row]:
         warnings.simplefilter("ignore")
         for kind, n, d, ridge in [("pooled", 200, 50, 1e-3)] if quick else PROBLEMS:
             x, y = features(kind, n, d)
+            reached: dict[tuple[str, float], float] = {}
             for target in TARGETS:
                 for solver in SOLVERS:
-                    theirs, note = _oracle(LogisticRegression, x, y, ridge, solver, target)
+                    theirs, note = _oracle(LogisticRegression, x, y, ridge, solver, target, reached)
                     work = f"{kind} {n} x {d}, ridge {ridge:g}, to {target:g}"
                     rows.append(_row(work, _ours(x, y, ridge, "logistic", target), solver, theirs, note))
         for n, d in [(400, 20)] if quick else TALL_LOGISTIC:
@@ -192,7 +193,7 @@ def _against_lbfgs(work: str, x: np.ndarray, y: np.ndarray, ridge: float, name: 
 
 def _row(work: str, ours: Callable[[], Any], peer: str, theirs: Callable[[], Any] | None, note: str) -> Row:
     """Ours and theirs in turn."""
-    timings = raced([ours] if theirs is None else [ours, theirs])
+    timings = raced([ours] if theirs is None else [ours, theirs], least=3)
     return Row(work, timings[0], peer, None if theirs is None else timings[1], note, "faster")
 
 
@@ -209,16 +210,21 @@ def _ours(x: np.ndarray, y: np.ndarray, ridge: float, loss: str, target: float) 
     return fit
 
 
-def _oracle(make, x, y, ridge, solver, target) -> tuple[Callable[[], Any] | None, str]:
-    """The solver at its loosest tolerance that reaches the target, or how near it came."""
+def _oracle(
+    make, x, y, ridge, solver, target, known: dict[tuple[str, float], float] | None = None
+) -> tuple[Callable[[], Any] | None, str]:
+    """The solver at its loosest tolerance that reaches the target, or how near it came; `known` keeps what was reached."""
+    known = {} if known is None else known
 
     def fit(tolerance: float):
         return make(C=1 / (ridge * len(y)), solver=solver, tol=tolerance, max_iter=20_000).fit(x, y)
 
     reached = np.inf
     for tolerance in 10.0 ** -np.arange(2, 15):
-        found = fit(tolerance)
-        reached = min(reached, relative_gradient(x, y, found.coef_[0], found.intercept_[0], ridge))
+        if (solver, tolerance) not in known:
+            found = fit(tolerance)
+            known[solver, tolerance] = relative_gradient(x, y, found.coef_[0], found.intercept_[0], ridge)
+        reached = min(reached, known[solver, tolerance])
         if reached <= target:
             return partial(fit, tolerance), f"tol {tolerance:.0e}"
     return None, f"not reached ({reached:.0e})"

@@ -25,6 +25,7 @@ DIRECTIONS = ("w", "q")
 _EMPTY: Mapping[str, float] = FrozenMapping({})
 # Metadata of a dataclass field that is left out of `to_dict` and `to_row`.
 NOT_PLAIN = {"plain": False}
+_NEVER_CHANGED = {float, int, bool, str, type(None)}
 
 
 class NotConvergedWarning(UserWarning):
@@ -40,14 +41,13 @@ class Result(Shown):
     """Base of frozen dataclasses that hold results: read-only content, plain forms and a repr of one line."""
 
     def __post_init__(self) -> None:
-        for f in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            if isinstance(value, float | str | None):  # the most of them: quicker than to ask what else they might be
+        for name, value in list(vars(self).items()):
+            if type(value) in _NEVER_CHANGED:  # the most of them, and quickly told
                 continue
             if isinstance(value, Mapping) and not isinstance(value, FrozenMapping):
-                object.__setattr__(self, f.name, FrozenMapping(value))
+                object.__setattr__(self, name, FrozenMapping(value))
             elif isinstance(value, np.ndarray):
-                object.__setattr__(self, f.name, read_only(value))
+                object.__setattr__(self, name, read_only(value))
 
     def _plain_fields(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.metadata.get("plain", True)}  # type: ignore[arg-type]

@@ -237,3 +237,17 @@ def test_no_name_leaves_its_folder(name):
     with TemporaryDirectory() as folder:
         Path(folder, f"{name}.csv").touch()
         assert [file.name for file in Path(folder).iterdir()] == [f"{name}.csv"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ("fixed = { strength = 3.0 }\ngrid = { strength = [1.0] }", "strength stands in fixed and in grid"),
+        ("points = [{ beta = 1.0 }]\ngrid = { beta = [2.0] }", "beta stands in points and in grid"),
+        ("fixed = { beta = 3.0 }\npoints = [{ beta = 1.0 }, { }]", "beta stands in fixed and in points"),
+    ],
+)
+def test_an_argument_given_twice_is_refused(tmp_path, parts, message):
+    (tmp_path / "s.toml").write_text(f'name = "s"\n[[trials]]\ntable = "t"\nkind = "forecast"\n{parts}\n')
+    with pytest.raises(ValueError, match=message):
+        load_studies(tmp_path / "s.toml")

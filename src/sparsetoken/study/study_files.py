@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +124,20 @@ def _grid(place: int, content: Any) -> Grid:
     axes = {
         name: _axis(f"{where}.grid.{name}", v) for name, v in _table(f"{where}.grid", given.get("grid", {})).items()
     }
+    fixed = _table(f"{where}.fixed", given.get("fixed", {}))
+    points = [_table(f"{where}.points", point) for point in _points(f"{where}.points", given.get("points", [{}]))]
+    parts = {"fixed": set(fixed), "points": {name for point in points for name in point}, "grid": set(axes)}
+    for one, other in combinations(parts, 2):
+        if both := sorted(parts[one] & parts[other]):
+            raise ValueError(
+                f"{where}: {both[0]} stands in {one} and in {other}, of which only one would count; give it once"
+            )
     return Grid(
         name=_text(f"{where}.table", given.get("table", kind)),
         kind=kind,
-        fixed=_table(f"{where}.fixed", given.get("fixed", {})),
+        fixed=fixed,
         axes=axes,
-        points=[_table(f"{where}.points", point) for point in _points(f"{where}.points", given.get("points", [{}]))],
+        points=points,
         repeats=given.get("repeats", 1),
         first_seed=given.get("seed", 0),
     )
