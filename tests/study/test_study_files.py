@@ -244,7 +244,6 @@ def test_no_name_leaves_its_folder(name):
     [
         ("fixed = { strength = 3.0 }\ngrid = { strength = [1.0] }", "strength stands in fixed and in grid"),
         ("points = [{ beta = 1.0 }]\ngrid = { beta = [2.0] }", "beta stands in points and in grid"),
-        ("fixed = { beta = 3.0 }\npoints = [{ beta = 1.0 }, { }]", "beta stands in fixed and in points"),
     ],
 )
 def test_an_argument_given_twice_is_refused(tmp_path, parts, message):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +125,12 @@ def _grid(place: int, content: Any) -> Grid:
     }
     fixed = _table(f"{where}.fixed", given.get("fixed", {}))
     points = [_table(f"{where}.points", point) for point in _points(f"{where}.points", given.get("points", [{}]))]
-    parts = {"fixed": set(fixed), "points": {name for point in points for name in point}, "grid": set(axes)}
-    for one, other in combinations(parts, 2):
-        if both := sorted(parts[one] & parts[other]):
+    # Points may differ from what is fixed for the others; an axis would hide either.
+    for name in axes:
+        hidden = "fixed" if name in fixed else "points" if any(name in point for point in points) else None
+        if hidden is not None:
             raise ValueError(
-                f"{where}: {both[0]} stands in {one} and in {other}, of which only one would count; give it once"
+                f"{where}: {name} stands in {hidden} and in grid, of which only the grid would count; give it once"
             )
     return Grid(
         name=_text(f"{where}.table", given.get("table", kind)),
