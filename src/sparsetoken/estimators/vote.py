@@ -34,7 +34,7 @@ from .views import TOKEN_VIEWS
 LEAST_SHARE = 0.05
 # What the vote must explain more than the class frequencies, in nats, to have half of the trust: what slope and offset gain by
 # chance one time in twenty, and two more for the choice among candidates. On 216 sets of pure noise the log loss was then
-# at most 1.03 times that of the class frequencies (1.07 without the kinds); on UCSB and web 1 it fell from .82 and 1.02 of
+# at most 1.03 times that of the class frequencies (1.07 without these two); on UCSB and web 1 it fell from .82 and 1.02 of
 # theirs, where every setting had counted, to .79 and .98.
 TRUST_GAIN = CHANCE_GAIN + 2.0
 DRAWS = 200  # of the bags' weights: shares are then known to a few hundredths
