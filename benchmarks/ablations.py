@@ -48,7 +48,7 @@ def fold_scores(bags, signs, test):
     known = [c for c in KNOWN if not isinstance(c, Likelihood) or could_hold(bags, signs)]
     views = BagViews(tuple(c.view for c in known), LANDMARKS, True).fit(bags, signs, seed)
     own, other = views.of(bags, np.float32), views.of(test)
-    rounds = fold_rounds(signs, rng, groups)
+    rounds = fold_rounds(signs, rng, groups, bags.n_tokens)
     problem = Problem(own, signs, used.weights, rounds, get_loss("logistic"), seed, groups)
     found = {}
     for candidate in known:

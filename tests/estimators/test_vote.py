@@ -7,7 +7,7 @@ import pytest
 
 from sparsetoken import BagClassifier, Bags
 from sparsetoken.estimators.candidates import DEFAULT, KNOWN, Problem
-from sparsetoken.estimators.folds import FEW_BAGS, ROUNDS, fold_rounds
+from sparsetoken.estimators.folds import FEW_BAGS, FEW_TOKENS, ROUNDS, fold_rounds
 from sparsetoken.estimators.lift import TokenLift, seen_often
 from sparsetoken.estimators.statistics import BagStatistics
 from sparsetoken.estimators.views import BagViews
@@ -26,6 +26,8 @@ def test_few_bags_are_held_out_in_several_rounds():
         np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(FEW_BAGS))
     assert any(not np.array_equal(a, b) for a, b in zip(*rounds[:2]))
     assert len(fold_rounds(np.append(signs, 1.0), np.random.default_rng(0))) == 1
+    assert len(fold_rounds(signs, np.random.default_rng(0), None, FEW_TOKENS)) == ROUNDS
+    assert len(fold_rounds(signs, np.random.default_rng(0), None, FEW_TOKENS + 1)) == 1
     assert fold_rounds(np.array([1.0, -1.0, -1.0]), np.random.default_rng(0)) == []
 
 

@@ -112,7 +112,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         loss, candidates = get_loss(self.loss), self._chosen()
         seed = int(rng.integers(2**31))
         landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
-        rounds = fold_rounds(signs, rng, groups)
+        rounds = fold_rounds(signs, rng, groups, bags.n_tokens)
 
         def seen(names: tuple[str, ...], landmarks: int) -> Problem:
             self.views_ = BagViews(names, landmarks, scale).fit(bags, signs, seed)
