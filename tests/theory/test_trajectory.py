@@ -373,6 +373,7 @@ def test_blocks_and_single_precision_do_not_change_the_answer(monkeypatch):
     """Buffers in blocks, of which a step skips those in its future, and short tangents are a matter of speed only."""
     problem = problem_of(Task(TIED[0]), "tied", tied_stage(), "logistic", None)
     monkeypatch.setattr(trajectory_draws, "LEAST_BLOCK", 5)
+    monkeypatch.setattr(trajectory_draws, "BLOCKED_FROM", 0)
     with double_precision():
         draws, _ = replicate_draws(problem, 0, 128, 4)
         assert [len(group.normals) for group in draws] == [3] * len(draws)

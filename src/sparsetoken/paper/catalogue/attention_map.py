@@ -61,7 +61,7 @@ def grids(
         *(
             Grid("trained", "simulate", STAGED, {"d": error_sizes}, points=points, repeats=times * errors, **drawn)
             for points, times in (
-                ([learner(STARVED)], 5),
+                ([learner(STARVED)], 7),
                 ([learner(a) for a in BETWEEN], 2),
                 ([learner(FED), pooled], 1),
             )
