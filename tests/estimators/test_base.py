@@ -252,6 +252,7 @@ def test_weights_beyond_what_can_be_added_are_refused(model):
     [
         (["a", None] * 4, "none at place 1"),
         (["a", float("nan")] * 4, "none at place 1"),
+        (["a", pd.NA] * 4, "none at place 1"),
         ([0.0, 1.0, np.nan, 1.0] * 2, "none at place 2"),
         (["a", 1] * 4, "text or numbers, got both"),
     ],

@@ -391,10 +391,17 @@ def _check_every_label(labels: np.ndarray) -> None:
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype == object:
-        missing = np.array([value is None or value != value for value in labels], dtype=bool)
+        missing = np.array([_is_missing(value) for value in labels])
     else:
         return
     if missing.any():
         raise ValueError(f"y must hold a label for every bag, there is none at place {np.argmax(missing)}")
     if labels.dtype == object and len({isinstance(value, str) for value in labels}) > 1:
         raise ValueError("y must hold labels of one kind, text or numbers, got both")
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, or pandas' NA, which cannot be compared."""
+    return (
+        value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    )
