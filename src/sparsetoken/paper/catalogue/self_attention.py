@@ -218,7 +218,6 @@ def panels(tables: Tables) -> list[Panel]:
             "strength θ of no growth",
             strengths,
             logx=True,
-            logy=True,
         ),
     ]
 
