@@ -70,7 +70,7 @@ seen = []
 inner = newton_cg.NewtonCG.solve
 newton_cg.NewtonCG.solve = lambda *a: (seen.append(pools()), inner(*a))[1]
 rng = numpy.random.default_rng(0)
-fit_erm(rng.standard_normal((30, 40)), numpy.where(rng.random(30) < 0.5, 1.0, -1.0), 0.1)
+fit_erm(rng.standard_normal((3000, 20)), numpy.where(rng.random(3000) < 0.5, 1.0, -1.0), 0.1)
 assert seen == [before], seen
 """
 
