@@ -348,7 +348,7 @@ FULL_SADDLE = self_attention.grids(10, 5.0, {100: 60, 400: 60, 1600: 30}, [5, 10
 
 study = Study(
     name="depth",
-    title="Depth and heads trained at once: the law stays, the constant grows; self-attention starts at a saddle",
+    title="Depth and heads: the law stays, the constant grows; self-attention starts at a saddle",
     question="Does a second layer, a second head or self-attention, trained at once with everything else, change how the "
     f"strength needed for {TARGET:.0%} error grows with the length of the bags? And what do they bring at equal numbers of "
     "parameters and samples? (R = 1, π = 0.5, joint descent on α = 4; errors at θ = 4.)",
