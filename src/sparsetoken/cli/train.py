@@ -89,12 +89,13 @@ def train(
 
     exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
     rows, columns = _table(exact, runs)
+    drawn = "one run" if trials == 1 else f"mean ± standard error of {trials} runs"
     title = (
         f"{chosen.name}, L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {task.prevalence:g}, "
         + "".join(f"{name.replace('_', ' ')} {getattr(task, name):g}, " for name in DISTURBANCES if getattr(task, name))
         + f"{loss} loss, "
         + (f"α {alpha:g}" if stages is None else f"schedule of {stages.name}")
-        + (f"; simulated: mean ± standard error of {trials} runs at d {d}, seed {seed}" if trials else "")
+        + (f"; simulated: {drawn} at d {d}, seed {seed}" if trials else "")
     )
     record = {
         "task": task.to_dict(),
