@@ -64,9 +64,8 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
 
             try:
                 table = pd.read_parquet(path)
-                if any(
-                    name is not None for name in table.index.names
-                ):  # columns of the file that pandas takes for row names
+                # Columns of the file that pandas takes for row names.
+                if any(name is not None for name in table.index.names):
                     table = table.reset_index()
             except ArrowException as error:
                 raise ValueError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None

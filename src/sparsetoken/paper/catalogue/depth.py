@@ -57,9 +57,8 @@ LAW = {10: (3.6, 4.1), 20: (3.8, 4.3), 40: (4.0, 4.6)}
 LAW_STEPS = {10: 30, 20: 30, 40: 40}
 SAME_LAW = 0.1  # how far an exponent may be off one head's and still be called the same: pooling's is 1/2
 DEEP_RESOLUTION = 0.06
-LAW_BAGS = (
-    256  # per replicate: a quarter of a per cent of the strength, and buffers of four directions at L = 20 that fit
-)
+# Per replicate: a quarter of a per cent of the strength, and buffers of four directions at L = 20 that fit.
+LAW_BAGS = 256
 FIRST_SEED = 1000  # criteria and sizes were chosen on others
 MODEL_COLOURS = dict(zip(MODELS, (colour("attention"), OTHER_COLOURS[5], OTHER_COLOURS[0], OTHER_COLOURS[2])))
 
