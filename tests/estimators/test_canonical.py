@@ -30,6 +30,8 @@ def test_the_order_depends_on_content_alone():
     shifted = data.with_tokens(data.tokens * units + 10 * units)
     assert order(shifted, labels) == found
     assert order(data.astype(np.float32), labels) == found
+    for extreme in (1e-200, 1e-40, 1e200):  # beyond single precision, to which the numbers are rounded
+        assert order(data.with_tokens(data.tokens * extreme), labels) == found
     turned = np.random.default_rng(0).permutation(300)
     assert turned[order(data[turned], labels[turned])].tolist() == found
 

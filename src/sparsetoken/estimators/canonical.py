@@ -18,8 +18,8 @@ from ..bags.scratch import rowwise
 from ..bags.segments import bag_mean
 from .training_range import SUMMARIES, training_summaries
 
-# Beyond this, numbers are not rounded to single precision, where they would overflow.
-LARGEST_SINGLE = 1e30
+# Numbers beyond these bounds would overflow or lose digits in single precision.
+LEAST_SINGLE, LARGEST_SINGLE = 1e-30, 1e30
 # Decimals of the sorting number that count. Rounding errors are far smaller, and different bags rarely agree in as many.
 DECIMALS = 9
 CONTENTS, NUMBERS, MEAN_TOKENS = "contents", "sorting numbers", "mean tokens"  # names of what bags on a cluster keep
@@ -217,9 +217,12 @@ def mean_tokens(bags: Any) -> Any:
 
 def _numbers(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray) -> np.ndarray:
     def of_tokens(tokens: np.ndarray) -> np.ndarray:
-        if np.abs(tokens).max() < LARGEST_SINGLE:
-            tokens = tokens.astype(np.float32)
-        z = scaler.scaled_block(tokens.astype(np.float64))
+        if scaler.scale_.min() > LEAST_SINGLE and np.abs(tokens).max() < LARGEST_SINGLE:
+            rounded = tokens.astype(np.float32).astype(np.float64)
+        else:  # the same digits of larger or smaller numbers, which takes longer
+            digits, exponents = np.frexp(tokens.astype(np.float64))
+            rounded = np.ldexp(digits.astype(np.float32).astype(np.float64), exponents)
+        z = scaler.scaled_block(rounded)
         return (z @ g + np.abs(z) @ h)[:, None]
 
     return bag_mean(rowwise(of_tokens, part.tokens, 1, np.float64)[:, 0], part.starts)
