@@ -7,10 +7,12 @@ import pytest
 from sklearn.base import clone
 
 from sparsetoken import (
+    AttentionClassifier,
     BagClassifier,
     MessagePassingClassifier,
     PooledClassifier,
 )
+from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.calibration import (
     LOG_SLOPE,
     OFFSET,
@@ -127,3 +129,33 @@ def test_copies_do_not_count_as_evidence_again():
     plain = final_calibration(found, signs[groups], weights)
     aware = final_calibration(found, signs[groups], weights, scores=scores[groups], groups=groups)
     assert plain.slope > 0.9 * found.slope and aware.slope < 0.5 * found.slope
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BagClassifier(lift=20, candidates=["pooled", "tied"]),
+        AttentionClassifier(),
+        AttentionClassifier(training="joint"),
+        PooledClassifier(),
+    ],
+    ids=["bag", "staged", "joint", "pooled"],
+)
+@pytest.mark.parametrize("positive, groups", [(15, np.zeros(30)), (15, np.arange(30) // 15), (1, None), (29, None)])
+def test_where_nothing_can_be_held_out_odds_stay_near_the_frequencies(model, positive, groups):
+    """Labels of pure noise; a single group cost up to 1.5 times the frequencies' log loss, a single bag of 200 2.7 times."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(30) < positive
+    with pytest.warns(TrainingWarning, match="no bag could be held out"):
+        fitted = clone(model).fit(rng.standard_normal((30, 5, 6)), labels, groups=groups)
+    odds = fitted.decision_function(rng.standard_normal((200, 5, 6)))
+    prior = np.log(positive / (30 - positive))
+    assert np.abs(odds - prior).max() < np.log(2)
+    assert len(np.unique(odds)) == 200  # bags are still told apart
+
+
+def test_the_centre_is_left_alone_and_the_bounds_are_approached():
+    calibration = Calibration(low=-4.0, high=-2.0, center=-3.0)
+    found = calibration(np.array([-1e3, -3.5, -3.0, -2.5, 0.0, 1e3]))
+    assert np.all(np.diff(found) > 0) and -4.0 < found[0] < -3.99 and -2.01 < found[-1] < -2.0
+    np.testing.assert_allclose(found[1:4], [-3.5, -3.0, -2.5])

@@ -145,6 +145,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
                     self.diagnostics_["near_copies"] = len(together) - int(together.max()) - 1
             del rows  # two numbers per bag and feature
             held_out = self._fit(chosen, own, used.weights, together)
+        if held_out is None and np.isfinite(self.calibration_.high):
+            self.diagnostics_["unvalidated"] = True
         return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
 
     def _fit_each(self, bags: Bags, codes: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
@@ -364,6 +366,11 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
         remarks.append(
             f"signal too weak for this many bags: the held-out AUC {found['held_out_auc']:.3f} is within two standard "
             f"errors ({found['held_out_auc_null_error']:.3f}) of chance"
+        )
+    if found.get("unvalidated"):
+        remarks.append(
+            "no bag could be held out, as a class has a single bag or group: the odds stay within a factor of two of the class "
+            "frequencies'"
         )
     if found.get("query_statistic", 0.0) < -2.0:
         remarks.append(

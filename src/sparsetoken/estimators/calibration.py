@@ -27,13 +27,17 @@ LONGEST_STEP = 4.0  # in log slope or offset: farther away the parabola cannot b
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
 CHANCE_GAIN = 3.0
-# Share of the bound up to which log odds are left as they are; from there they approach the bound smoothly.
+# Share of the way to the bound up to which log odds are left as they are; from there they approach the bound smoothly.
 UNTOUCHED = 0.8
+# How far log odds may lie from the class frequencies' where no bag could be held out, so that nothing tells whether the learner
+# has found anything: a factor of two in the odds. Should it have found nothing, that costs at most 1.09 times the frequencies'
+# log loss with even classes, less with uneven ones.
+UNVALIDATED = float(np.log(2.0))
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """log odds = slope * score + offset, drawn in smoothly so that they stay within (low, high).
+    """log odds = slope * score + offset, drawn in towards the centre smoothly so that they stay within (low, high).
 
     The order of the scores is kept.
 
@@ -45,6 +49,8 @@ class Calibration:
         Bounds of the log odds; infinite where there are none.
     loss : float
         Mean logistic loss that the affine map leaves on the scores it was fitted to.
+    center : float
+        Log odds between the bounds that are always left as they are.
     """
 
     slope: float = 1.0
@@ -52,10 +58,13 @@ class Calibration:
     low: float = -np.inf
     high: float = np.inf
     loss: float = float("nan")
+    center: float = 0.0
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        u = self.slope * scores + self.offset
-        return np.where(u >= 0, _drawn_in(u, self.high), -_drawn_in(-u, -self.low))
+        u = self.slope * scores + self.offset - self.center
+        return self.center + np.where(
+            u >= 0, _drawn_in(u, self.high - self.center), -_drawn_in(-u, self.center - self.low)
+        )
 
 
 def _drawn_in(u: np.ndarray, bound: float) -> np.ndarray:
@@ -86,6 +95,23 @@ def supported_range(signs: np.ndarray, weights: np.ndarray) -> tuple[float, floa
     n, p = len(signs), weights / weights.sum()
     positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
     return -float(np.log1p(negative)), float(np.log1p(positive))
+
+
+def unvalidated_calibration(signs: np.ndarray, weights: np.ndarray) -> Calibration:
+    """What becomes of the scores where no bag could be held out: log odds within UNVALIDATED of the class frequencies'.
+
+    Parameters
+    ----------
+    signs, weights : ndarray
+        Labels and weights of the training bags.
+
+    Returns
+    -------
+    Calibration
+        Slope 1 and offset 0, narrowly bounded.
+    """
+    prior = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
+    return Calibration(low=prior - UNVALIDATED, high=prior + UNVALIDATED, center=prior)
 
 
 def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Calibration:

@@ -25,7 +25,7 @@ from ..bag_models import get_bag_model
 from ..bags.bags import Bags
 from ..losses import Loss
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
-from .calibration import Calibration, final_calibration, fit_calibration, supported_range
+from .calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
 from .folds import stratified_folds, weights_without_folds
 from .heads import Head, shared_objective
 from .power_iteration import largest_eigenvalue
@@ -126,9 +126,8 @@ def fit_descent(
             if fitted.loss < least:
                 least, best, stop, calibration, held_out = fitted.loss, k, t, fitted, scores
         calibration = final_calibration(calibration, signs, weights, len(candidates), scores=held_out, groups=groups)
-    elif choosing:  # a class of one bag: nothing can be held out
-        low, high = supported_range(signs, weights)
-        calibration = Calibration(low=low, high=high)
+    elif choosing:  # nothing can be held out
+        calibration = unvalidated_calibration(signs, weights)
     s = sharpnesses[best]
     point = paths[best][stop].parameters[-1]
     d = bags.n_features

@@ -26,7 +26,7 @@ from .calibration import (
     final_calibration,
     fit_calibration,
     held_apart,
-    supported_range,
+    unvalidated_calibration,
 )
 from .folds import stratified_folds
 
@@ -116,8 +116,7 @@ def fit_readout(
             used, held_out = RIDGES[chosen], scores[chosen]
             calibration = final_calibration(fits[chosen], signs, weights, len(RIDGES), scores=held_out, groups=groups)
         else:
-            low, high = supported_range(signs, weights)
-            calibration = Calibration(low=low, high=high)
+            calibration = unvalidated_calibration(signs, weights)
     found = fit_erm(features, signs, used, loss, weights)
     return Readout(found.coef, found.bias, used, calibration, held_out, found.converged, found.reason)
 

@@ -24,7 +24,7 @@ from ..bags.scratch import room_left
 from ..bags.segments import bag_softmax, weighted_bag_sum
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
-from .calibration import Calibration, final_calibration, fit_calibration, supported_range
+from .calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
 from .folds import stratified_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
 from .two_steps import many_two_steps, noise_scales, pooled_tokens
@@ -197,9 +197,8 @@ def fit_staged(
         best = int(np.argmin([c.loss for c in fits]))
         chosen, held_out = settings[best], scores[best]
         calibration = final_calibration(fits[best], signs, weights, len(settings), scores=held_out, groups=groups)
-    elif len(settings) > 1:  # a class of one bag: nothing can be held out
-        low, high = supported_range(signs, weights)
-        calibration = Calibration(low=low, high=high)
+    elif len(settings) > 1:  # nothing can be held out
+        calibration = unvalidated_calibration(signs, weights)
         chosen = (splits[-1], sharpnesses[len(sharpnesses) // 2], FALLBACK_RIDGE if ridge == "auto" else ridges[0])
     share, k, used_ridge = chosen
     place = splits.index(share)

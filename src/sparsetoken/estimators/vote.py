@@ -24,7 +24,7 @@ from .calibration import (
     fit_calibration,
     gains_over_frequencies,
     repetition,
-    supported_range,
+    unvalidated_calibration,
 )
 from .candidates import Model, Problem, Validated
 from .views import TOKEN_VIEWS
@@ -112,11 +112,10 @@ def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
     """
     signs, weights = problem.signs, problem.weights
     sees = np.array([setting.sees_tokens for setting in tried])
-    if not problem.rounds:  # a class of one bag: nothing can be held out, all vote alike
-        low, high = supported_range(signs, weights)
+    if not problem.rounds:  # nothing can be held out: all vote alike
         even = np.full(len(tried), 1.0 / len(tried))
         members = _members(tried, even, np.where(sees, 1.0 / sees.sum(), 0.0), [Calibration()] * len(tried))
-        return Vote(members, Calibration(low=low, high=high), None, {})
+        return Vote(members, unvalidated_calibration(signs, weights), None, {})
     calibrations = [s.calibration or Calibration() for s in tried]
     one_each = (len(problem.rounds), len(signs))
     odds = np.array([np.broadcast_to(c(s.scores), one_each) for c, s in zip(calibrations, tried)])  # type: ignore[arg-type]
