@@ -1,5 +1,6 @@
 """The store: keys, reuse, failures, and what happens to it when things go wrong."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from sparsetoken.study import Grid, Store, StoreError, Trial
-from sparsetoken.study.registry import stream_seed
+from sparsetoken.study.registry import canonical_json, stream_seed
 from sparsetoken.study.tables import tidy, write_table
 from sparsetoken.study.worker import load_source
 
@@ -188,6 +189,115 @@ def test_a_changed_row_is_noticed_and_made_good_by_a_fresh_one(tmp_path):
             assert store.lookup([toy(seed=1).key])[toy(seed=1).key].result == {"value": 2.0}
             store.record(toy(), outcome(value=1.0), replace=True)
             assert [row.result["value"] for row in store.rows()] == [1.0, 2.0]
+
+
+def _two_studies(path):
+    """A store with two studies of some pages; what is to be read from it."""
+    with Store(path) as store:
+        for seed in range(60):
+            store.record(toy(seed=seed), outcome(value=float(seed)))
+        store.enrol("first", {"a": [toy(seed=s) for s in range(40)], "b": [toy(seed=s) for s in range(40, 60)]})
+        store.enrol("second", {"a": [toy(seed=s) for s in range(0, 60, 3)]})
+    return _read(path)
+
+
+def _read(path):
+    with Store(path, read_only=True) as store:
+        everything = [store.rows(study="first"), store.rows(study="second"), store.rows()]
+        found = store.lookup(toy(seed=s).key for s in range(60))
+    return [[(row.arguments, row.result) for row in rows] for rows in (*everything, found.values())]
+
+
+@pytest.mark.parametrize(
+    ("change", "study"),
+    [
+        ("DELETE FROM members WHERE study='first' AND grid='b' AND place=19", "first"),  # the last of its table
+        ("UPDATE members SET key='0' WHERE study='second' AND place=3", "second"),
+        ("UPDATE members SET study='third' WHERE study='second' AND place=3", "second"),
+        ("UPDATE members SET grid='c' WHERE study='first' AND grid='b'", "first"),
+        ("DELETE FROM members WHERE study='second'", "second"),
+        ("DELETE FROM seals WHERE study='second'", "second"),
+    ],
+)
+def test_a_changed_list_of_trials_is_noticed_and_made_good_by_the_next_run(tmp_path, change, study):
+    path = tmp_path / "s.sqlite"
+    whole = _two_studies(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    with Store(path) as store:
+        for look in (store.studies, lambda: store.rows(study=study)):
+            with pytest.raises(StoreError, match=f"trials of study '{study}' was changed by something else"):
+                look()
+        store.enrol("first", {"a": [toy(seed=s) for s in range(40)], "b": [toy(seed=s) for s in range(40, 60)]})
+        store.enrol("second", {"a": [toy(seed=s) for s in range(0, 60, 3)]})
+        assert _read(path) == whole
+
+
+def test_no_damage_changes_what_is_read(tmp_path):
+    """Swapped and repeated pages, zeroed and overwritten stretches, single bits: noticed, or what is read is the same."""
+    path, damaged = tmp_path / "s.sqlite", tmp_path / "damaged.sqlite"
+    whole, content = _two_studies(path), path.read_bytes()
+    pages = [content[i : i + 4096] for i in range(0, len(content), 4096)]
+    cases = []
+    for i in range(1, len(pages)):
+        for j in range(1, i):
+            swapped = list(pages)
+            swapped[i], swapped[j] = pages[j], pages[i]
+            cases += [b"".join(swapped), b"".join([*pages[:i], pages[j], *pages[i + 1 :]])]
+    rng = np.random.default_rng(0)
+    for _ in range(120):
+        changed, at, size = bytearray(content), int(rng.integers(len(content))), int(rng.choice([1, 8, 200]))
+        filling = (bytes(size), rng.bytes(size), bytes([content[at] ^ 1 << int(rng.integers(8))]))[rng.integers(3)]
+        changed[at : at + len(filling)] = filling
+        cases += [bytes(changed[: len(content)])]
+    noticed = 0
+    for case in cases:
+        damaged.write_bytes(case)
+        try:
+            assert _read(damaged) == whole
+        except StoreError:
+            noticed += 1
+    assert noticed > 0.4 * len(cases)  # the others are free space
+    changed = bytearray(content)
+    changed[content.index(b"CREATE TABLE trials") + 1] = 0xDD  # SQLite's message cannot be decoded
+    damaged.write_bytes(changed)
+    with pytest.raises(StoreError, match="damaged"):
+        _read(damaged)
+
+
+def test_a_store_of_the_format_before_seals_is_read_and_sealed(tmp_path):
+    path = tmp_path / "s.sqlite"
+    whole = _two_studies(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE seals")
+        connection.execute("PRAGMA user_version=2")
+        for key, *content in connection.execute(
+            "SELECT key, kind, version, code, arguments, status, result, traceback FROM trials"
+        ).fetchall():
+            checksum = hashlib.sha256(canonical_json([key, *content]).encode()).hexdigest()[:16]
+            connection.execute("UPDATE trials SET checksum=?, package='0.0' WHERE key=?", (checksum, key))
+    connection.close()
+    assert _read(path) == whole  # nothing is written by looking
+    Store(path).close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("SELECT count(*) FROM seals").fetchone() == (2,)
+    connection.close()
+    assert _read(path) == whole
+
+
+def test_when_a_row_was_made_is_part_of_its_checksum(tmp_path):
+    path = tmp_path / "s.sqlite"
+    for change in ("finished='2020-01-01'", "package='0'", "seconds=1e9", "seconds=NULL", "kind=x'00'"):
+        with Store(path) as store:
+            store.record(toy(), outcome(value=1.0) | {"seconds": 1}, replace=True)
+            assert len(store.rows()) == 1
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"UPDATE trials SET {change}")
+        connection.close()
+        with Store(path) as store, pytest.raises(StoreError, match="was changed by something else"):
+            store.rows()
 
 
 def test_an_empty_file_is_no_store(tmp_path):

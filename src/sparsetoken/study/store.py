@@ -2,6 +2,7 @@
 
 Write-ahead logging and one transaction per row make `kill -9` harmless: what was recorded stays, what was in flight is
 repeated. A row carries the fingerprint of the code that made it, which is part of its key, and a checksum of its content.
+What a study consists of is sealed by a checksum, too, so that neither a lost nor a changed entry can go unnoticed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +25,8 @@ from .registry import canonical_json
 from .specification import Trial
 
 APPLICATION_ID = 0x5370546B  # "SpTk" in the file's header
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+_UNSEALED = 2  # an earlier format, without seals: read as it is, given its seals where it may be written to
 DEFAULT_STORE = Path("sparsetoken-results") / "store.sqlite"
 _HELPERS = ("-wal", "-shm")  # files that SQLite keeps beside the store while it is open
 
@@ -38,6 +40,7 @@ CREATE TABLE members (
   study TEXT NOT NULL, grid TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (study, grid, place)
 ) WITHOUT ROWID;
 """
+_SEALS = "CREATE TABLE seals (study TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
 
 
 class StoreError(OSError):
@@ -85,8 +88,25 @@ class Row:
     finished: str
 
 
-def _checksum(*values: Any) -> str:
-    return hashlib.sha256(canonical_json(values).encode()).hexdigest()[:16]
+_DIGITS = 20  # of a checksum
+_DIGITS_OF_CONTENT = 16  # of one that an earlier version wrote, which leaves out when and in what time the row was made
+
+
+def _checksum(*values: Any, digits: int = _DIGITS) -> str:
+    # A damaged file may hold what was never written, such as bytes or an infinity: it gets a text, and so another checksum.
+    text = json.dumps(values, separators=(",", ":"), default=repr)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:digits]
+
+
+def _is_intact(content: Sequence[Any], about: Sequence[Any], checksum: Any) -> bool:
+    if isinstance(checksum, str) and len(checksum) == _DIGITS_OF_CONTENT:
+        return _checksum(*content, digits=_DIGITS_OF_CONTENT) == checksum
+    return _checksum(*content, *about) == checksum
+
+
+def _seconds(value: float | None) -> float | None:
+    """In the form in which SQLite gives it back, which the checksum is of."""
+    return None if value is None else float(value)
 
 
 class Store:
@@ -155,6 +175,7 @@ class Store:
                 try:
                     connection.execute("PRAGMA journal_mode=WAL")
                     connection.executescript(_SCHEMA)
+                    connection.execute(_SEALS)
                     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
                 finally:
@@ -205,15 +226,25 @@ class Store:
         version = run("PRAGMA user_version").fetchone()[0]
         if identity != APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another program, not a store")
-        if version != SCHEMA_VERSION:
+        if version not in (SCHEMA_VERSION, _UNSEALED):
             raise StoreError(
                 f"store {self.path} has format {version}, this version of the program has {SCHEMA_VERSION}: "
                 "use another store (--store)"
             )
         if not self._read_only:
             run("PRAGMA synchronous=NORMAL")
-        if run("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        # The quick form of this check does not see keys out of their order, as swapped pages leave them: rows that are there
+        # would then not be found.
+        if run("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise StoreError(f"store {self.path} is damaged; move it away or restore a copy")
+        if version == _UNSEALED and not self._read_only:
+            with self._transaction():
+                run(_SEALS)
+                for study, members in self._members().items():
+                    run("INSERT INTO seals VALUES (?,?)", (study, _checksum(members)))
+                run(f"PRAGMA user_version={SCHEMA_VERSION}")
+            version = SCHEMA_VERSION
+        self._sealed = version == SCHEMA_VERSION
 
     def _file_identity(self) -> tuple[int, int] | None:
         try:
@@ -226,6 +257,8 @@ class Store:
     def _translated(self, action: str) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:  # SQLite's own message quotes the damaged bytes
+            raise StoreError(f"store {self.path} is damaged; move it away or restore a copy") from error
         except sqlite3.DatabaseError as error:
             text = str(error)
             if "locked" in text or "busy" in text:
@@ -282,8 +315,8 @@ class Store:
             outcome["traceback"],
         )
         about = (
-            outcome.get("seconds"),
-            outcome.get("cpu_seconds"),
+            _seconds(outcome.get("seconds")),
+            _seconds(outcome.get("cpu_seconds")),
             datetime.now(UTC).isoformat(timespec="milliseconds"),
             __version__,
         )
@@ -295,22 +328,51 @@ class Store:
                 " traceback=excluded.traceback, seconds=excluded.seconds, cpu_seconds=excluded.cpu_seconds,"
                 " finished=excluded.finished, package=excluded.package, checksum=excluded.checksum"
                 " WHERE ? OR trials.status='failed'",
-                (*content, *about, _checksum(*content), replace),
+                (*content, *about, _checksum(*content, *about), replace),
             )
 
     def enrol(self, study: str, tables: Mapping[str, Iterable[Trial]]) -> None:
         """Remember which trials make up a study's tables (for `results`); replaces what was remembered of it."""
         rows = [(study, grid, i, trial.key) for grid, trials in tables.items() for i, trial in enumerate(trials)]
-        with self._still_there("write to"):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._connection.execute("DELETE FROM members WHERE study=?", (study,))
-                self._connection.executemany("INSERT INTO members VALUES (?,?,?,?)", rows)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk rolls back by itself
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self._still_there("write to"), self._transaction():
+            self._connection.execute("DELETE FROM members WHERE study=?", (study,))
+            self._connection.executemany("INSERT INTO members VALUES (?,?,?,?)", rows)
+            seal = _checksum(sorted(list(row[1:]) for row in rows))
+            self._connection.execute("INSERT OR REPLACE INTO seals VALUES (?,?)", (study, seal))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written inside, or nothing of it."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk rolls back by itself
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _members(self) -> dict[str, list[list[Any]]]:
+        """Study -> its [table, place, key], in order."""
+        found: dict[str, list[list[Any]]] = {}
+        query = "SELECT study, grid, place, key FROM members ORDER BY study, grid, place"
+        for study, *member in self._connection.execute(query):
+            found.setdefault(study, []).append(member)
+        return found
+
+    def _check_seals(self, only: str | None = None) -> None:
+        """Raise StoreError where what a study (by default any) consists of is not what was written."""
+        if not self._sealed:
+            return
+        with self._still_there("read"):
+            members, seals = self._members(), dict(self._connection.execute("SELECT study, digest FROM seals"))
+        known = dict.fromkeys((*seals, *members))
+        for study in known if only is None else [name for name in known if name == only]:
+            if _checksum(members.get(study, [])) != seals.get(study):
+                raise StoreError(
+                    f"store {self.path}: the list of trials of study {study!r} was changed by something else than this "
+                    "program; restore a copy, or run that study again, which writes the list anew and keeps the trials"
+                )
 
     def finished(self) -> set[str]:
         """Keys of the trials that need not run again."""
@@ -333,8 +395,10 @@ class Store:
         Raises
         ------
         StoreError
-            If a row does not match its checksum.
+            If a row, or what the study consists of, does not match its checksum.
         """
+        if study is not None:
+            self._check_seals(study)
         where, values = [], []
         for column, value in (("m.study", study), ("t.kind", kind), ("t.status", status)):
             if value is not None:
@@ -355,7 +419,14 @@ class Store:
         return found
 
     def studies(self) -> dict[str, int]:
-        """Study -> number of its trials recorded as done."""
+        """Study -> number of its trials recorded as done.
+
+        Raises
+        ------
+        StoreError
+            If what a study consists of does not match its checksum.
+        """
+        self._check_seals()
         query = (
             "SELECT m.study, count(DISTINCT t.key) FROM members m LEFT JOIN trials t ON t.key=m.key AND t.status='done'"
             " GROUP BY m.study ORDER BY m.study"
@@ -364,18 +435,20 @@ class Store:
             return dict(self._connection.execute(query).fetchall())
 
     def _select(self, tail: str, values: Iterable[Any]) -> list[Row]:
-        names = "key kind version code arguments status result traceback checksum seconds cpu_seconds finished"
+        names = "key kind version code arguments status result traceback seconds cpu_seconds finished package checksum"
         columns = ", ".join(f"t.{name}" for name in names.split())
         with self._still_there("read"):
             records = self._connection.execute(f"SELECT {columns} {tail}", list(values)).fetchall()
         rows = []
-        for *content, checksum, seconds, cpu_seconds, finished in records:
-            if _checksum(*content) != checksum:
+        for *values_of_row, checksum in records:
+            content, about = values_of_row[:-4], values_of_row[-4:]
+            if not _is_intact(content, about, checksum):
                 raise StoreError(
                     f"store {self.path}: a row of kind {content[1]!r} was changed by something else than this program "
                     f"(key {content[0]}); restore a copy, or compute everything again with fresh=True (--fresh)"
                 )
             key, kind, version, code, arguments, status, result, failure = content
+            seconds, cpu_seconds, finished, _ = about
             value = None if result is None else json.loads(result)
             told = json.loads(arguments)
             rows.append(Row(key, kind, version, code, told, status, value, failure, seconds, cpu_seconds, finished))
