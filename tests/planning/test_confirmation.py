@@ -24,3 +24,5 @@ def test_agreement_is_fifteen_percent_or_three_standard_errors():
     assert row.agrees
     assert not Confirmation("pooled", 0.2, 0.001, 8, 100, 100, 0.231).agrees
     assert Confirmation("pooled", 0.2, 0.02, 8, 100, 100, 0.255).agrees
+    assert Confirmation("pooled", 0.0, 0.0, 8, 100, 100, 3.7e-64).agrees  # both are perfect
+    assert not Confirmation("pooled", 1e-4, 1e-6, 8, 100, 100, 2e-4).agrees

@@ -9,7 +9,9 @@ import pytest
 
 from sparsetoken import Task, plan, theory
 from sparsetoken.planning import Criterion, Outlook
+from sparsetoken.planning.advice import Expected
 from sparsetoken.planning.learners import NAMES
+from sparsetoken.planning.questions import Answer
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -51,6 +53,20 @@ def test_plan_as_text_and_dictionary(small_plan):
         dataclasses.replace(small_plan, curve=()).figure()
 
 
+def test_small_numbers_and_equal_answers_in_text(small_plan):
+    """Numbers below what six decimals show keep their digits, one token is no tokens, and a sentence is said once."""
+    rows = [Expected("attention", 0.02, 3e-10), Expected("pooled", 5.746e-83, 0.0), Expected("optimal", 3e-7, 1e-8)]
+    answers = [
+        Answer("samples", name, "impossible", None, "impossible at this strength") for name in ("pooled", "optimal")
+    ]
+    short = dataclasses.replace(
+        small_plan, task=Task(length=1), expected=tuple(rows), answers=tuple(answers), confirmations=()
+    )
+    text = str(short)
+    assert "attention        0.02\n" in text and "5.746e-83" in text and "3.00e-07 ± 1.0e-08" in text
+    assert text.count("impossible at this strength") == 1 and "of 1 token in" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
@@ -58,6 +74,7 @@ def test_plan_as_text_and_dictionary(small_plan):
         ((TASK, 100, 1), {}, "d must be"),
         ((TASK, 100, 100), {"trials": -1}, "trials must be"),
         ((Task(strength=0.0), 100, 100), {}, "strength"),
+        ((Task(strength=1e6), 100, 100), {}, "strength must be at most 1,000 for a plan, got 1e"),
         ((Task(positions="block"), 100, 100), {}, "uniform"),
         ((TASK, 100, 100), {"questions": ["weather"]}, "questions"),
         ((TASK, 100, 100), {"target": 0.7}, "target"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sparsetoken import Task, forecast
+from sparsetoken import Task, Training, forecast
 from sparsetoken.planning import Criterion, tune_linear
 from sparsetoken.planning.finite_size import forecast_at
-from sparsetoken.planning.tuning import REPORT_SEED, best_rates
+from sparsetoken.planning.tuning import REPORT_SEED, best_rates, mean_alignment
 from sparsetoken.theory import erm, pooled_law
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
@@ -40,6 +40,15 @@ def test_the_bias_makes_up_for_the_realised_share_at_finite_size():
     """At pi = 1/2 the logistic bias moves by eta_b (2p - 1)/2, and cancels the mean of l' to first order at eta_b = 4."""
     _, eta_b = best_rates(Task(20, 1, 4.0, 0.5), "logistic", 1.0, 100)
     assert eta_b == pytest.approx(4.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "task", [Task(10, 9, 5.0), Task(10, 1, 100.0), Task(10, 1, 1000.0, 0.1), Task(100, 50, 30.0, 0.3)], ids=str
+)
+def test_strong_signals_get_a_query_that_looks_at_them(task):
+    """With rates for weak signals the readout is right about all positives after one step, and the query turns away."""
+    eta_w, eta_b = best_rates(task, "logistic", 2.0, 200)
+    assert mean_alignment(task, Training(alpha0=2.0, eta_w=eta_w, eta_b=eta_b), 200)[0] > 0.9
 
 
 def test_best_ridge_of_pooling_beats_others():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-MOST_DECIMALS = 8  # errors below that are rounding
+MOST_DECIMALS = 8  # errors below that are rounding, but in values that are small themselves
 
 
 def with_error(value: float, error: float = math.nan) -> str:
@@ -26,5 +26,10 @@ def with_error(value: float, error: float = math.nan) -> str:
         return "-"
     if not math.isfinite(error) or error <= 1e-12 * abs(value):
         return f"{value:.4g}"
-    decimals = min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(error))))
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    if decimals > MOST_DECIMALS:
+        if abs(value) >= 10.0 ** (4 - MOST_DECIMALS):
+            return f"{value:.4g}"
+        digits = 1 if value == 0 else max(1, math.floor(math.log10(abs(value))) + decimals)
+        return f"{value:.{digits}e} ± {error:.1e}"
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"

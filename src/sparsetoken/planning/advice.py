@@ -20,7 +20,16 @@ from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .progress import Progress, Stages
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
 from .sensitivity import Slope, sensitivities
-from .tuning import CONFIRM_SEED, LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, RIDGES, Settings, staged_classifier
+from .tuning import (
+    CONFIRM_SEED,
+    LEAST_BAGS,
+    MOST_BAGS,
+    MOST_DIMENSIONS,
+    MOST_STRENGTH,
+    RIDGES,
+    Settings,
+    staged_classifier,
+)
 
 QUESTIONS = ("samples", "strength", "length", "crossing")
 CURVE_FACTORS = tuple(2.0**k for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4))
@@ -220,8 +229,8 @@ def plan(
     Parameters
     ----------
     task : Task
-        What the data is; uniform positions, positive strength. Where bags have several lengths, or tokens that share noise,
-        there is no vectorized classifier to compare with.
+        What the data is; uniform positions, strength above 0 and up to 1,000. Where bags have several lengths, or tokens that
+        share noise, there is no vectorized classifier to compare with.
     n : int
         Bags at hand, at least 16.
     d : int
@@ -262,6 +271,8 @@ def plan(
         raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")
     if task.mean_strength == 0:
         raise ValueError("strength must be positive for a plan: at 0 there is nothing to learn")
+    if max(kind.strength for kind in task.kinds) > MOST_STRENGTH:
+        raise ValueError(f"strength must be at most {MOST_STRENGTH:,.0f} for a plan, got {task.strength:g}")
     asked = list(dict.fromkeys(questions))
     for question in asked:
         if question not in QUESTIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from .._core.words import with_error
 from ..task import NEUTRAL_FIELDS, Task
 from .advice import Plan
 from .confirmation import Confirmation
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from .from_bags import BagsPlan, Reasons
 
 
+_SMALL, _EXACT = 1e-3, 5e-7  # values and errors that six decimals would show as next to nothing
+
+
 def _number(value: float, error: float) -> str:
+    if abs(value) < _SMALL or 0 < error < _EXACT:
+        return with_error(value, error)
     digits = 4 if not error > 0 else min(6, max(3, 1 - int(f"{error:e}".split("e")[1])))
     return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error > 0 else "")
 
@@ -42,7 +48,8 @@ def as_text(plan: Plan) -> str:
     """Settings, expectations, sensitivities and answers, a section each."""
     t, s, training = plan.task, plan.settings, plan.settings.training
     lines = [
-        f"{plan.n:,} bags of {t.length:.4g} tokens in dimension {plan.d:,} (α = n/d = {plan.alpha:.3g}):",
+        f"{plan.n:,} bags of {t.length:.4g} token{'' if t.length == 1 else 's'} in dimension {plan.d:,} "
+        f"(α = n/d = {plan.alpha:.3g}):",
         f"R = {t.sparsity:g}, θ = {t.strength:.4g}, π = {t.prevalence:.4g}{_disturbances(t)}",
         "",
         "Best settings of staged attention",
@@ -65,8 +72,8 @@ def as_text(plan: Plan) -> str:
     lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in plan.slopes]
     if plan.answers:
         lines += ["", f"Questions (target {plan.criterion.label} {plan.target:.3g})"]
-        for answer in plan.answers:
-            lines += _wrapped(answer.words, "    ", "  - ")
+        for words in dict.fromkeys(answer.words for answer in plan.answers):  # some are the same for all learners
+            lines += _wrapped(words, "    ", "  - ")
     if plan.notes:
         lines += ["", "Notes"]
         for note in plan.notes:

@@ -40,10 +40,16 @@ ACCURACY = 5e-4  # of the test error in the forecasts that are reported
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)
 LEAST_BAGS = 4  # in D0 and in D1
 MOST_BAGS, MOST_DIMENSIONS = 10**12, 10**9  # beyond both, n/d and 1/n are lost in rounding
+MOST_STRENGTH = (
+    1000.0  # long before, no classifier is wrong any more; from ten times this on fixed points are lost in rounding
+)
 SEARCH_SEED, REPORT_SEED, CONFIRM_SEED = 0, 1, 2  # of drawn queries while choosing, of those reported, of simulations
 _STARTS = [(share, k, 0.03) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0)]
 _STEP = 1e-3  # of the differences, in z
 _RATES_GRID = 0.25  # best rates are computed at these steps of log alpha0 and hardly differ in between
+_MEAN_SIGNAL = (
+    0.5  # times the mean token's shift theta R/L: up to here a rate eta_w of 1 keeps scores of the order of 1
+)
 _COARSE = 0.02  # a reported loss whose sampling error is more than this share of it is computed again on more draws
 _MORE_POINTS = (1024, 4096)
 # Factors on (k, ridge) tried on queries drawn at the given size: the search knows their mean only.
@@ -138,9 +144,12 @@ def best_rates(task: Task, loss: str | Loss, alpha0: float, n0: int | None = Non
         eta_w, eta_b = np.exp(log_rates)
         return mean_alignment(task, Training(loss, alpha0=alpha0, eta_w=float(eta_w), eta_b=float(eta_b)), n0)[0]
 
-    grid = [(0.0, b) for b in np.linspace(np.log(0.3), np.log(40.0), 8)]
+    # The first step moves a positive bag's score by about eta_w (theta R/L)^2/4. Where that is large the readout is right about
+    # all positives before the query's step, which then follows the negatives and turns away from the signal.
+    largest = min(0.0, -2 * math.log(_MEAN_SIGNAL * task.mean_strength * task.mean_sparsity / task.mean_length))
+    grid = [(largest, b) for b in np.linspace(np.log(0.3), np.log(40.0), 8)]
     first = max(grid, key=cosine)
-    bounds = [(np.log(0.1), np.log(30.0)), (np.log(0.05), np.log(100.0))]
+    bounds = [(largest + np.log(0.1), np.log(30.0)), (np.log(0.05), np.log(100.0))]
     options = {"xatol": 1e-2, "fatol": 1e-7, "maxfev": 80}
     found = minimize(lambda x: -cosine(x), first, method="Nelder-Mead", bounds=bounds, options=options)
     eta_w, eta_b = (float(rate) for rate in np.exp(found.x))
