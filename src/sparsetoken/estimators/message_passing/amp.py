@@ -21,6 +21,7 @@ from scipy.optimize import minimize_scalar
 from ..._core.arrays import namespace
 from ...bags.segments import lengths_of
 from ..power_iteration import largest_eigenvalue
+from .noise import WhitenedTokens
 from .witness_prior import ExactCount, IndependentRate
 
 Prior = ExactCount | IndependentRate
@@ -78,12 +79,12 @@ def pass_messages(
 
     Parameters
     ----------
-    tokens : array of shape (tokens, d)
+    tokens : array of shape (tokens, d), or WhitenedTokens
         Tokens of the positive bags, their noise white.
     starts : ndarray
         First row of each bag.
     weights : ndarray
-        One weight per bag.
+        One weight per bag. A bag of weight zero has no part in the estimate, and the fields of a bag that was never seen.
     strength : float
         theta.
     prior : ExactCount or IndependentRate
@@ -100,7 +101,7 @@ def pass_messages(
     """
     d = tokens.shape[1]
     dtype = tokens.dtype
-    xp = namespace(tokens)
+    xp = namespace(tokens.tokens if isinstance(tokens, WhitenedTokens) else tokens)
     lengths = lengths_of(starts, len(tokens))
     theta, scale = strength, strength / np.sqrt(d)
     copies = xp.asarray(np.repeat(weights, lengths))
@@ -121,7 +122,7 @@ def pass_messages(
         last, x = change, fresh
         squared = float(x @ x) / d
         field = scale * (tokens @ x.astype(dtype)).astype(np.float64) - theta**2 / precision * copies * v
-        _, v_new = prior.posterior(field - 0.5 * theta**2 * squared, starts)
+        v_new = prior.marginals(field - 0.5 * theta**2 * squared, starts)
         v = xp.asarray(v_new) if damping == 1.0 else damping * v_new + (1.0 - damping) * v
         if change <= TOLERANCE:
             converged = True
@@ -197,6 +198,11 @@ def token_evidence(tokens: Any, signal: np.ndarray, strength: float) -> Any:
     """
     with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
         fields = (tokens @ signal.astype(tokens.dtype)).astype(np.float64)
+    return evidence_of_fields(fields, signal, strength)
+
+
+def evidence_of_fields(fields: Any, signal: np.ndarray, strength: float) -> Any:
+    """`token_evidence` of tokens whose fields <x, s> are known already."""
     evidence = strength * fields - 0.5 * strength**2 * float(signal @ signal)
     return namespace(evidence).nan_to_num(namespace(evidence).clip(evidence, -LARGEST, LARGEST), nan=0.0)
 
@@ -318,8 +324,8 @@ def excess_variance(tokens: Any, share: Any) -> float:
     return variance / (1.0 + np.sqrt(d / n)) ** 2 if 0.0 < variance < np.inf else 1.0
 
 
-def first_strength(tokens: Any, noise_tokens: Any, share: float) -> float:
-    """theta from the mean of the positive bags' tokens, share theta xi, its noise taken off; at least 1."""
+def mean_shift(tokens: Any, noise_tokens: Any) -> float:
+    """How far the mean of the positive bags' tokens, share theta xi, lies from that of the others', its noise taken off."""
     gap = np.asarray(tokens.mean(axis=0, dtype=np.float64) - noise_tokens.mean(axis=0, dtype=np.float64))
     squared = float(gap @ gap) - tokens.shape[1] * (1.0 / len(tokens) + 1.0 / len(noise_tokens))
-    return float(np.clip(np.sqrt(max(squared, 0.0)) / share, 1.0, STRENGTHS[1]))
+    return float(np.sqrt(max(squared, 0.0)))

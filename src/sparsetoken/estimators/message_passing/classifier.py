@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,20 +13,32 @@ from ..._core.validation import real_number, true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, heavy_features, scaled_bags
 from ...bags.scratch import row_blocks
-from ...bags.segments import bag_sum, weighted_bag_sum
+from ...bags.segments import bag_sum, rows_of, weighted_bag_sum
 from ..base import BaseBagClassifier, each_class, per_bag, remarks_on, side_by_side
 from ..calibration import Calibration, final_calibration, fit_calibration
-from ..folds import stratified_folds
+from ..folds import held_out_scores, stratified_folds
 from ..readout import held_out_diagnostics
-from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
+from .amp import ONE_DIRECTION, SEARCH, Fit, Prior, excess_variance, token_evidence
 from .fitting import ENOUGH, TwoClasses, refitted_ratios, two_classes, usual_priors
-from .noise import Noise, estimate_noise, whitened_bags
+from .noise import FewTokensNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
 from .witness_prior import ExactCount, IndependentRate
 
 # Features beyond this have squares (and strengths times squares) that double precision cannot hold.
 LARGEST_UNSCALED = 1e140
 # Held-out AUC from which one direction evidently does well enough.
 WELL_FOUND = 0.8
+
+
+class _Found(NamedTuple):
+    """A fit under one way to scale the tokens: what it was made of, the scaled bags of both classes included."""
+
+    fit: Fit
+    problem: TwoClasses
+    scaler: BagScaler | None
+    noise: Noise | None
+    positive: Bags
+    negative: Bags
+    tokens: NoiseTokens | None
 
 
 class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
@@ -102,19 +114,29 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         whiten = true_or_false("whiten", self.whiten)
         calibrate = self._calibrated(strength)
         priors = self._priors(bags, signs)
-        found: list[tuple[Fit, BagScaler | None, Noise | None, TwoClasses]] = []
+        found: list[_Found] = []
         for scaler in self._scalers(bags, signs):
             scaled = scaled_bags(scaler, bags)
-            noise = estimate_noise(scaled[signs < 0].tokens) if whiten else None
-            problem = two_classes(whitened_bags(noise, scaled), signs, weights, strength, len(priors) > 1)
-            found.append((problem.best(priors), scaler, noise, problem))
-        chosen = min(range(len(found)), key=lambda k: found[k][0].loss)
-        best, self.scaler_, self.noise_, problem = found[chosen]
+            positive, negative = scaled[signs > 0], scaled[signs < 0]
+            del scaled
+            tokens = NoiseTokens(negative.tokens) if whiten else None
+            noise = None if tokens is None else tokens.noise()
+            problem = TwoClasses.of(
+                whitened_bags(noise, positive),
+                whitened_bags(noise, negative),
+                signs,
+                weights,
+                strength,
+                len(priors) > 1,
+            )
+            found.append(_Found(problem.best(priors), problem, scaler, noise, positive, negative, tokens))
+        chosen = min(range(len(found)), key=lambda k: found[k].fit.loss)
+        best, problem, self.scaler_, self.noise_ = found[chosen][:4]
         self.spared_ = chosen > 0
         self.signal_, self.strength_, self.prior_ = best.passed.signal, best.strength, best.prior
         scores = None
         if calibrate and (len(signs) < ENOUGH or groups is not None):
-            scores = self._held_out_ratios(bags, signs, weights, groups, best)
+            scores = self._held_out_ratios(bags, signs, weights, groups, found[chosen])
         if scores is None:
             scores = problem.training_ratios(best)
         odds = problem.odds
@@ -139,22 +161,39 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return scores
 
     def _held_out_ratios(
-        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, found: Fit
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, found: _Found
     ) -> np.ndarray | None:
         """Log likelihood ratios of each bag under fits that never saw it, the prior as found; None for a lone bag."""
         folds = stratified_folds(signs, np.random.default_rng(0), groups=groups)
         if not folds:
             return None
-        if not self.spared_:  # scaling that has not looked at the labels serves all folds
-            bags = scaled_bags(self.scaler_, bags)
+        strength, fit, tokens = self._given_strength(), found.fit, found.tokens
 
-        def whitened(seen: Bags, y: np.ndarray, fresh: Bags) -> tuple[Bags, Bags]:
-            scaler = BagScaler(compress=True).fit(seen, y) if self.spared_ else None
-            scaled = scaled_bags(scaler, seen)
-            noise = estimate_noise(scaled[y < 0].tokens) if self.noise_ is not None else None
-            return whitened_bags(noise, scaled), whitened_bags(noise, scaled_bags(scaler, fresh))
+        def refitted(rest: np.ndarray, held: np.ndarray) -> np.ndarray:
+            """Scaling that has looked at the labels must not look at those of the bags held out."""
+            scaler = BagScaler(compress=True).fit(bags[rest], signs[rest])
+            seen, y = scaled_bags(scaler, bags[rest]), signs[rest]
+            noise = estimate_noise(seen[y < 0].tokens) if found.noise is not None else None
+            problem = two_classes(whitened_bags(noise, seen), y, weights[rest], strength, False)
+            fresh = whitened_bags(noise, scaled_bags(scaler, bags[held]))
+            refit = Fit(*problem.messages(fit.prior, SEARCH, fit.strength), float("nan"))
+            return refit.ratios(fresh.tokens, fresh.starts)
 
-        return refitted_ratios(bags, signs, weights, folds, found, self._given_strength(), whitened)
+        if self.spared_:
+            return held_out_scores(folds, len(signs), refitted)
+        positive, negative = found.positive, found.negative
+        # Tokens that nobody has scaled may be far from zero.
+        center = found.noise.mean if found.scaler is None and found.noise is not None else None
+        if center is not None:
+            positive, negative = centred_bags(positive, center), centred_bags(negative, center)
+
+        def noise_without(held: np.ndarray) -> Noise | FewTokensNoise | None:
+            if tokens is None:
+                return None
+            noise = tokens.without(rows_of(negative.starts[held], negative.lengths[held]))
+            return noise if center is None else replace(noise, mean=noise.mean - center)
+
+        return refitted_ratios(positive, negative, signs, weights, folds, fit, strength, noise_without)
 
     def _given_strength(self) -> float | None:
         return None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)

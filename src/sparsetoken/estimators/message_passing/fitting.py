@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ...bags.bags import Bags
-from ..folds import held_out_scores
-from .amp import FINAL, SEARCH, Effort, Fit, Prior, first_strength, fit_strength, training_ratios
+from ...bags.segments import rows_of, starts_of
+from .amp import (
+    FINAL,
+    SEARCH,
+    STRENGTHS,
+    Effort,
+    Fit,
+    MessageState,
+    Prior,
+    evidence_of_fields,
+    fit_strength,
+    mean_shift,
+    training_ratios,
+)
+from .noise import FewTokensNoise, Noise, WhitenedTokens
 from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
@@ -51,6 +65,20 @@ class TwoClasses:
     strength: float | None
     learn_rate: bool
 
+    @classmethod
+    def of(
+        cls,
+        positive: Bags,
+        negative: Bags,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        strength: float | None,
+        learn_rate: bool,
+    ) -> TwoClasses:
+        """The bags of the classes; prior odds are those of the weights of all bags."""
+        odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
+        return cls(positive, negative, signs, weights / weights.sum(), odds, strength, learn_rate)
+
     def best(self, priors: list[Prior]) -> Fit:
         """The fit under whichever prior explains the labels best."""
         best: Fit | None = None
@@ -69,21 +97,32 @@ class TwoClasses:
 
     def fit(self, prior: Prior, effort: Effort, first: float | None = None) -> Fit:
         """Messages, strength (and rate) under one prior, with the labels' loss on the training bags' fields."""
-        positive, signs = self.positive, self.signs
-        share = float(np.average(prior.expected_share(positive.lengths), weights=positive.lengths))
-        theta, prior, passed = fit_strength(
+        theta, prior, passed = self.messages(prior, effort, first)
+        ratios = self.training_ratios(Fit(theta, prior, passed, float("nan")))
+        loss = float(self.p @ np.logaddexp(0.0, -self.signs * (ratios + self.odds)))
+        return Fit(theta, prior, passed, loss)
+
+    def messages(self, prior: Prior, effort: Effort, first: float | None = None) -> tuple[float, Prior, MessageState]:
+        """Strength, prior and messages alone."""
+        positive, weights = self.positive, self.p[self.signs > 0]
+        if self.strength is None and first is None:
+            share = float(np.average(prior.expected_share(positive.lengths), weights=positive.lengths))
+            first = float(np.clip(self.mean_shift / share, 1.0, STRENGTHS[1]))
+        return fit_strength(
             positive.tokens,
             positive.starts,
-            self.p[signs > 0] / self.p[signs > 0].mean(),
+            weights / weights.mean(),
             prior,
-            self.strength or first or first_strength(positive.tokens, self.negative.tokens, share),
+            self.strength or first or 1.0,
             self.strength is not None,
             self.learn_rate and isinstance(prior, IndependentRate),
             effort,
         )
-        ratios = self.training_ratios(Fit(theta, prior, passed, float("nan")))
-        loss = float(self.p @ np.logaddexp(0.0, -signs * (ratios + self.odds)))
-        return Fit(theta, prior, passed, loss)
+
+    @cached_property
+    def mean_shift(self) -> float:
+        """`amp.mean_shift` of the two classes' tokens."""
+        return mean_shift(self.positive.tokens, self.negative.tokens)
 
     def training_ratios(self, fit: Fit) -> np.ndarray:
         """Log likelihood ratios of all bags in their own order, positive ones without their own contribution."""
@@ -115,45 +154,83 @@ def two_classes(
     TwoClasses
         What is to be fitted.
     """
-    odds = float(np.log(weights[signs > 0].sum() / weights[signs < 0].sum()))
-    return TwoClasses(white[signs > 0], white[signs < 0], signs, weights / weights.sum(), odds, strength, learn_rate)
+    return TwoClasses.of(white[signs > 0], white[signs < 0], signs, weights, strength, learn_rate)
 
 
 def refitted_ratios(
-    bags: Bags,
+    positive: Bags,
+    negative: Bags,
     signs: np.ndarray,
     weights: np.ndarray,
     folds: list[np.ndarray],
     like: Fit,
     strength: float | None,
-    whitened: Callable[[Bags, np.ndarray, Bags], tuple[Bags, Bags]],
+    noise_without: Callable[[np.ndarray], Noise | FewTokensNoise | None],
 ) -> np.ndarray:
     """Log likelihood ratios of bags by fits that have not seen them: direction and strength anew, the prior as it was found.
 
+    No bag is copied: those held out have no weight in the messages, and tokens are made white in products alone.
+
     Parameters
     ----------
-    bags : Bags
-        The training bags.
+    positive, negative : Bags
+        The training bags of the classes, their tokens not far from their mean in units of the noise.
     signs, weights : ndarray
-        Their labels and weights.
+        Labels and weights of all bags, those of a class in the order of its bags.
     folds : list of ndarray
         The bags to hold out in turn.
     like : Fit
         The fit to all bags: its prior, and the strength to start from.
     strength : float or None
         theta; None where it is unknown.
-    whitened : callable
-        (bags to fit on, their labels, bags held out) -> both kinds of bags with white noise, judged by the former.
+    noise_without : callable
+        The bags held out, as places among the negative ones -> noise of the others; None where it is white as it is.
 
     Returns
     -------
     ndarray
-        One ratio per bag.
+        One ratio per bag; NaN for bags of no fold.
     """
+    ratios = np.full(len(signs), np.nan)
+    above, below = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    fitted, directions, shifts = [], [], []
+    for held in folds:
+        out = np.zeros(len(signs), dtype=bool)
+        out[held] = True
+        noise = noise_without(np.flatnonzero(out[below]))
+        tokens = positive.tokens if noise is None else WhitenedTokens(positive.tokens, noise)
+        own = np.where(out[above], 0.0, weights[above])
+        theta, prior, passed = fit_strength(
+            tokens,
+            positive.starts,
+            own * (np.count_nonzero(own) / own.sum()),
+            like.prior,
+            strength or like.strength,
+            strength is not None,
+            False,
+            SEARCH,
+        )
+        direction = passed.signal if noise is None else noise.times(passed.signal)
+        directions.append(direction)
+        shifts.append(0.0 if noise is None else float(noise.mean @ direction))
+        fitted.append((theta, prior, passed))
+        if out[above].any():
+            fields = np.asarray(passed.fields) * np.sqrt(passed.overlap)
+            ratios[above[out[above]]] = _ratios(positive, out[above], fields, fitted[-1])
+    with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
+        seen = np.asarray(negative.tokens @ np.stack(directions, axis=1).astype(negative.dtype), dtype=np.float64)
+    for held, fit, column, shift in zip(folds, fitted, seen.T, shifts):
+        chosen = np.isin(below, held)
+        if chosen.any():
+            ratios[below[chosen]] = _ratios(negative, chosen, column - shift, fit)
+    return ratios
 
-    def ratios(rest: np.ndarray, held: np.ndarray) -> np.ndarray:
-        seen, fresh = whitened(bags[rest], signs[rest], bags[held])
-        fit = two_classes(seen, signs[rest], weights[rest], strength, False).fit(like.prior, SEARCH, like.strength)
-        return fit.ratios(fresh.tokens, fresh.starts)
 
-    return held_out_scores(folds, len(signs), ratios)
+def _ratios(
+    bags: Bags, chosen: np.ndarray, fields: np.ndarray, fitted: tuple[float, Prior, MessageState]
+) -> np.ndarray:
+    """Log likelihood ratios of some of the bags, from the fields of all tokens."""
+    theta, prior, passed = fitted
+    lengths = bags.lengths[chosen]
+    evidence = evidence_of_fields(fields[rows_of(bags.starts[chosen], lengths)], passed.signal, theta)
+    return np.asarray(prior.posterior(evidence, starts_of(lengths))[0])

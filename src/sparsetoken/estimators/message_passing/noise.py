@@ -13,6 +13,8 @@ from ...bags.scratch import row_blocks, rowwise
 # Shares of the identity in the covariance to choose from: at most a factor of two or so apart where it matters, down to
 # where rounding errors of the smallest variances begin.
 SHRINKAGES = (1.0, 0.7, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+# Variances below this share of the largest one are rounding errors of zero.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -47,49 +49,255 @@ class Noise:
 
         return rowwise(white, tokens, tokens.shape[1], dtype)
 
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """The whitening times a vector, or times each column of a matrix."""
+        return vectors / self.scale if self.whitening is None else self.whitening @ vectors
+
+
+@dataclass(frozen=True)
+class FewTokensNoise:
+    """`Noise` of fewer tokens than features: whitening = scale^-1 I + directions^T diag(gains) directions.
+
+    Attributes
+    ----------
+    mean : ndarray
+        Of the noise.
+    scale : float
+        Standard deviation along directions in which the tokens do not vary.
+    directions : ndarray of shape (rank, features)
+        Orthonormal directions in which they do.
+    gains : ndarray of shape (rank,)
+        Inverse standard deviations along these, less 1 / scale.
+    shrinkage : float
+        The share of the identity in the covariance.
+    """
+
+    mean: np.ndarray
+    scale: float
+    directions: np.ndarray
+    gains: np.ndarray
+    shrinkage: float
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """The whitening times a vector, or times each column of a matrix."""
+        along = self.directions @ vectors
+        return vectors / self.scale + self.directions.T @ (self.gains * along.T).T
+
+    def dense(self) -> Noise:
+        """The same noise with its whitening as a matrix."""
+        whitening = self.directions.T @ (self.gains[:, None] * self.directions)
+        whitening[np.diag_indices(len(self.mean))] += 1.0 / self.scale
+        return Noise(self.mean, whitening, 1.0, self.shrinkage)
+
+
+class WhitenedTokens:
+    """Tokens with their noise made white, for products with vectors alone: x -> W (x - mean) is never computed.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, d)
+        The tokens as they are, NumPy's or JAX's, not far from their mean in units of the noise.
+    noise : Noise or FewTokensNoise
+        Their noise.
+    """
+
+    __array_ufunc__ = None  # an array on the left leaves the product to this class
+
+    def __init__(self, tokens: Any, noise: Noise | FewTokensNoise):
+        self.tokens, self.noise = tokens, noise
+        self.shape, self.dtype = tokens.shape, tokens.dtype
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __matmul__(self, vectors: np.ndarray) -> Any:
+        white = self.noise.times(vectors.astype(np.float64))
+        return self.tokens @ white.astype(self.dtype) - (self.noise.mean @ white).astype(self.dtype)
+
+    def __rmatmul__(self, weights: Any) -> np.ndarray:
+        total = np.asarray(weights @ self.tokens, dtype=np.float64)
+        return self.noise.times(total - float(weights.sum(dtype=np.float64)) * self.noise.mean)
+
 
 def whitened_bags(noise: Noise | None, bags: Bags) -> Bags:
     """The bags with this noise made white; as they are where there is none."""
     return bags if noise is None else bags.with_tokens(noise.whitened(bags.tokens))
 
 
+def centred_bags(bags: Bags, center: np.ndarray) -> Bags:
+    """The bags with this point taken off every token."""
+    shift = center.astype(bags.dtype)
+    return bags.with_tokens(rowwise(lambda tokens: tokens - shift, bags.tokens, bags.n_features, bags.dtype))
+
+
 def estimate_noise(tokens: Any) -> Noise:
-    """Mean and shrunk covariance  C = (1 - s) S + s tr(S)/d I  of tokens taken to be noise, as a symmetric whitening.
+    """The noise of these tokens, as `NoiseTokens` estimates it.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, features)
+        NumPy's or JAX's.
+
+    Returns
+    -------
+    Noise
+        In double precision.
+    """
+    return NoiseTokens(tokens).noise()
+
+
+class NoiseTokens:
+    """Tokens taken to be noise: their mean and shrunk covariance  C = (1 - s) S + s tr(S)/d I, of all or without some.
 
     The share s is the one at which the covariance of one half of the tokens makes the other half likeliest:
     max over s of  -(1/2) sum_j [log c_j + a_j / c_j],  c_j the eigenvalues of C, a_j the other half's variances along
     its eigenvectors. White noise is thus left alone however few its tokens, while directions of little noise, the ones
-    that matter most, keep their size where the tokens are many.
+    that matter most, keep their size where the tokens are many. The halves are every second token and the others.
+
+    Sums of products are made once, over features or, where these are more than the tokens, over tokens: what remains
+    without some of the tokens follows from them and those few.
+
+    Parameters
+    ----------
+    tokens : array of shape (tokens, features)
+        NumPy's or JAX's.
     """
-    d, n = tokens.shape[1], len(tokens)
-    mean = np.asarray(sum(tokens[block].sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))) / n
-    halves = [np.zeros((d, d)), np.zeros((d, d))]  # sums of x x^T over every second token, and over the others
-    for block in row_blocks(tokens):
-        x = tokens[block].astype(np.float64) - mean
-        for half in (0, 1):
-            some = x[(half - block.start) % 2 :: 2]
-            halves[half] += np.asarray(some.T @ some)
-    first, second = halves
-    average = float(np.trace(first + second)) / (n * d)
-    if not average > 0.0 or n < 4:  # a handful of tokens, or all of them alike
-        return Noise(mean, None, float(np.sqrt(average)) or 1.0, 1.0)
-    shrinkage = _best_shrinkage(first / ((n + 1) // 2), second / (n // 2))
-    if shrinkage == 1.0:
-        return Noise(mean, None, float(np.sqrt(average)), 1.0)
+
+    def __init__(self, tokens: Any):
+        n = len(tokens)
+        self.tokens = tokens
+        self.center = np.asarray(sum(tokens[block].sum(axis=0, dtype=np.float64) for block in row_blocks(tokens))) / n
+        self._sums: list[_Sums] | None = None
+        self._products: tuple[np.ndarray, np.ndarray] | None = None
+
+    def noise(self) -> Noise:
+        """Of all tokens."""
+        n, d = self.tokens.shape
+        if n > d:
+            return _of_sums(self._all_sums(), self.center)
+        found = self._of_few(np.arange(n))
+        return found.dense() if isinstance(found, FewTokensNoise) else found
+
+    def without(self, rows: np.ndarray) -> Noise | FewTokensNoise:
+        """Of all tokens but these.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of the tokens to leave out, not all of them.
+
+        Returns
+        -------
+        Noise or FewTokensNoise
+            In double precision.
+        """
+        n, d = self.tokens.shape
+        if n <= d:
+            return self._of_few(np.delete(np.arange(n), rows))
+        step = next(row_blocks(self.tokens)).stop
+        halves = [rows[rows % 2 == half] for half in (0, 1)]
+        own = [self._summed([half[i : i + step] for i in range(0, len(half), step)]) for half in halves]
+        return _of_sums([one.less(other) for one, other in zip(self._all_sums(), own)], self.center)
+
+    def _all_sums(self) -> list[_Sums]:
+        if self._sums is None:
+            blocks = list(row_blocks(self.tokens))
+            self._sums = [
+                self._summed([slice(block.start + (half - block.start) % 2, block.stop, 2) for block in blocks])
+                for half in (0, 1)
+            ]
+        return self._sums
+
+    def _summed(self, blocks: list[Any]) -> _Sums:
+        d = self.tokens.shape[1]
+        count, total, products = 0, np.zeros(d), np.zeros((d, d))
+        for block in blocks:
+            x = self.tokens[block] - self.center
+            count += len(x)
+            total += np.asarray(x.sum(axis=0))
+            products += np.asarray(x.T @ x)
+        return _Sums(count, total, products)
+
+    def _of_few(self, kept: np.ndarray) -> Noise | FewTokensNoise:
+        """Of these tokens, from products of tokens with each other."""
+        if self._products is None:
+            x = np.asarray(self.tokens - self.center)
+            self._products = x, x @ x.T
+        (x, products), n, d = self._products, len(kept), self.tokens.shape[1]
+        mean = self.center + x[kept].mean(axis=0)
+        inner = products[np.ix_(kept, kept)]
+        inner = inner - inner.mean(axis=0)
+        inner -= inner.mean(axis=1)[:, None]
+        average = float(np.trace(inner)) / (n * d)
+        first, second = np.flatnonzero(kept % 2 == 0), np.flatnonzero(kept % 2)
+        shrinkage = 1.0
+        if average > 0.0 and n >= 4 and len(first) and len(second):
+            values, vectors = np.linalg.eigh(inner[np.ix_(first, first)] / len(first))
+            varies = values > ROUNDING * values[-1]
+            values = values[varies]
+            # Along direction j, the sum over the first half's tokens of their entries in vector j.
+            along = inner[np.ix_(second, first)] @ (vectors[:, varies] / np.sqrt(len(first) * values))
+            other = np.sum(along**2, axis=0) / len(second)
+            left = max(float(np.trace(inner[np.ix_(second, second)])) / len(second) - float(other.sum()), 0.0)
+            shrinkage = _best_shrinkage(values, other, d, left)
+        if shrinkage == 1.0:
+            return Noise(mean, None, float(np.sqrt(max(average, 0.0))) or 1.0, 1.0)
+        values, vectors = np.linalg.eigh(inner / n)
+        varies = values > ROUNDING * values[-1]
+        values, least = values[varies], shrinkage * average
+        directions = (vectors[:, varies] / np.sqrt(n * values)).T @ (x[kept] - x[kept].mean(axis=0))
+        gains = 1.0 / np.sqrt((1.0 - shrinkage) * values + least) - 1.0 / np.sqrt(least)
+        return FewTokensNoise(mean, float(np.sqrt(least)), directions, gains, shrinkage)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Of some tokens x: how many there are, sum x and sum x x^T, x as seen from a common center."""
+
+    count: int
+    total: np.ndarray
+    products: np.ndarray
+
+    def less(self, other: _Sums) -> _Sums:
+        """The sums without those of the others."""
+        return _Sums(self.count - other.count, self.total - other.total, self.products - other.products)
+
+    def about(self, point: np.ndarray) -> np.ndarray:
+        """sum (x - point) (x - point)^T."""
+        rest = self.total - 0.5 * self.count * point
+        return self.products - np.stack([rest, point], axis=1) @ np.stack([point, rest])
+
+
+def _of_sums(halves: list[_Sums], center: np.ndarray) -> Noise:
+    """The noise of tokens of both halves."""
+    n, d = sum(half.count for half in halves), len(center)
+    shift = sum(half.total for half in halves) / n
+    first, second = (half.about(shift) for half in halves)
+    average = float(np.trace(first) + np.trace(second)) / (n * d)
+    shrinkage = 1.0
+    if average > 0.0 and n >= 4 and all(half.count for half in halves):
+        variances, directions = np.linalg.eigh(first / halves[0].count)
+        other = np.sum(directions * (second @ directions), axis=0) / halves[1].count
+        shrinkage = _best_shrinkage(np.maximum(variances, 0.0), other, d)
+    if shrinkage == 1.0:  # noise is white, there is a handful of tokens, or all of them are alike
+        return Noise(center + shift, None, float(np.sqrt(max(average, 0.0))) or 1.0, 1.0)
     covariance = (first + second) / n
     variances, directions = np.linalg.eigh((1.0 - shrinkage) * covariance + shrinkage * average * np.eye(d))
-    return Noise(mean, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
+    return Noise(center + shift, (directions / np.sqrt(variances)) @ directions.T, 1.0, shrinkage)
 
 
-def _best_shrinkage(first: np.ndarray, second: np.ndarray) -> float:
-    """The share s at which the first covariance explains the second best (see `estimate_noise`)."""
-    average = float(np.trace(first)) / len(first)
+def _best_shrinkage(variances: np.ndarray, other: np.ndarray, d: int, left: float = 0.0) -> float:
+    """The share s at which one covariance explains another best (see `NoiseTokens`).
+
+    `variances` are the former's along its eigenvectors, `other` the latter's along the same; the former has none along the
+    remaining ones of all d directions, and the latter so much as is `left` in all of them together.
+    """
+    average = float(variances.sum()) / d
     if not average > 0.0:
         return 1.0
-    variances, directions = np.linalg.eigh(first)
-    other = np.sum(directions * (second @ directions), axis=0)
     values = []
     for s in SHRINKAGES:
-        c = (1.0 - s) * np.maximum(variances, 0.0) + s * average
-        values.append(-float(np.sum(np.log(c) + other / c)))
+        c, least = (1.0 - s) * variances + s * average, s * average
+        outside = (d - len(variances)) * np.log(least) + left / least
+        values.append(-float(np.sum(np.log(c) + other / c)) - outside)
     return SHRINKAGES[int(np.argmax(values))]

@@ -7,18 +7,18 @@ Gaussian, so that one look at their fourth moments tells whether message passing
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...bags import scratch
 from ...bags.bags import Bags
-from ...bags.segments import bag_sum, over_tokens
+from ...bags.segments import bag_sum, over_tokens, rows_of
 from ..calibration import Calibration
 from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
 from .fitting import ENOUGH, refitted_ratios, two_classes, usual_priors
-from .noise import Noise, estimate_noise, whitened_bags
+from .noise import FewTokensNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
 
 # Below, the messages' own estimates of what they know are too rough, and the other candidates do as well.
 LEAST_BAGS, LEAST_FEATURES = 200, 20
@@ -86,7 +86,7 @@ def could_hold(bags: Bags, signs: np.ndarray) -> bool:
     """
     if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
         return False
-    sample = _some_features(bags.tokens, _looked_at(bags, signs))
+    sample = _some_features(bags.tokens, _looked_at(bags, signs < 0))
     sample -= sample.mean(axis=0)
     powers = np.square(sample)
     variances = powers.mean(axis=0)
@@ -97,9 +97,9 @@ def could_hold(bags: Bags, signs: np.ndarray) -> bool:
     return beyond_chance <= EXCESS_KURTOSIS**2
 
 
-def _looked_at(bags: Bags, signs: np.ndarray) -> np.ndarray:
-    """Numbers of some tokens of the negative bags, evenly spread."""
-    rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))
+def _looked_at(bags: Bags, chosen: np.ndarray) -> np.ndarray:
+    """Numbers of some tokens of the chosen bags, evenly spread."""
+    rows = np.flatnonzero(np.repeat(chosen, bags.lengths))
     return rows[:: -(-len(rows) // LOOKED_AT)]
 
 
@@ -130,17 +130,23 @@ def noise_of(bags: Bags, signs: np.ndarray) -> Noise:
     Noise
         The noise of the negative bags' tokens.
     """
-    rows = _looked_at(bags, signs)
+    noise = _white_noise(bags, signs < 0)
+    return estimate_noise(bags[signs < 0].tokens) if noise is None else noise
+
+
+def _white_noise(bags: Bags, chosen: np.ndarray) -> Noise | None:
+    """Mean and scale of the chosen bags' tokens; None where features are correlated."""
+    rows = _looked_at(bags, chosen)
     some = _some_features(bags.tokens, rows)
     some -= some.mean(axis=0)
     some /= np.maximum(some.std(axis=0), np.finfo(float).tiny)
     n, d = some.shape
     squares = (float(np.sum((some.T @ some / n) ** 2)) - d) / (d * (d - 1))
-    if squares * n <= CORRELATED:
-        mean = sum(block.sum(axis=0) for block in _blocks(bags.tokens, rows)) / n
-        total = sum(float(np.sum(np.square(block - mean))) for block in _blocks(bags.tokens, rows))
-        return Noise(mean, None, float(np.sqrt(total / (n * len(mean)))), 1.0)
-    return estimate_noise(bags[signs < 0].tokens)
+    if squares * n > CORRELATED:
+        return None
+    mean = sum(block.sum(axis=0) for block in _blocks(bags.tokens, rows)) / n
+    total = sum(float(np.sum(np.square(block - mean))) for block in _blocks(bags.tokens, rows))
+    return Noise(mean, None, float(np.sqrt(total / (n * len(mean)))), 1.0)
 
 
 @dataclass(frozen=True)
@@ -249,8 +255,16 @@ def held_out_ratios(
     if len(signs) >= ENOUGH and not grouped:
         return fitted.training
 
-    def whitened(seen: Bags, y: np.ndarray, fresh: Bags) -> tuple[Bags, Bags]:
-        noise = noise_of(seen, y)
-        return whitened_bags(noise, seen), whitened_bags(noise, fresh)
+    center = fitted.ratio.noise.mean
+    positive, negative = (centred_bags(bags[signs * side > 0], center) for side in (1.0, -1.0))
+    below, tokens = np.flatnonzero(signs < 0), NoiseTokens(negative.tokens)
 
-    return refitted_ratios(bags, signs, weights, folds, fitted.found, None, whitened)
+    def noise_without(held: np.ndarray) -> Noise | FewTokensNoise:
+        rest = signs < 0
+        rest[below[held]] = False
+        noise = _white_noise(bags, rest)
+        if noise is None:
+            return tokens.without(rows_of(negative.starts[held], negative.lengths[held]))
+        return replace(noise, mean=noise.mean - center)
+
+    return refitted_ratios(positive, negative, signs, weights, folds, fitted.found, None, noise_without)
