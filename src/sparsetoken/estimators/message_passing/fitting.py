@@ -193,15 +193,14 @@ def refitted_ratios(
     """
     ratios = np.full(len(signs), np.nan)
     above, below = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    fitted, directions, shifts = [], [], []
     for held in folds:
         out = np.zeros(len(signs), dtype=bool)
         out[held] = True
         noise = noise_without(np.flatnonzero(out[below]))
-        tokens = positive.tokens if noise is None else WhitenedTokens(positive.tokens, noise)
+        seen = [bags.tokens if noise is None else WhitenedTokens(bags.tokens, noise) for bags in (positive, negative)]
         own = np.where(out[above], 0.0, weights[above])
         theta, prior, passed = fit_strength(
-            tokens,
+            seen[0],
             positive.starts,
             own * (np.count_nonzero(own) / own.sum()),
             like.prior,
@@ -210,27 +209,14 @@ def refitted_ratios(
             False,
             SEARCH,
         )
-        direction = passed.signal if noise is None else noise.times(passed.signal)
-        directions.append(direction)
-        shifts.append(0.0 if noise is None else float(noise.mean @ direction))
-        fitted.append((theta, prior, passed))
-        if out[above].any():
-            fields = np.asarray(passed.fields) * np.sqrt(passed.overlap)
-            ratios[above[out[above]]] = _ratios(positive, out[above], fields, fitted[-1])
-    with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
-        seen = np.asarray(negative.tokens @ np.stack(directions, axis=1).astype(negative.dtype), dtype=np.float64)
-    for held, fit, column, shift in zip(folds, fitted, seen.T, shifts):
-        chosen = np.isin(below, held)
-        if chosen.any():
-            ratios[below[chosen]] = _ratios(negative, chosen, column - shift, fit)
+        with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
+            others = np.asarray(seen[1] @ passed.signal.astype(negative.dtype), dtype=np.float64)
+        fields = np.asarray(passed.fields) * np.sqrt(passed.overlap), others  # <x, s> of the tokens of both classes
+        for bags, among, values in zip((positive, negative), (above, below), fields):
+            chosen = out[among]
+            if chosen.any():
+                lengths = bags.lengths[chosen]
+                rows = rows_of(bags.starts[chosen], lengths)
+                evidence = evidence_of_fields(values[rows], passed.signal, theta)
+                ratios[among[chosen]] = np.asarray(prior.posterior(evidence, starts_of(lengths))[0])
     return ratios
-
-
-def _ratios(
-    bags: Bags, chosen: np.ndarray, fields: np.ndarray, fitted: tuple[float, Prior, MessageState]
-) -> np.ndarray:
-    """Log likelihood ratios of some of the bags, from the fields of all tokens."""
-    theta, prior, passed = fitted
-    lengths = bags.lengths[chosen]
-    evidence = evidence_of_fields(fields[rows_of(bags.starts[chosen], lengths)], passed.signal, theta)
-    return np.asarray(prior.posterior(evidence, starts_of(lengths))[0])

@@ -271,7 +271,7 @@ class _Sums:
 def _of_sums(halves: list[_Sums], center: np.ndarray) -> Noise:
     """The noise of tokens of both halves."""
     n, d = sum(half.count for half in halves), len(center)
-    shift = sum(half.total for half in halves) / n
+    shift = (halves[0].total + halves[1].total) / n
     first, second = (half.about(shift) for half in halves)
     average = float(np.trace(first) + np.trace(second)) / (n * d)
     shrinkage = 1.0

@@ -99,9 +99,9 @@ class _Block(NamedTuple):
 
 
 class _BagLayout(NamedTuple):
-    """Bags told apart by their lengths: those no longer than the count, all of whose tokens carry the signal, and the others."""
+    """Bags told apart by their lengths: those no longer than the count, all of whose tokens carry the signal, and others."""
 
-    count: int
+    bags: int
     short: np.ndarray
     short_rows: np.ndarray
     short_starts: np.ndarray
@@ -109,7 +109,7 @@ class _BagLayout(NamedTuple):
 
     def of_short_bags(self, evidence: np.ndarray) -> np.ndarray:
         """One log_ratio per bag, filled in for the short ones."""
-        found = np.empty(self.count)
+        found = np.empty(self.bags)
         if len(self.short):
             found[self.short] = bag_sum(evidence[self.short_rows], self.short_starts)
         return found
