@@ -36,6 +36,28 @@ def test_the_order_depends_on_content_alone():
     assert turned[order(data[turned], labels[turned])].tolist() == found
 
 
+def test_copies_are_merged_and_bags_that_only_look_like_copies_are_not():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((12, 5, 3))
+    X[1] = X[0]  # a copy, with the same label
+    X[3] = X[2]  # a copy with the other label
+    X[4, 0, 0], X[5] = 0.0, X[4]
+    X[5, 0, 0] = -0.0  # the same number
+    X[7, [0, 2, 4]] = X[6, [0, 2, 4]]  # first, middle and last token
+    X[9] = X[8]  # a copy that does not count
+    labels, weights = np.array([0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1]), np.arange(1.0, 13.0)
+    weights[9] = 0.0
+    rows, total, places = canonical(Bags(X), np.where(labels > 0, 1.0, -1.0), weights)
+    assert sorted(rows) == [0, 2, 3, 4, 6, 7, 8, 10, 11]
+    assert dict(zip(rows.tolist(), total)) == {0: 3, 2: 3, 3: 4, 4: 11, 6: 7, 7: 8, 8: 9, 10: 11, 11: 12}
+    assert places[0] == places[1] and places[4] == places[5] and places[9] == -1
+    np.testing.assert_array_equal(rows[np.delete(places, 9)], [0, 0, 2, 3, 4, 4, 6, 7, 8, 10, 11])
+    turned = rng.permutation(12)  # bags that the numbers cannot tell apart, 2 and 3, come in the same order
+    again = canonical(Bags(X[turned]), np.where(labels > 0, 1.0, -1.0)[turned], weights[turned])
+    np.testing.assert_array_equal(X[turned][again.rows], X[rows])
+    np.testing.assert_array_equal(labels[turned][again.rows], labels[rows])
+
+
 def test_bags_of_equal_means_are_told_apart():
     rng = np.random.default_rng(1)
     halves = rng.standard_normal((40, 1, 3))

@@ -9,14 +9,16 @@ import pytest
 from scipy.special import expit
 
 from sparsetoken import AttentionClassifier, Bags, MessagePassingClassifier, Task, Training
-from sparsetoken.estimators.message_passing.noise import estimate_noise
+from sparsetoken.estimators.message_passing.amp import SEARCH
+from sparsetoken.estimators.message_passing.fitting import refitted_ratios, two_classes
+from sparsetoken.estimators.message_passing.noise import NoiseTokens, WhitenedTokens, estimate_noise, whitened_bags
 from sparsetoken.estimators.message_passing.witness_prior import ExactCount, IndependentRate
 from sparsetoken.simulation.samplers import sample_bags
 
 
 def test_posteriors_agree_with_enumeration():
     rng = np.random.default_rng(0)
-    lengths = [5, 2, 7, 5, 1]
+    lengths = [5, 2, 7, 5, 1, 6]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     evidence = 4 * rng.standard_normal(sum(lengths))
     for count in (1, 2, 3):
@@ -51,6 +53,48 @@ def test_noise_is_whitened_and_white_noise_left_alone():
     np.testing.assert_allclose(np.cov(white.T), np.eye(6), atol=0.02)
     plain = estimate_noise(rng.standard_normal((2000, 200)))
     assert plain.shrinkage == 1.0
+
+
+@pytest.mark.parametrize(("n", "d", "mixed"), [(300, 12, True), (300, 12, False), (40, 60, True), (40, 60, False)])
+def test_noise_without_some_tokens_is_that_of_the_others(n, d, mixed):
+    """More tokens than features and fewer; sums over the others follow from those over all."""
+    rng = np.random.default_rng(2)
+    tokens = rng.standard_normal((n, d)) @ (rng.standard_normal((d, d)) if mixed else np.eye(d)) + 5
+    out = np.concatenate(
+        [np.arange(6), np.arange(20, 30)]
+    )  # an even number of neighbours: the halves stay what they are
+    rest = np.delete(tokens, out, axis=0)
+    expected, found = estimate_noise(rest), NoiseTokens(tokens).without(out)
+    assert found.shrinkage == expected.shrinkage and (found.shrinkage < 1) == mixed
+    np.testing.assert_allclose(found.mean, rest.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.times(np.eye(d)), expected.times(np.eye(d)), rtol=1e-9, atol=1e-9)
+    seen, white, v = WhitenedTokens(tokens, found), expected.whitened(tokens), rng.standard_normal(d)
+    np.testing.assert_allclose(seen @ v, white @ v, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(white[:, 0] @ seen, white[:, 0] @ white, rtol=1e-8, atol=1e-8)
+
+
+def test_bags_held_out_are_scored_as_by_a_fit_without_them():
+    """Weight zero in the messages and products instead of white tokens, against copies of the bags that are left."""
+    tokens, labels, _ = sample_bags(Task(length=6, strength=4.0), 90, 20, 3)
+    bags, signs = Bags(tokens), np.where(labels > 0, 1.0, -1.0)
+    weights = np.random.default_rng(4).uniform(0.5, 2.0, 90)
+    whole = two_classes(bags, signs, weights, None, True).fit(ExactCount(2), SEARCH)
+    folds = [np.arange(20), np.arange(20, 90, 2)]
+    negative = bags[signs < 0]
+    noise = NoiseTokens(negative.tokens)
+
+    def noise_without(held):
+        return noise.without((6 * held[:, None] + np.arange(6)).ravel())
+
+    found = refitted_ratios(bags[signs > 0], negative, signs, weights, folds, whole, None, noise_without)
+    for held in folds:
+        rest = np.delete(np.arange(90), held)
+        own = estimate_noise(bags[rest][signs[rest] < 0].tokens)
+        seen = two_classes(whitened_bags(own, bags[rest]), signs[rest], weights[rest], None, False)
+        fresh = whitened_bags(own, bags[held])
+        expected = seen.fit(whole.prior, SEARCH, whole.strength).ratios(fresh.tokens, fresh.starts)
+        np.testing.assert_allclose(found[held], expected, rtol=1e-6, atol=1e-6)
+    assert np.isnan(np.delete(found, np.concatenate(folds))).all()
 
 
 def model_bags(seed: int, task: Task, n: int, d: int):

@@ -42,11 +42,28 @@ def test_near_copies_are_kept_together(distinct, times, d, noise):
 
 def test_blocks_of_bags_change_nothing(monkeypatch):
     X = copies(np.random.default_rng(2), 30, 2, 5, 40, 0.1)
+    X[7] *= 30.0  # a bag far from the others, which makes single precision rougher for all
     whole = groups_of(X)
-    monkeypatch.setattr(module, "SAMPLE", 13)
-    np.testing.assert_array_equal(groups_of(X), whole)
+    monkeypatch.setattr(module, "SAMPLE", 59)  # every second bag tells the distances between bags
+    for rows in (250, 7):
+        monkeypatch.setattr(module, "ROWS", rows)
+        np.testing.assert_array_equal(groups_of(X), whole)
     monkeypatch.setattr(module, "MOST_BAGS", 50)
     assert groups_of(X) is None
+
+
+@pytest.mark.parametrize("rows", [3, 250])
+def test_close_pairs_are_those_of_all_distances(rows, monkeypatch):
+    monkeypatch.setattr(module, "ROWS", rows)
+    rng = np.random.default_rng(3)
+    points = rng.standard_normal((40, 6)) * np.append(np.ones(39), 1e3)[:, None]
+    points[5] = points[4] + 1e-3
+    squares = np.sum((points[:, None] - points) ** 2, axis=2)
+    for most in (1e-9, 1.0, 4.0, 1e9):
+        pairs = np.argwhere(np.triu(squares < most, 1))
+        i, j, distance = module._close_pairs(points, most, None)
+        assert sorted(zip(i, j)) == [tuple(pair) for pair in pairs]
+        np.testing.assert_allclose(distance, squares[i, j], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -32,7 +32,9 @@ CHANCE = 0.05
 # How far beyond the training range a scaled token may lie, in standard deviations. Fresh Gaussian tokens leave the
 # range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
 MARGIN = 1.0
-MOMENTS = "moments"  # under this name bags keep their `Moments`
+MOMENTS, TAILS = "moments", "tails"  # under these names bags keep their `Moments`, and E z^4 of each feature
+# Differences within these bounds have squares that double precision holds, thousands of millions of them added up.
+SMALL, LARGE = 1e-140, 1e140
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -100,7 +102,11 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
             self.scale_ = np.full(len(deviation), largest * np.sqrt(np.mean((deviation[varies] / largest) ** 2)))
         if self.compress:
             self.heavy_ = heavy_features(bags, y, (self.mean_, deviation))
-            self.compressed_mean_, self.compressed_scale_, _, _ = _moments(bags, self._compressed)
+            # Standardised once, features without tails stay as they are.
+            self.compressed_mean_, self.compressed_scale_ = np.zeros(len(deviation)), np.ones(len(deviation))
+            if self.heavy_.any():
+                mean, spread, _, _ = _moments(bags, self._compressed_tails)
+                self.compressed_mean_[self.heavy_], self.compressed_scale_[self.heavy_] = mean, spread
         if self.clip:
             # Scaling is monotone: it keeps the extremes.
             low, high = np.asarray(self._unclipped(extremes.astype(bags.dtype)), dtype=np.float64)
@@ -141,14 +147,22 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         return np.clip(z, low, high, out=z) if namespace(z) is np else namespace(z).clip(z, low, high)
 
     def _unclipped(self, tokens: Any) -> Any:
-        if not self.compress:
-            return _standardised(tokens, self.mean_, self.scale_)
-        return _standardised(self._compressed(tokens), self.compressed_mean_, self.compressed_scale_)
-
-    def _compressed(self, tokens: Any) -> Any:
         z = _standardised(tokens, self.mean_, self.scale_)
+        if not self.compress or not self.heavy_.any():
+            return z
         xp = namespace(z)
-        return np.arcsinh(z, out=z, where=self.heavy_) if xp is np else xp.where(self.heavy_, xp.arcsinh(z), z)
+        mean, scale = self.compressed_mean_.astype(z.dtype), self.compressed_scale_.astype(z.dtype)
+        if xp is not np:
+            return xp.where(self.heavy_, (xp.arcsinh(z) - mean) / scale, z)
+        columns = np.flatnonzero(self.heavy_)
+        z[:, columns] = (np.arcsinh(z[:, columns]) - mean[columns]) / scale[columns]
+        return z
+
+    def _compressed_tails(self, tokens: Any) -> Any:
+        """The heavy-tailed features alone, standardised and compressed."""
+        columns = np.flatnonzero(self.heavy_)
+        z = _standardised(tokens[:, columns], self.mean_[columns], self.scale_[columns])
+        return namespace(z).arcsinh(z)
 
 
 # scikit-learn's own wrapper of `transform` cannot tell bags from tables, so it is switched off above, and `transform` wraps
@@ -238,10 +252,17 @@ def _block_moments(tokens: Any) -> Moments:
     )
     with np.errstate(over="ignore", invalid="ignore"):  # values too far apart: the caller finds out
         unit = np.maximum(high - first, first - low)
-        z = (tokens - first) / np.where(unit > 0, unit, 1.0)
+        z = tokens - first
+        divided = not np.all((unit == 0.0) | ((unit > SMALL) & (unit < LARGE)))
+        one = np.where(unit > 0, unit, 1.0)
+        if divided:
+            z = z / one
         shift = np.asarray(z.mean(axis=0))
         z -= shift
-        return Moments(len(tokens), first, low, high, first + shift * unit, unit, np.asarray((z * z).sum(axis=0)))
+        squares = np.asarray(namespace(z).einsum("ij,ij->j", z, z))
+        if divided:
+            return Moments(len(tokens), first, low, high, first + shift * unit, unit, squares)
+        return Moments(len(tokens), first, low, high, first + shift, unit, squares / one**2)
 
 
 def merged_moments(one: Moments, other: Moments) -> Moments:
@@ -277,9 +298,10 @@ def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarra
     """Sum over tokens of ((x - mean)/scale)^4."""
     total: Any = 0.0
     for block in row_blocks(part.tokens):
-        z = (part.tokens[block] - mean) / scale
-        z = z * z
-        total = total + (z * z).sum(axis=0)
+        z = part.tokens[block] - mean
+        z /= scale
+        z *= z
+        total = total + namespace(z).einsum("ij,ij->j", z, z)
     return np.asarray(total)
 
 
@@ -300,32 +322,46 @@ def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.n
     ndarray of bool
         One entry per feature.
     """
-    tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))
+    tails = bags.kept(TAILS)
+    if tails is None:
+        tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))
+        bags.keep(TAILS, tails)
     heavy = tails > HEAVY
     if labels is None:
         return heavy
     labels = column_or_1d(labels)
     check_consistent_length(bags, labels)
+    if not heavy.any():
+        return heavy
     first = labels == np.unique(labels)[0]
-    quiet_bags = bags[first]
+    among = np.flatnonzero(heavy)
+    quiet_bags = _some_features(bags[first], among)
     quiet_mean, quiet_scale, _, (low, high) = _moments(quiet_bags)
     quiet = _fourth_moments(quiet_bags, quiet_mean, quiet_scale)
-    own = np.flatnonzero(heavy & (quiet <= HEAVY) & (tails > CLEARLY * quiet))
+    clear = np.flatnonzero((quiet <= HEAVY) & (tails[among] > CLEARLY * quiet))
+    own = among[clear]
     if len(own) and not first.all():
         share = 1.0 - first.mean()
         # d share^k features would have k carriers of the second class alone by chance.
         needed = max(LEAST_CARRIERS, math.log(CHANCE / bags.n_features) / math.log(share))
-        own = own[_carriers(bags[~first], own, low, high) >= needed]
-        heavy[own] = False
+        carried = _carriers(bags[~first], own, low[clear], high[clear])
+        heavy[own[carried >= needed]] = False
     return heavy
 
 
+def _some_features(bags: Bags, features: np.ndarray) -> Bags:
+    """The bags with these features alone."""
+    if len(features) == bags.n_features:
+        return bags
+    return bags.with_tokens(rowwise(lambda tokens: tokens[:, features], bags.tokens, len(features), bags.dtype))
+
+
 def _carriers(bags: Bags, features: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """How many bags hold a token outside [low, high], for each of the features."""
+    """How many bags hold a token outside [low, high], for each of the features (low and high of these)."""
     count = np.zeros(len(features), dtype=int)
     for part in bags.batches():
         tokens = np.asarray(part.tokens[:, features])
-        outside = (tokens < low[features]) | (tokens > high[features])
+        outside = (tokens < low) | (tokens > high)
         count += np.logical_or.reduceat(outside, part.starts, axis=0).sum(axis=0)
     return count
 

@@ -15,8 +15,8 @@ import numpy as np
 from .._core.arrays import is_jax_array
 
 BLOCK_BYTES = 2**23  # small next to any memory
-# Rows that NumPy works on at a time: what a step makes is still near the processor when the next step reads it. Passes over 16 MB
-# took up to twice as long with 8 MB at a time, and up to twice as long with 128 kB.
+# Rows that NumPy works on at a time: what a step makes is still near the processor when the next step reads it. Passes over
+# 16 MB took up to twice as long with 8 MB at a time, and up to three times as long with 128 kB.
 ROW_BLOCK_BYTES = 2**21
 DEVICE_BLOCK_BYTES = 2**30  # on a JAX device: few, large steps
 

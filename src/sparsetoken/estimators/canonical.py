@@ -6,6 +6,7 @@ features' units and origin, nor single or double precision move a bag from one i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -64,31 +65,26 @@ def canonical(bags: Bags, labels: np.ndarray, weights: np.ndarray, real_valued: 
         tags = np.asarray(labels, dtype=np.float64)[:, None].view(np.uint8)
     else:
         tags = np.where(np.asarray(labels) > 0, ord("+"), ord("-")).astype(np.uint8)[:, None]
-    digests = _contents(bags, np.asarray(weights) > 0)
-    places: dict[bytes, int] = {}
-    chosen: list[int] = []
-    total: list[float] = []
-    first = np.full(len(bags), -1)
-    for i, digest in enumerate(digests):
-        if not weights[i] > 0:
-            continue
-        place = places.setdefault(digest.tobytes() + tags[i].tobytes(), len(chosen))
-        if place == len(chosen):
-            chosen.append(i)
-            total.append(0.0)
-        total[place] += float(weights[i])
-        first[i] = place
-    rows = np.array(chosen)
-    # By content first: bags that the numbers do not tell apart then come in the same order however they were given.
-    by_content = np.array([place for _, place in sorted(places.items())])
-    rows, merged = rows[by_content], np.array(total)[by_content]
+    used = np.asarray(weights) > 0
+    digest = _digest_of(bags, used)
+    # The first bag of the same content and label, for bags that may have one.
+    first = np.arange(len(bags))
+    known: dict[bytes, int] = {}
+    for i in np.flatnonzero(used & _perhaps_copied(bags, used)):
+        first[i] = known.setdefault(digest(int(i)) + tags[i].tobytes(), int(i))
+    rows = np.flatnonzero(used & (first == np.arange(len(bags))))
+    merged = np.bincount(first[used], np.asarray(weights, dtype=np.float64)[used], minlength=len(bags))[rows]
     everything = len(rows) == len(bags) and not isinstance(bags, ClusterBags)  # then no copy of the tokens is needed
     numbers = _sorting_numbers(bags)[rows] if everything else _sorting_numbers(bags[rows])
     order = np.argsort(numbers, kind="stable")
-    final = np.empty(len(rows) + 1, dtype=int)
-    final[by_content[order]] = np.arange(len(rows))
-    final[-1] = -1
-    return Canonical(rows[order], merged[order], final[first])
+    # Bags that the numbers do not tell apart come in the order of their contents, however they were given.
+    same = np.flatnonzero(np.diff(numbers[order]) == 0)
+    for run in np.split(same, np.flatnonzero(np.diff(same) > 1) + 1) if len(same) else []:
+        tied = slice(run[0], run[-1] + 2)
+        order[tied] = sorted(order[tied], key=lambda k: digest(int(rows[k])) + tags[rows[k]].tobytes())
+    places = np.full(len(bags), -1)
+    places[rows[order]] = np.arange(len(rows))
+    return Canonical(rows[order], merged[order], np.where(used, places[first], -1))
 
 
 def joined_groups(groups: np.ndarray | None, places: np.ndarray) -> np.ndarray | None:
@@ -120,25 +116,44 @@ def joined_groups(groups: np.ndarray | None, places: np.ndarray) -> np.ndarray |
     return np.argsort(np.argsort(first))[codes]
 
 
-def _contents(bags: Any, used: np.ndarray) -> np.ndarray:
-    """16 bytes per bag that say what it holds.
+def _digest_of(bags: Any, used: np.ndarray) -> Callable[[int], bytes]:
+    """A bag's number -> 16 bytes that say what it holds.
 
-    On a cluster, where a pass reads all files, the moments of the used bags come along: order and scaling need them next. If
-    there are copies among the bags they are of no use, and another pass finds those of the bags without copies.
+    On a cluster, where a pass reads all files, those of all bags are made at once, and the moments of the used bags come along:
+    order and scaling need them next. If there are copies among the bags they are of no use, and another pass finds those of the
+    bags without copies.
     """
     if not isinstance(bags, ClusterBags):
-        return np.asarray(bags.per_bag(_digests))
-    known = bags.kept_rows(CONTENTS)
-    if known is not None:
-        return known
-    places, found, moments = bags.combined(
-        _digests_and_moments, _digests_and_moments_of_both, own=(np.arange(len(bags)), used)
-    )
-    bags[used].keep(MOMENTS, moments)
-    digests = np.empty_like(found)
-    digests[places] = found
-    bags.keep_rows(CONTENTS, digests)
-    return digests
+        return lambda i: _digest(bags[i])
+    digests = bags.kept_rows(CONTENTS)
+    if digests is None:
+        places, found, moments = bags.combined(
+            _digests_and_moments, _digests_and_moments_of_both, own=(np.arange(len(bags)), used)
+        )
+        bags[used].keep(MOMENTS, moments)
+        digests = np.empty_like(found)
+        digests[places] = found
+        bags.keep_rows(CONTENTS, digests)
+    return lambda i: digests[i].tobytes()
+
+
+def _perhaps_copied(bags: Any, used: np.ndarray) -> np.ndarray:
+    """Whether another of the used bags is as long and has the same first, middle and last token, as far as a sum of their bits
+    tells; on a cluster, where this would be a pass, True.
+
+    Reading a bag in full takes longer than all else that is asked of it here, and hardly any bag is a copy.
+    """
+    if isinstance(bags, ClusterBags):
+        return np.ones(len(bags), dtype=bool)
+    rng, lengths = np.random.default_rng(0), bags.lengths
+    sums = lengths.astype(np.uint64)
+    for rows in (bags.starts, bags.starts + lengths // 2, bags.starts + lengths - 1):
+        bits = _bytes(bags.tokens[rows]).view(np.uint32)
+        sums += bits @ rng.integers(1, 2**63, bits.shape[1], dtype=np.uint64)
+    found = np.zeros(len(bags), dtype=bool)
+    _, code, count = np.unique(sums[used], return_inverse=True, return_counts=True)
+    found[used] = count[code] > 1
+    return found
 
 
 _Contents = tuple[np.ndarray, np.ndarray, Moments | None]
@@ -157,9 +172,16 @@ def _digests_and_moments_of_both(one: _Contents, other: _Contents) -> _Contents:
 
 
 def _digests(part: Bags) -> np.ndarray:
-    zero = part.dtype.type(0)  # -0.0 and 0.0 are the same number
-    found = [blake2b((bag + zero).reshape(-1).view(np.uint8), digest_size=16).digest() for bag in part]
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(len(part), 16)
+    return np.frombuffer(b"".join(_digest(bag) for bag in part), dtype=np.uint8).reshape(len(part), 16)
+
+
+def _digest(bag: np.ndarray) -> bytes:
+    return blake2b(_bytes(bag).tobytes(), digest_size=16).digest()
+
+
+def _bytes(tokens: np.ndarray) -> np.ndarray:
+    """The bytes of each token, (tokens, bytes), the same where the numbers are the same."""
+    return np.ascontiguousarray(tokens + tokens.dtype.type(0)).view(np.uint8)  # -0.0 and 0.0 are the same number
 
 
 def _sorting_numbers(bags: Any) -> np.ndarray:
@@ -217,12 +239,14 @@ def mean_tokens(bags: Any) -> Any:
 
 def _numbers(part: Bags, scaler: BagScaler, g: np.ndarray, h: np.ndarray) -> np.ndarray:
     def of_tokens(tokens: np.ndarray) -> np.ndarray:
-        if scaler.scale_.min() > LEAST_SINGLE and np.abs(tokens).max() < LARGEST_SINGLE:
-            rounded = tokens.astype(np.float32).astype(np.float64)
+        if scaler.scale_.min() > LEAST_SINGLE and max(tokens.max(), -tokens.min()) < LARGEST_SINGLE:
+            rounded = tokens.astype(np.float32)
         else:  # the same digits of larger or smaller numbers, which takes longer
             digits, exponents = np.frexp(tokens.astype(np.float64))
             rounded = np.ldexp(digits.astype(np.float32).astype(np.float64), exponents)
-        z = scaler.scaled_block(rounded)
-        return (z @ g + np.abs(z) @ h)[:, None]
+        z = rounded - scaler.mean_  # in double precision
+        z /= scaler.scale_
+        along = z @ g
+        return (along + np.abs(z, out=z) @ h)[:, None]
 
     return bag_mean(rowwise(of_tokens, part.tokens, 1, np.float64)[:, 0], part.starts)
