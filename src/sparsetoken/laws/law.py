@@ -20,7 +20,14 @@ from ..models import SIMULATED, check_model, weighting_of
 from ..task import Task
 from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
-from .populations import attended_mixture, pooled_mixture, uniform_attention_mixture, vectorized_mixture
+from .populations import (
+    attended_mixture,
+    has_rule,
+    pooled_mixture,
+    ruled_mixture,
+    uniform_attention_mixture,
+    vectorized_mixture,
+)
 
 # Draws per replicate and class at the first level of refinement: a solve takes a few hundredths of a second.
 FIRST_POINTS = 256
@@ -37,7 +44,8 @@ class Law:
     Attributes
     ----------
     make_population : callable
-        points -> Population, with `points` draws per replicate and class (fixed laws ignore it).
+        points -> Population, with `points` draws per replicate and class (fixed laws ignore it; 0 stands for the nodes of
+        a quadrature rule, where there is one).
     prevalence : float
         pi = P(y = +1).
     first_points : int
@@ -52,6 +60,8 @@ class Law:
         every law.
     task : Task or None
         What its bags are; None for a law of one's own.
+    has_rule : bool
+        Whether bags are so short that a quadrature rule (`short_bags`) takes less time than draws.
     """
 
     make_population: Callable[[int], Population] = field(repr=False)
@@ -61,6 +71,7 @@ class Law:
     parameters: dict[str, Any] = field(default_factory=dict)
     dimension_factor: int = 1
     task: Task | None = None
+    has_rule: bool = False
 
     @cached_property
     def _made(self) -> dict[int, tuple[Population, Nodes]]:
@@ -84,9 +95,10 @@ class Law:
         """The next level for a standard error that is `shortfall` times too large; None where there is none.
 
         The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
-        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
+        which an accuracy asked of the test error does not control, are good to a part in a thousand as well. Beyond the
+        quadrature rule come draws.
         """
-        return finer_level(points, shortfall, self.first_points) if self.refinable else None
+        return finer_level(points or self.first_points, shortfall, self.first_points) if self.refinable else None
 
 
 def finer_level(
@@ -162,7 +174,7 @@ def _fixed(
 ) -> Law:
     """A law that is its one population."""
     return Law(
-        lambda points: population,
+        partial(_given, population),
         population.prevalence,
         name=name,
         parameters=parameters,
@@ -265,7 +277,8 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
         population = uniform_attention_mixture(task, task.prevalence, gamma)
         return _fixed(population, "attention", task=task, cosine=gamma, sharpness=k)
     make = partial(_attended, (task, task.prevalence, gamma, k))
-    return Law(make, task.prevalence, FIRST_POINTS, "attention", {"cosine": gamma, "sharpness": k}, task=task)
+    parameters = {"cosine": gamma, "sharpness": k}
+    return Law(make, task.prevalence, FIRST_POINTS, "attention", parameters, task=task, has_rule=has_rule(task, k))
 
 
 def elementwise_law(
@@ -374,4 +387,8 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
 
 
 def _attended(given: tuple, points: int) -> Population:
-    return attended_mixture(*given, points=points)
+    return attended_mixture(*given, points=points) if points else ruled_mixture(*given)
+
+
+def _given(population: Population, points: int) -> Population:
+    return population

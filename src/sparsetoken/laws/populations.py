@@ -15,6 +15,7 @@ from .._core.arrays import namespace
 from ..task import BagKind, Task
 from .draws import TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
+from .short_bags import ruled_population, spacing_of
 from .statistics import Activation, drawn_population
 
 # Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit beside each
@@ -227,6 +228,31 @@ def attended_mixture(
         return population_of(task, single, kinds)
     # The shared noise is in T and in kappa already (`drawn_population`): what is left is the size of a token's own noise.
     return _scaled(population_of(task, single, kinds, shared_noise=False), rest)
+
+
+def has_rule(task: Task, sharpness: float) -> bool:
+    """Whether there is a quadrature rule for softmax attention of this sharpness: short bags, all of one length."""
+    k = sharpness * (1.0 - task.correlation) ** 0.5
+    lengths = {kind.length for kind in task.kinds}
+    return len(lengths) == 1 and all(spacing_of(*kind[:2], k) is not None for kind in task.kinds)
+
+
+def ruled_mixture(task: Task, prevalence: float, cosine: float, sharpness: float) -> Population:
+    """`short_bags.ruled_population` of every kind of bags of a task that `has_rule`.
+
+    Parameters
+    ----------
+    task : Task
+        The bags.
+    prevalence, cosine, sharpness : float
+        pi, gamma and k.
+
+    Returns
+    -------
+    Population
+    """
+    k = sharpness * (1.0 - task.correlation) ** 0.5
+    return population_of(task, lambda kind: ruled_population(*kind[:3], prevalence, cosine, k))
 
 
 def _scaled(population: Population, factor: float) -> Population:

@@ -34,7 +34,7 @@ from .heads import HeadsResult, heads_erm
 from .margins import margin_densities
 from .newton import newton_in_blocks
 from .readout_result import ReadoutResult
-from .refinement import DEFAULT_ACCURACY, SAFETY, Answer, answer_of, refine, summarise
+from .refinement import DEFAULT_ACCURACY, SAFETY, Answer, Refined, answer_of, refine, summarise
 from .square_loss import is_square, solve_square
 from .square_loss_few import solve_few
 
@@ -263,17 +263,18 @@ def erm(
     else:
         solver = _General(law, alpha, ridge, given)
     gamma = law.parameters.get("cosine")
-    few = None
+
+    def summary(answer: Answer, points: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        return summarise(answer, lambda x, loss: _fields(given, x, loss, law.at(points)[0], gamma))
+
+    found = None
     if is_square(given) and not law.refinable:
-        few = solve_few(solver.alpha, ridge, law.make_population(0), gamma)
-    found = few or refine(
-        law,
-        solver.begin(warm_start),
-        solver.at,
-        lambda answer, points: summarise(answer, lambda x, loss: _fields(given, x, loss, law.at(points)[0], gamma)),
-        accuracy,
-        f"alpha={alpha:g}, ridge={ridge:g}",
-    )
+        found = solve_few(solver.alpha, ridge, law.make_population(0), gamma)
+    elif is_square(given) and law.has_rule and (warm_start is None or (warm_start.points or 0) <= law.first_points):
+        found = _on_rule(solver, summary, accuracy)
+    if found is None:
+        setting = f"alpha={alpha:g}, ridge={ridge:g}"
+        found = refine(law, solver.begin(warm_start), solver.at, summary, accuracy, setting)
     errors = dict(found.errors)
     numbers: dict[str, Any] = dict(found.values)
     overlap = {"w": numbers.pop("overlap_w")} if "overlap_w" in numbers else {}
@@ -299,6 +300,22 @@ def erm(
         fixed_point=found.answer.x,
         own_fixed_points=np.atleast_2d(found.answer.own_x),
     )
+
+
+def _on_rule(
+    solver: _Solver, summary: Callable[[Answer, int], tuple[dict[str, Any], dict[str, Any]]], accuracy: float
+) -> Refined | None:
+    """The answer on the nodes of the law's quadrature rule; None where they are too few for the accuracy.
+
+    The rule's replicates are few, and two of them may agree by chance in one number, hardly in all of them.
+    """
+    try:
+        answer = solver.at(0)
+    except ConvergenceError:
+        return None
+    values, errors = summary(answer, 0)
+    worst = np.max([errors[name] for name in ("test_error", "sensitivity", "specificity")])  # NaN where one is
+    return Refined(answer, values, errors, 0, 0) if SAFETY * worst <= accuracy else None
 
 
 def fixed_point(law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None) -> np.ndarray:

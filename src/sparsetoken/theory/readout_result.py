@@ -31,7 +31,8 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
     alpha, ridge : float
         The problem: n/d and lambda.
     points : int
-        Draws per replicate and class that the accuracy needed.
+        Draws per replicate and class that the accuracy needed; 0 without draws: for exact laws, and on the nodes of a
+        quadrature rule.
     law, loss
         The rest of the problem.
     fixed_point : ndarray (unknowns,)

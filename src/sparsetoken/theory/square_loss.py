@@ -162,7 +162,7 @@ def _prox_step(
     wk2 = weight * k2
     lowest = 1.0 / (alpha * (ridge + wk2.sum(-1)))
     if near is None and len(k2) == 1 and k2.shape[1] > _MANY:  # a few of the nodes, spread over all, lead near the root
-        part = slice(None, None, k2.shape[1] // _MANY)
+        part = slice(None, None, -(-k2.shape[1] // _MANY))
         share = weight[:, part]
         near = float(_prox_step(alpha, ridge, k2[:, part], share / share.sum())[0][0])
     V = lowest if near is None else np.maximum(lowest, near)
