@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken.laws.measures import ScoreLaw, above_zero, auc_across, auc_within, fresh_measures, point_law
+from sparsetoken.laws.measures import (
+    ScoreLaw,
+    _auc_by_bins,
+    _auc_by_density,
+    _auc_of_pairs,
+    above_zero,
+    auc_across,
+    auc_within,
+    fresh_measures,
+    point_law,
+)
 
 
 def drawn_law(seed: int, shift: float, replicates: int = 8, entries: int = 500) -> ScoreLaw:
@@ -44,13 +54,47 @@ def test_pairs_of_one_entry_are_exact():
     assert fresh_measures(positive, negative, 0.5)["auc"][0] == pytest.approx(expected)
 
 
-def test_all_pairs_and_random_pairings_agree(monkeypatch):
+def test_all_pairs_densities_histograms_and_random_pairings_agree(monkeypatch):
     laws = drawn_law(3, 0.5, entries=150), drawn_law(4, -0.5, entries=120)
     every = auc_within(*laws)
+    assert _auc_by_density(*laws) == pytest.approx(every, abs=1e-7)
+    assert _auc_by_bins(*laws) == pytest.approx(every, abs=1e-4)  # some percent of the weight lies in every one entry
     monkeypatch.setattr("sparsetoken.laws.measures._ALL_PAIRS", 0)
+    assert auc_within(*laws) == pytest.approx(every, abs=1e-7)
+    monkeypatch.setattr("sparsetoken.laws.measures._DENSITY_ENTRIES", 0)
+    np.testing.assert_array_equal(auc_within(*laws), _auc_by_bins(*laws))
+    monkeypatch.setattr("sparsetoken.laws.measures._MOST_BINS", 0)
     paired = auc_within(*laws)
     assert not np.array_equal(every, paired)
     assert abs(every.mean() - paired.mean()) < 0.02
+
+
+def test_random_pairs_are_each_replicates_own():
+    """The same entries in every replicate: pairs that all replicates share would leave no scatter, and an error all the same."""
+    laws = [
+        ScoreLaw(*(np.tile(v[:1], (8, 1)) for v in drawn_law(seed, shift))) for seed, shift in ((5, 0.5), (6, -0.5))
+    ]
+    paired, every = _auc_of_pairs(*laws), _auc_by_density(*laws)
+    assert len(set(paired)) == 8
+    assert abs(paired.mean() - every[0]) < 5 * paired.std(ddof=1) / 8**0.5
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 1.5])
+def test_histograms_of_thousands_of_entries(spread):
+    """Means that go with deviations, of one size and of many: right to 1e-5."""
+    rng = np.random.default_rng(7)
+    mean = rng.standard_normal((2, 4, 3000))
+    laws = [
+        ScoreLaw(m + shift, np.exp(spread * np.tanh(m)), np.full((1, 1), 1 / 3000))
+        for m, shift in zip(mean, (0.7, 0.0))
+    ]
+    assert _auc_by_bins(*laws) == pytest.approx(_auc_by_density(*laws), abs=1e-5)
+
+
+def test_scores_that_are_nearly_certain_are_paired():
+    laws = [ScoreLaw(law.mean, 1e-7 * law.deviation, law.weight) for law in (drawn_law(3, 0.5), drawn_law(4, -0.5))]
+    assert _auc_by_bins(*laws) is None and _auc_by_density(*laws) is None
+    assert 0.6 < auc_within(*laws).mean() < 0.85
 
 
 def test_a_score_without_noise():

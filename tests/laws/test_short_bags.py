@@ -38,7 +38,7 @@ def settings():
     yield Task(2, 1, 3.0), 0.6, 4.0, 0.5, 0.0  # an interpolator
 
 
-@pytest.mark.parametrize("setting", settings(), ids=str)
+@pytest.mark.parametrize("setting", list(settings()), ids=str)
 def test_the_rule_is_the_limit_of_draws(setting):
     task, cosine, sharpness, alpha, ridge = setting
     law = theory.attention_law(task, cosine, sharpness)
@@ -48,7 +48,8 @@ def test_the_rule_is_the_limit_of_draws(setting):
     assert ruled.standard_error < 0.1 * drawn.standard_error
     for name in MEASURED:
         error = drawn.standard_error if name == "test_error" else drawn.errors[name]
-        assert getattr(ruled, name) == pytest.approx(getattr(drawn, name), abs=5 * error + 1e-9), name
+        slack = 1e-5 if name == "auc" else 1e-9  # that of draws comes from a histogram
+        assert getattr(ruled, name) == pytest.approx(getattr(drawn, name), abs=5 * error + slack), name
 
 
 @pytest.mark.parametrize("setting", list(settings())[::2], ids=str)
