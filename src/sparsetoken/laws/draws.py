@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom, qmc
+from scipy.stats import binom
 
 from .._core.arrays import namespace
 from .._core.byte_cache import ByteCache
+from .sobol import ScrambledSobol
 
 REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
@@ -173,22 +174,23 @@ class _Plan:
         return 0 if self.explicit else 4
 
     def group(self, further: np.ndarray, tokens: np.ndarray) -> TokenGroup:
-        """The group that the uniforms `further` (points, 0 or 4) and `tokens` (points, width) stand for."""
-        points = len(tokens)
-        if not self.ordered:
-            return _alone(TokenGroup(ndtri(tokens), np.zeros(points), np.zeros((points, 3))))
+        """The group that the uniforms `further` (replicates, 0 or 4, points) and `tokens` (replicates, width, points) stand for.
+
+        A token's points stay beside each other in memory, so that sums over tokens add long rows.
+        """
+        replicates, _, points = tokens.shape
         if self.explicit:
-            values = _all_largest_first(tokens)
-            return _alone(TokenGroup(values, np.zeros(points), np.zeros((points, 3))))
+            values = np.empty(tokens.shape)
+            for into, uniforms in zip(values, tokens):  # one replicate fits the cache
+                if self.ordered:
+                    _all_largest_first(uniforms, into)
+                else:
+                    ndtri(uniforms, out=into)
+            return TokenGroup(values.swapaxes(1, 2), np.zeros((replicates, points)), np.zeros((replicates, points, 3)))
         count = np.minimum(binom.ppf(further[:, 0], self.size, self.tail_probability), self.width).astype(int)
-        values = _largest_first(tokens, count, self.tail_probability)
+        values = _largest_first(tokens.swapaxes(1, 2), count, self.tail_probability)
         bulk = (self.size - count).astype(float)
-        return _alone(TokenGroup(values, bulk, ndtri(further[:, 1:]), self.ceiling))
-
-
-def _alone(group: TokenGroup) -> TokenGroup:
-    """The group with an axis for its one replicate."""
-    return TokenGroup(group.tokens[None], group.bulk[None], group.normals[None], group.ceiling)
+        return TokenGroup(values, bulk, ndtri(further[:, 1:]).swapaxes(1, 2), self.ceiling)
 
 
 def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) -> np.ndarray:
@@ -196,48 +198,54 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 
     The j-th largest of m uniforms is the (j-1)-th times V^(1/(m-j+1)).
     """
-    remaining = count[:, None] - np.arange(u.shape[1])
+    remaining = count[..., None] - np.arange(u.shape[-1])
     present = remaining > 0
-    log_fraction = np.cumsum(np.log(u) / np.where(present, remaining, 1), axis=1)
+    log_fraction = np.cumsum(np.log(u) / np.where(present, remaining, 1), axis=-1)
     tokens = -ndtri(np.clip(-np.expm1(log_fraction) * tail_probability, 1e-300, _NO_ONE))
     return np.where(present, tokens, -np.inf)
 
 
-def _all_largest_first(u: np.ndarray) -> np.ndarray:
-    """`_largest_first` of all tokens of a group: the same numbers with fewer passes over them."""
-    values = np.log(u.T, order="C")
+def _all_largest_first(u: np.ndarray, values: np.ndarray) -> None:
+    """`_largest_first` of all tokens of a group, (tokens, points), into `values`: the same numbers with fewer passes."""
+    np.log(u, out=values)
     values /= np.arange(len(values), 0, -1)[:, None]
     for j in range(1, len(values)):
         values[j] += values[j - 1]
     np.negative(np.expm1(values, out=values), out=values)
-    values = ndtri(np.clip(values, 1e-300, _NO_ONE, out=values), out=values)
-    return np.ascontiguousarray(np.negative(values, out=values).T)
+    ndtri(np.clip(values, 1e-300, _NO_ONE, out=values), out=values)
+    np.negative(values, out=values)
 
 
 def _blocks(
-    signals: _Plan, others: _Plan, points: int, seed: np.random.SeedSequence, block: int, common: bool = False
+    signals: _Plan,
+    others: _Plan,
+    points: int,
+    seeds: Sequence[np.random.SeedSequence],
+    block: int,
+    common: bool = False,
 ) -> Iterator[TokenDraws]:
-    """One replicate's draws, `block` of its points at a time: scrambled Sobol points in the leading coordinates,
+    """The draws of replicates, `block` of their points at a time: scrambled Sobol points in the leading coordinates,
     independent ones in the others."""
-    rng = np.random.Generator(np.random.SFC64(seed))
+    generators = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds]
     own = 1 + common
     head = own + others.further + signals.further
     dimension = head + signals.width + others.width
     leading = min(dimension, SOBOL_DIMENSIONS)
-    sobol = qmc.Sobol(leading, scramble=True, rng=rng)
+    sobol = ScrambledSobol(leading, points, generators)
     signal_places, other_places = _places(signals, others, head)
     for first in range(0, points, block):
         count = min(block, points - first)
-        u = sobol.random(count)
+        u = sobol.points(first, count)
         if leading < dimension:
-            u = np.hstack([u, rng.random((count, dimension - leading))])
-        u = np.clip(u, _NO_ZERO, _NO_ONE)
+            further = [rng.random((count, dimension - leading)).T for rng in generators]
+            u = np.concatenate([u, further], axis=1)
+        np.clip(u, _NO_ZERO, _NO_ONE, out=u)
         split = own + others.further
         yield TokenDraws(
             signals.group(u[:, split:head], u[:, signal_places]),
             others.group(u[:, own:split], u[:, other_places]),
-            u[None, :, 0],
-            ndtri(u[None, :, 1]) if common else None,
+            u[:, 0].copy(),
+            ndtri(u[:, 1]) if common else None,
         )
 
 
@@ -282,7 +290,7 @@ def draw_blocks(length: int, sparsity: int, points: int, common: bool = False) -
     """
     plans = _plans(length, sparsity, True, False)
     for seed in _seeds(length, sparsity, points):
-        yield _blocks(*plans, points, seed, _BLOCK_POINTS, common)
+        yield _blocks(*plans, points, [seed], _BLOCK_POINTS, common)
 
 
 def _seeds(length: int, sparsity: int, points: int) -> list[np.random.SeedSequence]:
@@ -331,11 +339,10 @@ def forget_draws() -> None:
 
 def _make_draws(length: int, sparsity: int, points: int, every_token: bool, ordered: bool, common: bool) -> TokenDraws:
     plans = _plans(length, sparsity, ordered, every_token)
-    pieces = [next(_blocks(*plans, points, seed, points, common)) for seed in _seeds(length, sparsity, points)]
-    leaves = [np.concatenate(parts) for parts in zip(*(piece.leaves() for piece in pieces), strict=True)]
-    for array in leaves:
+    draws = next(_blocks(*plans, points, _seeds(length, sparsity, points), points, common))
+    for array in draws.leaves():
         array.flags.writeable = False
-    return pieces[0].with_leaves(leaves)
+    return draws
 
 
 def _size(draws: TokenDraws) -> int:

@@ -1,0 +1,81 @@
+"""Scrambled Sobol points: the numbers of `scipy.stats.qmc.Sobol(dimension, scramble=True, rng=rng)`, several scrambles at once.
+
+Point i is the exclusive or of direction numbers, one for every bit of i's Gray code, and of a random shift. The random linear
+scramble multiplies the digits of the direction numbers, modulo 2, by random lower triangular matrices. A few thousand points
+need a dozen direction numbers, and most of SciPy's time goes into the others and into copies of its generators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import qmc
+
+BITS = 30  # binary digits of a coordinate, SciPy's default
+_POWERS = 2.0 ** np.arange(BITS - 1, -1, -1)  # of the digits, the leading one first
+_BELOW = np.tri(BITS, k=-1)
+
+
+class ScrambledSobol:
+    """Independent scrambles of the sequence.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates.
+    points : int
+        How many points of each will be asked for at most.
+    generators : sequence of numpy Generator
+        One per scramble, which a child of it chooses; its own stream stays where it is.
+    """
+
+    def __init__(self, dimension: int, points: int, generators: Sequence[np.random.Generator]):
+        own = [rng.spawn(1)[0] for rng in generators]
+        shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in own])
+        matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in own])
+        digits = _directions(dimension, max(1, (points - 1).bit_length()))
+        mixed = (matrices * _BELOW @ digits + digits) % 2.0  # ones on the diagonal
+        self._shift = (shifts @ _POWERS[::-1]).astype(np.uint32)
+        self._directions = (_POWERS @ mixed).astype(np.uint32)
+
+    def points(self, first: int, count: int) -> np.ndarray:
+        """Points `first` to `first` + `count` - 1, in [0, 1).
+
+        Parameters
+        ----------
+        first : int
+            A multiple of `count`.
+        count : int
+            A power of two.
+
+        Returns
+        -------
+        ndarray of shape (scrambles, dimension, count)
+        """
+        found = np.empty((*self._shift.shape, count), dtype=np.uint32)
+        found[..., 0] = self._shift
+        gray = first ^ (first >> 1)  # Gray codes are linear: that of first + i is that of first with that of i
+        for j in range(gray.bit_length()):
+            if gray >> j & 1:
+                found[..., 0] ^= self._directions[..., j]
+        for j in range(count.bit_length() - 1):
+            # The second half's Gray codes are those of the first half, backwards, with one more digit.
+            size = 1 << j
+            np.bitwise_xor(found[..., :size][..., ::-1], self._directions[..., j, None], out=found[..., size : 2 * size])
+        return found * 2.0**-BITS
+
+
+@lru_cache(maxsize=64)
+def _directions(dimension: int, count: int) -> np.ndarray:
+    """Binary digits of the first direction numbers, (dimension, BITS, count): neighbouring points differ by one of them."""
+    plain = qmc.Sobol(dimension, scramble=False, bits=BITS)
+    numbers = np.empty((dimension, count), dtype=np.int64)
+    for j in range(count):
+        plain.reset()
+        if j:
+            plain.fast_forward((1 << j) - 1)
+        before, after = (plain.random(2) * 2.0**BITS).astype(np.int64)
+        numbers[:, j] = before ^ after
+    return (numbers[:, None, :] >> np.arange(BITS - 1, -1, -1)[:, None] & 1).astype(float)
