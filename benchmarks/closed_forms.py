@@ -26,6 +26,7 @@ from .measure import Row, case, raced
 ACCURACY = 2.5e-4
 SCRAMBLES = 8  # of the peer with an error bar
 FEWEST, MOST = 8, 15  # log2 of the peers' points; beyond, times are extrapolated as if errors fell like 1/points
+FURTHEST = 10.0  # but no further than this: where ours is more accurate still, the peer is taken as it is
 
 # (L, R, theta, pi), alpha, ridge; the last three were tried only when everything had been written.
 SQUARE = [
@@ -77,6 +78,8 @@ def rivals(peer: Callable[[int, int], float], standard_error: float, most: int) 
             log2 += 1
         factor = max(scatter / wanted[scrambles], 1.0)
         times = f", time x {factor:.1f}" if factor > 1 else ""
+        if factor > FURTHEST:
+            factor, times = 1.0, ", less accurate"
         reached = scatter / scrambles**0.5
         if scrambles == 1:
             run, name = partial(peer, log2, 0), f"NumPy, 2^{log2} Sobol, one run"

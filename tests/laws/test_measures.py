@@ -70,7 +70,7 @@ def test_all_pairs_densities_histograms_and_random_pairings_agree(monkeypatch):
 
 
 def test_random_pairs_are_each_replicates_own():
-    """The same entries in every replicate: pairs that all replicates share would leave no scatter, and an error all the same."""
+    """The same entries in every replicate: pairs that all share would leave no scatter, and an error all the same."""
     laws = [
         ScoreLaw(*(np.tile(v[:1], (8, 1)) for v in drawn_law(seed, shift))) for seed, shift in ((5, 0.5), (6, -0.5))
     ]

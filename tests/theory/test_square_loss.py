@@ -55,6 +55,17 @@ def test_a_ridge_tends_to_none(law, alpha):
     assert free.train_loss == pytest.approx(tiny.train_loss, abs=1e-6)
 
 
+@pytest.mark.parametrize("count", [1025, 1500, 2049, 4100])
+def test_any_number_of_nodes(count):
+    """A part of the nodes is solved first, whatever their number: the answer is that of the same law in other pieces."""
+    rng = np.random.default_rng(count)
+    rows = [rng.uniform(0.2, 1.0, (count, 3)) + [shift, 0.0, 0.0] for shift in (1.0, 0.0)]
+    found = theory.erm(theory.law_from_nodes(*rows, 0.3), 2.0, 0.1, "square")
+    twice = theory.erm(theory.law_from_nodes(*(np.tile(r, (3, 1)) for r in rows), 0.3), 2.0, 0.1, "square")
+    for name in ("test_error", "train_loss", "norm_w", "bias", "auc"):
+        assert getattr(twice, name) == pytest.approx(getattr(found, name), abs=1e-5 if name == "auc" else 1e-9), name
+
+
 def test_interpolation_peak():
     pooled = theory.pooled_law(Task())
     near = [theory.erm(pooled, a, 0.0, "square").test_error for a in (0.9, 0.99, 0.999)]

@@ -174,7 +174,7 @@ class _Plan:
         return 0 if self.explicit else 4
 
     def group(self, further: np.ndarray, tokens: np.ndarray) -> TokenGroup:
-        """The group that the uniforms `further` (replicates, 0 or 4, points) and `tokens` (replicates, width, points) stand for.
+        """The group of the uniforms `further` (replicates, 0 or 4, points) and `tokens` (replicates, width, points).
 
         A token's points stay beside each other in memory, so that sums over tokens add long rows.
         """

@@ -153,8 +153,8 @@ def token_nodes(length: int, sparsity: int, spacing: float) -> TokenNodes:
         filled[c, : len(row)] = tokens[row]
         weights[c, : len(row)] = weight[row] / weight[row].sum()
     zeros, normals = np.zeros(shape), np.zeros((*shape, 3))
-    parts = (filled[..., others:], filled[..., :others])
-    draws = TokenDraws(*(TokenGroup(part, zeros, normals) for part in parts), np.full(shape, 0.5))
+    signal, noise = (TokenGroup(part, zeros, normals) for part in (filled[..., others:], filled[..., :others]))
+    draws = TokenDraws(signal, noise, np.full(shape, 0.5))
     for array in (*draws.leaves(), weights):
         array.flags.writeable = False
     return TokenNodes(draws, weights)

@@ -63,7 +63,9 @@ class ScrambledSobol:
         for j in range(count.bit_length() - 1):
             # The second half's Gray codes are those of the first half, backwards, with one more digit.
             size = 1 << j
-            np.bitwise_xor(found[..., :size][..., ::-1], self._directions[..., j, None], out=found[..., size : 2 * size])
+            np.bitwise_xor(
+                found[..., :size][..., ::-1], self._directions[..., j, None], out=found[..., size : 2 * size]
+            )
         return found * 2.0**-BITS
 
 

@@ -27,6 +27,8 @@ _ITERATIONS = 200  # of Newton's method for V; it takes 5 to 12
 _LAST_STEP = 1e-9  # relative step of V after which Newton's method, converging quadratically, is exact to rounding
 _MANY = 2048  # nodes from which a part of them is solved first
 _DIAGONAL = np.arange(3)
+_PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]  # of the columns c = (T, S, 1, y)
+_PIECE = 4096  # nodes whose products are held at a time: 300 kB
 _RANK = 1e-13  # directions of the scaled linear system below this are undetermined, and zero is right for them
 
 
@@ -86,25 +88,45 @@ def solve_square(
         # The norm is infinite and the classifier's sign is pure noise.
         peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (len(T), 1))
         return SquareSolution(peak, np.zeros(len(T)), np.zeros(len(T)))
-    columns = np.ones((len(T), 4, T.shape[1]))
-    columns[:, 0], columns[:, 1], columns[:, 3] = T, S, y
-    design = _Design(columns, tau**2)
+    design = _Design(T, S, y, tau)
     if ridge == 0 and alpha < 1:
         return _interpolator(alpha, design, kappa**2, weight)
     return _regularised(alpha, ridge, design, kappa**2, weight, near)
 
 
 class _Design:
-    """The columns c = (T, S, 1, y) of every law, (laws, 4, nodes), and the spread tau^2 that T has inside a node."""
+    """The columns c = (T, S, 1, y) of every law, arrays (laws, nodes), and the spread tau that T has inside a node."""
 
-    def __init__(self, columns: np.ndarray, tau2: np.ndarray):
-        self.columns, self.tau2, self.spread = columns, tau2, bool(tau2.any())
+    def __init__(self, T: np.ndarray, S: np.ndarray, y: np.ndarray, tau: np.ndarray):
+        self.T, self.S, self.y = T, S, y
+        self.tau2 = tau**2 if tau.any() else None
 
-    def moments(self, weight: np.ndarray) -> np.ndarray:
-        """E[c_i c_j weight] of every law, (laws, 4, 4)."""
-        M = (self.columns * weight[:, None, :]) @ self.columns.swapaxes(-1, -2)
-        if self.spread:
-            M[:, 0, 0] += (weight * self.tau2).sum(-1)
+    def moments(self, *weights: np.ndarray) -> np.ndarray:
+        """E[c_i c_j weight] for each of the weights and every law, (weights, laws, 4, 4)."""
+        laws, nodes = self.T.shape
+        sums = np.zeros((laws, len(_PAIRS), len(weights)))
+        width = min(nodes, _PIECE)
+        products, share = np.ones((len(_PAIRS), width)), np.empty((len(weights), width))
+        for law in range(laws):
+            for first in range(0, nodes, _PIECE):  # a piece's products stay in the cache
+                piece = (law, slice(first, first + _PIECE))
+                T, S, y = self.T[piece], self.S[piece], self.y[piece]
+                size = len(T)
+                for row, values in zip(
+                    products, ((T, T), (T, S), (T,), (T, y), (S, S), (S,), (S, y), (), (y,), (y, y))
+                ):
+                    if len(values) == 2:
+                        np.multiply(*values, out=row[:size])
+                    elif values:
+                        row[:size] = values[0]
+                if self.tau2 is not None:
+                    products[0, :size] += self.tau2[piece]
+                for row, weight in zip(share, weights):
+                    row[:size] = weight[piece]
+                sums[law] += products[:, :size] @ share[:, :size].T
+        M = np.empty((len(weights), laws, 4, 4))
+        for k, (i, j) in enumerate(_PAIRS):
+            M[:, :, i, j] = M[:, :, j, i] = sums[:, k].T
         return M
 
 
@@ -115,17 +137,18 @@ def _regularised(
     V, gap = _prox_step(alpha, ridge, k2, weight, near)
     a = 1.0 / (1.0 + V[:, None] * k2)
     wa = weight * a
-    M = design.moments(wa)
+    wa2 = wa * a
+    wa2k2 = wa2 * k2
+    M, M_noise, M_loss = design.moments(wa, wa2k2, wa2)
     zero = np.zeros_like(V)
     m, miss = _overlaps(M, np.stack([zero + ridge, 1.0 / (alpha * V), zero], axis=-1))
-    wa2 = wa * a
     e = _with_label(m)
-    e2 = _quadratic(e, design.moments(wa2 * k2))
-    B = (wa2 * k2**2).sum(-1)
+    e2 = _quadratic(e, M_noise)
+    A, B = M_noise[:, 2, 2], np.einsum("bn,bn->b", wa2k2, k2)
     # nu^2 (1 - alpha V^2 B) = alpha V^2 (e2 + B m_u^2); by the equation of V the bracket is a sum of positive terms
-    bracket = alpha * V * (ridge + (wa2 * k2).sum(-1))
+    bracket = alpha * V * (ridge + A)
     nu2 = alpha * V**2 * (e2 + B * m[:, 1] ** 2) / bracket
-    train_loss = 0.5 * (_quadratic(e, design.moments(wa2)) + (wa2 * k2).sum(-1) * (m[:, 1] ** 2 + nu2))
+    train_loss = 0.5 * (_quadratic(e, M_loss) + A * (m[:, 1] ** 2 + nu2))
     D = np.sqrt(nu2 / alpha) / V  # sqrt(E[kappa^2 l'^2])
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.nan_to_num(miss / D, nan=0.0)
@@ -135,7 +158,7 @@ def _regularised(
 
 def _interpolator(alpha: float, design: _Design, k2: np.ndarray, weight: np.ndarray) -> SquareSolution:
     """No ridge and fewer samples than dimensions: the interpolator of least norm."""
-    M = design.moments(weight / k2)
+    M = design.moments(weight / k2)[0]
     m, miss = _overlaps(M, np.tile([(1.0 - alpha) / alpha, 1.0 / alpha, 0.0], (len(M), 1)))
     e2 = _quadratic(_with_label(m), M)
     nu2 = alpha * (e2 + m[:, 1] ** 2) / (1.0 - alpha)
