@@ -62,6 +62,15 @@ class Channel(ABC):
     def information(self, root: float) -> float:
         """I at s = root^2."""
 
+    def mass_and_slope(self, root: float) -> tuple[float, float]:
+        """M and its derivative in the root, where M is `concave`."""
+        raise NotImplementedError
+
+    @property
+    def concave(self) -> bool:
+        """Whether M is known to be concave in s, so that there is one fixed point."""
+        return False
+
     @property
     def together(self) -> bool:
         """Whether several roots cost little more than one."""
@@ -85,7 +94,7 @@ class Channel(ABC):
 
 def clear_of_noise(length: int) -> float:
     """The root from which signal tokens stand nine deviations above the largest of `length` noise tokens: nothing is hidden."""
-    return (2 * np.log(length)) ** 0.5 + 9.0
+    return (2 * math.log(length)) ** 0.5 + 9.0
 
 
 class _WholeBag(Channel):
@@ -94,8 +103,15 @@ class _WholeBag(Channel):
     def mass(self, root: float) -> np.ndarray:
         return np.array([float(self.sparsity)])
 
+    def mass_and_slope(self, root: float) -> tuple[float, float]:
+        return float(self.sparsity), 0.0
+
     def information(self, root: float) -> float:
         return 0.0
+
+    @property
+    def concave(self) -> bool:
+        return True
 
     @property
     def exact(self) -> bool:
@@ -106,8 +122,20 @@ class _TwoTokens(Channel):
     """L = 2, R = 1: all there is to know is the difference of the tokens, N(root, 2); both numbers are means over it.
 
     M = E[expit(root (root + sqrt(2) g))] by the trapezoidal rule. The integrand is analytic up to |Im g| = pi/(sqrt(2) root),
-    so that steps of half over root are exact to 1e-12, as is a quarter for the normal law itself.
+    so that steps of half over root are exact to 1e-12, as is a quarter for the normal law itself. With s = 2 c this is
+    (1 + E[tanh(c + sqrt(c) g)])/2, the channel of a sign in Gaussian noise, whose mean square error is convex in c.
     """
+
+    @property
+    def concave(self) -> bool:
+        return True
+
+    def mass_and_slope(self, root: float) -> tuple[float, float]:
+        if root > _TWO_APART:
+            return 1.0, 0.0
+        g, weights = _normal_grid(_halvings(root))
+        share = expit(root * (g + root))
+        return float(share @ weights), float((share - share * share) * (g + 2.0 * root) @ weights)
 
     @property
     def exact(self) -> bool:

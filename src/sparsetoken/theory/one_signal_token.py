@@ -105,12 +105,12 @@ def _given_others(length: int, theta: float, pi: float, largest: np.ndarray, log
 
 def _two_tokens(theta: float, pi: float) -> float:
     """The integral over the other token: a smooth part, and beyond B = log(C/2)/theta nothing but Phi(-B)."""
-    bend = 0.5 * theta + (np.log1p(-pi) - np.log(pi)) / theta
+    bend = 0.5 * theta + (math.log1p(-pi) - math.log(pi)) / theta
     beyond = (1 - pi) * float(ndtr(-bend)) ** 2
     low, high = -_SIGMAS, min(bend, theta + _SIGMAS)
     if high <= low:
         return beyond
     nodes, weights = _RULE
     B = low + 0.5 * (high - low) * (nodes + 1)
-    density = np.exp(-0.5 * B * B) * (0.5 * (high - low) / np.sqrt(2 * np.pi) * weights)
+    density = np.exp(-0.5 * B * B) * (0.5 * (high - low) / math.sqrt(2 * math.pi) * weights)
     return float(density @ _given_others(2, theta, pi, B, theta * B)) + beyond
