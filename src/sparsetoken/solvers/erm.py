@@ -22,9 +22,9 @@ from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
 from .._core.validation import real_number, whole_number
 from ..losses import Loss, Square, Weighted, convex_loss
-from .features import Features
+from .features import Features, NotPositiveError
 from .least_squares import solve_least_squares
-from .linear_systems import InCoordinates
+from .linear_systems import Cholesky, InCoordinates
 from .newton_cg import NewtonCG, Solution
 from .numpy_features import NumpyFeatures
 from .problem import Problem, always_falls, explodes, strictly_convex
@@ -45,6 +45,16 @@ TALL = 5
 WALK_FACTOR, WALK_TOLERANCE = 10.0, 0.1
 # It ends at this share of the features' mean square where there is no ridge; the minimisers then differ little.
 LEAST_WALK = 1e-8
+# A part of very many samples gives the start and a factor of its Hessian: so many per unknown, where there are ten times as
+# many in all, and few features. Time on 50,000 x 10, 100,000 x 15, 30,000 x 6, 20,000 x 14, 15,000 x 10 and 8,000 x 6
+# (logistic and smoothed hinge, five kinds of features and ridges), that without over that with it, as a geometric mean: 1.36,
+# 1.62, 1.38 on the first three, where there are ten times as many, 1.21, 1.01, 0.78 on the others; with 50 and 100 samples per
+# unknown 1.2 and 1.35 on the first three.
+PART_PER_UNKNOWN, TIMES_THE_PART, FEW_FEATURES = 200, 10, 24
+# The part's minimum is this near in relative gradient: it is not the minimum of all samples anyway.
+PART_TOLERANCE = 0.1
+# Curvatures of losses with kinks are averaged over outputs this far to either side in its Hessian.
+PART_WIDTH = 0.1
 # Products with the Hessian allowed for the last digits after the way back from n coordinates.
 POLISHING_PRODUCTS = 200
 
@@ -178,6 +188,8 @@ def fit_erm(
             found = _continued(problem, found, tolerance, max_iterations)
     if found is None and is_small(problem):
         found = solve_small(problem, w, b, tolerance, max_iterations)
+    if found is None and start is None:
+        found = _from_a_part(problem, tolerance, max_iterations)
     if found is None:
         if x.mean_square < LARGEST_SINGLE:
             problem = replace(problem, features=x.with_single_precision())
@@ -307,6 +319,37 @@ def _approach(problem: Problem, w: np.ndarray, b: float, max_iterations: int) ->
         found = _minimise(replace(problem, ridge=ridge), w, b, WALK_TOLERANCE, max_iterations)
         w, b, ridge = found.point.w, found.point.b, ridge / WALK_FACTOR
     return w, b
+
+
+def _from_a_part(problem: Problem, tolerance: float, max_iterations: int) -> Solution | None:
+    """Newton's method from the minimum over a part of very many samples, with that part's Hessian.
+
+    Few evaluations are left then, so that a copy of the features in single precision would not pay. None where samples are
+    not many, or the part does not lead to a minimum.
+    """
+    features, loss = problem.features, problem.loss
+    n, d = features.shape
+    count = PART_PER_UNKNOWN * (d + 1)
+    many = d <= FEW_FEATURES and n >= TIMES_THE_PART * count
+    if not many or problem.ridge == 0.0 or not isinstance(features, NumpyFeatures) or features.single or explodes(loss):
+        return None
+    rows = np.random.default_rng(0).integers(n, size=count)  # whatever order the samples are in
+    y, p = problem.labels[rows], problem.weights[rows]
+    if not p.sum() > 0.0 or y.min() == y.max():
+        return None
+    part = replace(problem, features=NumpyFeatures(features.x[rows]), labels=y, weights=p / p.sum())
+    near = solve_small(part, np.zeros(d), 0.0, PART_TOLERANCE)
+    if near is None:
+        return None
+    width = 0.0 if strictly_convex(loss) else PART_WIDTH
+    try:
+        factor = Cholesky(part, part.curvatures(near.point.z, width))
+    except NotPositiveError:
+        return None
+    found = NewtonCG(problem, tolerance, max_iterations, preconditioner=factor, trusted=True).solve(
+        near.point.w, near.point.b
+    )
+    return found if found.stopped == "gradient" else None
 
 
 def _minimise(problem: Problem, w: np.ndarray, b: float, tolerance: float, max_iterations: int) -> Solution:

@@ -163,6 +163,8 @@ class NewtonCG:
         False: end with "factor" where the policy asks for a factorisation.
     preconditioner : Preconditioner, optional
         The first one; by default only the bias is scaled.
+    trusted : bool
+        Whether that is as good as a factor of the Hessian, and steps follow it at once.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class NewtonCG:
         price: float | None = None,
         may_factorise: bool = True,
         preconditioner: Preconditioner | None = None,
+        trusted: bool = False,
     ):
         self.problem, self.tolerance, self.max_iterations = problem, tolerance, max_iterations
         features = problem.features
@@ -190,7 +193,7 @@ class NewtonCG:
         self.noise, self.age = 0.0, 0
         # The last factor and what was learnt since. Not where there may be no minimum: there the length of each step is
         # looked at, and such a step might leave for infinity.
-        self.secants = None if self.endless else Secants(self.preconditioner, scaled=True)
+        self.secants = None if self.endless else Secants(self.preconditioner, scaled=not trusted)
         self.left: deque[float] = deque(maxlen=STEPS_JUDGED)  # shares of the gradient that the last such steps left
         self.last_size = 0.0  # ||grad F|| when it was last compared with rounding errors
         self.fresh = False  # whether the last system had a factor of its own Hessian, in double precision
@@ -230,7 +233,8 @@ class NewtonCG:
         """One step, quasi-Newton or Newton's own; the reason to give up, or None."""
         systems_left = self._systems_left()
         due = self.policy.due(systems_left)
-        if not due and self.secants is not None and self.secants.pairs and self.quasi_newton_step(self.secants):
+        known = self.secants is not None and (self.secants.pairs > 0 or not self.secants.scaled)
+        if not due and self.secants is not None and known and self.quasi_newton_step(self.secants):
             return None
         curvature = self._curvature()
         if due and not self.may_factorise:
