@@ -64,6 +64,14 @@ def bag_mean(values: Any, starts: Any) -> Any:
     return bag_sum(values, starts) / lengths.reshape(-1, *[1] * (values.ndim - 1))
 
 
+def bag_extremes(values: Any, starts: Any) -> tuple[Any, Any]:
+    """The least and the largest value of each bag's tokens, columns each by itself."""
+    if namespace(values) is np:
+        return np.minimum.reduceat(values, starts, axis=0), np.maximum.reduceat(values, starts, axis=0)
+    rows = layout_of(starts, len(values)).rows
+    return -_kernels().largest(-values, rows)[: len(rows)], _kernels().largest(values, rows)[: len(rows)]
+
+
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:
     """softmax(scores) within each bag, and log mean exp(scores) of each bag; columns of scores each by itself."""
     if namespace(scores) is not np:
@@ -162,22 +170,31 @@ def _kernels() -> SimpleNamespace:
         mean = (total.T / lengths_of(layout, len(scores)).astype(scores.dtype)).T
         return weights / total[layout.bag_of_token], top + jnp.log(mean)
 
-    def weighted_sums(weights, tokens, rows):
+    def in_batches(some, tokens, rows):
         """Some bags at a time: gathered tokens take room."""
         bags, longest = rows.shape
         count = max(1, min(bags, GATHERED // (longest * tokens.shape[1])))
         batches = -(-bags // count)
         rows = jnp.append(rows, jnp.full((batches * count - bags, longest), len(tokens)), axis=0)
+        return jax.lax.map(some, rows.reshape(batches, count, longest)).reshape(batches * count, -1)
+
+    def weighted_sums(weights, tokens, rows):
         weights = jnp.append(weights, 0)
 
         def some(batch):
             return jnp.einsum("bl,bld->bd", weights[batch], tokens.at[batch].get(mode="clip"))
 
-        return jax.lax.map(some, rows.reshape(batches, count, longest)).reshape(batches * count, -1)
+        return in_batches(some, tokens, rows)
+
+    def largest(tokens, rows):
+        return in_batches(
+            lambda batch: tokens.at[batch].get(mode="fill", fill_value=-jnp.inf).max(axis=1), tokens, rows
+        )
 
     return SimpleNamespace(
         take=jax.jit(lambda values, where: values[where]),
         sums=jax.jit(lambda values, layout: layout.by_bag(values, 0.0).sum(axis=1)),
         softmax=jax.jit(softmax),
         weighted_sums=jax.jit(weighted_sums),
+        largest=jax.jit(largest),
     )

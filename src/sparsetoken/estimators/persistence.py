@@ -13,7 +13,7 @@ from .._core.files import write_bytes
 from .bag_regressor import BagRegressor
 from .base import BaseBagClassifier
 
-FORMAT = 6
+FORMAT = 7
 _OWN_TYPES = (
     "sparsetoken.bags.scaler.BagScaler",
     "sparsetoken.estimators.attention.AttentionClassifier",
