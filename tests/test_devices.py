@@ -11,7 +11,7 @@ from sparsetoken import Bags, Task, Training
 from sparsetoken._core import devices
 from sparsetoken._core.arrays import is_jax_array
 from sparsetoken._core.precision import double_precision
-from sparsetoken.bags.segments import bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
+from sparsetoken.bags.segments import bag_extremes, bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
 from sparsetoken.estimators import (
     AttentionClassifier,
     BagClassifier,
@@ -76,6 +76,7 @@ def test_segments_agree():
         for mine, reference in zip(bag_softmax(v, starts), bag_softmax(values, starts)):
             np.testing.assert_allclose(mine, reference, rtol=1e-12)
         np.testing.assert_allclose(weighted_bag_sum(v, t, starts), weighted_bag_sum(values, tokens, starts), rtol=1e-12)
+        np.testing.assert_array_equal(bag_extremes(t, starts), bag_extremes(tokens, starts))
         np.testing.assert_array_equal(over_tokens(jax.numpy.arange(5), starts, 15), np.repeat(np.arange(5), lengths))
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sparsetoken import Bags
 from sparsetoken.bags.segments import (
     bag_exponentials,
+    bag_extremes,
     bag_mean,
     bag_softmax,
     bag_sum,
@@ -41,6 +42,8 @@ def test_ragged_reductions_agree_with_loops(rng):
         np.testing.assert_allclose(pooled[i], p @ x, rtol=1e-12)
         np.testing.assert_allclose(bag_mean(bags.tokens, bags.starts)[i], x.mean(axis=0), rtol=1e-12)
         np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
+        least, largest = bag_extremes(bags.tokens, bags.starts)
+        np.testing.assert_array_equal((least[i], largest[i]), (x.min(axis=0), x.max(axis=0)))
     chosen = np.array([3, 1])
     rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
     assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))

@@ -22,6 +22,7 @@ from sparsetoken.estimators.calibration import (
     gains_over_frequencies,
     platt_targets,
     repetition,
+    supported_range,
 )
 from sparsetoken.estimators.folds import stratified_folds
 from tests.helpers import planted_bags
@@ -122,7 +123,14 @@ def test_copies_do_not_count_as_evidence_again():
     assert repetition(gains, weights, alone) == 1.0
     assert repetition(gains, weights, groups) < 2.0
     np.testing.assert_allclose(repetition(gains[groups], weights, groups), 3.0)
-    assert repetition(np.ones(60), weights, groups) == 1.0
+    # What a few groups leave open counts as repetition, up to their size; many groups leave nothing open.
+    nearly = gains[groups] + 1.5 * rng.standard_normal(60)
+    assert 2.0 < repetition(nearly, weights, groups) < repetition(gains[groups], weights, groups) + 1e-9
+    assert 1.0 <= repetition(np.ones(60), weights, groups) < 2.0
+    many = rng.standard_normal(60000)
+    assert 1.0 <= repetition(many, np.ones(60000), np.repeat(np.arange(20000), 3)) < 1.1
+    low, high = supported_range(np.where(np.arange(100) % 2, 1.0, -1.0), np.ones(100), 5.0)
+    np.testing.assert_allclose((-low, high), np.log(11.0))
     signs = np.where(np.arange(20) % 2, 1.0, -1.0)
     scores = 0.6 * signs + np.random.default_rng(5).standard_normal(20)
     found = fit_calibration(scores[groups], signs[groups], weights)

@@ -108,6 +108,32 @@ def test_bags_unlike_all_training_bags_do_not_cost_more_than_the_class_frequenci
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_heavy_tails_do_not_hide_bags_that_have_moved(name):
+    """A true signal among heavy-tailed features; shifts that some training tokens reach, too, of all tokens of all bags."""
+    rng = np.random.default_rng(16)
+    y = np.arange(340) % 2
+    X = rng.standard_normal((340, 10, 30))
+    X = np.sign(X) * np.abs(X) ** 2.5
+    X[y == 1, :, :3] += 1.5
+    model = fitted(name, X[:160], y[:160])
+    test, labels = X[160:], y[160:]
+    one, half = test.copy(), test.copy()
+    one[:, :, 0] += 10.0
+    half[:, :5] += 5.0
+    assert loss_ratio(model, test, labels) < 0.9
+    both_ways = rng.choice([-3.0, 3.0], 30)
+    moved = {
+        "up": test + 2.0,
+        "down": test - 2.0,
+        "both ways": test + both_ways,
+        "one feature": one,
+        "some tokens": half,
+    }
+    for what, bags in moved.items():
+        assert loss_ratio(model, bags, labels) < 1.10, what
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_near_copies_of_noise_do_not_cost_more_than_the_class_frequencies(name):
     """Every training bag comes four times with a little noise, and nobody says so."""
     rng = np.random.default_rng(7)

@@ -60,6 +60,51 @@ def test_bags_unlike_all_training_bags_get_the_class_frequencies(strange):
     assert np.all(np.abs(seen - prior) < 0.2 * np.abs(odds - prior))
 
 
+def heavy(seed, n, d=15, length=6):
+    """Tokens with a few large values, which make the standard deviation of 2.5; half of them lie within 0.4 of zero."""
+    X = drawn(seed, n, length, d)
+    return np.sign(X) * np.abs(X) ** 2.5
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        lambda X: X + 2.0,
+        lambda X: X - 2.0,
+        lambda X: X + 3.0 * np.where(np.arange(X.shape[2]) % 2, 1.0, -1.0),
+        lambda X: X + 5.0 * (np.arange(X.shape[1])[:, None] < 3),
+        lambda X: X + 10.0 * (np.arange(X.shape[2]) == 3),
+        lambda X: 5.0 * X,
+    ],
+    ids=["shift", "shift back", "both ways", "half of the tokens", "one feature", "scale"],
+)
+def test_heavy_tails_do_not_hide_bags_that_have_moved(strange):
+    """The farthest training bags owe their distance to single tokens: a bag that has moved as a whole is told from them."""
+    found, fresh = range_of(heavy(0, 120)), heavy(1, 400)
+    assert np.mean(found.beyond(Bags(fresh)) > MARGIN) < 0.01
+    assert np.mean(found.beyond(Bags(strange(fresh))) > MARGIN + 0.2) > 0.9
+
+
+def test_extremes_of_longer_and_shorter_bags_are_not_strange():
+    """The largest of many tokens is larger: bags of other lengths are judged by what their length does not explain."""
+    found = range_of(drawn(0, 120, 6))
+    for length in (1, 2, 4, 12, 100):
+        bags = Bags(drawn(3, 200, length))
+        assert np.mean(found.beyond(bags) > MARGIN) < (0.1 if length == 1 else 0.04), length
+        assert np.all(found.beyond(Bags(drawn(3, 200, length) + 4.0)) > MARGIN), length
+
+
+def test_blocks_of_bags_change_nothing(monkeypatch):
+    from sparsetoken.bags import scratch
+
+    X = drawn(0, 60)
+    whole = range_of(X)
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2000)
+    parts = range_of(X)
+    for name in ("center", "spread", "farthest", "unit", "quietest"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-11, atol=1e-13)
+
+
 def test_longer_bags_are_drawn_back_gradually():
     found = range_of(drawn())
     odds = np.full(1, 3.0)

@@ -27,6 +27,9 @@ LONGEST_STEP = 4.0  # in log slope or offset: farther away the parabola cannot b
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
 CHANCE_GAIN = 3.0
+# Standard errors by which the `repetition` of groups is taken to be larger than it was seen to be. Of 300 fits to near copies
+# of pure noise (10 to 60 different bags) four instead of six then cost more than 1.10 times the frequencies' log loss.
+REPETITION_ERRORS = 2.0
 # Share of the way to the bound up to which log odds are left as they are; from there they approach the bound smoothly.
 UNTOUCHED = 0.8
 # How far log odds may lie from the class frequencies' where no bag could be held out, so that nothing tells whether the learner
@@ -77,7 +80,7 @@ def _drawn_in(u: np.ndarray, bound: float) -> np.ndarray:
     return np.minimum(u, start) + room * beyond / (1.0 + beyond)
 
 
-def supported_range(signs: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def supported_range(signs: np.ndarray, weights: np.ndarray, repeated: float = 1.0) -> tuple[float, float]:
     """The log odds that a training set can support: the rule of succession, (n + 1)/(n + 2) after n bags of a class.
 
     Parameters
@@ -86,13 +89,15 @@ def supported_range(signs: np.ndarray, weights: np.ndarray) -> tuple[float, floa
         Labels of the bags, -1 or +1.
     weights : ndarray
         Their weights; a class counts with its share of the weight.
+    repeated : float
+        How often bags repeat each other (`repetition`): their number is divided by it.
 
     Returns
     -------
     tuple of float
         -log(n- + 1) and log(n+ + 1).
     """
-    n, p = len(signs), weights / weights.sum()
+    n, p = len(signs) / repeated, weights / weights.sum()
     positive, negative = n * p[signs > 0].sum(), n * p[signs < 0].sum()
     return -float(np.log1p(negative)), float(np.log1p(positive))
 
@@ -190,6 +195,7 @@ def final_calibration(
     trust: float | None = None,
     scores: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    repeated: float = 1.0,
 ) -> Calibration:
     """A calibration that is safe to predict with: weighed against the class frequencies, and bounded.
 
@@ -197,7 +203,7 @@ def final_calibration(
     losses on the held-out bags (pseudo Bayesian model averaging), the learner's after what it owes to chance:
     CHANCE_GAIN for slope and offset, and log(candidates) for being the best of several. A learner that has found a
     signal keeps its log odds to many digits; one that has not is brought back to the class frequencies. With groups, n is
-    divided by `repetition`: copies of a bag say the same thing again.
+    divided by `repetition`, here and in the bounds: copies of a bag say the same thing again.
 
     Parameters
     ----------
@@ -213,6 +219,8 @@ def final_calibration(
         What it was fitted to; needed with groups.
     groups : ndarray of int, optional
         The bags' groups.
+    repeated : float
+        The `repetition`, where it is known already.
 
     Returns
     -------
@@ -222,12 +230,12 @@ def final_calibration(
     p, targets = weights / weights.sum(), platt_targets(signs, weights)
     odds = float(logit(p @ targets))
     loss = float(np.logaddexp(0.0, odds) - (p @ targets) * odds)
+    if groups is not None and scores is not None:
+        repeated = repetition(gains_over_frequencies(calibration, scores, signs, weights), weights, groups)
     if trust is None:
-        count = float(len(signs))
-        if groups is not None and scores is not None:
-            count /= repetition(gains_over_frequencies(calibration, scores, signs, weights), weights, groups)
+        count = len(signs) / repeated
         trust = float(expit(count * (loss - calibration.loss) - CHANCE_GAIN - np.log(candidates)))
-    low, high = supported_range(signs, weights)
+    low, high = supported_range(signs, weights, repeated)
     offset = trust * calibration.offset + (1.0 - trust) * odds
     return Calibration(trust * calibration.slope, offset, low, high, calibration.loss)
 
@@ -259,7 +267,8 @@ def repetition(gains: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> fl
     """How often groups repeat themselves: the variance of the gains' sum over the one it would have were all bags independent.
 
     It is m where groups are m copies of a bag each, and 1 where what bags of one group gain has nothing to do with each other
-    (the design effect of cluster samples).
+    (the design effect of cluster samples). A few groups do not tell, least of all where chance has made all of them gain: it is
+    then larger by REPETITION_ERRORS standard errors, sqrt(2 / groups) of itself each, up to what copies would have.
 
     Parameters
     ----------
@@ -277,8 +286,11 @@ def repetition(gains: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> fl
     """
     parts = weights * (gains - np.average(gains, weights=weights))
     alone = float(parts @ parts)
-    together = np.bincount(groups, parts)
-    return max(1.0, float(together @ together) / alone) if alone > 0 else 1.0
+    together, heavy = np.bincount(groups, parts), np.bincount(groups, weights)
+    ratio = max(1.0, float(together @ together) / alone) if alone > 0 else 1.0
+    copies = float(heavy @ heavy) / float(weights @ weights)
+    unsure = 1.0 + REPETITION_ERRORS * np.sqrt(2.0 / np.count_nonzero(heavy))
+    return max(ratio, min(ratio * unsure, copies))
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,8 @@ def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
     token_shares[sees] = vote_shares(losses[sees], weights, problem.seed, problem.groups)
     held_out = np.tensordot(shares, odds, 1)
     found = fit_calibration(held_out, signs, weights)
-    trust = vote_trust(found, held_out, signs, weights, problem.seed, problem.groups)
-    calibration = final_calibration(found, signs, weights, trust=trust)
+    trust, repeated = vote_trust(found, held_out, signs, weights, problem.seed, problem.groups)
+    calibration = final_calibration(found, signs, weights, trust=trust, repeated=repeated)
     members = _members(tried, shares, token_shares, calibrations)
     return Vote(members, calibration, held_out[0], {s.name: c.loss for s, c in zip(tried, calibrations)})
 
@@ -172,7 +172,7 @@ def vote_trust(
     weights: np.ndarray,
     seed: int,
     groups: np.ndarray | None = None,
-) -> float:
+) -> tuple[float, float]:
     """How far the vote is to be preferred to the class frequencies: its share beside them, as the module's head has shares.
 
     It is the mean over the bootstrap of 1 / (1 + exp(TRUST_GAIN - gain)), the gain being what the calibrated vote explains
@@ -192,12 +192,13 @@ def vote_trust(
 
     Returns
     -------
-    float
-        Between 0 and 1.
+    tuple of float
+        The trust, between 0 and 1, and the repetition.
     """
     gains = gains_over_frequencies(calibration, scores, signs, weights)
     repeated = 1.0 if groups is None else repetition(gains, weights, groups)
-    return float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
+    trust = float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
+    return trust, repeated
 
 
 def _members(
