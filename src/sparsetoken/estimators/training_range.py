@@ -48,7 +48,8 @@ MARGIN = 0.5
 # but up to 2.5 times instead of 2.1; bags of the training law are touched by neither.
 STEEPNESS = 5.0
 # A handful of bags does not tell how far bags scatter: the unit is at least this share of the usual distance, and longer by
-# q + q^2 with q = FEW / n. Of fresh Gaussian bags 1.0, 0.9, 0.9 and 0.4 % are then beyond the margin after 8, 16, 30 and 120 of them.
+# q + q^2 with q = FEW / n. Of fresh Gaussian bags 1.0, 0.9, 0.9 and 0.4 % are then beyond the margin after 8, 16, 30 and 120
+# training bags.
 LEAST_UNIT = 0.25
 FEW = 24.0
 SUMMARIES = "summaries"  # under this name bags on a cluster keep their `training_summaries`
