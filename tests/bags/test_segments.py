@@ -44,6 +44,9 @@ def test_ragged_reductions_agree_with_loops(rng):
         np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
         least, largest = bag_extremes(bags.tokens, bags.starts)
         np.testing.assert_array_equal((least[i], largest[i]), (x.min(axis=0), x.max(axis=0)))
+    even = rng.standard_normal((12, 3))
+    for mine, reference in zip(bag_extremes(even, np.array([0, 4, 8])), (np.min, np.max)):
+        np.testing.assert_array_equal(mine, reference(even.reshape(3, 4, 3), axis=1))
     chosen = np.array([3, 1])
     rows = rows_of(bags.starts[chosen], bags.lengths[chosen])
     assert np.array_equal(bags.tokens[rows], np.concatenate([bags[3], bags[1]]))
