@@ -94,13 +94,16 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         if y is None:
             raise ValueError("BagRegressor requires y to be passed, but the target y is None")
         bags = checked_bags(self, X, reset=True)
+        bags.memory = {}  # an object of the fit's own, whose tokens have been checked
         targets = checked_targets(y, len(bags))
         check_consistent_length(bags, targets)
         weights = _check_sample_weight(sample_weight, targets, dtype=np.float64)
         check_weights(weights)
         together = checked_groups(groups, len(bags))
         used = canonical(bags, targets, weights, real_valued=True)
-        self._fit(bags[used.rows], targets[used.rows], used.weights, joined_groups(together, used.places))
+        chosen = bags[used.rows]
+        chosen.memory = {}
+        self._fit(chosen, targets[used.rows], used.weights, joined_groups(together, used.places))
         return self
 
     def _fit(self, bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
@@ -126,7 +129,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         names = tuple(candidate.view for candidate in candidates)
         self.views_ = BagViews(names, landmarks, scale).fit(bags, above, seed)
         views = self.views_.of(bags, np.float32)
-        problem = RegressionProblem(views, (targets - self.mean_) / self.spread_, p, folds, groups is not None, seed)
+        problem = RegressionProblem(views, (targets - self.mean_) / self.spread_, p, folds, groups, seed)
         tried = [candidate.tried(problem) for candidate in candidates]
         table = np.stack([one.predictions for one in tried])
         shares = stacked_shares(table, problem.targets, p)

@@ -29,6 +29,7 @@ from .training_range import TrainingRange, fit_range
 # The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
 # precision.
 LEAST_WEIGHT = 1e-100
+IN_ORDER = "in order"  # under this name bags keep the rows that a fit uses, and the bags that these are
 
 
 class TrainingWarning(UserWarning):
@@ -111,6 +112,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         bags = checked_bags(self, X, reset=True, on_cluster=self._sums_only)
+        if isinstance(bags, Bags):
+            bags.memory = {}  # an object of the fit's own, whose tokens have been checked
         codes, weights = self._checked_labels(bags, y, sample_weight)
         together = checked_groups(groups, len(bags))
         for name in ("estimators_", "joint_calibration_"):  # of an earlier fit to more classes
@@ -135,9 +138,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         used = canonical(bags, signs, weights)
         together = joined_groups(groups, used.places)
         with working_on(where):
-            chosen, own = bags.on_device(where)[used.rows], signs[used.rows]
-            if isinstance(chosen, Bags):
-                chosen.memory = {}  # a copy of the fit's own: its moments are looked at by the range, scalers and views
+            chosen, own = self._in_order(bags, where, used.rows), signs[used.rows]
             self.range_, rows = fit_range(chosen, own, used.weights)
             if groups is None:
                 together = near_copies(rows, codes[used.rows])
@@ -148,6 +149,17 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         if held_out is None and np.isfinite(self.calibration_.high):
             self.diagnostics_["unvalidated"] = True
         return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
+
+    def _in_order(self, bags: Any, where: Any, rows: np.ndarray) -> Any:
+        """These bags, where the fit works; the same copy for all of several classes, with what was found out about it."""
+        known = bags.kept(IN_ORDER) if isinstance(bags, Bags) else None
+        if known is not None and np.array_equal(known[0], rows):
+            return known[1]
+        chosen = bags.on_device(where)[rows]
+        if isinstance(chosen, Bags):
+            chosen.memory = {}  # its moments are looked at by the range, scalers and views
+            bags.keep(IN_ORDER, (rows, chosen))
+        return chosen
 
     def _fit_each(self, bags: Bags, codes: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
         """Fit one learner per class to "this class or another", then their probabilities together."""

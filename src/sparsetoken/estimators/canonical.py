@@ -23,7 +23,7 @@ from .training_range import SUMMARIES, training_summaries
 LEAST_SINGLE, LARGEST_SINGLE = 1e-30, 1e30
 # Decimals of the sorting number that count. Rounding errors are far smaller, and different bags rarely agree in as many.
 DECIMALS = 9
-CONTENTS, NUMBERS, MEAN_TOKENS = "contents", "sorting numbers", "mean tokens"  # names of what bags on a cluster keep
+CONTENTS, NUMBERS, MEAN_TOKENS = "contents", "sorting numbers", "mean tokens"  # names of what bags keep
 
 
 class Canonical(NamedTuple):
@@ -190,13 +190,15 @@ def _sorting_numbers(bags: Any) -> np.ndarray:
     |z| tells apart bags of the same mean. The tokens are standardised with their own moments over all bags, hence units
     and origins drop out.
     """
-    known = bags.kept_rows(NUMBERS) if isinstance(bags, ClusterBags) else None
+    known = bags.kept_rows(NUMBERS) if isinstance(bags, ClusterBags) else bags.kept(NUMBERS)
     if known is not None:
         return known
     scaler = BagScaler(clip=False).fit(bags)
     g, h = np.random.default_rng(0).standard_normal((2, bags.n_features)) / np.sqrt(bags.n_features)
     if not isinstance(bags, ClusterBags):
-        return np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
+        numbers = np.round(bags.per_bag(_numbers, shared=(scaler, g, h)), DECIMALS)
+        bags.keep(NUMBERS, numbers)
+        return numbers
     # There the scaled bags' summaries come along: every learner that trains on a cluster asks for them next.
     standard = BagScaler().fit(bags)
     found = bags.per_bag(_numbers_and_summaries, shared=(scaler, g, h, standard))

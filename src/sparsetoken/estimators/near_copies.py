@@ -67,7 +67,7 @@ def near_copies(rows: np.ndarray, classes: np.ndarray) -> np.ndarray | None:
         return None
     first, second, distance = _close_pairs(points, NEAR**2 * middle, squares if len(some) == n else None)
     distance = distance / middle
-    if np.any(distance < SAME):
+    if not len(distance) or np.any(distance < SAME):
         return None
     expected = n * (n - 1) / 2 * _chance(lower / middle, np.sort(distance))
     kept = np.flatnonzero(expected <= CHANCE * np.arange(1, len(expected) + 1))
@@ -146,13 +146,18 @@ def _alike(groups: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _chance(ratio: float, distances: np.ndarray) -> np.ndarray:
     """The share of pairs that would be closer by chance, of squared distances in units of the median."""
     from scipy.optimize import brentq
-    from scipy.stats import chi2
+    from scipy.special import gammainc, gammaincinv
+
+    def quantile(share: float, d: float) -> float:
+        """Of chi squared with d degrees of freedom, over two."""
+        return float(gammaincinv(0.5 * d, share))
 
     def gap(log_d: float) -> float:
-        return float(np.log(chi2.ppf(LOWER, np.exp(log_d)) / chi2.ppf(UPPER, np.exp(log_d))) - np.log(ratio))
+        d = float(np.exp(log_d))
+        return float(np.log(quantile(LOWER, d) / quantile(UPPER, d)) - np.log(ratio))
 
     low, high = np.log(0.5), np.log(1e4)
     if gap(low) >= 0:  # fewer directions than one: clusters, which say nothing about chance
         return np.ones(len(distances))
-    d = np.exp(high if gap(high) <= 0 else brentq(gap, low, high))
-    return chi2.cdf(distances * chi2.ppf(UPPER, d), d)
+    d = float(np.exp(high if gap(high) <= 0 else brentq(gap, low, high)))
+    return gammainc(0.5 * d, distances * quantile(UPPER, d))

@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 
 from ..bags.segments import bag_mean
 from ..losses import Logistic, Square
-from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, SEARCH_TOLERANCE, TREES
+from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, LEAST_GROUPS, SEARCH_TOLERANCE, TREES
 from .folds import held_out_scores, weights_without_folds
 from .heads import Head, fit_heads, start_head
 from .trees import PlainTrees, grow_trees
@@ -58,8 +58,8 @@ class RegressionProblem:
         p: the bags' weights, sum 1.
     folds : list of ndarray
         The bags to hold out in turn.
-    grouped : bool
-        Whether bags of one group had to stay in one fold.
+    groups : ndarray of int or None
+        The bags' groups, each of which is in one fold.
     seed : int
         Of whatever a candidate draws.
     """
@@ -68,7 +68,7 @@ class RegressionProblem:
     targets: np.ndarray
     weights: np.ndarray
     folds: list[np.ndarray]
-    grouped: bool
+    groups: np.ndarray | None
     seed: int
 
 
@@ -153,7 +153,11 @@ class RegressionHeads:
 
 @dataclass(frozen=True)
 class RegressionTrees:
-    """Extremely randomised trees on a bag's statistics, scored by the bags that a tree has not seen (with groups: by folds)."""
+    """Extremely randomised trees on a bag's statistics, scored by the bags that a tree has not seen.
+
+    Bags of one group are drawn together. Where there are few groups, trees are grown on samples of the bags instead, and each
+    fold is scored by trees grown without it, as `candidates.Trees` are.
+    """
 
     name: str = "trees"
     view: str = "statistics"
@@ -163,11 +167,15 @@ class RegressionTrees:
         weights = problem.weights / problem.weights.mean()
         share = max(LEAST_FEATURES, 1.0 / np.sqrt(bags.n_features))
 
+        few = problem.groups is not None and len(np.unique(problem.groups)) < LEAST_GROUPS
+        together = None if few else problem.groups
+
         def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
-            return grow_trees(bags.tokens[rows], y[rows], weights[rows], TREES, share, problem.seed, least=2)
+            own = None if together is None else together[rows]
+            return grow_trees(bags.tokens[rows], y[rows], weights[rows], TREES, share, problem.seed, 2, own)
 
         trees, scores = grown(np.arange(len(y)))
-        if problem.grouped and problem.folds:
+        if few and problem.folds:
             scores = held_out_scores(problem.folds, len(y), lambda rest, held: grown(rest)[0].mean(bags.tokens[held]))
         # A bag that every tree has seen gets the mean of the standardised targets.
         return TriedCandidate(self.name, self.view, 1.0, np.nan_to_num(scores), lambda: RegressionForest(trees))
