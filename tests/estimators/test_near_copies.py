@@ -52,6 +52,14 @@ def test_blocks_of_bags_change_nothing(monkeypatch):
     assert groups_of(X) is None
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_quantiles_are_numpys(share):
+    rng = np.random.default_rng(4)
+    drawn = rng.chisquare(5, 5000)
+    for values in (drawn, drawn[:7], drawn[:1], np.sort(drawn), np.round(drawn), np.zeros(50), np.tile(drawn[:37], 90)):
+        assert module._quantile(values, share) == pytest.approx(np.quantile(values, share), rel=1e-12)
+
+
 @pytest.mark.parametrize("rows", [3, 250])
 def test_close_pairs_are_those_of_all_distances(rows, monkeypatch):
     monkeypatch.setattr(module, "ROWS", rows)
@@ -61,7 +69,7 @@ def test_close_pairs_are_those_of_all_distances(rows, monkeypatch):
     squares = np.sum((points[:, None] - points) ** 2, axis=2)
     for most in (1e-9, 1.0, 4.0, 1e9):
         pairs = np.argwhere(np.triu(squares < most, 1))
-        i, j, distance = module._close_pairs(points, most, None)
+        i, j, distance = module._close_pairs(points, most)
         assert sorted(zip(i, j)) == [tuple(pair) for pair in pairs]
         np.testing.assert_allclose(distance, squares[i, j], rtol=1e-9, atol=1e-9)
 

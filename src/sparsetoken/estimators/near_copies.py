@@ -18,6 +18,7 @@ MOST_BAGS = 3000
 # are six or more different bags.
 LOWER, UPPER = 0.2, 0.5
 SAMPLE = 1000  # bags whose distances give these quantiles, at most
+SAMPLED_VALUES = 37  # every so many-th of these distances tells where the quantiles lie
 # Near copies are pairs so close that at most this share of them would be found among bags which have nothing to do with each
 # other (the false discovery rate) ...
 CHANCE = 0.02
@@ -61,11 +62,16 @@ def near_copies(rows: np.ndarray, classes: np.ndarray) -> np.ndarray | None:
         return None
     points = (points[:, varies] - points[:, varies].mean(axis=0)) / spread[varies]
     some = points[:: -(-n // SAMPLE)]
-    squares = squared_distances(some, some)
-    lower, middle = np.quantile(np.concatenate([row[i + 1 :] for i, row in enumerate(squares)]), [LOWER, UPPER])
+    squares, norms = some @ some.T, np.sum(some * some, axis=1)
+    for i, row in enumerate(squares):  # one point after the other, as all at once would not stay near the processor
+        row *= -2.0
+        row += norms[i]
+        row += norms
+    pairs = np.maximum(np.concatenate([row[i + 1 :] for i, row in enumerate(squares)]), 0.0)
+    lower, middle = _quantile(pairs, LOWER), _quantile(pairs, UPPER)
     if not lower > 0:
         return None
-    first, second, distance = _close_pairs(points, NEAR**2 * middle, squares if len(some) == n else None)
+    first, second, distance = _close_pairs(points, NEAR**2 * middle)
     distance = distance / middle
     if not len(distance) or np.any(distance < SAME):
         return None
@@ -86,19 +92,26 @@ def near_copies(rows: np.ndarray, classes: np.ndarray) -> np.ndarray | None:
     return np.argsort(np.argsort(first_of))[codes]
 
 
-def _close_pairs(
-    points: np.ndarray, most: float, known: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _quantile(values: np.ndarray, share: float) -> float:
+    """The quantile of many values, looked for among those between two of a sample; all are sorted where it is not there."""
+    place = share * (len(values) - 1)
+    before, after = int(place), min(int(place) + 1, len(values) - 1)
+    sample = np.sort(values[::SAMPLED_VALUES])
+    room = 4.0 * np.sqrt(len(sample) * share * (1.0 - share)) + 2.0  # standard errors of an order in a random sample
+    middle = share * (len(sample) - 1)
+    low, high = sample[max(0, int(middle - room))], sample[min(len(sample) - 1, int(middle + room))]
+    below, inside = np.count_nonzero(values < low), np.sort(values[(values >= low) & (values <= high)])
+    if not below <= before <= after < below + len(inside):
+        return float(np.quantile(values, share))
+    return float(inside[before - below] + (inside[after - below] - inside[before - below]) * (place - before))
+
+
+def _close_pairs(points: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of points whose squared distance is below `most`: the earlier ones, the later ones, and the squared distances.
 
     Points that have no others near them are told in single precision, some at a time, by their largest inner product with
-    those that follow:  |x - y|^2 < most  needs  2 <x, y> > |x|^2 + |y|^2 - most. Where all squared distances are `known`, they
-    are looked up.
+    those that follow:  |x - y|^2 < most  needs  2 <x, y> > |x|^2 + |y|^2 - most.
     """
-    if known is not None:
-        i, j = np.nonzero(known < most)
-        later = i < j
-        return i[later], j[later], known[i[later], j[later]]
     single, norms = points.astype(np.float32), np.sum(points * points, axis=1)
     rounding = IN_SINGLE * np.sqrt(norms.max())
     first, second, close = [], [], []

@@ -224,7 +224,10 @@ class NoiseTokens:
             x = np.asarray(self.tokens - self.center)
             self._products = x, x @ x.T
         (x, products), n, d = self._products, len(kept), self.tokens.shape[1]
-        mean = self.center + x[kept].mean(axis=0)
+        among = np.zeros(len(x))
+        among[kept] = 1.0 / n
+        shift = among @ x
+        mean = self.center + shift
         inner = products[np.ix_(kept, kept)]
         inner = inner - inner.mean(axis=0)
         inner -= inner.mean(axis=1)[:, None]
@@ -245,7 +248,7 @@ class NoiseTokens:
         values, vectors = np.linalg.eigh(inner / n)
         varies = values > ROUNDING * values[-1]
         values, least = values[varies], shrinkage * average
-        directions = (vectors[:, varies] / np.sqrt(n * values)).T @ (x[kept] - x[kept].mean(axis=0))
+        directions = (vectors[:, varies] / np.sqrt(n * values)).T @ (x[kept] - shift)
         gains = 1.0 / np.sqrt((1.0 - shrinkage) * values + least) - 1.0 / np.sqrt(least)
         return FewTokensNoise(mean, float(np.sqrt(least)), directions, gains, shrinkage)
 
