@@ -19,8 +19,13 @@ def gaussian_kernel(x: Any, points: np.ndarray, gamma: float) -> Any:
 def squared_distances(x: Any, points: np.ndarray) -> Any:
     """|x_i - p_j|^2; exactly zero between a set and itself."""
     xp = namespace(x)
-    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1) - 2.0 * (x @ points.T)
-    squared = xp.maximum(squared, 0.0)
+    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1)
+    if xp is not np:
+        return xp.maximum(squared - 2.0 * (x @ points.T), 0.0)
+    products = x @ points.T  # in place from here on: more time would go into room for results than into the results
+    products *= 2.0
+    squared -= products
+    np.maximum(squared, 0.0, out=squared)
     if x is points:
         np.fill_diagonal(squared, 0.0)
     return squared
