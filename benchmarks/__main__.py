@@ -19,6 +19,7 @@ MODULES = (
     "samplers",
     "memory",
     "real_bags",
+    "message_passing",
     "learners",
     "processes",
     "growth",
