@@ -1,4 +1,4 @@
-"""What a fit of the message-passing classifier takes beside its core: noise, strength, direction and count, on bags of the model.
+"""What a fit of the message-passing classifier takes beside its core (noise, strength, direction, count), on the model's bags.
 
 A fit adds what makes it safe on a user's bags: copies and near copies, scaling, the training range, and (below a thousand bags)
 five more fits to calibrate on bags held out.
@@ -18,7 +18,7 @@ from sparsetoken.estimators.message_passing.noise import estimate_noise, whitene
 
 from .measure import Row, case, raced
 
-# Bags, mean tokens per bag, features, whether lengths differ: few and many bags, short and long ones, more features than tokens.
+# Bags, mean tokens per bag, features, whether lengths differ: few and many bags, short and long, more features than tokens.
 SHAPES = (
     (400, 10, 100, False),
     (500, 20, 200, False),
@@ -48,7 +48,10 @@ def core(bags: Bags, signs: np.ndarray) -> None:
     two_classes(white, signs, np.ones(len(signs)), None, True).best(usual_priors(bags, signs))
 
 
-@case("message_passing", "a fit of MessagePassingClassifier, next to estimating noise, strength, direction and count alone")
+@case(
+    "message_passing",
+    "a fit of MessagePassingClassifier, next to estimating noise, strength, direction and count alone",
+)
 def message_passing(quick: bool) -> list[Row]:
     rows = []
     for n, length, d, ragged in ((60, 5, 10, False), (60, 5, 10, True)) if quick else SHAPES:

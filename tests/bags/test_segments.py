@@ -29,6 +29,21 @@ def rng():
     return np.random.default_rng(7)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("longest", [40, 2000])
+def test_sums_of_wide_tokens_agree_with_loops(rng, dtype, longest):
+    """Wide tokens are added row by row, long bags in single precision pair by pair, to the last digits."""
+    bags = Bags([100 + x for x in ragged(rng, lengths=(longest, 1, 33), d=40, dtype=dtype)] * (1 + 2000 // longest))
+    tolerance = {np.float64: 1e-13, np.float32: 2e-6}[dtype]
+    expected = [bag.astype(np.float64).sum(axis=0) for bag in bags]
+    found = bag_sum(bags.tokens, bags.starts)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=tolerance)
+    np.testing.assert_array_equal(
+        bag_sum(bags.tokens[:, :5], bags.starts), np.add.reduceat(bags.tokens[:, :5], bags.starts)
+    )
+
+
 def test_ragged_reductions_agree_with_loops(rng):
     bags = Bags(ragged(rng, lengths=(1, 4, 2, 7)))
     scores = rng.standard_normal(bags.n_tokens) * 50
