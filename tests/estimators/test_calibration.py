@@ -17,6 +17,7 @@ from sparsetoken.estimators.calibration import (
     LOG_SLOPE,
     OFFSET,
     Calibration,
+    design_effect,
     final_calibration,
     fit_calibration,
     gains_over_frequencies,
@@ -120,15 +121,10 @@ def test_copies_do_not_count_as_evidence_again():
     rng = np.random.default_rng(4)
     gains, weights = rng.standard_normal(60), np.ones(60)
     alone, groups = np.arange(60), np.repeat(np.arange(20), 3)
-    assert repetition(gains, weights, alone) == 1.0
-    assert repetition(gains, weights, groups) < 2.0
-    np.testing.assert_allclose(repetition(gains[groups], weights, groups), 3.0)
-    # What a few groups leave open counts as repetition, up to their size; many groups leave nothing open.
-    nearly = gains[groups] + 1.5 * rng.standard_normal(60)
-    assert 2.0 < repetition(nearly, weights, groups) < repetition(gains[groups], weights, groups) + 1e-9
-    assert 1.0 <= repetition(np.ones(60), weights, groups) < 2.0
-    many = rng.standard_normal(60000)
-    assert 1.0 <= repetition(many, np.ones(60000), np.repeat(np.arange(20000), 3)) < 1.1
+    assert design_effect(gains, weights, alone) == 1.0
+    assert design_effect(gains, weights, groups) < 2.0
+    np.testing.assert_allclose(design_effect(gains[groups], weights, groups), 3.0)
+    assert design_effect(np.ones(60), weights, groups) == 1.0
     low, high = supported_range(np.where(np.arange(100) % 2, 1.0, -1.0), np.ones(100), 5.0)
     np.testing.assert_allclose((-low, high), np.log(11.0))
     signs = np.where(np.arange(20) % 2, 1.0, -1.0)
@@ -167,3 +163,35 @@ def test_the_centre_is_left_alone_and_the_bounds_are_approached():
     found = calibration(np.array([-1e3, -3.5, -3.0, -2.5, 0.0, 1e3]))
     assert np.all(np.diff(found) > 0) and -4.0 < found[0] < -3.99 and -2.01 < found[-1] < -2.0
     np.testing.assert_allclose(found[1:4], [-3.5, -3.0, -2.5])
+
+
+@pytest.mark.parametrize("classes, patients", [(2, 4), (3, 9)])
+@pytest.mark.parametrize(
+    "model", [PooledClassifier(), BagClassifier(lift=20, candidates=["mean", "pooled"])], ids=["pooled", "bag"]
+)
+def test_patients_that_differ_are_not_taken_for_classes(model, classes, patients):
+    """Twenty bags per patient say little more about the patients' labels than one: chance alone told held-out patients apart
+    well enough to be trusted, at up to 2.3 times the class frequencies' log loss on new patients."""
+    worst = 0.0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+
+        def bags_of(count, rng=rng):
+            own = 1.5 * rng.standard_normal((count, 1, 1, 8))
+            return (rng.standard_normal((count, 20, 4, 8)) + own).reshape(-1, 4, 8)
+
+        labels = np.repeat(rng.permutation(np.arange(patients) % classes), 20)
+        fitted = clone(model).fit(bags_of(patients), labels, groups=np.repeat(np.arange(patients), 20))
+        worst = max(worst, -np.log(fitted.predict_proba(bags_of(20))).mean() / np.log(classes))
+    assert worst < 1.1
+
+
+def test_bags_that_differ_within_patients_count_one_by_one():
+    rng = np.random.default_rng(0)
+    signs, groups = np.repeat(np.where(np.arange(20) % 2, 1.0, -1.0), 10), np.repeat(np.arange(20), 10)
+    alone = 1.5 * signs + rng.standard_normal(200)
+    shared = 1.5 * signs + rng.standard_normal(20)[groups] + 0.1 * rng.standard_normal(200)
+    weights = np.ones(200)
+    found = [fit_calibration(scores, signs, weights) for scores in (alone, shared)]
+    assert repetition(found[0], alone, signs, weights, groups) < 3.0
+    assert repetition(found[1], shared, signs, weights, groups) > 7.0

@@ -128,8 +128,9 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_two(
         self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None, codes: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Fit to two classes; held-out scores of all bags (or None), and which bag each was merged into (-1: not used).
+    ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray | None]:
+        """Fit to two classes; held-out scores of all bags (or None), which bag each was merged into (-1: not used), and which
+        group it counts with (or None).
 
         `codes` are the bags' classes before those were made two.
         """
@@ -148,7 +149,8 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             held_out = self._fit(chosen, own, used.weights, together)
         if held_out is None and np.isfinite(self.calibration_.high):
             self.diagnostics_["unvalidated"] = True
-        return None if held_out is None else np.append(held_out, np.nan)[used.places], used.places
+        scores = None if held_out is None else np.append(held_out, np.nan)[used.places]
+        return scores, used.places, None if together is None else np.append(together, -1)[used.places]
 
     def _in_order(self, bags: Any, where: Any, rows: np.ndarray) -> Any:
         """These bags, where the fit works; the same copy for all of several classes, with what was found out about it."""
@@ -171,7 +173,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
             one.classes_, one.n_features_in_ = np.array([False, True]), self.n_features_in_
             if hasattr(self, "feature_names_in_"):
                 one.feature_names_in_ = self.feature_names_in_
-            scores, places = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups, codes)
+            scores, places, together = one._fit_two(bags, np.where(codes == k, 1.0, -1.0), weights, groups, codes)
             held_out.append(None if scores is None else one.calibration_(scores))
             merged[codes == k] = places[codes == k]
             self.estimators_.append(one)
@@ -186,7 +188,9 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         self.diagnostics_ = {"bags": len(used), "classes": len(self.classes_)}
         if len(known) == len(self.classes_):
             odds = np.stack(known, axis=1)
-            self.joint_calibration_ = fit_joint_calibration(odds, codes[used], total)
+            self.joint_calibration_ = fit_joint_calibration(
+                odds, codes[used], total, None if together is None else together[used]
+            )
             right = np.argmax(self.joint_calibration_(odds), axis=1) == codes[used]
             self.diagnostics_ |= {
                 "held_out_accuracy": float(np.average(right, weights=total)),

@@ -125,8 +125,8 @@ def take_vote(tried: Sequence[Validated], problem: Problem) -> Vote:
     token_shares[sees] = vote_shares(losses[sees], weights, problem.seed, problem.groups)
     held_out = np.tensordot(shares, odds, 1)
     found = fit_calibration(held_out, signs, weights)
-    trust, repeated = vote_trust(found, held_out, signs, weights, problem.seed, problem.groups)
-    calibration = final_calibration(found, signs, weights, trust=trust, repeated=repeated)
+    trust = vote_trust(found, held_out, signs, weights, problem.seed, problem.groups)
+    calibration = final_calibration(found, signs, weights, trust=trust, scores=held_out, groups=problem.groups)
     members = _members(tried, shares, token_shares, calibrations)
     return Vote(members, calibration, held_out[0], {s.name: c.loss for s, c in zip(tried, calibrations)})
 
@@ -172,7 +172,7 @@ def vote_trust(
     weights: np.ndarray,
     seed: int,
     groups: np.ndarray | None = None,
-) -> tuple[float, float]:
+) -> float:
     """How far the vote is to be preferred to the class frequencies: its share beside them, as the module's head has shares.
 
     It is the mean over the bootstrap of 1 / (1 + exp(TRUST_GAIN - gain)), the gain being what the calibrated vote explains
@@ -192,13 +192,12 @@ def vote_trust(
 
     Returns
     -------
-    tuple of float
-        The trust, between 0 and 1, and the repetition.
+    float
+        Between 0 and 1.
     """
-    gains = gains_over_frequencies(calibration, scores, signs, weights)
-    repeated = 1.0 if groups is None else repetition(gains, weights, groups)
-    trust = float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
-    return trust, repeated
+    repeated = 1.0 if groups is None else repetition(calibration, scores, signs, weights, groups)
+    gains = gains_over_frequencies(calibration, scores, signs, weights, repeated)
+    return float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
 
 
 def _members(
