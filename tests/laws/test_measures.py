@@ -91,6 +91,15 @@ def test_histograms_of_thousands_of_entries(spread):
     assert _auc_by_bins(*laws) == pytest.approx(_auc_by_density(*laws), abs=1e-5)
 
 
+def test_histograms_of_means_that_are_all_alike():
+    """Every entry at the same place between two means: nothing averages out, and the AUC is right all the same."""
+    weight, deviation = np.full((1, 1), 1 / 600), np.ones((2, 600))
+    for step in np.linspace(0.0, 1.0, 13):
+        laws = [ScoreLaw(np.full((2, 600), mean), deviation, weight) for mean in (0.4 + step / 6, 0.0)]
+        laws[1].mean[:, 0] = -0.3
+        assert _auc_by_bins(*laws) == pytest.approx(_auc_by_density(*laws), abs=3e-5)
+
+
 def test_scores_that_are_nearly_certain_are_paired():
     laws = [ScoreLaw(law.mean, 1e-7 * law.deviation, law.weight) for law in (drawn_law(3, 0.5), drawn_law(4, -0.5))]
     assert _auc_by_bins(*laws) is None and _auc_by_density(*laws) is None

@@ -206,14 +206,17 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 
 
 def _all_largest_first(u: np.ndarray, values: np.ndarray) -> None:
-    """`_largest_first` of all tokens of a group, (tokens, points), into `values`: the same numbers with fewer passes."""
+    """`_largest_first` of all tokens of a group, (tokens, points), into `values`.
+
+    Without a tail's edge the fraction itself can be turned into a normal number. It is exponentiated in a third of the time
+    that its difference from 1 takes, and near 1 it is as exact as the uniforms are.
+    """
     np.log(u, out=values)
     values /= np.arange(len(values), 0, -1)[:, None]
     for j in range(1, len(values)):
         values[j] += values[j - 1]
-    np.negative(np.expm1(values, out=values), out=values)
+    np.exp(values, out=values)
     ndtri(np.clip(values, 1e-300, _NO_ONE, out=values), out=values)
-    np.negative(values, out=values)
 
 
 def _blocks(

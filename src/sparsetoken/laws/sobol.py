@@ -36,7 +36,8 @@ class ScrambledSobol:
         shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in own])
         matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in own])
         digits = _directions(dimension, max(1, (points - 1).bit_length()))
-        mixed = (matrices * _BELOW @ digits + digits) % 2.0  # ones on the diagonal
+        sums = matrices * _BELOW @ digits + digits  # ones on the diagonal
+        mixed = sums - 2.0 * np.floor(0.5 * sums)  # modulo 2
         self._shift = (shifts @ _POWERS[::-1]).astype(np.uint32)
         self._directions = (_POWERS @ mixed).astype(np.uint32)
 
