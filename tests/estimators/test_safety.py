@@ -142,6 +142,15 @@ def test_near_copies_of_noise_do_not_cost_more_than_the_class_frequencies(name):
     assert excess(name, X, y, rng.standard_normal((400, 5, 20)), np.arange(400) % 2) < 1.10
 
 
+@pytest.mark.parametrize(("name", "draw", "d"), [("bag-classifier", [9003, 17], 40), ("attention", [9106, 7], 10)])
+def test_many_copies_of_a_few_bags_are_a_few_bags(name, draw, d):
+    """Ten bags of noise, ten times each: whatever distinguishes those of one label is chance, however often it is repeated."""
+    rng = np.random.default_rng(draw)
+    X = np.tile(rng.standard_normal((10, 5, d)), (10, 1, 1))
+    X, y = X + 0.3 * rng.standard_normal(X.shape), np.tile(np.arange(10) % 2, 10)
+    assert excess(name, X, y, rng.standard_normal((400, 5, d)), np.arange(400) % 2) < 1.10
+
+
 def few_positives(rng):
     """Five positive bags among a hundred, and nothing that tells them."""
     y = (np.arange(600) % 20 == 0).astype(int)
