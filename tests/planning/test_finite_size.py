@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from benchmarks.plans import judged
@@ -9,7 +11,7 @@ from scipy.stats import binom
 
 from sparsetoken import Task, Training, forecast, plan
 from sparsetoken.planning import forecast_at
-from sparsetoken.planning.finite_size import class_shares, like_queries
+from sparsetoken.planning.finite_size import class_shares, drawn_queries, like_queries
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -105,3 +107,17 @@ def test_forecasts_at_given_size_refuse(options, words):
     training = Training(alpha1=options.pop("alpha1", 1.0), schedule=options.pop("schedule", "staged"))
     with pytest.raises(ValueError, match=words):
         forecast_at(TASK, training, **({"d": 100} | options))
+
+
+def test_queries_of_a_huge_problem_are_drawn_at_a_smaller_size(monkeypatch):
+    """One draw in dimension 10^8 takes 5 GB; n0/d is kept, and few bags stay as many."""
+    asked = []
+
+    def steps(task, training, d, seed):
+        asked.append((round(training.alpha0 * d), d))
+        return SimpleNamespace(query_cosine=0.5, sharpness=1.0)
+
+    monkeypatch.setattr("sparsetoken.planning.finite_size.two_steps", steps)
+    for n0, d in ((8, 10**8), (2 * 10**8, 10**8), (500, 300)):
+        drawn_queries(Task(), Training(alpha0=n0 / d), d, 1, seed=0)
+    assert asked == [(8, 10**6), (666_666, 333_333), (500, 300)]

@@ -72,6 +72,8 @@ def test_small_numbers_and_equal_answers_in_text(small_plan):
     [
         ((TASK, 15, 100), {}, "n must be"),
         ((TASK, 100, 1), {}, "d must be"),
+        ((TASK, 10**12, 10**8), {}, "n must be a whole number"),
+        ((TASK, 10**9, 100), {}, "n must be at most 100,000 times d for a plan, got 1,000,000,000 bags"),
         ((TASK, 100, 100), {"trials": -1}, "trials must be"),
         ((Task(strength=0.0), 100, 100), {}, "strength"),
         ((Task(strength=1e6), 100, 100), {}, "strength must be at most 1,000 for a plan, got 1e"),

@@ -25,6 +25,7 @@ from .tuning import (
     LEAST_BAGS,
     MOST_BAGS,
     MOST_DIMENSIONS,
+    MOST_RATIO,
     MOST_STRENGTH,
     RIDGES,
     Settings,
@@ -232,7 +233,7 @@ def plan(
         What the data is; uniform positions, strength above 0 and up to 1,000. Where bags have several lengths, or tokens that
         share noise, there is no vectorized classifier to compare with.
     n : int
-        Bags at hand, at least 16.
+        Bags at hand, at least 16 and at most 100,000 times d.
     d : int
         Dimension of a token, at least 2.
     criterion : Criterion or str
@@ -266,6 +267,8 @@ def plan(
         If a forecast contradicts the Bayes limit.
     """
     n, d = whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS), whole_number("d", d, 2, MOST_DIMENSIONS)
+    if n > MOST_RATIO * d:
+        raise ValueError(f"n must be at most {MOST_RATIO:,} times d for a plan, got {n:,} bags in dimension {d}")
     trials = whole_number("trials", trials, 0)
     if task.positions.kind != "uniform":
         raise ValueError(f"positions must be uniform for a plan, got {task.positions.kind!r}; simulate instead")
@@ -317,6 +320,7 @@ def plan(
                 criterion=judged,
                 trials=trials,
                 seed=CONFIRM_SEED,
+                forecast_error=trained[learner].measured.standard_error,
             )
         )
     say("sensitivity")
@@ -399,6 +403,12 @@ def _notes(
         notes.append("attention is hardly better than pooling here: the simpler classifier will do")
     if losses["message_passing"] < 0.8 * losses["attention"]:
         notes.append("message passing (MessagePassingClassifier) makes notably better use of these samples")
+    below = [NAMES[row.learner] for row in expected if losses[row.learner] < 0.99 * losses["optimal"] - 1e-6]
+    if below:
+        notes.append(
+            f"{' and '.join(below)} at this size {'is' if len(below) == 1 else 'are'} below the Bayes limit, which is that of "
+            "large n and d: data sets that lack a class are left out, and the others have more of the rare one"
+        )
     if settings.training.ridge > 0.99 * RIDGES[1]:
         notes.append(f"the best ridge is at the largest value searched ({RIDGES[1]:g}); beyond it little changes")
     differing = [NAMES[found.learner] for found in confirmations if not found.agrees]

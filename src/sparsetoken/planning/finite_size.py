@@ -40,6 +40,9 @@ POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 # Draws of the two gradient steps. Each takes O(n0 + d) numbers, of which there are at most _STEP_NUMBERS.
 STEP_DRAWS = 384
 _STEP_NUMBERS = 20_000_000
+# Numbers in one of them, 50 MB. Queries scatter by a thousandth from there on: drawn at a smaller size of the same n0/d.
+_NUMBERS_OF_A_DRAW = 1_000_000
+_FEW_BAGS = 100  # whose number counts by itself: it is not scaled down
 STEP_GROUPS = 12  # groups of like queries that the readout is solved for
 _ALIKE = 0.01  # queries whose cosines differ by this much count as alike: it moves a test error by a few thousandths
 ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
@@ -226,8 +229,17 @@ class ForecastAt:
         return asdict(self)
 
 
+def scaled_down(bags: int, factor: float) -> int:
+    """A number of bags in a problem scaled down by a factor; few bags stay as many."""
+    return max(round(factor * bags), min(bags, _FEW_BAGS))
+
+
 def drawn_queries(task: Task, training: Training, d: int, draws: int, seed: int) -> list[tuple[float, float]]:
     """(gamma, k) of independent draws of the two gradient steps at this d, both classes being present in D0."""
+    n0 = round(training.alpha0 * d)
+    if n0 + d > _NUMBERS_OF_A_DRAW:
+        size = max(2, round(_NUMBERS_OF_A_DRAW / (n0 + d) * d))
+        training, d = training.but(alpha0=scaled_down(n0, size / d) / size), size
     unit = training.but(
         eta_q=1.0, beta=1.0, ridge=1.0, alpha1=1.0
     )  # q2 is proportional to eta_q beta, k to eta_q beta^2

@@ -39,7 +39,8 @@ POINTS = 32  # draws per replicate and class while settings are sought: 512 per 
 ACCURACY = 5e-4  # of the test error in the forecasts that are reported
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)
 LEAST_BAGS = 4  # in D0 and in D1
-MOST_BAGS, MOST_DIMENSIONS = 10**12, 10**9  # beyond both, n/d and 1/n are lost in rounding
+MOST_BAGS, MOST_DIMENSIONS = 10**9, 10**8  # more than anybody has; beyond, 1/n and n/d lose their digits
+MOST_RATIO = 100_000  # n/d: long before, the direction is known for certain, and fixed points take minutes beyond
 MOST_STRENGTH = (
     1000.0  # long before, no classifier is wrong any more; from ten times this on fixed points are lost in rounding
 )
