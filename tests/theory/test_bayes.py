@@ -194,3 +194,20 @@ def test_limits_with_many_signal_tokens(task, alpha, overlap, test_error):
     for name, (value, error) in {"overlap": overlap, "test_error": test_error}.items():
         assert abs(getattr(found, name) - value) <= 4.5 * np.hypot(error, found.errors[name]), name
     assert found.residual <= 1e-7 and not found.hard
+
+
+@pytest.mark.parametrize("length", [10**5, 10**7])
+def test_nearly_whole_bags_have_the_error_of_their_mean_token(length):
+    """All but one of very many tokens with signal: the mean token says all, N(theta R/L, 1/L), and is in closed form."""
+    found = theory.bayes_limit(Task(length, length - 1, 3.0 * length**-0.5), 1.0)
+    exact = ndtr(-0.5 * 3.0 * found.overlap**0.5)
+    assert found.test_error == pytest.approx(exact, rel=1e-4)
+    assert found.errors["test_error"] < 1e-6 * exact
+
+
+def test_the_mean_token_of_binned_bags_has_its_law():
+    """Mean and variance of tokens put at their bins' means; the bins hide 0.05 % of the variance."""
+    bags = BinnedBags(5000, 1000)
+    mean = bags.mean_token(0.5).ravel() - 0.1
+    assert abs(mean.mean()) < 4.5 * (len(mean) * 5000) ** -0.5
+    assert mean.var() == pytest.approx(1 / 5000, rel=4.5 * (2 / len(mean)) ** 0.5)

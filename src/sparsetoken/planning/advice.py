@@ -349,20 +349,28 @@ def plan(
 def typical_times(questions: Iterable[str], curve: bool, trials: int) -> dict[str, float]:
     """The stages of a plan in order, and the seconds that each takes on an ordinary machine."""
     asked = set(questions)
-    times = {"best settings": 6.0} | {f"forecast: {NAMES[learner]}": 0.7 for learner in LEARNERS}
+    # Means of CPU seconds over six tasks (L from 5 to 100, n from 100 to 20,000). What is found again in an earlier stage's
+    # solutions takes no time: attention's forecast, and what is known of the Bayes limit.
+    times = {"best settings": 6.3}
+    times |= {
+        f"forecast: {NAMES[learner]}": {"pooled": 1.3, "vectorized": 0.3}.get(learner, 0.0) for learner in LEARNERS
+    }
     if trials:
-        times |= {f"simulating {NAMES[learner]}": 1.0 for learner in CONFIRMED}
-    times["sensitivity"] = 1.5
+        times |= {f"simulating {NAMES[learner]}": 0.15 * trials / TRIALS for learner in CONFIRMED}
+    times["sensitivity"] = 2.5
     if "samples" in asked:
-        times["samples needed"] = 8.0
+        times["samples needed"] = 7.0
     if "strength" in asked:
-        times |= {f"weakest strength: {NAMES[learner]}": 5.0 for learner in ("attention", "message_passing")}
+        times |= {
+            f"weakest strength: {NAMES[learner]}": seconds
+            for learner, seconds in (("attention", 3.6), ("message_passing", 0.1))
+        }
     if "length" in asked:
-        times["longest length"] = 6.0
+        times["longest length"] = 8.5
     if "crossing" in asked:
-        times["where attention beats pooling"] = 8.0
+        times["where attention beats pooling"] = 7.0
     if curve:
-        times["learning curves"] = 25.0
+        times["learning curves"] = 11.0
     return times
 
 

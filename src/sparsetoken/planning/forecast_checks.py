@@ -27,7 +27,7 @@ CALIBRATED_AT = 0.5
 EXTRAPOLATED = (1, 2, 4)  # times the bags at hand
 REPETITIONS = 6
 CHECKED = ("attention", "pooled", "message_passing")
-# Kinds of bags that stand for their differences. A plan takes about 0.7 CPU s per kind, and 30 kinds instead of 120 move its
+# Kinds of bags that stand for their differences. A plan takes about 1 CPU s per kind, and 30 kinds instead of 120 move its
 # test errors by less than a tenth.
 MOST_KINDS = 20
 _CLOSE = 0.02  # losses this near count as equal

@@ -334,7 +334,7 @@ class DrawnRatios(NamedTuple):
     log_ratios : ndarray of shape (roots, replicates, bags)
         log of the average over R-subsets of exp(root sum t_l - R root^2/2); the same bags for every root.
     mean_token : ndarray of shape (replicates, bags) or None
-        The mean of each bag's tokens; None where not all of them are drawn one by one.
+        The mean of each bag's tokens; None where most of a long bag's noise tokens are known through power sums only.
     """
 
     log_ratios: np.ndarray
@@ -362,7 +362,8 @@ def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift
     L, R = length, sparsity
     if R < L and not chosen_one_by_one(L, R):
         binned = _binned_bags(L, R)
-        return DrawnRatios(np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots]), None)
+        ratios = np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
+        return DrawnRatios(ratios, binned.mean_token(shift))
     if R == L:  # the sum of the tokens says all
         total = R * shift + R**0.5 * token_draws(1, 1, bags).signal[..., 0]
         return DrawnRatios(np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L)

@@ -180,6 +180,14 @@ class BinnedBags:
         tilted = np.where(a + shift > 0, other, tilted)
         return 0.5 * root**2 + np.log(np.maximum(tilted, 1e-300)) - np.log(width)
 
+    def mean_token(self, shift: float) -> np.ndarray:
+        """Mean of each bag's tokens where the signal tokens are moved by `shift`, every token at the mean of its bin."""
+        signal, noise = (
+            counts @ (_density_differences(*bins) / (ndtr(bins[1]) - ndtr(bins[0])))
+            for counts, bins in zip((self.signal, self.noise), self.bins)
+        )
+        return ((signal + noise + self.sparsity * shift) / self.length).reshape(REPLICATES, self.bags)
+
     def subsets(self, root: float, shift: float, part: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums over the R-subsets of bags whose signal tokens are moved by `shift`; arrays (replicates, bags).
 
@@ -201,6 +209,11 @@ class BinnedBags:
         log_mean = log_sum - (gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1))
         along = self.signal[chosen] @ (middle[0] + root * shift)
         return tuple(v.reshape(REPLICATES, few) for v in (log_mean, squares, along))  # type: ignore[return-value]
+
+
+def _density_differences(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """E[g; low < g < high] of a standard normal g."""
+    return (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / np.sqrt(2 * np.pi)
 
 
 def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
