@@ -14,7 +14,7 @@ from sparsetoken import BagRegressor
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.estimators.regression_candidates import CANDIDATES, ridge_path
-from sparsetoken.estimators.regression_shares import stacked_shares
+from sparsetoken.estimators.regression_shares import stacked_shares, trust_in
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
 
@@ -142,3 +142,19 @@ def test_shares_prefer_the_better_and_leave_the_rest_to_the_mean():
 
 def test_all_candidates_have_a_name():
     assert len(set(CANDIDATES)) == len(CANDIDATES) == 7
+
+
+def test_copies_add_nothing_to_the_trust_in_a_regression():
+    rng = np.random.default_rng(0)
+    targets = rng.standard_normal(12)
+    targets = (targets - targets.mean()) / targets.std()
+    predictions, even = 0.5 * targets + 0.5 * rng.standard_normal(12), np.full(12, 1 / 12)
+    once = trust_in(predictions, targets, even)
+    groups = np.repeat(np.arange(12), 10)
+    many = np.full(120, 1 / 120)
+    assert 0.05 < once < 0.9
+    np.testing.assert_allclose(trust_in(predictions[groups], targets[groups], many, groups), once)
+    assert trust_in(predictions[groups], targets[groups], many) > 0.99
+    alone = rng.standard_normal(120)
+    assert trust_in(alone + 0.5 * rng.standard_normal(120), alone, many, groups) > 0.99
+    assert trust_in(rng.standard_normal(120), alone, many) == 0.0

@@ -25,7 +25,7 @@ from .canonical import canonical, joined_groups
 from .folds import checked_groups, even_folds
 from .lift import LANDMARKS
 from .regression_candidates import CANDIDATES, KNOWN, RegressionProblem, held_out_error
-from .regression_shares import RegressionMember, stacked_shares
+from .regression_shares import RegressionMember, stacked_shares, trust_in
 from .views import TOKEN_VIEWS, BagViews
 
 
@@ -133,6 +133,8 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         tried = [candidate.tried(problem) for candidate in candidates]
         table = np.stack([one.predictions for one in tried])
         shares = stacked_shares(table, problem.targets, p)
+        shares = shares * trust_in(shares @ table, problem.targets, p, groups)
+        left = float(p @ (shares @ table - problem.targets) ** 2)
         errors = np.array([held_out_error(row, problem) for row in table])
         sees = np.array([one.view in TOKEN_VIEWS for one in tried])
         token_shares = np.where(sees, shares, 0.0)
@@ -144,7 +146,6 @@ class BagRegressor(RegressorMixin, BaseEstimator):
             for one, share, token_share in zip(tried, shares, token_shares)
             if share > 0 or token_share > 0
         )
-        left = float(p @ (shares @ table - problem.targets) ** 2)
         self.diagnostics_ |= {
             "held_out_r2": 1.0 - left,
             "held_out_rmse": self.spread_ * float(np.sqrt(left)),

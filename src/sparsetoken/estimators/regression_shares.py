@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.special import expit
+
+from .calibration import CHANCE_GAIN, design_effect
 
 # Shares below this are dropped: each member costs a pass over the tokens at every prediction.
 LEAST_SHARE = 0.02
@@ -75,3 +78,30 @@ def stacked_shares(predictions: np.ndarray, targets: np.ndarray, p: np.ndarray) 
             break
     shares[shares < LEAST_SHARE] = 0.0
     return shares[:-1]
+
+
+def trust_in(predictions: np.ndarray, targets: np.ndarray, p: np.ndarray, groups: np.ndarray | None = None) -> float:
+    """How far the stacked predictions are to be preferred to the mean: 1 / (1 + exp(CHANCE_GAIN - gain)).
+
+    The gain is that in the log likelihood of Gaussian targets, -(n/2) log(held-out squared error), with n the number of bags
+    over the `design_effect` of what each bag gains: bags of one patient, all of one target, are little more than one bag.
+
+    Parameters
+    ----------
+    predictions, targets, p : ndarray of shape (bags,)
+        What is predicted of held-out bags, standardised targets and normalised weights.
+    groups : ndarray of int, optional
+        The bags' groups.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 where it would be less than LEAST_SHARE.
+    """
+    errors = (predictions - targets) ** 2
+    count = float(len(targets))
+    if groups is not None:
+        count /= design_effect(targets**2 - errors, p, groups)
+    left = max(float(p @ errors), np.finfo(float).tiny)
+    trust = float(expit(-0.5 * count * np.log(left) - CHANCE_GAIN))
+    return trust if trust >= LEAST_SHARE else 0.0
