@@ -173,24 +173,38 @@ class _Plan:
         """Uniforms beside those of the tokens: the number in the tail, and three for the bulk's sums."""
         return 0 if self.explicit else 4
 
-    def group(self, further: np.ndarray, tokens: np.ndarray) -> TokenGroup:
-        """The group of the uniforms `further` (replicates, 0 or 4, points) and `tokens` (replicates, width, points).
+    def group(self, uniforms: np.ndarray, further: slice, places: Any) -> TokenGroup:
+        """The group that some coordinates of `uniforms` (replicates, coordinates, points) stand for.
 
         A token's points stay beside each other in memory, so that sums over tokens add long rows.
+
+        Parameters
+        ----------
+        uniforms : ndarray
+            In (0, 1).
+        further : slice
+            None of the coordinates, or four for the bulk.
+        places : slice or array of int
+            The coordinates of the tokens drawn one by one.
+
+        Returns
+        -------
+        TokenGroup
         """
-        replicates, _, points = tokens.shape
+        replicates, _, points = uniforms.shape
         if self.explicit:
-            values = np.empty(tokens.shape)
-            for into, uniforms in zip(values, tokens):  # one replicate fits the cache
+            values = np.empty((replicates, self.width, points))
+            for into, coordinates in zip(values, uniforms):  # one replicate fits the cache
                 if self.ordered:
-                    _all_largest_first(uniforms, into)
+                    _all_largest_first(coordinates[places], into)
                 else:
-                    ndtri(uniforms, out=into)
+                    ndtri(coordinates[places], out=into)
             return TokenGroup(values.swapaxes(1, 2), np.zeros((replicates, points)), np.zeros((replicates, points, 3)))
-        count = np.minimum(binom.ppf(further[:, 0], self.size, self.tail_probability), self.width).astype(int)
-        values = _largest_first(tokens.swapaxes(1, 2), count, self.tail_probability)
+        beside = uniforms[:, further]
+        count = np.minimum(binom.ppf(beside[:, 0], self.size, self.tail_probability), self.width).astype(int)
+        values = _largest_first(uniforms[:, places].swapaxes(1, 2), count, self.tail_probability)
         bulk = (self.size - count).astype(float)
-        return TokenGroup(values, bulk, ndtri(further[:, 1:]).swapaxes(1, 2), self.ceiling)
+        return TokenGroup(values, bulk, ndtri(beside[:, 1:]).swapaxes(1, 2), self.ceiling)
 
 
 def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) -> np.ndarray:
@@ -238,15 +252,16 @@ def _blocks(
     signal_places, other_places = _places(signals, others, head)
     for first in range(0, points, block):
         count = min(block, points - first)
-        u = sobol.points(first, count)
+        u = np.empty((len(generators), dimension, count))
+        u[:, :leading] = sobol.points(first, count)
         if leading < dimension:
-            further = [rng.random((count, dimension - leading)).T for rng in generators]
-            u = np.concatenate([u, further], axis=1)
+            for rng, coordinates in zip(generators, u):
+                coordinates[leading:] = rng.random((count, dimension - leading)).T
         np.clip(u, _NO_ZERO, _NO_ONE, out=u)
         split = own + others.further
         yield TokenDraws(
-            signals.group(u[:, split:head], u[:, signal_places]),
-            others.group(u[:, own:split], u[:, other_places]),
+            signals.group(u, slice(split, head), signal_places),
+            others.group(u, slice(own, split), other_places),
             u[:, 0].copy(),
             ndtri(u[:, 1]) if common else None,
         )
