@@ -160,13 +160,18 @@ class _Seen:
     starts: np.ndarray
 
 
-def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
-    from ..estimators.message_passing.amp import FINAL
+def _white_classes(scaled: Any, positive: np.ndarray) -> Any:
+    """The bags of both classes, the negative ones' noise made white, for message passing."""
     from ..estimators.message_passing.fitting import two_classes
     from ..estimators.message_passing.noise import estimate_noise, whitened_bags
 
     white = whitened_bags(estimate_noise(scaled[~positive].tokens), scaled)
-    classes = two_classes(white, np.where(positive, 1.0, -1.0), np.ones(len(positive)), None, False)
+    return two_classes(white, np.where(positive, 1.0, -1.0), np.ones(len(positive)), None, False)
+
+
+def _look(classes: Any, positive: np.ndarray, count: int) -> _Seen:
+    from ..estimators.message_passing.amp import FINAL
+
     found = classes.fit(ExactCount(count), FINAL)
     ratios = classes.training_ratios(found)
     auc = float(shares_beaten(ratios[positive], ratios[~positive]).mean())
@@ -178,7 +183,8 @@ def _look(scaled: Any, positive: np.ndarray, count: int) -> _Seen:
 def _best_count(scaled: Any, positive: np.ndarray) -> _Seen:
     """The number of signal tokens with the most evidence; the search ends once two more have less."""
     most = float(np.median(scaled.lengths[positive])) / 2
-    seen = (_look(scaled, positive, count) for count in COUNTS if count == 1 or count <= most)
+    classes = _white_classes(scaled, positive)
+    seen = (_look(classes, positive, count) for count in COUNTS if count == 1 or count <= most)
     return first_valley(seen, lambda found: -found.evidence)[0]
 
 
@@ -308,7 +314,8 @@ def estimate(X: Any, y: Any) -> Estimate:
     for g in range(GROUPS):
         rows = np.flatnonzero(groups != g)
         dimensions.append(effective_dimension(scaled[rows[~positive[rows]]].tokens))
-        effective.append(_look(scaled[rows], positive[rows], seen.count).effective)
+        classes = _white_classes(scaled[rows], positive[rows])
+        effective.append(_look(classes, positive[rows], seen.count).effective)
     dimension = effective_dimension(scaled[~positive].tokens)
     lengths = bags.lengths
     length = max(1, round(float(lengths[positive].mean())))
