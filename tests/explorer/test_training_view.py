@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sparsetoken import Stage, Task, forecast, theory
 from sparsetoken.explorer import create_app, points, views
 from sparsetoken.explorer.points import Superseded
 from sparsetoken.explorer.state import DEFAULTS
+from sparsetoken.theory.errors import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
 
 TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0.2, "sharpness": 2, "alpha1": 1}
@@ -118,3 +121,25 @@ def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     assert remark([0.5, 0.1], 0.5) == ""
     assert remark([0.5, 0.1], 0.5, unstable_from=1) == "training is unstable from step 1 on, take smaller rates"
     assert remark([0.5, 0.0], 0.5) == "training errors of zero have no place on the logarithmic axis"
+
+
+def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypatch):
+    """What `trajectory` warns of would stand on the server's terminal, and stop the answer where warnings are errors."""
+
+    def unstable(*arguments, **options):
+        warnings.warn("training is unstable", UnstableTrainingWarning, stacklevel=2)
+        zeros = np.full(3, 0.5)
+        return SimpleNamespace(
+            test_error=zeros,
+            standard_error=zeros,
+            train_error=zeros,
+            errors={"train_error": zeros},
+            details={"unstable_from": 1},
+        )
+
+    monkeypatch.setattr(points, "trajectory", unstable)
+    state = state_of(**{**TIED, "rate_w": 77})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = points.descent_curve(state.task, state.descent, 1.0, state.training.loss, effort=1)
+    assert found.unstable_from == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
 from ..theory import Capacity, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
+from ..theory.errors import UnstableTrainingWarning
 from ..theory.forecast import law_of
 from ..theory.refit import threshold_error
 from ..theory.trajectory import PROBES
@@ -337,7 +339,8 @@ def descent_curve(
     if not effort:
         return None
     # One at a time: pages that move on while theirs waits leave before it begins.
-    with _one_at_a_time:
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableTrainingWarning)  # the page says so itself
         alive()
         try:
             found = trajectory(
