@@ -45,6 +45,7 @@ def test_plain_data_and_back():
     ("changes", "match"),
     [
         ({"steps": 0}, "steps"),
+        ({"steps": 10**9}, "steps must be a whole number"),
         ({"alpha": 0.0}, "alpha"),
         ({"alpha": (1.0, 2.0)}, "one number per data set"),
         ({"rates": {"q": -1.0}}, "rates"),

@@ -21,6 +21,9 @@ import numpy as np
 from ._core.validation import real_number, whole_number
 
 FRESH = "fresh"
+# Steps of a stage. Theory and simulation without tokens look back at all steps before: time grows like the square of their
+# number, and a table of pairs of steps takes 400 MB here.
+MOST_STEPS = 20_000
 # A schedule to set out from where none is known: learning rates of directions and bias, and weight decay, for tokens of white
 # unit noise. `theory.design` improves on it, the estimators' joint and tied training start from it.
 FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
@@ -52,7 +55,7 @@ class Stage:
     Parameters
     ----------
     steps : int
-        How many gradient steps, at least one.
+        How many gradient steps, from 1 to 20,000.
     alpha : float or tuple of float
         n/d, bags per dimension of each data set the stage uses; with several data sets one number for all or one for each.
     rates : dict
@@ -77,7 +80,7 @@ class Stage:
 
     def __post_init__(self):
         put = partial(object.__setattr__, self)
-        put("steps", whole_number("steps", self.steps, 1))
+        put("steps", whole_number("steps", self.steps, 1, MOST_STEPS))
         put("rates", _per_direction("rates", self.rates, self.steps))
         put("decay", _per_direction("decay", self.decay, self.steps))
         if "bias" in self.decay:
