@@ -47,8 +47,8 @@ def folder(tmp_path, monkeypatch):
         ("fit bags.csv -o m.skops --seed -1", "seed must be a whole number >= 0, got -1"),
         ("evaluate bags.csv --seed -1", "seed must be a whole number >= 0, got -1"),
         ("fit bad.npz -o m.skops", "bad.npz is not an .npz file, or is damaged"),
-        ("plan -n 99999999999999999999 -d 10 --ask none", "n must be a whole number from 16 to 1,000,000,000,000"),
-        ("solve -n 100 -d 99999999999 --target 0.1 --for strength", "d must be a whole number from 2 to 1,000,000,000"),
+        ("plan -n 99999999999999999999 -d 10 --ask none", "n must be a whole number from 16 to 1,000,000,000"),
+        ("solve -n 100 -d 99999999999 --target 0.1 --for strength", "d must be a whole number from 2 to 100,000,000"),
         ("solve -n 100 -d 10 --target 0.1", "nothing is left to solve for"),
         # Sizes that no machine finishes
         ("simulate -d 1000000000 -t 1", "features would take"),

@@ -165,6 +165,7 @@ def test_the_centre_is_left_alone_and_the_bounds_are_approached():
     np.testing.assert_allclose(found[1:4], [-3.5, -3.0, -2.5])
 
 
+@pytest.mark.filterwarnings("ignore::sparsetoken.estimators.base.TrainingWarning")
 @pytest.mark.parametrize("classes, patients", [(2, 4), (3, 9)])
 @pytest.mark.parametrize(
     "model", [PooledClassifier(), BagClassifier(lift=20, candidates=["mean", "pooled"])], ids=["pooled", "bag"]

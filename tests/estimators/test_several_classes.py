@@ -140,6 +140,7 @@ def test_evaluate_takes_several_classes():
     assert found.scores.shape == (1, 90, 3)
 
 
+@pytest.mark.filterwarnings("ignore::sparsetoken.estimators.base.TrainingWarning")
 @pytest.mark.parametrize("labels", [[0, 1, 2], [0, 1, 2] * 2 + [3]], ids=["three bags", "a lone bag"])
 def test_classes_of_one_bag(labels):
     """Nothing can be held out of a class of one bag: probabilities are there all the same."""
