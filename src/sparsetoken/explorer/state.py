@@ -305,9 +305,8 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
     for names, kind in ((task_fields, Task), (training_fields, Training)):
         for name in names:
             try:
-                if raw.get(name) is None or isinstance(
-                    raw[name], str | Mapping
-                ):  # laws of lengths, say, have no place here
+                # Laws of lengths, say, have no place here.
+                if raw.get(name) is None or isinstance(raw[name], str | Mapping):
                     raise ValueError(f"{name} must be a number")
                 if name != "sparsity":
                     kind(**{name: raw[name]})

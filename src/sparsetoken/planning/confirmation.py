@@ -21,9 +21,8 @@ _LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond
 _LONGEST_STEPS = 2_000_000  # numbers n0 + d that a simulated gradient step holds; beyond likewise
 _NOTHING = 1e-5  # differences that no test set shows
 _SMALL, _POINTS_FOR_SMALL = 0.05, 4096  # losses below the first rest on few of the draws and get more
-_POINTS_OF_TRIAL = (
-    1024  # draws of a trial's scores where its loss has no closed form; all trials share them, and their error
-)
+# Draws of a trial's scores where its loss has no closed form; all trials share them, and their error.
+_POINTS_OF_TRIAL = 1024
 
 
 @dataclass(frozen=True)

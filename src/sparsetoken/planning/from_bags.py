@@ -266,13 +266,13 @@ def plan_for_bags(
 def _reasons_times(questions: tuple[str, ...], curve: bool, trials: int) -> dict[str, float]:
     """The stages of the theory's part and the seconds that each takes on an ordinary machine."""
     times = {"estimating the task": 3.0} | typical_times(questions, curve, trials)
-    checking, calibrating = (
-        {"attention": 4.0, "pooled": 0.5, "message_passing": 1.0},
-        {"attention": 14.0, "pooled": 9.0},
-    )
+    checking = {"attention": 4.0, "pooled": 0.5, "message_passing": 1.0}
+    calibrating = {"attention": 14.0, "pooled": 9.0, "message_passing": 0.5}
     for learner in CHECKED:
-        times |= {f"checking {NAMES[learner]}": checking[learner]}
-        times |= {f"calibrating {NAMES[learner]}": calibrating.get(learner, 0.5)}
+        times |= {
+            f"checking {NAMES[learner]}": checking[learner],
+            f"calibrating {NAMES[learner]}": calibrating[learner],
+        }
     return times
 
 
