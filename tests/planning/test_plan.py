@@ -10,6 +10,7 @@ import pytest
 from sparsetoken import Task, plan, theory
 from sparsetoken.planning import Criterion, Outlook
 from sparsetoken.planning.advice import Expected
+from sparsetoken.planning.criterion import RESOLVED, Measured
 from sparsetoken.planning.learners import NAMES
 from sparsetoken.planning.questions import Answer
 
@@ -123,3 +124,18 @@ def test_a_plan_shows_itself(small_plan):
     ax = small_plan.plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [NAMES[row.learner] for row in small_plan.expected]
     assert small_plan.plot(ax) is ax
+
+
+def test_losses_that_draws_do_not_resolve_are_bounds(small_plan):
+    """Attention's forecast was 5.4e-37 ± 5.4e-37 where the Bayes limit is 1.8e-6."""
+    easy = Task(3, 2, 6.69, 0.7)
+    found = Outlook(Criterion.of("error")).measured("attention", easy, 77.2)
+    assert found.loss == RESOLVED and found.standard_error >= RESOLVED / 2
+    assert Measured(2 * RESOLVED, 0.0).resolved() == Measured(2 * RESOLVED, 0.0)
+    assert Measured(0.0, float("nan")).resolved() == Measured(RESOLVED, RESOLVED / 2)
+    first, *others = small_plan.expected
+    assert first.learner == "attention" and not first.bound
+    shown = str(
+        dataclasses.replace(small_plan, expected=(dataclasses.replace(first, value=RESOLVED, bound=True), *others))
+    )
+    assert "attention        at most 0.0001   (ridge" in shown

@@ -15,7 +15,7 @@ from ..plotting.show import Shown, axes_for, draw_shares
 from ..plotting.style import REFERENCE, colour
 from ..task import Task
 from .confirmation import Confirmation, confirm
-from .criterion import Criterion
+from .criterion import RESOLVED, Criterion
 from .learners import ACCURACY, LEARNERS, NAMES, Outlook, learners_of
 from .progress import Progress, Stages
 from .questions import Answer, all_samples_needed, attention_over_pooling, longest_length, weakest_strength
@@ -53,6 +53,8 @@ class Expected:
         Its best ridge, where it has one.
     limit : float or None
         The value of the same settings in the limit of large n and d.
+    bound : bool
+        Whether the value is a bound: attention's losses are not resolved below 0.0001.
     """
 
     learner: str
@@ -60,6 +62,7 @@ class Expected:
     standard_error: float
     ridge: float | None = None
     limit: float | None = None
+    bound: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
@@ -301,7 +304,8 @@ def plan(
             tuned = settings if learner == "attention" else outlook.linear(learner, task, alpha)
             trained[learner] = tuned
             value, limit = judged.shown(tuned.loss), judged.shown(tuned.limit.loss)
-            expected.append(Expected(learner, value, tuned.measured.standard_error, tuned.training.ridge, limit))
+            bound = learner == "attention" and tuned.loss <= RESOLVED
+            expected.append(Expected(learner, value, tuned.measured.standard_error, tuned.training.ridge, limit, bound))
         else:
             measured = outlook.measured(learner, task, alpha)
             expected.append(Expected(learner, judged.shown(measured.loss), measured.standard_error))
@@ -405,12 +409,15 @@ def _notes(
     losses = {row.learner: criterion.shown(row.value) for row in expected}
     if hard:
         notes.append("hard phase: the Bayes limit is possible in principle, but no known fast method reaches it here")
-    if losses["attention"] > 0.98 * criterion.chance(task):
-        notes.append("attention learns next to nothing here: more samples or a stronger signal are needed")
-    elif losses["attention"] > 0.98 * losses["pooled"]:
-        notes.append("attention is hardly better than pooling here: the simpler classifier will do")
-    if losses["message_passing"] < 0.8 * losses["attention"]:
-        notes.append("message passing (MessagePassingClassifier) makes notably better use of these samples")
+    if any(row.bound for row in expected):
+        notes.append(f"attention's forecast does not resolve losses below {RESOLVED:g}: this one is at most that large")
+    else:
+        if losses["attention"] > 0.98 * criterion.chance(task):
+            notes.append("attention learns next to nothing here: more samples or a stronger signal are needed")
+        elif losses["attention"] > 0.98 * losses["pooled"]:
+            notes.append("attention is hardly better than pooling here: the simpler classifier will do")
+        if losses["message_passing"] < 0.8 * losses["attention"]:
+            notes.append("message passing (MessagePassingClassifier) makes notably better use of these samples")
     below = [NAMES[row.learner] for row in expected if losses[row.learner] < 0.99 * losses["optimal"] - 1e-6]
     if below:
         notes.append(

@@ -14,7 +14,7 @@ from ..simulation import simulate
 from ..simulation.repeats import mean_and_error
 from ..task import Task
 from ..training import Training
-from .criterion import Criterion
+from .criterion import Criterion, Measured
 from .finite_size import POINTS, forecast_at, on_fixed_draws, scaled_down, with_both_classes
 
 _LARGEST_SAMPLE = 4_000_000  # numbers in a simulated readout's features; beyond, both n and d are scaled down
@@ -142,7 +142,9 @@ def confirm(
         training = training.but(alpha0=n0 / size if n0 else training.alpha0, alpha1=n1 / size)
         points = POINTS if judged.shown(forecast) > _SMALL else _POINTS_FOR_SMALL
         made = forecast_at(task, training, size, model, criterion=judged, groups=6, points=points)
-        forecast, forecast_error = made.value, made.standard_error
+        found = Measured(judged.shown(made.value), made.standard_error)
+        found = found.resolved() if has_query(model) else found
+        forecast, forecast_error = judged.shown(found.loss), found.standard_error
     points = _POINTS_OF_TRIAL if judged.shown(forecast) > _SMALL else _POINTS_FOR_SMALL
     losses = []
     for result in with_both_classes(lambda s: simulate(task, training, size, s, model), trials, seed):

@@ -24,6 +24,8 @@ from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_
 
 _NUMBERS_AT_ONCE = 1_000_000  # of scores computed together
 _PAIRINGS = 4  # of positive with negative draws, for the AUC
+# Losses of attention below this rest on rarer draws than the theory's sampling holds, and may come out as small as 1e-37.
+RESOLVED = 1e-4
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
 _LABELS = {
     "error": "test error",
@@ -40,6 +42,12 @@ class Measured:
 
     loss: float
     standard_error: float
+
+    def resolved(self) -> Measured:
+        """What is known of a loss that rests on draws: below RESOLVED no more than that it is at most that large."""
+        if self.loss >= RESOLVED:
+            return self
+        return Measured(RESOLVED, max(RESOLVED / 2.0, self.standard_error))
 
 
 @dataclass(frozen=True)

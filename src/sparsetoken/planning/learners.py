@@ -10,7 +10,7 @@ optimal           what no method beats, fast or not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..losses import Loss
 from ..task import Task
 from ..theory import AccuracyError, BayesLimit, attention_law, bayes_limit, pooled_law
 from ..theory.known_signal import statistic
-from .criterion import Criterion, Measured
+from .criterion import RESOLVED, Criterion, Measured
 from .tuning import ACCURACY, Settings, tune_attention, tune_linear
 
 LEARNERS = ("attention", "pooled", "vectorized", "message_passing", "optimal")
@@ -34,7 +34,6 @@ NAMES = {
 _NEAR = np.log(2.5)  # settings of a problem at most this far away (in logs) are a good enough start
 _LIMIT_SHARPNESSES = np.geomspace(0.25, 60.0, 14)
 _LIMIT_POINTS = 1024
-RESOLVED = 1e-4  # losses of attention below this rest on rarer draws than the theory's sampling holds
 _DOUBT = 4.0  # standard errors by which a forecast may fall below the Bayes limit: one false alarm in 30,000
 
 
@@ -104,6 +103,7 @@ class Outlook:
         found = tune_attention(task, alpha, self.criterion, self.loss, near, accuracy, starts, self.d)
         if found.limit.loss >= RESOLVED:
             self.require_possible("attention", found.limit, task, alpha)
+        found = replace(found, measured=found.measured.resolved(), limit=found.limit.resolved())
         self._known.append((here, found))
         self._solved[key] = found
         return found

@@ -15,7 +15,8 @@ from typing import Any
 
 from .._core.rootfind import ALWAYS, BEYOND, FOUND, falling_root, last_that_holds
 from ..task import Task
-from .learners import NAMES, RESOLVED, Outlook, learners_of
+from .criterion import RESOLVED
+from .learners import NAMES, Outlook, learners_of
 from .tuning import LEAST_BAGS
 
 ALPHAS = (0.02, 2000.0)  # n/d searched

@@ -64,7 +64,10 @@ def as_text(plan: Plan) -> str:
     confirmed = {found.learner: found for found in plan.confirmations}
     for row in plan.expected:
         ridge = "" if row.ridge is None else f"   (ridge {row.ridge:.2g})"
-        lines.append(f"  {NAMES[row.learner]:<16} {_number(row.value, row.standard_error)}{ridge}")
+        number = _number(row.value, row.standard_error)
+        if row.bound:
+            number = f"at {'least' if plan.criterion.larger_is_better else 'most'} {row.value:g}"
+        lines.append(f"  {NAMES[row.learner]:<16} {number}{ridge}")
         if row.learner in confirmed:
             lines.append(f"  {'':<16} {_confirmed(plan, confirmed[row.learner])}")
     lines += ["", f"What moves attention's {plan.criterion.label} (change for 10 % more)"]
