@@ -27,8 +27,8 @@ LONGEST_STEP = 4.0  # in log slope or offset: farther away the parabola cannot b
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
 CHANCE_GAIN = 3.0
-# The quantile of what the variance between groups may be that is reckoned with: the median. With .2 a learner that had found a
-# signal in ten patients of thirty bags each was hardly trusted; without any, some that had found nothing in nine patients were.
+# The quantile of what the variance between groups may be that is reckoned with: the median. With .2 the log loss of a signal in
+# ten patients of thirty bags each was .47 instead of .35 times the frequencies'; without any, chance in nine patients cost 1.3.
 UNSURE = 0.5
 # Share of the way to the bound up to which log odds are left as they are; from there they approach the bound smoothly.
 UNTOUCHED = 0.8
