@@ -330,10 +330,10 @@ MUTANTS = [
         "tests/theory/test_differing_bags.py::test_all_losses_and_a_readout_alone[square]",
     ),
     Mutant(
-        "estimators/calibration.py",
-        "return max(design_effect(gains, weights, groups), _within_classes(means, signs, weights, groups))",
+        "estimators/repetition.py",
+        "return max(design_effect(gains, weights, groups), design_effect_within_classes(means, labels, weights, groups))",
         "return design_effect(gains, weights, groups)",
-        "tests/estimators/test_calibration.py::test_bags_that_differ_within_patients_count_one_by_one",
+        "tests/estimators/test_repetition.py::test_bags_that_differ_within_patients_count_one_by_one",
     ),
     Mutant(
         "estimators/calibration.py",

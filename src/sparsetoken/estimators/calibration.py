@@ -16,6 +16,7 @@ from scipy.stats import chi2
 
 from .._core.arrays import is_jax_array
 from ..laws.measures import shares_beaten
+from .repetition import design_effect_within_classes, repetition
 
 # Standard deviations of the prior on log slope and offset, in units of log odds: a slope within a factor of e of 1, and
 # a threshold within half a unit of the fit's own, are what a few dozen bags leave undecided.
@@ -27,9 +28,6 @@ LONGEST_STEP = 4.0  # in log slope or offset: farther away the parabola cannot b
 # gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees
 # of freedom).
 CHANCE_GAIN = 3.0
-# The quantile of what the variance between groups may be that is reckoned with: the median. With .2 the log loss of a signal in
-# ten patients of thirty bags each was .47 instead of .35 times the frequencies'; without any, chance in nine patients cost 1.3.
-UNSURE = 0.5
 # Share of the way to the bound up to which log odds are left as they are; from there they approach the bound smoothly.
 UNTOUCHED = 0.8
 # How far log odds may lie from the class frequencies' where no bag could be held out, so that nothing tells whether the learner
@@ -229,8 +227,8 @@ def final_calibration(
     odds = float(logit(mean_target))
     gain = float(np.logaddexp(0.0, odds) - mean_target * odds) - calibration.loss
     if groups is not None and scores is not None:
-        repeated = repetition(calibration, scores, signs, weights, groups)
-        gain = float(p @ gains_over_frequencies(calibration, scores, signs, weights, repeated))
+        gains, repeated = gains_of_groups(calibration, scores, signs, weights, groups)
+        gain = float(p @ gains)
     if trust is None:
         trust = float(expit(len(signs) / repeated * gain - CHANCE_GAIN - np.log(candidates)))
     low, high = supported_range(signs, weights, repeated)
@@ -263,14 +261,10 @@ def gains_over_frequencies(
     return (np.logaddexp(0.0, odds) - targets * odds) - (left.mean(axis=0) if left.ndim > 1 else left)
 
 
-def repetition(
+def gains_of_groups(
     calibration: Calibration, scores: np.ndarray, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray
-) -> float:
-    """How often groups of bags repeat themselves, so that n bags say no more than n over this.
-
-    The larger of two design effects: that of what each bag gains over the class frequencies, and that of the scores within a
-    class. Where patients differ more than their bags do, and held-out ones are told apart by chance, all bags gain much the
-    same; but the scores still tell the patients of one class from each other.
+) -> tuple[np.ndarray, float]:
+    """`gains_over_frequencies` of bags that come in groups, and how often these repeat themselves.
 
     Parameters
     ----------
@@ -283,44 +277,11 @@ def repetition(
 
     Returns
     -------
-    float
-        At least 1.
+    tuple of ndarray and float
+        One gain per bag, and the groups' `repetition`, which tells in Platt's targets.
     """
-    gains = gains_over_frequencies(calibration, scores, signs, weights)
-    means = np.mean(np.atleast_2d(scores), axis=0)
-    return max(design_effect(gains, weights, groups), _within_classes(means, signs, weights, groups))
-
-
-def _within_classes(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> float:
-    """The design effect of the scores' deviations from their class's mean."""
-    classes, codes = np.unique(labels, return_inverse=True)
-    means = np.bincount(codes, weights * scores) / np.bincount(codes, weights)
-    count, sizes = len(np.unique(groups)), np.bincount(groups, weights)
-    # The variance between groups is known to the chi squared of as many degrees of freedom as the class means leave.
-    unsure = count / float(chi2.ppf(UNSURE, max(count - len(classes), 1)))
-    copies = float(sizes @ sizes) / float(weights @ weights)
-    return min(unsure * design_effect(scores - means[codes], weights, groups), copies)
-
-
-def design_effect(values: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> float:
-    """The variance of the values' sum over the one it would have if bags of one group had nothing to do with each other.
-
-    Parameters
-    ----------
-    values, weights : ndarray
-        One value and weight per bag.
-    groups : ndarray of int
-        The bags' groups.
-
-    Returns
-    -------
-    float
-        At least 1; m where groups are m copies of a bag each.
-    """
-    parts = weights * (values - np.average(values, weights=weights))
-    alone = float(parts @ parts)
-    together = np.bincount(groups, parts)
-    return max(1.0, float(together @ together) / alone) if alone > 0 else 1.0
+    repeated = repetition(gains_over_frequencies(calibration, scores, signs, weights), scores, signs, weights, groups)
+    return gains_over_frequencies(calibration, scores, signs, weights, repeated), repeated
 
 
 @dataclass(frozen=True)
@@ -378,7 +339,9 @@ def fit_joint_calibration(
         Ready to predict with.
     """
     k = odds.shape[1]
-    repeated = 1.0 if groups is None else max(_within_classes(one, codes, weights, groups) for one in odds.T)
+    repeated = (
+        1.0 if groups is None else max(design_effect_within_classes(one, codes, weights, groups) for one in odds.T)
+    )
     n = len(odds) / repeated
     p = weights / weights.sum()
     share = np.bincount(codes, p, minlength=k)

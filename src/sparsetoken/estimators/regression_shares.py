@@ -9,7 +9,8 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from .calibration import CHANCE_GAIN, design_effect
+from .calibration import CHANCE_GAIN
+from .repetition import design_effect
 
 # Shares below this are dropped: each member costs a pass over the tokens at every prediction.
 LEAST_SHARE = 0.02

@@ -22,8 +22,8 @@ from .calibration import (
     Calibration,
     final_calibration,
     fit_calibration,
+    gains_of_groups,
     gains_over_frequencies,
-    repetition,
     unvalidated_calibration,
 )
 from .candidates import Model, Problem, Validated
@@ -195,8 +195,10 @@ def vote_trust(
     float
         Between 0 and 1.
     """
-    repeated = 1.0 if groups is None else repetition(calibration, scores, signs, weights, groups)
-    gains = gains_over_frequencies(calibration, scores, signs, weights, repeated)
+    if groups is None:
+        gains, repeated = gains_over_frequencies(calibration, scores, signs, weights), 1.0
+    else:
+        gains, repeated = gains_of_groups(calibration, scores, signs, weights, groups)
     return float(np.mean(expit(_drawn_weights(weights, seed, groups) @ gains / repeated - TRUST_GAIN)))
 
 
