@@ -74,6 +74,12 @@ def test_indexing_gives_a_bag_or_bags(rng):
     assert len(bags[np.array([True, False, True, False])]) == 2
     with pytest.raises(IndexError, match="bag 4"):
         bags[4]
+    for nothing in ([], slice(0, 0), np.zeros(4, dtype=bool)):
+        with pytest.raises(ValueError, match="leaves no bags"):
+            bags[nothing]
+    for index in (True, [[0, 1]], None):
+        with pytest.raises(ValueError, match="a slice, a list of places or a mask"):
+            bags[index]
 
 
 def test_splitting_pickling_and_precision(rng):
@@ -102,6 +108,9 @@ def test_splitting_pickling_and_precision(rng):
         (lambda p: Bags([["a", "b"], ["c", "d"]]), "must be numbers"),
         (lambda p: Bags(np.zeros((2, 3), dtype=complex)), "Complex"),
         (lambda p: Bags(np.zeros((0, 2)), ids=[]), "there are no bags"),
+        (lambda p: Bags(np.zeros((2, 2)), ids=5), r"one bag id per token \(2\), got 5"),
+        (lambda p: Bags([[[10**400, 1]]]), "double precision"),
+        (lambda p: Bags([np.zeros((2, 2), dtype="datetime64[D]")]), "bag 0 must be numbers, got dates"),
     ],
 )
 def test_bad_bags_are_named(make, words, rng):
@@ -118,6 +127,26 @@ def test_a_number_that_is_none_is_located(value, word, rng):
     frame = pd.DataFrame(np.concatenate(parts), columns=list("wxyz"))
     with pytest.raises(ValueError, match=f"{word}: bag 'c', token 4, feature 'x'"):
         Bags(frame, ids=list("aaabcccccdd"))
+
+
+@pytest.mark.parametrize("columns", [["bag", "x", "y"], [0, 1, 2]], ids=["named", "numbered"])
+def test_the_grouping_column_is_never_a_feature(columns):
+    frame = pd.DataFrame([[7, 1.0, 2.0], [7, 3.0, 4.0], [8, 5.0, 6.0]], columns=columns)
+    for groups in (frame.groupby(columns[0]), frame.groupby([columns[0]]), frame.groupby(frame[columns[0]])):
+        bags = Bags(groups)
+        assert np.array_equal(bags.tokens, frame[columns[1:]]) and list(bags.ids) == [7, 8]
+    assert Bags(frame.groupby(columns[0])[columns[2:]]).n_features == 1
+
+
+def test_groups_neither_lose_tokens_nor_have_none():
+    frame = pd.DataFrame({"bag": pd.Categorical(["a", "a", "b"], ["a", "b", "c"]), "x": [1.0, 2.0, 3.0]})
+    assert list(Bags(frame.groupby("bag", observed=True)).lengths) == [2, 1]
+    with pytest.raises(ValueError, match="bag 'c' has no tokens"):
+        Bags(frame.groupby("bag", observed=False))
+    with pytest.raises(ValueError, match="1 of the 3 tokens have no bag id"):
+        Bags(frame.assign(bag=["a", None, "b"]).groupby("bag"))
+    with pytest.raises(ValueError, match="groups are of one column"):
+        Bags(frame.groupby("bag", observed=True)["x"])
 
 
 def test_labels_by_bag_id(rng):

@@ -12,9 +12,9 @@ from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
 from .cluster_opening import on_cluster
 from .folders import gather, list_files
-from .forms import shown, taken_apart
+from .forms import first_not_finite, shown, taken_apart
 from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, rows_taken
-from .segments import Combination, Work, lengths_of, rows_of, starts_of
+from .segments import Combination, Work, lengths_of, places_of, rows_of, spread_of, starts_of
 from .tables import labels_of, values_by_id
 
 
@@ -215,9 +215,7 @@ class Bags:
             i = int(index) % len(self)
             end = self.starts[i + 1] if i + 1 < len(self) else len(self.tokens)
             return self.tokens[self.starts[i] : end]
-        chosen = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
-        if chosen.size == 0:
-            raise ValueError("this index leaves no bags")
+        chosen = places_of(index, len(self))
         lengths = self.lengths[chosen]
         return Bags.trusted(
             rows_taken(self.tokens, rows_of(self.starts[chosen], lengths)),
@@ -227,9 +225,10 @@ class Bags:
         )
 
     def __repr__(self) -> str:
-        lengths = self.lengths
-        spread = str(lengths.min()) if lengths.min() == lengths.max() else f"{lengths.min()}-{lengths.max()}"
-        return f"Bags({len(self)} bags, {spread} tokens each, {self.n_features} features, {self.tokens.dtype})"
+        return (
+            f"Bags({len(self)} bags, {spread_of(self.lengths)} tokens each, {self.n_features} features, "
+            f"{self.tokens.dtype})"
+        )
 
     def __getstate__(self) -> tuple:
         return self.tokens, self.starts, self.ids, self.feature_names
@@ -377,17 +376,12 @@ class Bags:
         return labels_of(self.ids, labels)
 
     def _check_finite(self) -> None:
-        # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(self.tokens.sum()):
-                return
-        bad = ~np.isfinite(self.tokens)
-        if not bad.any():
+        found = first_not_finite(self.tokens)
+        if found is None:
             return
-        row, column = (int(v) for v in np.argwhere(bad)[0])
+        row, column, value = found
         i = int(np.searchsorted(self.starts, row, side="right")) - 1
         feature = column if self.feature_names is None else repr(str(self.feature_names[column]))
-        value = "NaN" if np.isnan(self.tokens[row, column]) else "inf"
         raise ValueError(
             f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}"
         )

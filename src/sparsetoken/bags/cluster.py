@@ -15,7 +15,7 @@ from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
 from .array_files import UnreadableBag
 from .folders import BagFiles, gather_arrays
 from .scratch import room, row_blocks
-from .segments import Combination, Work
+from .segments import Combination, Work, places_of, spread_of
 from .tables import labels_of
 
 # Tokens that a worker reads at a time, in bytes. Large enough that a task costs more than its scheduling (a millisecond), small
@@ -104,16 +104,11 @@ class ClusterBags:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int | np.integer) and not isinstance(index, bool):
             return self.read(index)[0]
-        chosen = self.rows[index if isinstance(index, slice) else np.asarray(index)]
-        if chosen.size == 0:
-            raise ValueError("this index leaves no bags")
-        return replace(self, rows=chosen)
+        return replace(self, rows=self.rows[places_of(index, len(self))])
 
     def __repr__(self) -> str:
-        lengths = self.lengths
-        spread = str(lengths.min()) if lengths.min() == lengths.max() else f"{lengths.min()}-{lengths.max()}"
         return (
-            f"ClusterBags({len(self)} bags, {spread} tokens each, {self.n_features} features, {self.dtype}; "
+            f"ClusterBags({len(self)} bags, {spread_of(self.lengths)} tokens each, {self.n_features} features, {self.dtype}; "
             f"parts: {len(self._parts())})"
         )
 

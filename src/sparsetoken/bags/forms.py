@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,12 +85,29 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"Complex data not supported{where}")
     if raw.dtype.names is not None:
         raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
+    if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
+        raise ValueError(f"the features{where} must be numbers, got dates or times ({raw.dtype})")
     if raw.dtype in (np.float32, np.float64):
         return np.ascontiguousarray(raw)
     try:
         return np.ascontiguousarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"the features{where} must be numbers: {error}") from None
+    except OverflowError:
+        raise ValueError(f"the features{where} must be numbers that double precision can hold") from None
+
+
+def first_not_finite(tokens: Any) -> tuple[int, int, str] | None:
+    """Row and column of the first number that is missing or infinite, and its name; None where all are finite."""
+    # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(tokens.sum()):
+            return None
+    bad = ~np.isfinite(tokens)
+    if not bad.any():
+        return None
+    row, column = (int(place) for place in np.unravel_index(int(bad.argmax()), bad.shape))
+    return row, column, "NaN" if np.isnan(tokens[row, column]) else "inf"
 
 
 def _extension(dtype: Any) -> bool:
@@ -197,6 +214,8 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     """
     import pandas as pd
 
+    if not hasattr(ids, "dtype") and not isinstance(ids, Iterable):
+        raise ValueError(f"ids must hold one bag id per token ({count}), got {ids!r}")
     keys: Any = ids if hasattr(ids, "dtype") else list(ids)
     if isinstance(keys, list):
         # NumPy would make one type of them all: 1 and "1" the same text, long integers the same float.
@@ -220,15 +239,23 @@ def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_groups(groups: Any) -> tuple:
-    keys = list(groups.keys) if isinstance(groups.keys, list) else [groups.keys]
     parts, names, ids = [], None, []
     for key, frame in groups:
-        frame = frame.drop(columns=[k for k in keys if isinstance(k, str) and k in frame.columns])
+        name = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+        if not hasattr(frame, "columns"):
+            raise ValueError("these groups are of one column: group the frame, or choose its features by a list of names")
+        frame = frame.drop(columns=[column for column in frame.columns if column in groups.exclusions])
         names = _feature_names(frame)
-        parts.append(as_floats(frame, f" of bag {key!r}"))
-        ids.append(key[0] if isinstance(key, tuple) and len(key) == 1 else key)
+        part = as_floats(frame, f" of bag {shown(name)}")
+        if len(part) == 0:
+            raise ValueError(f"bag {shown(name)} has no tokens: group with observed=True to leave it out")
+        parts.append(part)
+        ids.append(name)
     if not parts:
         raise ValueError("there are no bags")
+    lost = len(groups.obj) - sum(len(part) for part in parts)
+    if lost:
+        raise ValueError(f"{lost} of the {len(groups.obj)} tokens have no bag id, and pandas leaves them out of its groups")
     bag_ids = np.empty(len(ids), dtype=object)
     bag_ids[:] = ids
     return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), bag_ids, names

@@ -45,6 +45,24 @@ def rows_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(starts - starts_of(lengths), lengths) + np.arange(int(lengths.sum()))
 
 
+def places_of(index: Any, count: int) -> np.ndarray:
+    """The places among so many bags that an index (slice, places or mask) means, in its order; at least one."""
+    chosen = np.asarray(index) if not isinstance(index, slice) else np.arange(count)[index]
+    if chosen.ndim != 1:
+        raise ValueError(f"an index of bags must be a slice, a list of places or a mask, got {index!r}")
+    if chosen.size and not isinstance(index, slice):
+        chosen = np.arange(count)[chosen]
+    if chosen.size == 0:
+        raise ValueError("this index leaves no bags")
+    return chosen
+
+
+def spread_of(lengths: np.ndarray) -> str:
+    """The tokens per bag in words: "5", or "2-9" where bags differ."""
+    low, high = lengths.min(), lengths.max()
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
 def over_tokens(values: Any, starts: Any, total: int) -> Any:
     """Each bag's value, once for each of its tokens."""
     if not isinstance(starts, Layout) and namespace(values) is np:
