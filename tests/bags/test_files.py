@@ -312,3 +312,20 @@ def test_text_in_bytes_and_names_given_twice(tmp_path):
     np.savez(tmp_path / "t.npz", tokens=tokens, bag=bag, label=[0, 1], features=["u", "u"])
     with pytest.raises(ValueError, match="two features 'u'"):
         read_bags(tmp_path / "t.npz")
+
+
+def test_endings_in_capital_letters(tmp_path):
+    table = pd.DataFrame({"bag_id": ["a", "b"], "label": [0, 1], "x": [1.0, 2.0]})
+    table.to_csv(tmp_path / "A.CSV", index=False)
+    table.to_parquet(tmp_path / "A.Parquet")
+    with (tmp_path / "A.NPZ").open("wb") as file:
+        np.savez(file, X=table[["x"]].to_numpy(), y=table["label"])
+    for name in ("A.CSV", "A.Parquet", "A.NPZ"):
+        read = read_bags(tmp_path / name)
+        assert read.bags.tokens.tolist() == [[1.0], [2.0]] and list(read.labels) == [0, 1]
+
+
+def test_labels_in_no_form_that_is_known(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"labels must be a file, a frame, or values keyed by bag id .*, got list"):
+        Bags.from_files(tmp_path, [0])

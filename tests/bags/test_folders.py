@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import errno
 import importlib.util
 import io
+import os
 import pickle
 import shutil
 import time
@@ -190,6 +192,14 @@ def test_a_bad_file_is_named(tmp_path, array, message):
     assert "\n" not in str(caught.value)
 
 
+def test_an_array_without_a_shape_is_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["features"] = h5py.Empty("f8")
+    with pytest.raises(ValueError, match=r"a\.h5 holds an empty array"):
+        Bags.from_files(tmp_path)
+
+
 def test_an_array_that_lies_in_another_file_is_refused(tmp_path):
     h5py = pytest.importorskip("h5py")
     folder = write(tmp_path / "features", ".h5", drawn())
@@ -248,6 +258,38 @@ def test_labels_must_fit_the_files(tmp_path):
         Bags.from_files(f"{folder}/*.npz")
 
 
+def test_a_bag_is_not_labelled_twice_under_two_names(tmp_path):
+    folder = write(tmp_path / "features", ".npy", drawn(2))
+    _, y = Bags.from_files(folder, {"slide1.npy": 1, "slide0": 0})
+    assert list(y) == [0, 1]
+    for names in (("slide0", "slide0.npy"), ("slide0.h5", "slide0.npy")):
+        with pytest.raises(ValueError, match=f"names bag 'slide0' twice, as '{names[0]}' and as '{names[1]}'"):
+            Bags.from_files(folder, {names[0]: 0, names[1]: 1, "slide1": 1})
+
+
+def test_labels_are_matched_to_bags_and_not_to_files(tmp_path):
+    """Tables with several bags each: their files' names are no ids, and ids may look like names of files."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    table = pd.DataFrame({"bag_id": ["s1.h5", "s2", "s1.h5"], "label": [0, 1, 0], "x": [1.0, 2.0, 3.0]})
+    table.to_parquet(folder / "part0.parquet")
+    bags, y = Bags.from_files(folder, {"s1.h5": 0, "s2.h5": 1})
+    assert list(bags.ids) == ["s1.h5", "s2"] and list(y) == [0, 1]
+    bags, y = Bags.from_files(folder, {"s2": 1, "s3": 0}, skip_unmatched=True)
+    assert list(bags.ids) == ["s2"] and list(y) == [1] and bags.tokens.tolist() == [[2.0]]
+    with pytest.raises(ValueError, match="none of the 2 bags"):
+        Bags.from_files(folder, {"s3": 0}, skip_unmatched=True)
+    with pytest.raises(ValueError, match=r"bag 's2' has the label 1 in column 'label' .* and 0 in the table"):
+        Bags.from_files(folder, {"s2": 0, "s1.h5": 0})
+
+
+def test_labels_of_many_files_take_no_time_that_grows_with_their_square():
+    from sparsetoken.bags.labelled_folders import values_of_bags
+
+    names = [f"slide{i}" for i in range(40_000)]  # minutes, where every name went through all of them
+    assert values_of_bags({f"{name}.h5": 1 for name in names}, names) == dict.fromkeys(names, 1)
+
+
 def test_parquet_files_may_hold_parts_of_many_bags(tmp_path):
     table = pd.DataFrame(
         {"bag_id": [3, 1, 3, 2, 1, 1], "label": [1, 0, 1, 0, 0, 0], "f": np.arange(6.0), "g": np.arange(6) % 2}
@@ -274,6 +316,55 @@ def test_columns_that_are_no_features_are_named_and_left_out(tmp_path):
         Bags.from_files(folder)
     bags = Bags.from_files(folder, ignore=["stain", "x"])
     assert list(bags.feature_names) == ["f"] and list(bags.ids) == ["a", "b"]
+    with pytest.raises(ValueError, match=r"no file has a column 'stian' to ignore; the columns of .*'stain'"):
+        Bags.from_files(folder, ignore=["stian", "x"])
+    with pytest.raises(ValueError, match=r"no column 'x' to ignore: .* hold arrays"):
+        Bags.from_files(write(tmp_path / "arrays", ".npy", drawn()), ignore=["x"])
+
+
+def test_damaged_tables_are_named(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "a.parquet"
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"bag_id": [f"b{i % 50}" for i in range(5000)], "x": rng.random(5000)}).to_parquet(path)
+    path.write_bytes(path.read_bytes()[:4] + bytes(3000) + path.read_bytes()[3004:])
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as a table: [^\n]*$"):
+        Bags.from_files([path])
+    for names in (["bag_id", "x", "x"], ["y", "x", "x"]):
+        pyarrow.parquet.write_table(pyarrow.table([pyarrow.array([1.0])] * 3, names=names), path)
+        with pytest.raises(ValueError, match=r"a\.parquet has two columns 'x'"):
+            Bags.from_files([path])
+    pd.DataFrame({"bag_id": [["a"], ["b"]], "x": [1.0, 2.0]}).to_parquet(path)
+    with pytest.raises(ValueError, match="ids must be text or numbers"):
+        Bags.from_files([path])
+    pd.DataFrame({"bag_id": ["a", "b"], "label": [1, None], "x": [1.0, 2.0]}).to_parquet(path)
+    with pytest.raises(ValueError, match="bag 'b' has no label in column 'label'"):
+        read_bags(tmp_path)
+    assert read_bags(tmp_path, need_labels=False).labels is None
+
+
+@pytest.mark.parametrize("shape", [(-1, 3), (3, -2), (10**30, 2)])
+def test_sizes_that_cannot_be_are_told_with_their_file(tmp_path, shape):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("features.npy", header.getvalue())
+    with pytest.raises(ValueError, match=r"a\.npz is damaged"):
+        Bags.from_files(tmp_path)
+
+
+def test_a_folder_with_signs_of_patterns_in_its_name(tmp_path):
+    folder = write(tmp_path / "slides [1]", ".npy", drawn(3))
+    assert list(Bags.from_files(folder).ids) == list(Bags.from_files(f"{folder}/sl*.npy").ids) == list(drawn(3))
+    assert list(Bags.from_files(f"{tmp_path}/**/*2.npy").ids) == ["slide2"]
+
+
+@pytest.mark.parametrize("files", [5, None, b"features"])
+def test_what_are_no_files_is_said(files):
+    with pytest.raises(ValueError, match="files must be a pattern, a folder or a list of files"):
+        Bags.from_files(files)
 
 
 def test_a_folder_is_streamed(tmp_path, monkeypatch):
@@ -327,6 +418,24 @@ def test_too_little_room_is_said_before_anything_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 90, 10))
     with pytest.raises(ValueError, match="set TMPDIR to a larger disk"):
         Bags.from_files(write(tmp_path / "features", ".npy", drawn()))
+
+
+def test_room_is_taken_before_anything_is_written(monkeypatch):
+    """Two arrays that fit one by one but not together: a write to the second would otherwise end the process."""
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2**10)
+    reserved = []
+
+    def fallocate(handle, first, size):
+        reserved.append(os.fstat(handle).st_size == first + size)
+        raise OSError(errno.ENOSPC if len(reserved) > 1 else errno.EOPNOTSUPP, "for the test")
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate, raising=False)
+    array = scratch.room((64, 64), np.float64)
+    array[:] = 1.0
+    assert is_mapped(array) and array.sum() == 64 * 64
+    with pytest.raises(ValueError, match="set TMPDIR to a larger disk"):
+        scratch.room((64, 64), np.float64)
+    assert reserved == [True, True]
 
 
 def test_commands_take_a_folder(tmp_path, command):

@@ -65,3 +65,26 @@ def test_errors_are_one_line(arguments, message, command):
     code, _, err = command(*SMALL, *arguments)
     assert code != 0
     assert message in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.npy", b""),
+        ("cut.npy", b"\x93NUM"),
+        ("zip.npy", b"PK\x03\x04 no array"),
+        ("empty.csv", b""),
+        ("a.CSV", b"x,y\n"),
+    ],
+)
+def test_arrays_that_cannot_be_read_are_named(tmp_path, command, name, content):
+    (tmp_path / name).write_bytes(content)
+    code, _, err = command(*SMALL, "--covariance", tmp_path / name)
+    assert code == 2 and f"{name} cannot be read" in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_spreadsheet_marks_its_text_files(tmp_path, command):
+    values = ",".join(["1.0"] * 20)
+    (tmp_path / "values.csv").write_text(f"{values}\n", encoding="utf-8-sig")
+    code, said, err = command(*SMALL, "--covariance", tmp_path / "values.csv")
+    assert code == 0 and "d 20" in said, err

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
+MOST_ROWS = 2**48  # more than any disk holds; a header that says so is damaged
 # NumPy reads headers with Python's parser, which in early releases of Python 3.11 fails ("AST constructor recursion depth
 # mismatch", CPython's issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
 _ONE_HEADER_AT_A_TIME = threading.Lock()
@@ -109,6 +111,8 @@ def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) ->
             for size, what in zip(source.shape, ("tokens", "features")):
                 if size == 0:
                     raise UnreadableBag(f"{path} has no {what}")
+                if not 0 < size < MOST_ROWS:
+                    raise UnreadableBag(f"{path} is damaged: it claims to have {size} {what}")
             yield source
     except UnreadableBag:
         raise
@@ -135,8 +139,10 @@ def _chosen(found: Mapping[str, Any], key: str | None, path: Path) -> Any:
     raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: say which one is the features (key)")
 
 
-def _two(shape: tuple[int, ...], path: Path) -> tuple[int, int]:
-    """(tokens, features); a leading axis of one bag is dropped."""
+def _two(shape: tuple[int, ...] | None, path: Path) -> tuple[int, int]:
+    """(tokens, features); a leading axis of one bag is dropped. HDF5 has arrays of no shape at all, None."""
+    if shape is None:
+        raise UnreadableBag(f"{path} holds an empty array")
     flat = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
     if len(flat) != 2:
         raise UnreadableBag(f"{path} must hold a (tokens, features) array, got shape {tuple(shape)}")
@@ -258,22 +264,29 @@ def _old_pt(path: Path, key: str | None) -> BagSource:
 @contextmanager
 def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
     require("parquet")
-    import pyarrow
     import pyarrow.parquet
 
+    with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
+        columns = parquet_features(file, path, aside)
+        dtypes = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in columns]
+        single = all(np.dtype(t) in (np.float32, np.float16) for t in dtypes)
+        dtype = np.dtype(np.float32 if single else np.float64)
+
+        def blocks(rows: int) -> Iterator[np.ndarray]:
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                yield as_numbers(batch, columns, dtype)
+
+        yield BagSource((file.metadata.num_rows, len(columns)), dtype, blocks, columns)
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[None]:
+    """What Arrow says of a damaged file, in one sentence that names it."""
+    from pyarrow import ArrowException
+
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            columns = parquet_features(file, path, aside)
-            dtypes = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in columns]
-            single = all(np.dtype(t) in (np.float32, np.float16) for t in dtypes)
-            dtype = np.dtype(np.float32 if single else np.float64)
-
-            def blocks(rows: int) -> Iterator[np.ndarray]:
-                for batch in file.iter_batches(batch_size=rows, columns=columns):
-                    yield as_numbers(batch, columns, dtype)
-
-            yield BagSource((file.metadata.num_rows, len(columns)), dtype, blocks, columns)
-    except pyarrow.ArrowException as error:
+        yield
+    except (ArrowException, OSError) as error:
         raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
 
 
@@ -303,6 +316,9 @@ def parquet_features(file: Any, path: Path, aside: Iterable[str]) -> list[str]:
         All others; they must be numeric.
     """
     left_out = set(aside)
+    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+    if twice:
+        raise UnreadableBag(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
     columns = [name for name in file.schema_arrow.names if name not in left_out]
     for name in columns:
         if not is_number_column(file.schema_arrow.field(name).type):

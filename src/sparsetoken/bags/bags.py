@@ -10,12 +10,11 @@ import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
-from .cluster_opening import on_cluster
-from .folders import gather, list_files
 from .forms import first_not_finite, shown, taken_apart
+from .labelled_folders import open_folder
 from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, rows_taken
 from .segments import Combination, Work, lengths_of, places_of, rows_of, spread_of, starts_of
-from .tables import labels_of, values_by_id
+from .tables import labels_of
 
 
 class Bags:
@@ -131,25 +130,19 @@ class Bags:
         ValueError
             If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
         """
-        found = list_files(files)
-        known = None if labels is None else values_by_id(labels, bag, label)
-        if skip_unmatched:
-            if known is None:
-                raise ValueError("skip_unmatched goes with labels")
-            found = found.only(known)
-            known = found.known(known)
-        aside = ("instance_label", *ignore)
-        bags: Any
-        if isinstance(executor, str) and executor == "local":
-            if scheduler is not None:
-                raise ValueError("scheduler belongs to executor='dask'")
-            held = gather(found, key, bag, label, aside)
-            bags = cls.trusted(held.tokens, held.starts, held.ids, held.names)
-        else:
-            bags = on_cluster(found, cls.trusted, executor, scheduler, key, bag, label, aside)
-        if known is None:
-            return bags
-        return bags, bags.labels({found.id_of(name): value for name, value in known.items()})
+        opened = open_folder(
+            files,
+            cls.trusted,
+            labels,
+            key=key,
+            bag=bag,
+            label=label,
+            ignore=ignore,
+            skip_unmatched=skip_unmatched,
+            executor=executor,
+            scheduler=scheduler,
+        )
+        return opened.bags if labels is None else (opened.bags, opened.labels)
 
     @classmethod
     def trusted(cls, tokens: np.ndarray, starts: np.ndarray, ids: np.ndarray, names: np.ndarray | None) -> Bags:

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from .bags import Bags
-from .cluster_opening import on_cluster
-from .folders import gather, list_files, means_files
+from .folders import means_files
 from .forms import distinct_ids
+from .labelled_folders import open_folder
 from .tables import (
     check_agreement,
+    ending_is,
     is_numeric,
     label_per_bag,
+    leave_out,
     listed,
     not_numeric,
     plain_labels,
@@ -122,27 +124,29 @@ def read_bags(
     """
     path = Path(path)
     if means_files(path):
-        return _read_folder(
+        opened = open_folder(
             path,
-            bag,
-            label,
-            token_label,
-            ignore,
+            Bags.trusted,
             labels_file,
-            need_labels,
-            features,
-            literal_ids,
-            groups,
-            key,
-            skip_unmatched,
-            executor,
-            scheduler,
+            key=key,
+            bag=bag,
+            label=label,
+            token_label=token_label,
+            ignore=ignore,
+            features=features,
+            groups=groups,
+            literal_ids=literal_ids,
+            need_labels=need_labels,
+            skip_unmatched=skip_unmatched,
+            executor=executor,
+            scheduler=scheduler,
         )
+        return BagFile(opened.bags, opened.labels, None, opened.groups)
     if executor != "local":
         raise ValueError(f"executor goes with a folder of files, not with the one file {path}")
     if key is not None or skip_unmatched:
         raise ValueError(f"key and skip_unmatched go with a folder of files, not with the one file {path}")
-    if path.name.endswith(".npz"):
+    if ending_is(path, ".npz"):
         if groups is not None and labels_file is None:
             raise ValueError(f"groups are a column of a table; {path} has no columns")
         if ignore:
@@ -195,7 +199,7 @@ def read_bags(
             rows = bags.bag_of_token
             where = f"column {label!r} of {path}"
             others = table[label].to_numpy()[order]
-            check_agreement(labels[rows], others, bags.ids[rows], where, labels_file, _leave_out(label))
+            check_agreement(labels[rows], others, bags.ids[rows], where, labels_file, leave_out(label))
     elif own_labels and (need_labels or not table[label].isna().any()):
         labels = label_per_bag(table[label].to_numpy()[order], bags.bag_of_token, bags.ids, label)
     grouped = None
@@ -204,66 +208,6 @@ def read_bags(
     elif groups is not None:
         grouped = bags.labels(values_by_id(labels_file, bag, groups, literal_ids))
     return BagFile(bags, labels, token_labels, grouped)
-
-
-def _leave_out(column: str) -> str:
-    return f"leave the column out with ignore=[{column!r}] (--ignore {column}) if the table is right"
-
-
-def _read_folder(
-    path: Path,
-    bag: str,
-    label: str,
-    token_label: str,
-    ignore: Sequence[str],
-    labels_file: str | Path | None,
-    need_labels: bool,
-    features: Sequence[str] | None,
-    literal_ids: bool,
-    groups: str | None,
-    key: str | None,
-    skip_unmatched: bool,
-    executor: Any,
-    scheduler: str | None,
-) -> BagFile:
-    """As `read_bags`, from one file per bag."""
-    files = list_files(path)
-    known = None if labels_file is None else values_by_id(labels_file, bag, label, literal_ids)
-    if skip_unmatched:
-        if known is None:
-            raise ValueError("skip_unmatched goes with a table of labels")
-        files = files.only(known)
-        known = files.known(known)
-    if need_labels and known is None and not files.are_tables:
-        raise ValueError(f"{path} is a folder of bags: give the table with their labels (labels_file, or --labels)")
-    aside = (token_label, *ignore, *([] if groups is None else [groups]))
-    bags: Any
-    if isinstance(executor, str) and executor == "local":
-        held = gather(files, key, bag, label, aside, features)
-        bags, labels = Bags.trusted(held.tokens, held.starts, held.ids, held.names), held.labels
-    else:
-        bags, labels = on_cluster(files, Bags.trusted, executor, scheduler, key, bag, label, aside), None
-    if known is not None:
-        others = labels
-        labels = bags.labels({files.id_of(name): value for name, value in known.items()})
-        if others is not None and label not in ignore:
-            where = f"column {label!r} of the files in {path}"
-            check_agreement(labels, others, bags.ids, where, labels_file, _leave_out(label))
-    if need_labels and labels is None:
-        raise ValueError(
-            f"{path} has no column {label!r} for the labels: give the table with them (labels_file, or --labels)"
-        )
-    grouped = None
-    if groups is not None:
-        if labels_file is None:
-            raise ValueError(
-                "the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)"
-            )
-        by_id = values_by_id(labels_file, bag, groups, literal_ids)
-        if skip_unmatched:
-            by_id = files.known(by_id)
-        grouped = bags.labels({files.id_of(name): value for name, value in by_id.items()})
-    return BagFile(bags, labels, None, grouped)
 
 
 def _read_npz(path: Path, need_labels: bool) -> BagFile:

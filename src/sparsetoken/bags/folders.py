@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 
 from .._core.extras import require
 from . import scratch
-from .array_files import ENDINGS, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features
+from .array_files import ENDINGS, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features, reading_table
+from .forms import first_not_finite
 from .segments import starts_of
-from .tables import label_per_bag
+from .tables import label_per_bag, listed, text_ids
 
 PARQUET = (".parquet", ".pq")
 
@@ -38,26 +39,6 @@ class BagFiles:
     def are_tables(self) -> bool:
         """Whether all of them are Parquet files, which may hold several bags each, and labels."""
         return all(ending_of(path) in PARQUET for path in self.paths)
-
-    def id_of(self, name: str) -> str:
-        """The bag that a table of labels means: tables often name the file, ending and all."""
-        if name in set(self.ids):
-            return name
-        ending = ending_of(Path(name))
-        return name if ending is None else name[: -len(ending)]
-
-    def only(self, names: Collection[str]) -> BagFiles:
-        """The files whose bags are among the names."""
-        wanted = {self.id_of(str(name)) for name in names}
-        kept = [i for i, name in enumerate(self.ids) if name in wanted]
-        if not kept:
-            raise ValueError(f"none of the {len(self.ids)} files has a label; the first is {self.paths[0]}")
-        return BagFiles(tuple(self.paths[i] for i in kept), tuple(self.ids[i] for i in kept))
-
-    def known(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The values of bags that are among the files."""
-        own = set(self.ids)
-        return {name: value for name, value in values.items() if self.id_of(name) in own}
 
 
 def means_files(path: Path) -> bool:
@@ -92,11 +73,12 @@ def list_files(files: Any) -> BagFiles:
         elif place.exists():
             paths = [place]
         else:
-            found = (Path(name) for name in glob.glob(str(files), recursive=True))
-            paths = sorted(p for p in found if p.is_file() or ending_of(p))
+            paths = sorted(p for p in _matches(place) if p.is_file() or ending_of(p))
             if not paths:
                 raise ValueError(f"there is no file {files}")
     else:
+        if isinstance(files, bytes) or not isinstance(files, Iterable):
+            raise ValueError(f"files must be a pattern, a folder or a list of files, got {type(files).__name__}")
         paths = [Path(file) for file in files]
         if not paths:
             raise ValueError("there are no files")
@@ -114,6 +96,24 @@ def list_files(files: Any) -> BagFiles:
         first[name] = path
         ids.append(name)
     return BagFiles(tuple(paths), tuple(ids))
+
+
+def _matches(pattern: Path) -> Iterator[Path]:
+    """What a pattern stands for; signs such as [1] in the name of a folder that exists are no part of it."""
+    folder = next((parent for parent in pattern.parents if parent.is_dir()), Path())
+    inside = pattern.relative_to(folder)
+    return (folder / name for name in glob.glob(str(inside), root_dir=folder, recursive=True))
+
+
+def check_ignored(files: BagFiles, ignore: Iterable[str]) -> None:
+    """Refuse to ignore a column that no file has: misspelt, it would be a feature."""
+    tables = [path for path in files.paths if ending_of(path) in PARQUET]
+    for name in ignore:
+        if not any(name in _columns(path) for path in tables):
+            if not tables:
+                raise ValueError(f"there is no column {name!r} to ignore: files such as {files.paths[0]} hold arrays")
+            there = listed(_columns(tables[0]))
+            raise ValueError(f"no file has a column {name!r} to ignore; the columns of {tables[0]} are {there}")
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,7 @@ def gather(
     label: str = "label",
     aside: Iterable[str] = ("instance_label",),
     features: Sequence[str] | None = None,
+    need_labels: bool = False,
 ) -> Gathered:
     """All tokens of the files in one array: in memory if it is small, else in a temporary file.
 
@@ -161,6 +162,8 @@ def gather(
         Further ones.
     features : sequence of str, optional
         The columns of tables to use, in this order; all that are left otherwise.
+    need_labels : bool
+        Whether labels that are missing from tables are an error.
 
     Returns
     -------
@@ -174,7 +177,7 @@ def gather(
     """
     left_out = (bag, label, *aside)
     if holds_tables(files, (bag, label)) or (files.are_tables and features is not None):
-        return _gather_tables(files, bag, label, left_out, features)
+        return _gather_tables(files, bag, label, left_out, features, need_labels)
     return gather_arrays(files, key, left_out)
 
 
@@ -250,37 +253,34 @@ def check_like_first(own: tuple[int, Any], path: Path, wanted: tuple[int, Any], 
 
 
 def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[str] | None) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(block.sum()):
-            return
-    bad = ~np.isfinite(block)
-    if not bad.any():
+    found = first_not_finite(block)
+    if found is None:
         return
-    row, column = (int(v) for v in np.argwhere(bad)[0])
-    value = "NaN" if np.isnan(block[row, column]) else "inf"
+    row, column, value = found
     feature = column if names is None else repr(names[column])
     raise UnreadableBag(f"{path} contains {value}: token {before + row}, feature {feature}")
 
 
 def _columns(path: Path) -> list[str]:
     require("parquet")
-    import pyarrow
     import pyarrow.parquet
 
     if not path.is_file():
         raise UnreadableBag(f"there is no file {path}")
-    try:
+    with reading_table(path):
         return list(pyarrow.parquet.read_schema(path).names)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
 
 
 def _gather_tables(
-    files: BagFiles, bag: str, label: str, aside: Iterable[str], features: Sequence[str] | None
+    files: BagFiles,
+    bag: str,
+    label: str,
+    aside: Iterable[str],
+    features: Sequence[str] | None,
+    need_labels: bool,
 ) -> Gathered:
     """Tables with ids, or labels, of their own: ids and labels are read first, then every row goes to its bag's place."""
     import pandas as pd
-    import pyarrow
     import pyarrow.parquet
 
     codes_of_file: list[np.ndarray] = []
@@ -294,7 +294,7 @@ def _gather_tables(
         for name in wanted if features is None else [*([bag] if with_ids else []), *features]:
             if name not in there:
                 raise UnreadableBag(f"{path} has no column {name!r}")
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
             own = list(features) if features is not None else parquet_features(file, path, aside)
             if not codes_of_file:
                 columns = own
@@ -305,9 +305,7 @@ def _gather_tables(
         if rows == 0:
             raise UnreadableBag(f"{path} has no tokens")
         if with_ids:
-            if head[bag].isna().any():
-                raise UnreadableBag(f"row {int(np.argmax(head[bag].isna())) + 1} of {path} has no bag id")
-            inside, uniques = pd.factorize(head[bag].astype(str))
+            inside, uniques = pd.factorize(text_ids(head[bag], path))
         else:
             inside, uniques = np.zeros(rows, dtype=int), np.array([own_id], dtype=object)
         places = np.array([known.setdefault(str(name), len(known)) for name in uniques])
@@ -328,22 +326,18 @@ def _gather_tables(
                 filled[code] += count
     ids = _object_array(known)
     labels = None
-    if with_labels and all(part is not None and not pd.isna(part).any() for part in labels_of_file):
+    if with_labels and (need_labels or all(part is not None and not pd.isna(part).any() for part in labels_of_file)):
         labels = label_per_bag(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
     return Gathered(tokens, starts, ids, name_array(columns), labels)
 
 
 def _table_blocks(path: Path, columns: list[str]) -> Iterator[tuple[int, np.ndarray]]:
     """The first row of each block, and the block."""
-    import pyarrow
     import pyarrow.parquet
 
     step = max(1, scratch.BLOCK_BYTES // (8 * len(columns)))
     first = 0
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=step, columns=columns):
-                yield first, as_numbers(batch, columns, np.dtype(np.float64))
-                first += batch.num_rows
-    except pyarrow.ArrowException as error:
-        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+    with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=step, columns=columns):
+            yield first, as_numbers(batch, columns, np.dtype(np.float64))
+            first += batch.num_rows

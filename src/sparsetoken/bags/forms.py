@@ -243,7 +243,9 @@ def _from_groups(groups: Any) -> tuple:
     for key, frame in groups:
         name = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         if not hasattr(frame, "columns"):
-            raise ValueError("these groups are of one column: group the frame, or choose its features by a list of names")
+            raise ValueError(
+                "these groups are of one column: group the frame, or choose its features by a list of names"
+            )
         frame = frame.drop(columns=[column for column in frame.columns if column in groups.exclusions])
         names = _feature_names(frame)
         part = as_floats(frame, f" of bag {shown(name)}")
@@ -255,7 +257,9 @@ def _from_groups(groups: Any) -> tuple:
         raise ValueError("there are no bags")
     lost = len(groups.obj) - sum(len(part) for part in parts)
     if lost:
-        raise ValueError(f"{lost} of the {len(groups.obj)} tokens have no bag id, and pandas leaves them out of its groups")
+        raise ValueError(
+            f"{lost} of the {len(groups.obj)} tokens have no bag id, and pandas leaves them out of its groups"
+        )
     bag_ids = np.empty(len(ids), dtype=object)
     bag_ids[:] = ids
     return np.concatenate(parts), starts_of(np.array([len(p) for p in parts])), bag_ids, names

@@ -5,6 +5,9 @@ A file made here has no name and vanishes with the array on it. It lies where `t
 
 from __future__ import annotations
 
+import errno
+import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -40,17 +43,33 @@ def room_like(source: np.ndarray, shape: tuple[int, ...], dtype: Any = None) -> 
 def room(shape: tuple[int, ...], dtype: Any, in_memory: int | None = None) -> np.ndarray:
     """An empty array, in memory if it has at most `in_memory` bytes (by default a block's), else in a temporary file."""
     dtype = np.dtype(dtype)
-    size = dtype.itemsize * int(np.prod(shape))
+    size = dtype.itemsize * math.prod(shape)
     if size <= (BLOCK_BYTES if in_memory is None else in_memory):
         return np.empty(shape, dtype=dtype)
-    free = room_left()
-    if size > free:
-        raise ValueError(
-            f"{tempfile.gettempdir()} has {free / 1e9:.1f} GB left, these tokens need {size / 1e9:.1f} GB of temporary room; "
-            "set TMPDIR to a larger disk"
-        )
+    if size > room_left():
+        raise _too_little(size)
     with tempfile.TemporaryFile(prefix="sparsetoken-") as file:
-        return np.asarray(np.memmap(file, dtype=dtype, mode="w+", shape=shape))
+        _reserve(file, size)
+        return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=shape))
+
+
+def _reserve(file: Any, size: int) -> None:
+    """Take the room of a file now: writing to a mapped page that a full disk has no room for would end the process."""
+    file.truncate(size)
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise _too_little(size) from None  # any other means that this file system cannot reserve
+
+
+def _too_little(size: int) -> ValueError:
+    return ValueError(
+        f"{tempfile.gettempdir()} has {room_left() / 1e9:.1f} GB left, these tokens need {size / 1e9:.1f} GB of temporary "
+        "room; set TMPDIR to a larger disk"
+    )
 
 
 def room_left() -> int:

@@ -25,6 +25,11 @@ def listed(names: Any) -> str:
     return ", ".join(first) + (", ..." if len(list(names)) > 8 else "")
 
 
+def ending_is(path: Path, *endings: str) -> bool:
+    """Whether a file's name has one of the endings, in small or capital letters."""
+    return path.name.lower().endswith(endings)
+
+
 def is_numeric(column: pd.Series) -> bool:
     """Whether a column holds plain numbers."""
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
@@ -44,6 +49,11 @@ def not_numeric(name: str, path: Path) -> str:
     return f"column {name!r} of {path} is not numeric; leave it out with ignore=[{name!r}] (--ignore {name})"
 
 
+def leave_out(column: str) -> str:
+    """What may be done about a column that should not count."""
+    return f"leave the column out with ignore=[{column!r}] (--ignore {column}) if the table is right"
+
+
 def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     """The table in a file, with the column of bag ids as text where the file is text."""
     import pandas as pd
@@ -53,12 +63,14 @@ def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     try:
-        if path.name.endswith((".csv", ".csv.gz")):
+        if ending_is(path, ".csv", ".csv.gz"):
             _check_header(path)
             table = _read_csv(path, dtype={bag: str})
             if literal_ids and bag in table.columns:
-                table[bag] = _read_csv(path, dtype={bag: str}, keep_default_na=False, na_values=[""])[bag]
-        elif path.name.endswith((".parquet", ".pq")):
+                table[bag] = _read_csv(path, dtype={bag: str}, keep_default_na=False, na_values=[""], usecols=[bag])[
+                    bag
+                ]
+        elif ending_is(path, ".parquet", ".pq"):
             require("parquet")
             from pyarrow import ArrowException
 
@@ -176,6 +188,10 @@ def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) 
         values = pd.Series(dict(source.items()), dtype=object) if isinstance(source, Mapping) else source
         where, names, column_values = "the labels", pd.Series(values.index), values.infer_objects()
     else:
+        if not isinstance(source, pd.DataFrame | str | Path):
+            raise ValueError(
+                f"labels must be a file, a frame, or values keyed by bag id (dict or Series), got {type(source).__name__}"
+            )
         table = source if isinstance(source, pd.DataFrame) else read_table(Path(source), bag, literal_ids)
         where = "the table of labels" if isinstance(source, pd.DataFrame) else str(source)
         for name in (bag, column):
@@ -303,7 +319,7 @@ def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
             raise ValueError(
                 f"the labels name bag {name!r}, which is not among the bags (their ids are such as {shown(ids[0])})"
             )
-    for name in known:
+    for name in ids.tolist():
         if name not in table:
             raise ValueError(f"bag {name!r} has no label")
     return np.array([table[name] for name in ids.tolist()])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+
+ARRAY_FILES = (".npy", ".csv")
 
 
 def read_array(name: str, path: str) -> np.ndarray:
@@ -30,7 +33,11 @@ def read_array(name: str, path: str) -> np.ndarray:
     import numpy as np
 
     try:
-        array = np.load(path, allow_pickle=False) if path.endswith(".npy") else np.loadtxt(path, delimiter=",")
-    except (OSError, ValueError) as error:
+        if not path.lower().endswith(".npy"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # NumPy warns of a file without any numbers
+                return np.loadtxt(path, delimiter=",", encoding="utf-8-sig")
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, EOFError, ValueError, UserWarning) as error:
         raise ValueError(f"the {name} in {path} cannot be read: {error}") from None
-    return np.asarray(array)

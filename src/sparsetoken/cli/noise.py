@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from .arrays import ARRAY_FILES, read_array
+
 NOISE = typer.Option(
     None,
     "--noise",
@@ -32,7 +34,7 @@ LABEL = typer.Option(
 
 def read_noise(text: str | None, standardise: str, mixed: bool, replace: bool, bag: str, label: str) -> Any:
     """The noise that the options describe: a name as it is, or the bags of a file."""
-    if text is None or not Path(text).suffix or not Path(text).name.endswith((".csv", ".csv.gz", ".parquet", ".npz")):
+    if text is None or not text.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
         if standardise != "features" or mixed or replace:
             raise ValueError("--standardise, --mixed and --replace belong to a file of noise")
         return text
@@ -49,8 +51,6 @@ def read_noise(text: str | None, standardise: str, mixed: bool, replace: bool, b
 
 def read_covariance(text: str | None) -> Any:
     """The covariance that the option describes: a name as it is, or the array of a file."""
-    if text is None or not Path(text).suffix or not text.endswith((".npy", ".csv")):
+    if text is None or not text.lower().endswith(ARRAY_FILES):
         return text
-    from .arrays import read_array
-
     return read_array("covariance", text)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from .arrays import ARRAY_FILES, read_array
+
 if TYPE_CHECKING:
     from ..laws.signals import Signals
-
-_FILES = (".npy", ".csv")
 
 SIGNALS = typer.Option(
     None,
@@ -47,9 +47,7 @@ def read_signals(options: SignalOptions) -> Signals | None:
     from ..laws.signals import Signals
 
     given: Any
-    if text.endswith(_FILES):
-        from .arrays import read_array
-
+    if text.lower().endswith(ARRAY_FILES):
         given = read_array("signals", text)
         if given.ndim < 2:
             given = given.reshape(1, -1)
@@ -58,7 +56,7 @@ def read_signals(options: SignalOptions) -> Signals | None:
             given = int(text)
         except ValueError:
             raise ValueError(
-                f"signals must be a number of signals or a file {' or '.join(_FILES)}, got {text!r}"
+                f"signals must be a number of signals or a file {' or '.join(ARRAY_FILES)}, got {text!r}"
             ) from None
     if shares is None:
         weights = None
