@@ -62,6 +62,11 @@ class Loss:
         """l''(z; y), the second derivative in z, elementwise."""
         raise NotImplementedError
 
+    def value_and_slope(self, z, y):
+        """l and l' together, for labels y that NumPy broadcasts to z: what a descent asks for at every step."""
+        y = namespace(z).broadcast_to(y, z.shape)
+        return self.value(z, y), self.slope(z, y)
+
     def prox(self, h, step, y):
         """The proximal point: the r with r + step l'(r; y) = h.
 
@@ -97,6 +102,14 @@ class Logistic(Loss):
 
     def slope(self, z, y):
         return -y * sigmoid(-y * z)
+
+    def value_and_slope(self, z, y):
+        """As they are by themselves, from one exponential."""
+        if namespace(z) is not np or type(self) is not Logistic:  # a subclass may have a value or slope of its own
+            return super().value_and_slope(z, y)
+        margin = y * z
+        e = np.exp(-np.abs(margin))
+        return np.log1p(e) - np.minimum(margin, 0.0), np.where(margin >= 0, e, 1.0) / (1.0 + e) * -y
 
     def curvature(self, z, y):
         s = sigmoid(-y * z)

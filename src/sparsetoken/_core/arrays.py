@@ -24,8 +24,9 @@ def namespace(*arrays: Any):
 
 
 def softplus(x):
-    """log(1 + exp(x)) without overflow (`logaddexp` also differentiates rightly at 0 under JAX)."""
-    return namespace(x).logaddexp(x, 0.0)
+    """log(1 + exp(x)) without overflow (`logaddexp` also differentiates rightly at 0 under JAX, but NumPy's is slow)."""
+    xp = namespace(x)
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))) if xp is np else xp.logaddexp(x, 0.0)
 
 
 def sigmoid(x):

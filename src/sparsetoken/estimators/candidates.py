@@ -20,7 +20,7 @@ from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import Calibration, fit_calibration
 from .folds import held_out_scores, weights_without_folds
-from .heads import Head, fit_heads, fit_pooled, start_head
+from .heads import Head, decisions, fit_heads, fit_pooled, start_head
 from .lift import SPAN_SHARE
 from .message_passing.ratio import fit_ratio, held_out_ratios
 from .trees import PlainTrees, grow_trees
@@ -237,12 +237,10 @@ def _held_out(heads: list[Head], bags: Bags, rounds: list[list[np.ndarray]]) -> 
     """(rounds, bags): scores by the heads, one per fold, that have not seen the bag."""
     if not rounds:
         return None
-    scores, left = np.empty((len(rounds), len(bags))), iter(heads)
+    scores, by_head = np.empty((len(rounds), len(bags))), iter(decisions(heads, bags))
     for own, folds in zip(scores, rounds):
-        for held, head in zip(folds, left):
-            part = bags if not isinstance(bags.tokens, np.ndarray) else bags[held]
-            z = head.decide(part.tokens, part.starts)
-            own[held] = z if part is not bags else z[held]
+        for held, z in zip(folds, by_head):
+            own[held] = z[held]
     return scores
 
 

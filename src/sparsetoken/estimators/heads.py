@@ -234,26 +234,22 @@ def shared_objective(
         (parameters (k, m), numbers of the heads (k,)) -> values (k,) and gradients (k, m). The parameters are query (of free
         heads), readout and bias, one after the other.
     """
-    on_device = is_jax_array(bags.tokens)
-    part = _compiled(kind, loss) if on_device else partial(_PARTS[kind], loss)
-    blocks: list[tuple[Any, Any, slice]] = []
-    if on_device:
-        blocks.append((bags.tokens, layout_of(bags.starts, bags.n_tokens), slice(None)))
-    else:
-        first = 0
-        for some in bags.batches(PASS_BYTES):
-            blocks.append((some.tokens, some.starts, slice(first, first + len(some))))
-            first += len(some)
+    part = _compiled(kind, loss) if is_jax_array(bags.tokens) else partial(_PARTS[kind], loss)
+    blocks = _blocks(bags)
     penalty = np.full(bags.n_features * (2 if kind == "free" else 1) + 1, ridge)
     penalty[-1] = 0.0  # the bias is free
     if kind == "free":
         penalty[: bags.n_features] *= QUERY_RIDGE
-    columns = np.ascontiguousarray(p.T)
+    columns, asked = np.ascontiguousarray(p.T), np.arange(len(p))  # the weights of the heads asked for last
 
     def evaluate(x: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = 0.5 * np.sum(penalty * x * x, axis=1), penalty * x
+        nonlocal columns, asked
+        if not np.array_equal(which, asked):
+            columns, asked = np.ascontiguousarray(p[which].T), which.copy()
+        gradient = penalty * x
+        value = 0.5 * np.einsum("kp,kp->k", gradient, x)
         for tokens, starts, own in blocks:
-            z, some, slopes = part(x, tokens, starts, signs[own], columns[own][:, which], sharpness)
+            z, some, slopes = part(x, tokens, starts, signs[own], columns[own], sharpness)
             value += np.asarray(some)
             gradient += np.asarray(slopes)
             if scores is not None:
@@ -261,6 +257,50 @@ def shared_objective(
         return value, gradient
 
     return evaluate
+
+
+def decisions(heads: Sequence[Head], bags: Bags) -> np.ndarray:
+    """z of all bags by heads of one kind and sharpness, by one pass over the tokens.
+
+    Parameters
+    ----------
+    heads : sequence of Head
+        The heads.
+    bags : Bags
+        The bags, their tokens NumPy's or JAX's.
+
+    Returns
+    -------
+    ndarray of shape (heads, bags)
+        As `Head.decide` gives them, up to rounding.
+    """
+    kind, found = heads[0].kind, np.empty((len(heads), len(bags)))
+    queries, readouts = np.array([head.query for head in heads]), np.array([head.readout for head in heads])
+    for tokens, starts, own in _blocks(bags):
+        if kind == "tied":
+            z = bag_exponentials(_scores(tokens, queries), starts)[2] / heads[0].sharpness
+        elif kind == "pooled":
+            z = _scores(_means(tokens, starts, own.stop - own.start), readouts)
+        else:
+            z = bag_sum(bag_softmax(_scores(tokens, queries), starts)[0] * _scores(tokens, readouts), starts)
+        found[:, own] = np.asarray(z).T
+    return found + np.array([head.bias for head in heads])[:, None]
+
+
+def _blocks(bags: Bags) -> list[tuple[Any, Any, slice]]:
+    """The tokens of some bags at a time, where these begin, and which bags they are; on a device all at once."""
+    if is_jax_array(bags.tokens):
+        return [(bags.tokens, layout_of(bags.starts, bags.n_tokens), slice(0, len(bags)))]
+    blocks, first = [], 0
+    for some in bags.batches(PASS_BYTES):
+        blocks.append((some.tokens, some.starts, slice(first, first + len(some))))
+        first += len(some)
+    return blocks
+
+
+def _means(tokens: Any, starts: Any, bags: int) -> Any:
+    """The mean token of each of so many bags."""
+    return bag_mean(tokens, starts) if len(tokens) > bags else tokens
 
 
 @lru_cache(maxsize=16)
@@ -284,7 +324,7 @@ def _tied_part(loss, x, tokens, starts, signs, p, sharpness):
 
 def _pooled_part(loss, x, tokens, starts, signs, p, sharpness):
     w, b = x[:, :-1], x[:, -1]
-    means = bag_mean(tokens, starts) if len(tokens) > len(signs) else tokens
+    means = _means(tokens, starts, len(signs))
     z = _scores(means, w) + b
     value, slope = _losses(loss, z, signs, p)
     return z, value, namespace(tokens).concatenate([_back(slope, means), slope.sum(axis=0)[:, None]], axis=1)
@@ -307,8 +347,8 @@ def _free_part(loss, x, tokens, starts, signs, p, sharpness):
 
 def _losses(loss, z, signs, p):
     """Weighted sum of the losses of each column, and the weighted slopes."""
-    y = namespace(z).broadcast_to(signs[:, None], z.shape)
-    return (p * loss.value(z, y)).sum(axis=0), p * loss.slope(z, y)
+    value, slope = loss.value_and_slope(z, signs[:, None])
+    return (p * value).sum(axis=0), p * slope
 
 
 def _scores(tokens: Any, directions: Any) -> Any:

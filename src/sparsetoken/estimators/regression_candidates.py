@@ -19,7 +19,7 @@ from ..bags.segments import bag_mean
 from ..losses import Logistic, Square
 from .candidates import FINAL_TOLERANCE, LEAST_FEATURES, LEAST_GROUPS, SEARCH_TOLERANCE, TREES
 from .folds import held_out_scores, weights_without_folds
-from .heads import Head, fit_heads, start_head
+from .heads import Head, decisions, fit_heads, start_head
 from .trees import PlainTrees, grow_trees
 from .views import Views
 
@@ -134,9 +134,8 @@ class RegressionHeads:
         for ridge in self.ridges:
             heads = fit_heads(bags, y, weights, Square(), ridge, heads, SEARCH_TOLERANCE)
             held_out = np.empty(len(bags))
-            for head, held in zip(heads, problem.folds):
-                part = bags[held]
-                held_out[held] = self.sign * head.decide(part.tokens, part.starts)
+            for z, held in zip(decisions(heads, bags), problem.folds):
+                held_out[held] = self.sign * z[held]
             scores.append(held_out)
             paths.append(heads[-1])
             errors = [held_out_error(s, problem) for s in scores]

@@ -113,7 +113,12 @@ def grow_trees(
     own = np.arange(len(rows)) if groups is None else np.unique(groups, return_inverse=True)[1]
     mean = np.bincount(own, weights) / np.bincount(own)
     p, relative = mean / mean.sum(), weights / np.where(mean > 0, mean, 1.0)[own]
+    below = np.cumsum(p)
+    below /= below[-1]
     draws = check_random_state(seed)
+    own_draws = np.random.RandomState(
+        0
+    )  # seeded anew for each tree: making another takes longer than growing a small tree
     tree = ExtraTreeRegressor(max_features=max_features, min_samples_leaf=least)
     # Copies of rows give the same tree as their weights do where a leaf may hold a single row. They take longer to sort, and
     # spare the check of weights, which takes longer for a few hundred rows.
@@ -121,9 +126,12 @@ def grow_trees(
     grown, total, unseen_by = [], np.zeros(len(rows)), np.zeros(len(rows), dtype=int)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # all that was checked before
         for own_seed in [draws.randint(np.iinfo(np.int32).max) for _ in range(count)]:
-            sampled = np.random.RandomState(own_seed).choice(len(p), len(p), replace=True, p=p)
+            own_draws.seed(own_seed)
+            # What `choice` does with these probabilities, without its checks of them.
+            sampled = below.searchsorted(own_draws.random_sample(len(p)), side="right")
             times = np.bincount(sampled, minlength=len(p))[own] * relative
-            tree.random_state = own_seed
+            own_draws.seed(own_seed)
+            tree.random_state = own_draws
             if copied:
                 tree.fit(rows[sampled], y[sampled], check_input=False)
             else:
@@ -149,16 +157,15 @@ def plain_trees(trees: Sequence[Any]) -> PlainTrees:
     PlainTrees
         With the same predictions.
     """
-    parts: list[tuple[np.ndarray, ...]] = []
-    roots, first = [], 0
-    for tree in trees:
-        own = np.arange(tree.node_count)
-        leaf = tree.children_left < 0
-        left, right = (np.where(leaf, own, child) + first for child in (tree.children_left, tree.children_right))
-        feature = np.where(leaf, 0, tree.feature)
-        parts.append((feature, tree.threshold, left, right, tree.value[:, 0, -1]))
-        roots.append(first)
-        first += tree.node_count
-    feature, threshold, left, right, value = (np.concatenate(columns) for columns in zip(*parts))
+
+    def together(name: str) -> np.ndarray:
+        return np.concatenate([getattr(tree, name) for tree in trees])
+
+    counts = np.array([tree.node_count for tree in trees])
+    roots = np.append(0, np.cumsum(counts)[:-1])
+    own, first, child = np.arange(counts.sum()), np.repeat(roots, counts), together("children_left")
+    leaf = child < 0
+    left, right = (np.where(leaf, own, below + first) for below in (child, together("children_right")))
+    feature, value = np.where(leaf, 0, together("feature")), together("value")[:, 0, -1]
     depth = max(tree.max_depth for tree in trees)
-    return PlainTrees(feature, threshold, left, right, value, np.array(roots), int(depth))
+    return PlainTrees(feature, together("threshold"), left, right, np.ascontiguousarray(value), roots, int(depth))

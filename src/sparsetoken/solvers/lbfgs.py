@@ -44,43 +44,57 @@ def minimize_together(
     tuple of ndarrays
         The minimisers found (K, p), and whether each reached the tolerance (K,).
     """
-    x = np.array(start, dtype=np.float64)
-    count, p = x.shape
-    everything = np.arange(count)
-    f, g = objective(x, everything)
-    direction = -g / np.maximum(1.0, np.linalg.norm(g, axis=1, keepdims=True))
-    history = _History(count, p)
-    step, taken, failures = np.ones(count), np.zeros(count, dtype=int), np.zeros(count, dtype=int)
+    found = np.array(start, dtype=np.float64)
+    which = np.arange(len(found))
+    f, g = objective(found, which)
     reached = ~np.any(g != 0.0, axis=1)
-    going = ~reached & np.isfinite(f)
-    while going.any():
-        which = np.flatnonzero(going)
-        trial = x[which] + step[which, None] * direction[which]
+    # From here on there are rows for the problems that are still going alone, `which` they are.
+    which = np.flatnonzero(~reached & np.isfinite(f))
+    x, f, g = found[which], f[which], g[which]
+    direction = -g / np.maximum(1.0, np.linalg.norm(g, axis=1, keepdims=True))
+    slope = _products(g, direction)
+    history = _History(*x.shape)
+    step, taken, failures = np.ones(len(which)), np.zeros(len(which), dtype=int), np.zeros(len(which), dtype=int)
+    while len(which):
+        trial = x + step[:, None] * direction
         value, gradient = objective(trial, which)
-        slope = _products(g[which], direction[which])
-        fine = value <= f[which] + DECREASE * step[which] * slope
-        failed = which[~fine]
-        if len(failed):
-            _shorten(step, failed, f[failed], slope[~fine], value[~fine])
+        fine = value <= f + DECREASE * step * slope
+        if fine.all():  # the usual case, in which no row need be picked out
+            moved, changed = trial - x, gradient - g
+            history.remember(np.arange(len(which)), moved, changed)
+            still = f - value <= tolerance * np.maximum(np.abs(value), 1.0)
+            x, f, g = trial, value, gradient
+            step, failures = np.ones(len(which)), np.zeros(len(which), dtype=int)
+            taken += 1
+            ended = still | (taken >= iterations)
+        else:
+            failed, rows, ended = np.flatnonzero(~fine), np.flatnonzero(fine), np.zeros(len(which), dtype=bool)
+            _shorten(step, failed, f[failed], slope[failed], value[failed])
             failures[failed] += 1
-            done = failed[failures[failed] >= MOST_FAILURES]
-            going[done], reached[done] = False, True
-        if not fine.any():
-            continue
-        rows, value, gradient = which[fine], value[fine], gradient[fine]
-        moved, changed = trial[fine] - x[rows], gradient - g[rows]
-        decrease = f[rows] - value
-        history.remember(rows, moved, changed)
-        x[rows], f[rows], g[rows] = trial[fine], value, gradient
-        step[rows], failures[rows] = 1.0, 0
-        taken[rows] += 1
-        still = decrease <= tolerance * np.maximum(np.abs(value), 1.0)
-        reached[rows[still]] = True
-        going[rows[still | (taken[rows] >= iterations)]] = False
-        rows = rows[going[rows]]
-        if len(rows):
-            direction[rows] = history.direction(g)[rows]
-    return x, reached
+            still = failures >= MOST_FAILURES
+            if len(rows):
+                moved, changed, left = trial[rows] - x[rows], gradient[rows] - g[rows], value[rows]
+                history.remember(rows, moved, changed)
+                still[rows] = f[rows] - left <= tolerance * np.maximum(np.abs(left), 1.0)
+                x[rows], f[rows], g[rows] = trial[rows], left, gradient[rows]
+                step[rows], failures[rows] = 1.0, 0
+                taken[rows] += 1
+                ended[rows] = taken[rows] >= iterations
+            ended |= still
+        if ended.any():
+            found[which[ended]], reached[which[ended]] = x[ended], still[ended]
+            left_over = np.flatnonzero(~ended)
+            which, x, f, g, direction, slope, step, taken, failures, fine = (
+                rows_of_all[left_over]
+                for rows_of_all in (which, x, f, g, direction, slope, step, taken, failures, fine)
+            )
+            history.keep(left_over)
+        if fine.all():
+            direction, slope = history.direction(g)
+        elif fine.any():
+            new, new_slope = history.direction(g)
+            direction[fine], slope[fine] = new[fine], new_slope[fine]
+    return found, reached
 
 
 def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarray, value: np.ndarray) -> None:
@@ -88,7 +102,9 @@ def _shorten(step: np.ndarray, rows: np.ndarray, f: np.ndarray, slope: np.ndarra
     t = step[rows]
     with np.errstate(invalid="ignore", divide="ignore"):
         best = -slope * t / (2.0 * (value - f - slope * t))
-    step[rows] = t * np.clip(np.nan_to_num(best, nan=SHORTEST, posinf=SHORTEST, neginf=SHORTEST), SHORTEST, LONGEST)
+        step[rows] = t * np.where(
+            best > SHORTEST, np.minimum(best, LONGEST), SHORTEST
+        )  # the shortest if it is no number
 
 
 class _History:
@@ -102,8 +118,7 @@ class _History:
     is the two loops' result by three products per step for all problems at once. A new pair takes the slot of the oldest one,
     so that nothing is moved: all of this holds in any order of the slots, if R's inverse is in that order too. It is kept as
     such: the inverse of a triangle without its first row and column is the inverse's rest, and with a further column (r, rho)
-    it gains the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out. All problems are
-    taken, also those that are done: choosing would copy the histories.
+    it gains the column (-R^-1 r / rho, 1 / rho). An empty slot holds zeros everywhere, which leaves it out.
     """
 
     def __init__(self, count: int, p: int):
@@ -127,24 +142,39 @@ class _History:
         self.slot[rows] = (slot + 1) % MEMORY
         self.scale[rows, 0, 0] = product / square
         self.pairs[rows, slot], self.pairs[rows, MEMORY + slot] = moved, changed
-        with_newest = (self.pairs[rows] if len(rows) < len(self.pairs) else self.pairs) @ changed[:, :, None]
-        self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
-        column = (self.inverse[rows] @ with_newest[:, :MEMORY])[:, :, 0]
+        if len(rows) == len(self.pairs):
+            with_newest, inverse = self.pairs @ changed[:, :, None], self.inverse
+            self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
+        else:  # products for all take less time than a copy of some histories
+            everywhere = np.zeros((len(self.pairs), changed.shape[1], 1))
+            everywhere[rows, :, 0] = changed
+            with_newest = (self.pairs @ everywhere)[rows]
+            self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
+            inverse = self.inverse[rows]
+        column = (inverse @ with_newest[:, :MEMORY])[:, :, 0]
         self.inverse[rows, :, slot] = -column / product[:, None]
         self.inverse[rows, slot, slot] = 1.0 / product
         self.diagonal[rows, slot, 0] = product
         self.squares[rows, :, slot] = self.squares[rows, slot] = with_newest[:, MEMORY:, 0]
 
-    def direction(self, g: np.ndarray) -> np.ndarray:
-        """-H g of each problem."""
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget the other problems."""
+        for name in ("pairs", "inverse", "diagonal", "squares", "scale", "slot"):
+            setattr(self, name, getattr(self, name)[rows])
+
+    def direction(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """-H g of each problem, and its product with g."""
         both = self.pairs @ g[:, :, None]
         u = self.inverse @ both[:, :MEMORY]
         v = self.diagonal * u + self.scale * (self.squares @ u - both[:, MEMORY:])
         back = np.concatenate([self.inverse.transpose(0, 2, 1) @ v, -self.scale * u], axis=1)
         product = self.scale[:, 0] * g + (back.transpose(0, 2, 1) @ self.pairs)[:, 0]
-        uphill = _products(product, g) <= 0.0  # by rounding alone
-        product[uphill] = g[uphill]
-        return -product
+        along = _products(product, g)
+        uphill = along <= 0.0  # by rounding alone
+        if uphill.any():
+            product[uphill] = g[uphill]
+            along[uphill] = _products(g[uphill], g[uphill])
+        return -product, -along
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
