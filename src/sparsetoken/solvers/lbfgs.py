@@ -83,12 +83,16 @@ def minimize_together(
             ended |= still
         if ended.any():
             found[which[ended]], reached[which[ended]] = x[ended], still[ended]
-            left_over = np.flatnonzero(~ended)
-            which, x, f, g, direction, slope, step, taken, failures, fine = (
-                rows_of_all[left_over]
-                for rows_of_all in (which, x, f, g, direction, slope, step, taken, failures, fine)
+            rest = np.flatnonzero(~ended)
+            which, fine, x, f, g = which[rest], fine[rest], x[rest], f[rest], g[rest]
+            direction, slope, step, taken, failures = (
+                direction[rest],
+                slope[rest],
+                step[rest],
+                taken[rest],
+                failures[rest],
             )
-            history.keep(left_over)
+            history.keep(rest)
         if fine.all():
             direction, slope = history.direction(g)
         elif fine.any():
