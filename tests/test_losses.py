@@ -134,6 +134,27 @@ def test_jax_and_numpy_agree(loss):
         np.testing.assert_allclose(found, loss.prox(h, step, 1.0), rtol=1e-6, atol=1e-9)
 
 
+class Halved(Logistic):
+    """A logistic loss with a value and slope of its own."""
+
+    def value(self, z, y):
+        return 0.5 * super().value(z, y)
+
+    def slope(self, z, y):
+        return 0.5 * super().slope(z, y)
+
+
+@pytest.mark.parametrize("loss", [*EVERY, Unadorned(), Halved()], ids=lambda loss: type(loss).__name__)
+def test_value_and_slope_together_are_those_by_themselves(loss):
+    """One label per row, several outputs in it; margins from -700 to 700."""
+    z = np.append(OUTPUTS, [-700.0, 0.0, 700.0])[:, None] * np.array([1.0, -0.5])
+    y = np.where(np.arange(len(z)) % 2, 1.0, -1.0)[:, None]
+    every = np.broadcast_to(y, z.shape)
+    value, slope = loss.value_and_slope(z, y)
+    np.testing.assert_allclose(value, loss.value(z, every), rtol=1e-13, atol=1e-300)
+    np.testing.assert_allclose(slope, loss.slope(z, every), rtol=1e-13, atol=1e-300)
+
+
 @pytest.mark.parametrize("loss", ALSO_FOCAL, ids=lambda loss: loss.name)
 def test_automatic_derivatives_of_the_value(loss):
     """Also at 0, where training starts."""

@@ -7,7 +7,7 @@ import pytest
 
 from sparsetoken import Bags
 from sparsetoken.estimators import heads
-from sparsetoken.estimators.heads import fit_heads, fit_pooled, shared_objective, start_head
+from sparsetoken.estimators.heads import Head, decisions, fit_heads, fit_pooled, shared_objective, start_head
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 
@@ -67,6 +67,18 @@ def test_folds_fitted_together_are_those_fitted_alone(kind):
         alone = fit_heads(bags[seen], signs[seen], np.ones((1, len(seen))), LOGISTIC, 0.05, [start], 1e-12)[0]
         np.testing.assert_allclose(head.readout, alone.readout, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(head.bias, alone.bias, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["tied", "pooled", "free"])
+@pytest.mark.parametrize("size", [200, 2**21], ids=["bag by bag", "at once"])
+def test_heads_decide_together_as_they_do_alone(kind, size, monkeypatch):
+    rng = np.random.default_rng(5)
+    bags, _ = problem(12, 4)
+    monkeypatch.setattr(heads, "PASS_BYTES", size)
+    readouts, along = rng.standard_normal((3, 4)), {"tied": 2.0, "pooled": 0.0, "free": -1.5}[kind]
+    some = [Head(kind, along * w, w, float(w[0]), 2.0 if kind == "tied" else 1.0) for w in readouts]
+    expected = [head.decide(bags.tokens, bags.starts) for head in some]
+    np.testing.assert_allclose(decisions(some, bags), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_the_pooled_head_is_the_convex_minimum():
