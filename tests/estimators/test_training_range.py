@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import AttentionClassifier, Bags, PooledClassifier
-from sparsetoken.estimators.training_range import FAR_LONGER, MARGIN, fit_range
+from sparsetoken.estimators.training_range import DOUBLING, FAR_BAGS, FAR_LONGER, MARGIN, fit_range
 
 
 def drawn(seed=0, n=120, length=6, d=15):
@@ -19,22 +19,27 @@ def range_of(X):
     return fit_range(Bags(X), signs, np.ones(len(X)))[0]
 
 
+def beyond(found, X):
+    """How far the bags lie beyond the farthest training bag."""
+    return found.beyond(Bags(X))[:, 0]
+
+
 def test_bags_of_the_training_law_are_within():
     X = drawn()
     found = range_of(X)
-    assert found.beyond(Bags(X)).max() <= 0.0  # training bags are within by definition
+    assert beyond(found, X).max() <= 0.0  # training bags are within by definition
     fresh = found.beyond(Bags(drawn(1, 2000)))
-    assert np.mean(fresh > 0) < 0.06 and np.mean(fresh > MARGIN) < 0.01
+    assert np.mean(fresh[:, 0] > 0) < 0.06 and np.mean(fresh[:, 0] > MARGIN) < 0.01 and np.mean(fresh > MARGIN) < 0.02
     odds = np.linspace(-4.0, 4.0, 2000)
     same = found.drawn_back(odds, Bags(drawn(1, 2000))) == odds
-    np.testing.assert_array_equal(same, fresh <= MARGIN)
+    np.testing.assert_array_equal(same[np.abs(odds) > 2.5], np.all(fresh <= MARGIN, axis=1)[np.abs(odds) > 2.5])
     for length, share in ((1, 0.1), (2, 0.04), (40, 0.01)):  # bags that are shorter or longer are not strange for that
-        assert np.mean(found.beyond(Bags(drawn(2, 300, length))) > MARGIN) < share
+        assert np.mean(beyond(found, drawn(2, 300, length)) > MARGIN) < share
 
 
 @pytest.mark.parametrize("few", [4, 8])
 def test_a_handful_of_bags_knows_how_little_it_has_seen(few):
-    apart = [range_of(drawn(seed, few)).beyond(Bags(drawn(100 + seed, 50))) for seed in range(20)]
+    apart = [beyond(range_of(drawn(seed, few)), drawn(100 + seed, 50)) for seed in range(20)]
     assert np.mean(np.array(apart) > MARGIN) < 0.1
 
 
@@ -81,17 +86,41 @@ def heavy(seed, n, d=15, length=6):
 def test_heavy_tails_do_not_hide_bags_that_have_moved(strange):
     """The farthest training bags owe their distance to single tokens: a bag that has moved as a whole is told from them."""
     found, fresh = range_of(heavy(0, 120)), heavy(1, 400)
-    assert np.mean(found.beyond(Bags(fresh)) > MARGIN) < 0.01
-    assert np.mean(found.beyond(Bags(strange(fresh))) > MARGIN + 0.2) > 0.9
+    assert np.mean(beyond(found, fresh) > MARGIN) < 0.01
+    assert np.mean(beyond(found, strange(fresh)) > MARGIN + 0.2) > 0.9
+
+
+def test_one_or_two_far_training_bags_do_not_hide_the_rest():
+    """What lies beyond all but one or two training bags keeps the odds that one or two bags support, and no more."""
+    X, odds = drawn(), np.linspace(-6.0, 6.0, 40)
+    moved = Bags(drawn(1, 40) + 2.0)
+    prior = np.log(1 / 3)
+    for far in range(FAR_BAGS + 1):
+        X[:far] = drawn(2, far) + 4.0
+        evidence = np.abs(range_of(X).drawn_back(odds, moved) - prior)
+        if far == 0:
+            assert evidence.max() < 0.3
+        elif far < FAR_BAGS:
+            assert evidence.max() == pytest.approx(np.log1p(far / DOUBLING))
+        else:
+            np.testing.assert_allclose(evidence, np.abs(odds - prior), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "compared"), [(2, 1), (59, 1), (60, 2), (500, FAR_BAGS)])
+def test_few_training_bags_are_all_usual(n, compared):
+    found = range_of(drawn(0, n))
+    assert found.farthest.shape == found.unit.shape == (compared, 7)
+    fresh = found.beyond(Bags(drawn(1, 400)))
+    assert fresh.shape == (400, compared) and np.mean(fresh > MARGIN) < 0.02
 
 
 def test_extremes_of_longer_and_shorter_bags_are_not_strange():
     """The largest of many tokens is larger: bags of other lengths are judged by what their length does not explain."""
     found = range_of(drawn(0, 120, 6))
     for length in (1, 2, 4, 12, 100):
-        bags = Bags(drawn(3, 200, length))
-        assert np.mean(found.beyond(bags) > MARGIN) < (0.1 if length == 1 else 0.04), length
-        assert np.all(found.beyond(Bags(drawn(3, 200, length) + 4.0)) > MARGIN), length
+        X = drawn(3, 200, length)
+        assert np.mean(beyond(found, X) > MARGIN) < (0.1 if length == 1 else 0.04), length
+        assert np.all(beyond(found, X + 4.0) > MARGIN), length
 
 
 def test_blocks_of_bags_change_nothing(monkeypatch):
@@ -118,9 +147,9 @@ def test_constant_features_and_single_precision():
     found = range_of(X)
     odd = drawn(1, 20)
     odd[:, :, 2] = -1e6  # it counts for nothing, as for the learners
-    assert found.beyond(Bags(odd)).max() < MARGIN
-    single = range_of(X.astype(np.float32)).beyond(Bags(odd.astype(np.float32)))
-    np.testing.assert_allclose(single, found.beyond(Bags(odd)), atol=1e-3)
+    assert beyond(found, odd).max() < MARGIN
+    single = beyond(range_of(X.astype(np.float32)), odd.astype(np.float32))
+    np.testing.assert_allclose(single, beyond(found, odd), atol=1e-3)
 
 
 def test_numbers_of_ones_own_are_fitted_as_they_stand():

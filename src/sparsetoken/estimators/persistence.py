@@ -13,7 +13,7 @@ from .._core.files import write_bytes
 from .bag_regressor import BagRegressor
 from .base import BaseBagClassifier
 
-FORMAT = 7
+FORMAT = 8
 _OWN_TYPES = (
     "sparsetoken.bags.scaler.BagScaler",
     "sparsetoken.estimators.attention.AttentionClassifier",

@@ -7,6 +7,10 @@ What was learnt need not hold there, so the log odds of such bags are drawn towa
 A bag is placed by its scaled tokens z as they are, and by their logarithms sign(z) log(1 + SHARPNESS |z|). Where features have
 heavy tails, a few tokens make the standard deviations, and bags whose tokens have all moved still have a mean token like others
 that hold one such token. In logarithms most tokens fill the range, and those bags lie apart.
+
+One or two training bags that are far out themselves would hide all that lies nearer. So a bag is compared with the second and
+the third farthest training bag, too. One that lies beyond those keeps what the bags at least as far out support: odds of 3 : 2
+with one of them, 2 : 1 with two.
 """
 
 from __future__ import annotations
@@ -47,6 +51,13 @@ MARGIN = 0.5
 # by one standard deviation in every feature, with 1 instead of 5 as many cost more than 1.10 times the frequencies' log loss,
 # but up to 2.5 times instead of 2.1; bags of the training law are touched by neither.
 STEEPNESS = 5.0
+# How many of the farthest training bags count, at most one in so many training bags, and how many of them it takes to double
+# the odds. With these, held-out bags of eleven real sets lose 0.5 % in log loss on average and 1.7 % at most, and 18 of 4,168
+# are touched (with the third farthest of fewer bags, 1.2 and 5 %, in logarithms alone); with two bags, or one to double the
+# odds, moved bags of some heavy-tailed sets cost up to 1.15 times the frequencies' log loss.
+FAR_BAGS = 3
+ONE_IN = 30
+DOUBLING = 2.0
 # A handful of bags does not tell how far bags scatter: the unit is at least this share of the usual distance, and longer by
 # q + q^2 with q = FEW / n. Of fresh Gaussian bags 1.0, 0.9, 0.9 and 0.4 % are then beyond the margin after 8, 16, 30 and 120
 # training bags.
@@ -65,10 +76,11 @@ class TrainingRange:
         Scales the tokens.
     center, spread : ndarray of shape (5 features,)
         Mean and standard deviation over the training bags of what places them (`Placed.rows`).
-    farthest, unit : ndarray of shape (7,)
+    farthest, unit : ndarray of shape (far bags, 7)
         How far apart the farthest training bag lies, seen from the others, and how much farther it does than the usual one:
         mean and largest squared deviation of the mean token's features, of its logarithms', and of the logarithms' mean square,
-        least and largest; and the largest mean square of a token.
+        least and largest; and the largest mean square of a token. Then the same of the next farthest bags: `FAR_BAGS` in all,
+        at most one in `ONE_IN` training bags.
     quietest : float
         The least mean square of a training bag's scaled tokens.
     shortest, longest : int
@@ -88,8 +100,18 @@ class TrainingRange:
     prior_odds: float
 
     def beyond(self, bags: Bags) -> np.ndarray:
-        """How far each bag lies beyond the farthest training bag, in units of that one's distance from the usual; at most 0
-        within the range."""
+        """How far each bag lies beyond the farthest training bags, in units of their distance from the usual.
+
+        Parameters
+        ----------
+        bags : Bags
+            The bags as they are.
+
+        Returns
+        -------
+        ndarray of shape (bags, far bags)
+            Beyond the farthest, the second and the third; at most 0 within the range that these span.
+        """
         seen = placed(bags, self.scaler)
         deviations = (seen.rows - self.center) / self.spread
         # The extremes of more tokens lie farther out, and of fewer farther in: that alone is nothing strange.
@@ -99,11 +121,13 @@ class TrainingRange:
         least[shorter], most[shorter] = np.minimum(least[shorter], 0.0), np.maximum(most[shorter], 0.0)
         squares = deviations**2
         squares *= np.minimum(bags.lengths / self.shortest, 1.0)[:, None]  # the mean of fewer tokens scatters more
-        far = (_apart(squares, seen.largest) - self.farthest) / self.unit
+        each = (_apart(squares, seen.largest)[:, None, :] - self.farthest) / self.unit
+        each[longer, 1:, -1] = -np.inf  # the largest of more tokens: only one beyond all training bags is strange
+        far = each.max(axis=2)
         if self.quietest > 0:  # tokens that hardly vary are in other units: one more halving is one unit more
             with np.errstate(divide="ignore"):
-                far = np.column_stack([far, np.log2(self.quietest / seen.quiet)])
-        return np.max(far, axis=1)
+                far = np.maximum(far, np.log2(self.quietest / seen.quiet)[:, None])
+        return far
 
     def drawn_back(self, odds: np.ndarray, bags: Bags) -> np.ndarray:
         """The log odds, drawn towards the class frequencies' as far as the bags lie outside the training range.
@@ -121,8 +145,13 @@ class TrainingRange:
             The very same numbers for bags within the range.
         """
         longer = np.maximum(bags.lengths / (FAR_LONGER * self.longest), 1.0)
-        outside = STEEPNESS * np.maximum(self.beyond(bags) - MARGIN, 0.0) + LENGTH_STEEPNESS * np.log(longer)
-        return np.where(outside > 0, self.prior_odds + (odds - self.prior_odds) / (1.0 + outside), odds)
+        outside = STEEPNESS * np.maximum(self.beyond(bags) - MARGIN, 0.0) + LENGTH_STEEPNESS * np.log(longer)[:, None]
+        evidence = odds - self.prior_odds
+        kept = np.abs(evidence)[:, None] / (1.0 + outside)
+        # Bags that lie as far out as this one, though few, allow some odds.
+        kept[:, 1:] = np.maximum(kept[:, 1:], np.log1p(np.arange(1, kept.shape[1]) / DOUBLING))
+        kept = kept.min(axis=1)
+        return np.where(kept < np.abs(evidence), self.prior_odds + np.copysign(kept, evidence), odds)
 
 
 class Placed(NamedTuple):
@@ -195,7 +224,12 @@ def _placed(scaled: Bags) -> Placed:
 
 def _logarithms(tokens: Any) -> Any:
     xp = namespace(tokens)
-    return xp.copysign(xp.log1p(SHARPNESS * xp.abs(tokens)), tokens)
+    sizes = SHARPNESS * xp.abs(tokens)
+    if xp is not np:
+        return xp.copysign(xp.log1p(sizes), tokens)
+    sizes += 1.0  # half of the time that log1p takes, to the rounding of numbers near one
+    np.log(sizes, out=sizes)
+    return np.copysign(sizes, tokens, out=sizes)
 
 
 def training_summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
@@ -249,7 +283,8 @@ def fit_range(bags: Any, signs: np.ndarray, weights: np.ndarray) -> tuple[Traini
         [_apart(_seen_from_others(places[block] - center, total, n), largest[block]) for block in blocks]
     )
     spread = np.sqrt(total / (n - 1.0))
-    usual, farthest, few = apart.mean(axis=0), apart.max(axis=0), FEW / n
+    usual, few = apart.mean(axis=0), FEW / n
+    farthest = np.sort(apart, axis=0)[::-1][: max(1, min(FAR_BAGS, n // ONE_IN))]
     unit = np.maximum(farthest - usual, LEAST_UNIT * usual) * (1.0 + few + few**2)
     found = TrainingRange(
         scaler,
