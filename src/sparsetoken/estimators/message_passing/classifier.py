@@ -20,7 +20,7 @@ from ..folds import held_out_scores, stratified_folds
 from ..readout import held_out_diagnostics
 from .amp import ONE_DIRECTION, SEARCH, Fit, Prior, excess_variance, token_evidence
 from .fitting import ENOUGH, TwoClasses, refitted_ratios, two_classes, usual_priors
-from .noise import FewTokensNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
+from .noise import AnyNoise, Noise, NoiseTokens, centred_bags, estimate_noise, single_bags, whitened_bags
 from .witness_prior import ExactCount, IndependentRate
 
 # Features beyond this have squares (and strengths times squares) that double precision cannot hold.
@@ -182,15 +182,17 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         if self.spared_:
             return held_out_scores(folds, len(signs), refitted)
         positive, negative = found.positive, found.negative
-        # Tokens that nobody has scaled may be far from zero.
-        center = found.noise.mean if found.scaler is None and found.noise is not None else None
-        if center is not None:
+        center = None
+        if found.scaler is not None:  # scaled tokens are of a size at which single precision is ample, and quicker
+            positive, negative = single_bags(positive), single_bags(negative)
+        elif found.noise is not None:  # tokens that nobody has scaled may be far from zero
+            center = found.noise.mean
             positive, negative = centred_bags(positive, center), centred_bags(negative, center)
 
-        def noise_without(held: np.ndarray) -> Noise | FewTokensNoise | None:
-            if tokens is None:
+        def noise_without(held: np.ndarray) -> AnyNoise | None:
+            if tokens is None or found.noise is None:
                 return None
-            noise = tokens.without(rows_of(negative.starts[held], negative.lengths[held]))
+            noise = tokens.without(rows_of(negative.starts[held], negative.lengths[held]), found.noise.shrinkage)
             return noise if center is None else replace(noise, mean=noise.mean - center)
 
         return refitted_ratios(positive, negative, signs, weights, folds, fit, strength, noise_without)

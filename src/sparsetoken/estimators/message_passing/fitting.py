@@ -23,7 +23,7 @@ from .amp import (
     mean_shift,
     training_ratios,
 )
-from .noise import FewTokensNoise, Noise, WhitenedTokens
+from .noise import AnyNoise, WhitenedTokens
 from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
@@ -165,7 +165,7 @@ def refitted_ratios(
     folds: list[np.ndarray],
     like: Fit,
     strength: float | None,
-    noise_without: Callable[[np.ndarray], Noise | FewTokensNoise | None],
+    noise_without: Callable[[np.ndarray], AnyNoise | None],
 ) -> np.ndarray:
     """Log likelihood ratios of bags by fits that have not seen them: direction and strength anew, the prior as it was found.
 

@@ -18,7 +18,7 @@ from ...bags.segments import bag_sum, over_tokens, rows_of
 from ..calibration import Calibration
 from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
 from .fitting import ENOUGH, refitted_ratios, two_classes, usual_priors
-from .noise import FewTokensNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
+from .noise import AnyNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
 
 # Below, the messages' own estimates of what they know are too rough, and the other candidates do as well.
 LEAST_BAGS, LEAST_FEATURES = 200, 20
@@ -130,20 +130,23 @@ def noise_of(bags: Bags, signs: np.ndarray) -> Noise:
     Noise
         The noise of the negative bags' tokens.
     """
-    noise = _white_noise(bags, signs < 0)
-    return estimate_noise(bags[signs < 0].tokens) if noise is None else noise
+    rows = _looked_at(bags, signs < 0)
+    return estimate_noise(bags[signs < 0].tokens) if _correlated(bags, rows) else _white_noise(bags, rows)
 
 
-def _white_noise(bags: Bags, chosen: np.ndarray) -> Noise | None:
-    """Mean and scale of the chosen bags' tokens; None where features are correlated."""
-    rows = _looked_at(bags, chosen)
+def _correlated(bags: Bags, rows: np.ndarray) -> bool:
+    """Whether features of these tokens are correlated beyond chance."""
     some = _some_features(bags.tokens, rows)
     some -= some.mean(axis=0)
     some /= np.maximum(some.std(axis=0), np.finfo(float).tiny)
     n, d = some.shape
     squares = (float(np.sum((some.T @ some / n) ** 2)) - d) / (d * (d - 1))
-    if squares * n > CORRELATED:
-        return None
+    return squares * n > CORRELATED
+
+
+def _white_noise(bags: Bags, rows: np.ndarray) -> Noise:
+    """Mean and scale of these tokens."""
+    n = len(rows)
     mean = sum(block.sum(axis=0) for block in _blocks(bags.tokens, rows)) / n
     total = sum(float(np.sum(np.square(block - mean))) for block in _blocks(bags.tokens, rows))
     return Noise(mean, None, float(np.sqrt(total / (n * len(mean)))), 1.0)
@@ -255,16 +258,16 @@ def held_out_ratios(
     if len(signs) >= ENOUGH and not grouped:
         return fitted.training
 
-    center = fitted.ratio.noise.mean
+    center, shrinkage = fitted.ratio.noise.mean, fitted.ratio.noise.shrinkage
     positive, negative = (centred_bags(bags[signs * side > 0], center) for side in (1.0, -1.0))
     below, tokens = np.flatnonzero(signs < 0), NoiseTokens(negative.tokens)
 
-    def noise_without(held: np.ndarray) -> Noise | FewTokensNoise:
+    def noise_without(held: np.ndarray) -> AnyNoise:
+        if shrinkage < 1.0:
+            return tokens.without(rows_of(negative.starts[held], negative.lengths[held]), shrinkage)
         rest = signs < 0
         rest[below[held]] = False
-        noise = _white_noise(bags, rest)
-        if noise is None:
-            return tokens.without(rows_of(negative.starts[held], negative.lengths[held]))
+        noise = _white_noise(bags, _looked_at(bags, rest))
         return replace(noise, mean=noise.mean - center)
 
     return refitted_ratios(positive, negative, signs, weights, folds, fitted.found, None, noise_without)
