@@ -69,7 +69,10 @@ def test_close_pairs_are_those_of_all_distances(rows, monkeypatch):
     squares = np.sum((points[:, None] - points) ** 2, axis=2)
     for most in (1e-9, 1.0, 4.0, 1e9):
         pairs = np.argwhere(np.triu(squares < most, 1))
-        i, j, distance = module._close_pairs(points, most)
+        norms = np.sum(points**2, axis=1)
+        pairs_of_all, closest = module._distances(points.astype(np.float32), norms)
+        np.testing.assert_allclose(pairs_of_all, squares[np.triu_indices(40, 1)], rtol=1e-4, atol=1e-4)
+        i, j, distance = module._close_pairs(points, norms, closest, most)
         assert sorted(zip(i, j)) == [tuple(pair) for pair in pairs]
         np.testing.assert_allclose(distance, squares[i, j], rtol=1e-9, atol=1e-9)
 

@@ -55,23 +55,24 @@ def near_copies(rows: np.ndarray, classes: np.ndarray) -> np.ndarray | None:
     n, d = len(rows), rows.shape[1] // 2
     if not 6 < n <= MOST_BAGS:
         return None
-    points = np.hstack([rows[:, :d], np.log(LEAST_SPREAD + rows[:, d:])])
-    spread = points.std(axis=0)
+    points = np.array(rows, dtype=np.float64)
+    np.log(LEAST_SPREAD + rows[:, d:], out=points[:, d:])
+    points -= points.mean(axis=0)
+    spread = np.sqrt(np.einsum("ij,ij->j", points, points) / n)
     varies = spread > 1e-9
     if not varies.any():
         return None
-    points = (points[:, varies] - points[:, varies].mean(axis=0)) / spread[varies]
-    some = points[:: -(-n // SAMPLE)]
-    squares, norms = some @ some.T, np.sum(some * some, axis=1)
-    for i, row in enumerate(squares):  # one point after the other, as all at once would not stay near the processor
-        row *= -2.0
-        row += norms[i]
-        row += norms
-    pairs = np.maximum(np.concatenate([row[i + 1 :] for i, row in enumerate(squares)]), 0.0)
+    points = points / spread if varies.all() else points[:, varies] / spread[varies]
+    norms = np.einsum("ij,ij->i", points, points)
+    every = -(-n // SAMPLE)
+    single = points.astype(np.float32)
+    pairs, closest = _distances(single[::every], norms[::every])
     lower, middle = _quantile(pairs, LOWER), _quantile(pairs, UPPER)
-    if not lower > 0:
+    if not lower > 0:  # `_chance` makes nothing of what is far below the median, as rounding errors are
         return None
-    first, second, distance = _close_pairs(points, NEAR**2 * middle)
+    if every > 1:
+        closest = _distances(single, norms, False)[1]
+    first, second, distance = _close_pairs(points, norms, closest, NEAR**2 * middle)
     distance = distance / middle
     if not len(distance) or np.any(distance < SAME):
         return None
@@ -106,30 +107,41 @@ def _quantile(values: np.ndarray, share: float) -> float:
     return float(inside[before - below] + (inside[after - below] - inside[before - below]) * (place - before))
 
 
-def _close_pairs(points: np.ndarray, most: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _distances(points: np.ndarray, norms: np.ndarray, all_pairs: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances of all pairs of points in single precision (if they are asked for), and from each point to the closest
+    of those that follow; some points at a time, which stay near the processor."""
+    pairs, closest = [], np.empty(len(points))
+    sizes = norms.astype(np.float32)
+    for start in range(0, len(points), ROWS):
+        squares = points[start : start + ROWS] @ points[start:].T
+        squares *= -2.0
+        squares += sizes[start : start + ROWS, None]
+        squares += sizes[start:]
+        if all_pairs:
+            pairs += [row[i + 1 :] for i, row in enumerate(squares)]
+        np.fill_diagonal(squares, np.inf)
+        closest[start : start + ROWS] = squares.min(axis=1)
+    return np.concatenate(pairs) if all_pairs else np.zeros(0), closest
+
+
+def _close_pairs(
+    points: np.ndarray, norms: np.ndarray, closest: np.ndarray, most: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of points whose squared distance is below `most`: the earlier ones, the later ones, and the squared distances.
 
-    Points that have no others near them are told in single precision, some at a time, by their largest inner product with
-    those that follow:  |x - y|^2 < most  needs  2 <x, y> > |x|^2 + |y|^2 - most.
+    Only points whose closest is not certainly farther, in single precision, are looked at again.
     """
-    single, norms = points.astype(np.float32), np.sum(points * points, axis=1)
-    rounding = IN_SINGLE * np.sqrt(norms.max())
     first, second, close = [], [], []
-    for start in range(0, len(points), ROWS):
-        products = single[start : start + ROWS] @ single[start:].T
-        np.fill_diagonal(products, -np.inf)
-        own = norms[start : start + ROWS]
-        asked = np.flatnonzero(
-            2.0 * (products.max(axis=1) + rounding * np.sqrt(own)) > own + norms[start:].min() - most
-        )
-        if len(asked):
-            squares = squared_distances(points[start + asked], points[start:])
-            i, j = np.nonzero(squares < most)
-            later = asked[i] < j
-            i, j = i[later], j[later]
-            first.append(start + asked[i])
-            second.append(start + j)
-            close.append(squares[i, j])
+    asked = np.flatnonzero(closest - 2.0 * IN_SINGLE * np.sqrt(norms * norms.max()) < most)
+    for start in range(0, len(asked), ROWS):
+        some = asked[start : start + ROWS]
+        squares = squared_distances(points[some], points[some[0] :])
+        i, j = np.nonzero(squares < most)
+        i, j = some[i], some[0] + j
+        later = i < j
+        first.append(i[later])
+        second.append(j[later])
+        close.append(squares[squares < most][later])
     nothing = np.zeros(0, dtype=int)
     return (
         np.concatenate([nothing, *first]),
