@@ -59,6 +59,14 @@ def test_ragged_reductions_agree_with_loops(rng):
         np.testing.assert_allclose(bag_sum(scores, bags.starts)[i], s.sum(), rtol=1e-12)
         least, largest = bag_extremes(bags.tokens, bags.starts)
         np.testing.assert_array_equal((least[i], largest[i]), (x.min(axis=0), x.max(axis=0)))
+    for lengths in (
+        (1, 4, 2, 7, 1, 3, 3, 2),
+        (40, 1, 2, 60),
+        (5, 1),
+    ):  # tokens or bags one after the other, or first the ones
+        wide = Bags([rng.standard_normal((length, 20)) for length in lengths])
+        for mine, reference in zip(bag_extremes(wide.tokens, wide.starts), (np.min, np.max)):
+            np.testing.assert_array_equal(mine, [reference(x, axis=0) for x in wide])
     even = rng.standard_normal((12, 3))
     for mine, reference in zip(bag_extremes(even, np.array([0, 4, 8])), (np.min, np.max)):
         np.testing.assert_array_equal(mine, reference(even.reshape(3, 4, 3), axis=1))

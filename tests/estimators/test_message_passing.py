@@ -76,6 +76,14 @@ def test_noise_without_some_tokens_is_that_of_the_others(n, d, mixed):
     np.testing.assert_allclose(seen @ (white[:, 0] @ seen), white @ (white[:, 0] @ white), rtol=1e-8, atol=1e-8)
 
 
+def test_noise_of_tokens_that_cancel_is_no_less_than_rounding():
+    """Sums without a token 1e9 times as large as the others keep nothing of these."""
+    tokens = np.random.default_rng(5).standard_normal((60, 4)) * np.append(np.ones(59), 1e9)[:, None]
+    for shrinkage in (1.0, 0.01, 1e-6):
+        found = NoiseTokens(tokens).without(np.array([59]), shrinkage)
+        assert np.isfinite(WhitenedTokens(tokens[:59], found) @ np.ones(4)).all()
+
+
 def test_bags_held_out_are_scored_as_by_a_fit_without_them():
     """Weight zero in the messages and products instead of white tokens, against copies of the bags that are left."""
     tokens, labels, _ = sample_bags(Task(length=6, strength=4.0), 90, 20, 3)

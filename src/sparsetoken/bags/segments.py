@@ -94,9 +94,35 @@ def bag_extremes(values: Any, starts: Any) -> tuple[Any, Any]:
         if np.all(lengths == lengths[0]):  # a quarter of the time
             values = values.reshape(len(starts), int(lengths[0]), *values.shape[1:])
             return values.min(axis=1), values.max(axis=1)
+        if values.ndim > 1 and values.shape[1] >= WIDE:
+            return _extremes_by_rows(values, starts, lengths)
         return np.minimum.reduceat(values, starts, axis=0), np.maximum.reduceat(values, starts, axis=0)
     rows = layout_of(starts, len(values)).rows
     return -_kernels().largest(-values, rows)[: len(rows)], _kernels().largest(values, rows)[: len(rows)]
+
+
+def _extremes_by_rows(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`bag_extremes` of bags that differ in length: the first token of all bags, the second of those that have one, and so on,
+    where `reduceat` goes through the columns one by one (up to ten times as long). From where more tokens than bags would be
+    left, the rest is taken bag by bag."""
+    order = np.argsort(-lengths, kind="stable")
+    first, left = starts[order], lengths[order]
+    least = values[first]
+    largest = least.copy()
+    for place in range(1, int(left[0])):
+        longer = int(np.searchsorted(-left, -place))  # so many bags have a token at this place
+        if longer < left[0] - place:
+            for bag in range(longer):
+                rest = values[first[bag] + place : first[bag] + left[bag]]
+                np.minimum(least[bag], rest.min(axis=0), out=least[bag])
+                np.maximum(largest[bag], rest.max(axis=0), out=largest[bag])
+            break
+        some = values[first[:longer] + place]
+        np.minimum(least[:longer], some, out=least[:longer])
+        np.maximum(largest[:longer], some, out=largest[:longer])
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return least[back], largest[back]
 
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
-from ..bags.segments import bag_mean
+from ..bags.segments import bag_extremes, bag_mean
 from .heads import PASS_BYTES
 from .kernels import distinct_rows, gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
 from .lift import TokenLift, seen_often
@@ -92,8 +92,7 @@ class BagStatistics(BaseEstimator):
             # On the host: bags that differ in length are no work for a device.
             tokens = np.asarray(self.lift.scaled(some.tokens)).astype(np.float64, copy=False)
             mean = bag_mean(tokens, some.starts)
-            largest = np.maximum.reduceat(tokens, some.starts, axis=0)
-            least = np.minimum.reduceat(tokens, some.starts, axis=0)
+            least, largest = bag_extremes(tokens, some.starts)
             with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
                 spread = np.sqrt(np.maximum(bag_mean(tokens**2, some.starts) - mean**2, 0.0))
             columns = [mean, largest, least, np.nan_to_num(spread, nan=0.0, posinf=0.0)]
