@@ -30,10 +30,13 @@ def rng():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("longest", [40, 2000])
-def test_sums_of_wide_tokens_agree_with_loops(rng, dtype, longest):
-    """Wide tokens are added row by row, long bags in single precision pair by pair, to the last digits."""
+@pytest.mark.parametrize("longest", [40, 700, 2000])
+def test_sums_and_extremes_of_wide_tokens_agree_with_loops(rng, dtype, longest):
+    """Wide tokens are added row by row, longer bags in single precision pair by pair or bag by bag, to the last digits."""
     bags = Bags([100 + x for x in ragged(rng, lengths=(longest, 1, 33), d=40, dtype=dtype)] * (1 + 2000 // longest))
+    least, largest = bag_extremes(bags.tokens, bags.starts)
+    np.testing.assert_array_equal(least, [bag.min(axis=0) for bag in bags])
+    np.testing.assert_array_equal(largest, [bag.max(axis=0) for bag in bags])
     tolerance = {np.float64: 1e-13, np.float32: 2e-6}[dtype]
     expected = [bag.astype(np.float64).sum(axis=0) for bag in bags]
     found = bag_sum(bags.tokens, bags.starts)

