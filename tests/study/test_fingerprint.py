@@ -1,10 +1,14 @@
 """The fingerprint of a kind's code: what changes it, and what does not."""
 
 import inspect
+import os
 import shutil
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sparsetoken
@@ -124,6 +128,8 @@ def second(x: float) -> dict:
         ("kinds.py", '{"value": x}', '{"value": 2 * x}', {"second"}),
         ("kinds.py", "x: float", "x: int", {"first"}),
         ("helper_of_the_user.py", "offset = 1", "offset = 2", {"first"}),
+        ("last_of_the_user.py", "value = 1", "value = 2", {"first"}),
+        ("part_of_the_user/inside.py", "import", "x = 1\nimport", {"first"}),
         ("kinds.py", "LIMIT = 3", "# limit\nLIMIT = 3\nOTHER = 4", set()),
     ],
 )
@@ -133,7 +139,10 @@ def test_a_users_own_kind_counts_what_it_uses(tmp_path, monkeypatch, file, old, 
         folder = tmp_path / name
         folder.mkdir()
         (folder / "kinds.py").write_text(MODULE)
-        (folder / "helper_of_the_user.py").write_text("offset = 1\n")
+        (folder / "helper_of_the_user.py").write_text("import part_of_the_user.inside\noffset = 1\n")
+        (folder / "part_of_the_user").mkdir()
+        (folder / "part_of_the_user" / "inside.py").write_text("import last_of_the_user\n")
+        (folder / "last_of_the_user.py").write_text("value = 1\n")
         if name == "after":
             path = folder / file
             path.write_text(path.read_text().replace(old, new, 1))
@@ -141,7 +150,8 @@ def test_a_users_own_kind_counts_what_it_uses(tmp_path, monkeypatch, file, old, 
             patch.syspath_prepend(folder)
             module = load_source(str(folder / "kinds.py"))
             found.append([fingerprint.code_fingerprint(function) for function in (module.first, module.second)])
-        sys.modules.pop("helper_of_the_user")
+        for part in ("helper_of_the_user", "part_of_the_user", "part_of_the_user.inside", "last_of_the_user"):
+            sys.modules.pop(part)
         fingerprint._own_modules.cache_clear()
     assert {name for name, a, b in zip(("first", "second"), *found) if a != b} == touched
 
@@ -151,3 +161,82 @@ def test_code_without_a_file_has_a_fingerprint_too():
     made = {}
     exec("def one(x):\n    return 2 * x\ndef two(x):\n    return 3 * x\ndef three(x):\n    return 2 * x", made)
     assert code_fingerprint(made["one"]) == code_fingerprint(made["three"]) != code_fingerprint(made["two"])
+
+
+class Scaled:
+    """Something of a user's that has a state and a method."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def value(self, z):
+        return self.by * z
+
+    def other(self, z):
+        return self.by + z
+
+
+class Slotted:
+    __slots__ = ("by",)
+
+    def __init__(self, by):
+        self.by = by
+
+
+def scaled(by):
+    def value(z, factor=by):
+        return factor * z
+
+    return value
+
+
+LONG = np.arange(5000.0)
+TWO = (lambda z: 2.0 * z, lambda z: 3.0 * z)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda: Scaled(LONG), lambda: Scaled(np.where(LONG == 2500.0, 7.0, LONG))),
+        (lambda: Scaled(np.array([1.0])), lambda: Scaled(np.array([1.0 + 1e-12]))),
+        (lambda: Scaled(1.0).value, lambda: Scaled(2.0).value),
+        (lambda: Scaled(1.0).value, lambda: Scaled(1.0).other),
+        (lambda: scaled(1.0), lambda: scaled(2.0)),
+        (lambda: TWO[0], lambda: TWO[1]),
+        (lambda: {"f": TWO[0]}, lambda: {"f": TWO[1]}),
+        (lambda: Slotted(1.0), lambda: Slotted(2.0)),
+        (lambda: [["a"], "b"], lambda: [["a", "b"]]),
+        (lambda: {"a", "b", "c"}, lambda: {"a", "b", "d"}),
+        (lambda: np.tanh, lambda: np.sin),
+        (lambda: partial(np.power, 2.0), lambda: partial(np.power, 3.0)),
+    ],
+)
+def test_things_of_the_user_are_told_apart_by_what_they_hold(one, other):
+    """Rows of the store that another thing made would otherwise be taken for those of this one."""
+    made = fingerprint.thing_fingerprint
+    assert made(one()) == made(one()) != made(other())
+
+
+def test_nothing_in_a_fingerprint_depends_on_where_things_lie_in_memory(tmp_path):
+    """Texts of objects hold addresses, and sets have another order in every process."""
+    (tmp_path / "things.py").write_text(
+        "import json\n\nclass Slotted:\n    __slots__ = ('by',)\n\nclass Plain:\n    def value(self, z):\n        return z\n\n"
+        "def made(by):\n    return lambda z: by * z\n\n"
+        "slotted, plain = Slotted(), Plain()\nslotted.by = made(1)\nplain.by = json\n"
+        "things = [slotted, {'f': plain, 'g': {'a', 'b', 'c'}}, plain.value]\n"
+    )
+    code = (
+        "import things\nfrom sparsetoken.study.fingerprint import thing_fingerprint\n"
+        "print(thing_fingerprint(things.things))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT.parent}{os.pathsep}{tmp_path}"},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1 and len(said.pop().strip()) == 16

@@ -4,7 +4,7 @@ The fingerprint is part of every key in the store, so that rows made by other co
 
 - the kind's function with the definitions of its module that it uses (not the other kinds beside it);
 - every module of this package that these import, directly or through others, imports inside functions included;
-- modules of the user's own that are neither installed nor part of Python;
+- modules of the user's own that are neither installed nor part of Python, and what these import in turn;
 - the version of this package.
 
 What cannot change a result does not count: comments, layout, docstrings and the wording of error messages.
@@ -18,7 +18,7 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,11 @@ def code_fingerprint(function: Callable[..., Any]) -> str:
         digest.update(_instructions(function.__code__).encode())
         return digest.hexdigest()[:_DIGITS]
     nodes = _used_statements(_tree(file), function)
+    if function.__name__ == "<lambda>":  # several in one file have nothing but this to tell them apart
+        digest.update(_instructions(function.__code__).encode())
     digest.update("\n".join(ast.dump(node) for node in nodes).encode())
     name = function.__module__
-    reached = _reachable(_imports(nodes, name, is_package=False), beside=file)
+    reached = _reachable(_imports(nodes, name, is_package=False))
     for path in sorted(reached - {file}):
         digest.update(_module_hash(path))
     return digest.hexdigest()[:_DIGITS]
@@ -72,31 +74,68 @@ def thing_fingerprint(thing: Any) -> str:
         Hexadecimal digits.
     """
     digest = hashlib.sha256()
-    for part in _parts_of(thing, set()):
-        digest.update(part.encode())
+    for part in _parts_of(thing):
+        digest.update(f"{len(part)}:{part}".encode())
     return digest.hexdigest()[:_DIGITS]
 
 
-def _parts_of(thing: Any, seen: set[int]) -> Iterator[str]:
+def _parts_of(thing: Any, seen: frozenset[int] = frozenset()) -> Iterator[str]:
     """What a thing is made of, in a fixed order: code of functions and classes, plain values as they are written."""
     if id(thing) in seen:
         return
+    seen = seen | {id(thing)}
+    inner: Iterable[Any] = ()
     if isinstance(thing, partial):
-        for part in (thing.func, *thing.args, *sorted(thing.keywords.items())):
-            yield from _parts_of(part, seen | {id(thing)})
-    elif inspect.isfunction(thing) or inspect.isclass(thing):
-        yield _class_fingerprint(thing) if inspect.isclass(thing) else code_fingerprint(thing)
-        for cell in getattr(thing, "__closure__", None) or ():  # what a function made by another function holds
-            yield from _parts_of(cell.cell_contents, seen | {id(thing)})
+        inner = (thing.func, *thing.args, *sorted(thing.keywords.items()))
+    elif inspect.ismethod(thing):
+        inner = (thing.__func__, thing.__self__)
+    elif inspect.isclass(thing):
+        yield _class_fingerprint(thing)
+    elif inspect.isfunction(thing):
+        yield f"{thing.__qualname__} {code_fingerprint(thing)}"
+        # What a function made by another function holds.
+        inner = ([_contents(cell) for cell in thing.__closure__ or ()], thing.__defaults__, thing.__kwdefaults__)
+    elif inspect.ismodule(thing):
+        yield thing.__name__
+        yield from (_module_hash(path).hex() for path in sorted(_own_modules(thing.__name__.split(".")[0])))
+    elif hasattr(thing, "dtype") and hasattr(thing, "tobytes"):  # as text, a long array would be cut short
+        yield f"{thing.dtype} {thing.shape} {hashlib.sha256(thing.tobytes()).hexdigest()}"
+        inner = thing.tolist() if thing.dtype == object else ()
+    elif isinstance(thing, Mapping):
+        inner = sorted(thing.items(), key=lambda pair: repr(pair[0]))
+    elif isinstance(thing, set | frozenset):
+        inner = sorted(thing, key=repr)
     elif isinstance(thing, list | tuple):
-        for part in thing:
-            yield from _parts_of(part, seen | {id(thing)})
-    elif hasattr(thing, "__dict__") and not inspect.ismodule(thing):
-        yield from _parts_of(type(thing), seen | {id(thing)})
-        for part in sorted(vars(thing).items()):
-            yield from _parts_of(part, seen | {id(thing)})
+        inner = thing
+    elif (state := _state(thing)) is not None:
+        yield str(getattr(thing, "__name__", ""))
+        inner = (type(thing), *sorted(state.items()))
     else:
         yield repr(thing)
+    yield f"{type(thing).__qualname__} of"
+    for part in inner:
+        yield from _parts_of(part, seen)
+    yield "end"
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return None
+
+
+def _state(thing: Any) -> dict[str, Any] | None:
+    """The attributes of an object, None for one that has none, such as a number."""
+    slots = [name for kind in type(thing).__mro__ for name in _listed(getattr(kind, "__slots__", ()))]
+    if not slots and not hasattr(thing, "__dict__"):
+        return None
+    held = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
+    return held | dict(getattr(thing, "__dict__", {}))
+
+
+def _listed(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _class_fingerprint(thing: type) -> str:
@@ -147,16 +186,20 @@ def _tree(file: Path) -> ast.Module:
 
 @cache
 def _module_hash(file: Path) -> bytes:
-    return hashlib.sha256(ast.dump(_tree(file)).encode()).digest()
+    try:
+        return hashlib.sha256(ast.dump(_tree(file)).encode()).digest()
+    except (SyntaxError, ValueError):  # a file in a package of the user's that nothing can import
+        return hashlib.sha256(file.read_bytes()).digest()
 
 
 def _used_statements(tree: ast.Module, function: Callable[..., Any]) -> list[ast.stmt]:
-    """The top-level statements that a function rests on, in their order; all of them for a nested function."""
-    if function.__qualname__ != function.__name__:
+    """The top-level statements that a function rests on, in their order; all of them for one that none of them defines."""
+    statements = {i: _touched_names(statement) for i, statement in enumerate(tree.body)}
+    nested = function.__qualname__ != function.__name__
+    if nested or not any(function.__name__ in touched for touched in statements.values()):
         return tree.body
     found: set[int] = set()
     wanted, seen = [function.__name__], set()
-    statements = {i: _touched_names(statement) for i, statement in enumerate(tree.body)}
     while wanted:
         name = wanted.pop()
         if name in seen:
@@ -216,7 +259,10 @@ def _imports(nodes: Iterable[ast.AST], module: str, *, is_package: bool) -> Iter
 @cache
 def _module_imports(file: Path, module: str) -> tuple[tuple[str, str | None], ...]:
     """What the file of a module imports; found once, though many kinds reach most modules."""
-    return tuple(_imports(_tree(file).body, module, is_package=file.name == "__init__.py"))
+    try:
+        return tuple(_imports(_tree(file).body, module, is_package=file.name == "__init__.py"))
+    except (SyntaxError, ValueError):
+        return ()
 
 
 def _absolute(module: str, level: int, name: str, is_package: bool) -> str:
@@ -227,7 +273,7 @@ def _absolute(module: str, level: int, name: str, is_package: bool) -> str:
     return ".".join([*parts, *([name] if name else [])])
 
 
-def _reachable(targets: Iterable[tuple[str, str | None]], beside: Path) -> set[Path]:
+def _reachable(targets: Iterable[tuple[str, str | None]]) -> set[Path]:
     """Files of all modules that the targets lead to."""
     files: set[Path] = set()
     waiting = list(targets)
@@ -238,7 +284,10 @@ def _reachable(targets: Iterable[tuple[str, str | None]], beside: Path) -> set[P
             continue
         seen.add(target)
         if target[0].split(".")[0] != PACKAGE:
-            files |= _own_modules(target[0].split(".")[0], beside)
+            for own in _own_modules(target[0].split(".")[0]) - files:
+                files.add(own)
+                # Inside a package of the user's, names that begin with dots lead to files that are here already.
+                waiting += [part for part in _module_imports(own, "") if part[0]]
             continue
         for module in _homes(*target):
             file = _file(module)
@@ -291,18 +340,19 @@ def _lazy_names(module: str) -> dict[str, str]:
 
 
 @cache
-def _own_modules(name: str, beside: Path) -> set[Path]:
+def _own_modules(name: str) -> frozenset[Path]:
     """Files of a module or package that is the user's own: neither Python's nor installed."""
-    if name in sys.stdlib_module_names or name in sys.builtin_module_names:
-        return set()
+    if name in sys.stdlib_module_names or name in sys.builtin_module_names or name == PACKAGE:
+        return frozenset()
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return set()
-    file = Path(spec.origin).resolve()
+    if spec is None:
+        return frozenset()
     installed = [Path(sysconfig.get_paths()[kind]).resolve() for kind in ("purelib", "platlib", "stdlib")]
-    if any(folder in file.parents for folder in installed):
-        return set()
-    return set(file.parent.rglob("*.py")) if file.name == "__init__.py" else {file}
+    folders = [Path(folder).resolve() for folder in spec.submodule_search_locations or ()]  # those of a package
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    if not folders and spec.origin is not None and spec.origin.endswith(".py"):
+        files = [Path(spec.origin).resolve()]
+    return frozenset(file for file in files if not any(folder in file.parents for folder in installed))
