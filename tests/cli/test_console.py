@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,45 @@ def test_files_come_first_and_a_failed_one_costs_nothing(tmp_path):
     assert json.loads(good.read_text()) == {"a": 1.5, "b": None}
     rescued = str(failed.value).split("its content is in ")[1].rstrip(")")
     assert json.loads(Path(rescued).read_text()) == {"a": 1.5, "b": None}
+
+
+def test_a_file_that_fails_in_any_way_does_not_cost_what_is_shown(tmp_path):
+    order = []
+
+    def breaks(path):
+        raise ValueError("no such thing in this format")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        deliver(
+            lambda: order.append("shown"), [(tmp_path / "a", breaks), (tmp_path / "b", lambda p: order.append("b"))]
+        )
+    assert order == ["b", "shown"]
+
+
+def test_where_results_were_rescued_to_is_said_though_nobody_reads_the_output(tmp_path):
+    """Neither file nor terminal takes the results: the folder for temporary files has them, and the last line says so."""
+    with open("/dev/full", "w") as full:
+        process = start("simulate", "-d", "20", "-t", "1", "--json", "/dev/full", stdout=full)
+        words = process.communicate(timeout=60)[1]
+    assert process.returncode == 2 and words.count("\n") == 1
+    rescued = Path(words.split("its content is in ")[1].rstrip(")\n"))
+    assert json.loads(rescued.read_text())["cases"]
+    rescued.unlink()
+    rescued.parent.rmdir()
+
+
+def test_warnings_are_lines_of_their_own(command, monkeypatch):
+    import sparsetoken.cli.doctor
+
+    def examine():
+        warnings.warn("something\nis odd", UserWarning, stacklevel=1)
+        return {"problems": []}
+
+    monkeypatch.setattr(sparsetoken.cli.doctor, "examine", examine)
+    shown = warnings.showwarning
+    code, out, err = command("doctor")
+    assert (code, out, err) == (0, "nothing is missing\n", "warning: something is odd\n")
+    assert warnings.showwarning is shown
 
 
 def _full_disk(write):

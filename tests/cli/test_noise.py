@@ -67,6 +67,17 @@ def test_errors_are_one_line(arguments, message, command):
     assert message in err and len(err.strip().splitlines()) == 1
 
 
+def test_columns_of_a_file_of_noise_are_left_out_as_its_message_says(tmp_path, command):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "bags.csv"
+    rows = [f"b{i},{x:.4f},{y:.4f},ward" for i in range(200) for x, y in rng.standard_normal((5, 2))]
+    path.write_text("\n".join(["bag_id,x,y,where", *rows]) + "\n")
+    quick = ("simulate", "-t", "1", "--length", "5", "--alpha0", "20", "--alpha1", "20", "--noise", path)
+    code, _, err = command(*quick)
+    assert code == 2 and "(--ignore where)" in err
+    assert command(*quick, "--ignore", "where")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

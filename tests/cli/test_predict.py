@@ -57,6 +57,45 @@ def test_the_bag_column_of_fit_is_remembered(folder, command):
     assert code == 0 and out.startswith("bag_id,prediction,"), err
 
 
+def test_the_label_column_of_fit_is_remembered(folder, command):
+    table = planted_table().rename(columns={"label": "diagnosis"})
+    table.assign(label=0).to_csv(folder / "other.csv", index=False)
+    model = folder / "m.skops"
+    assert (
+        command("fit", folder / "other.csv", "--label", "diagnosis", "--ignore", "label", "-m", "pooled", "-o", model)[
+            0
+        ]
+        == 0
+    )
+    code, _, err = command("predict", model, folder / "other.csv")
+    assert code == 0 and err.startswith("accuracy on the 60 labelled bags: ")
+
+
+@pytest.mark.parametrize("name", ["prediction", "token"])
+def test_ids_are_not_lost_where_their_column_has_a_name_of_ours(folder, command, name):
+    planted_table().rename(columns={"bag_id": name}).to_csv(folder / "named.csv", index=False)
+    model = folder / "m.skops"
+    assert command("fit", folder / "named.csv", "--bag", name, "-m", "attention", "-o", model)[0] == 0
+    command("predict", model, folder / "named.csv", "-o", folder / "p.csv")
+    command("explain", model, folder / "named.csv", "-o", folder / "e.csv", "--bags", 0)
+    ids = list(dict.fromkeys(pd.read_csv(folder / "named.csv", dtype=str)[name]))
+    for file, taken in (("p.csv", "prediction"), ("e.csv", "token")):
+        table = pd.read_csv(folder / file, dtype=str)
+        assert list(table.columns[:2]) == ["bag_id" if name == taken else name, taken]
+        assert list(dict.fromkeys(table.iloc[:, 0])) == ids
+
+
+def test_token_labels_may_be_text(folder, command):
+    table = planted_table()
+    features = [column for column in table.columns if column.startswith("f")]
+    marks = np.where(table["instance_label"] > 0, "witness", "other")
+    ids, labels = (table[name].to_numpy().astype(str) for name in ("bag_id", "label"))
+    np.savez(folder / "b.npz", tokens=table[features], bag=ids, label=labels, token_label=marks)
+    assert command("fit", folder / "b.npz", "-m", "attention", "-o", folder / "m.skops")[0] == 0
+    code, out, err = command("explain", folder / "m.skops", folder / "b.npz")
+    assert code == 0 and float(out.split("token AUC against column 'instance_label': ")[1]) > 0.9, err
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

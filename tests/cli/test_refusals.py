@@ -50,6 +50,12 @@ def folder(tmp_path, monkeypatch):
         ("plan -n 99999999999999999999 -d 10 --ask none", "n must be a whole number from 16 to 1,000,000,000"),
         ("solve -n 100 -d 99999999999 --target 0.1 --for strength", "d must be a whole number from 2 to 100,000,000"),
         ("solve -n 100 -d 10 --target 0.1", "nothing is left to solve for"),
+        ("explain m.skops bags.csv --bags -1", "bags must be a whole number >= 0, got -1"),
+        ("plan --from bags.csv --strength 3", "--strength is no question of a file's bags"),
+        ("plan --from bags.csv --loss square", "--loss is no question of a file's bags"),
+        ("plan -n 100 -d 10 --bag id", "belong to a file of bags"),
+        ("simulate -d 20 -t 1 --ignore x0", "belong to a file of noise"),
+        ("train --stages none.toml", "cannot read none.toml: No such file or directory"),
         # Sizes that no machine finishes
         ("simulate -d 1000000000 -t 1", "features would take"),
         ("simulate -d 20 -t 1 --length 1000000000", "bags of 1,000,000,000 tokens are too many to simulate"),

@@ -152,6 +152,7 @@ def test_failures_are_told_and_shown(tmp_path, command):
         (("reproduce", "nonsense"), "there is no study 'nonsense'"),
         (("results", "--store", "missing.sqlite"), "does not exist"),
         (("results", "--store", "toy.sqlite", "--study", "other"), "has no study 'other'; it has toy"),
+        (("results", "--store", "toy.sqlite", "--kind", "other"), "has no trials of kind 'other'; it has "),
         (("run", TOY, "--store", "junk.sqlite"), "not an SQLite file"),
         (("results", "--store", "toy.sqlite", "-o", "x.doc"), "must end in"),
     ],

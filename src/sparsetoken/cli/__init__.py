@@ -10,14 +10,14 @@ import errno
 import inspect
 import os
 import sys
-from contextlib import suppress
+import warnings
 from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 
 from .._core.threads import THREAD_VARIABLES
-from .console import echo, spell_where_needed
+from .console import abandon_output, echo, spell_where_needed
 
 app = typer.Typer(
     name="sparsetoken",
@@ -63,7 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         spell_where_needed(stream)
     try:
-        outcome = _command()(args=arguments, standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            outcome = _command()(args=arguments, standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -81,6 +83,11 @@ def main(arguments: list[str] | None = None) -> None:
             _fail(str(error) or type(error).__name__, 2)
         raise
     sys.exit(outcome if isinstance(outcome, int) else 0)
+
+
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as users of a command need it: one line, without the place in the code that it came from."""
+    echo("warning: " + " ".join(str(message).split()), err=True)
 
 
 def _command() -> Any:
@@ -104,8 +111,7 @@ def _flowing(text: str) -> str:
 
 def _fail_on_output(error: OSError) -> NoReturn:
     """Standard output is full or closed. Files are written before anything is printed, so these are complete."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer would fail again at the end
+    abandon_output()
     if error.errno == errno.EPIPE:  # whoever read the output has seen enough
         sys.exit(1)
     _fail(f"cannot write to standard output: {error.strerror}", 2)

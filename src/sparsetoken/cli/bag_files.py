@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,6 +117,7 @@ def read_for(
     return read_bags(
         file,
         bag,
+        getattr(estimator, "label_column_", "label"),
         token_label=token_label,
         need_labels=False,
         features=None if names is None else list(names),
@@ -140,6 +142,11 @@ def checked_executor(executor: str, scheduler: str | None) -> str:
 def bag_column(estimator: Any) -> str:
     """The column of bag ids that the model was fitted with."""
     return getattr(estimator, "bag_column_", "bag_id")
+
+
+def id_column(bag: str, taken: Iterable[str]) -> str:
+    """What the ids' column is called in a table with other columns: as in the bags' file, where that name is free."""
+    return "bag_id" if bag in taken else bag
 
 
 def as_csv(table: Any) -> str:

@@ -6,9 +6,11 @@ import codecs
 import csv
 import json
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -62,7 +64,7 @@ def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callabl
     OSError
         After everything else is done, if a file could not be written; the message says where its content is instead.
     """
-    failures = []
+    failures, broken = [], None
     for path, write in files:
         if path is None:
             continue
@@ -70,9 +72,27 @@ def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callabl
             write(path)
         except OSError as error:
             failures.append(f"{error}{_rescued(path, write)}")
-    show()
+        except Exception as error:  # whatever it is, what was computed is shown first
+            broken = broken or error
+    try:
+        show()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # what waits in the buffer could fail later, past all care
+    except OSError:
+        if failures:  # where the results are now is worth more than that nobody reads them
+            abandon_output()
+            raise OSError("; ".join(failures)) from None
+        raise
     if failures:
         raise OSError("; ".join(failures))
+    if broken is not None:
+        raise broken
+
+
+def abandon_output() -> None:
+    """Drop what is left to be printed: standard output is full or closed, and would fail again at the end."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _rescued(path: Path, write: Callable[[Path], None]) -> str:

@@ -17,6 +17,7 @@ from .bag_files import (
     TOKEN_LABEL,
     bag_column,
     check_table,
+    id_column,
     read_for,
     write_table,
 )
@@ -54,7 +55,7 @@ def explain(
     check_writable(out)
     check_apart((out,), (model, file))
     check_table(out)
-    top = whole_number("top", top, 1)
+    top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
@@ -79,18 +80,16 @@ def explain(
         weights, scores = ([values[:, k] for values, k in zip(own, explained)] for own in (weights, scores))
     elif explained[0] == 0:  # what speaks against the second class speaks for the first
         scores = [-values for values in scores]
-    table = pd.DataFrame(
-        {
-            bag: np.repeat(read.bags.ids, lengths),
-            **({"class": np.repeat(classes[explained], lengths)} if several else {}),
-            "token": np.concatenate([np.arange(n) for n in lengths]),
-            "weight": np.concatenate(weights).astype(float).round(6),
-            "score": np.concatenate(scores).astype(float).round(6),
-            f"bag_{name_of_answer}": np.repeat(answer, lengths).astype(float).round(6),
-        }
-    )
+    columns = {
+        **({"class": np.repeat(classes[explained], lengths)} if several else {}),
+        "token": np.concatenate([np.arange(n) for n in lengths]),
+        "weight": np.concatenate(weights).astype(float).round(6),
+        "score": np.concatenate(scores).astype(float).round(6),
+        f"bag_{name_of_answer}": np.repeat(answer, lengths).astype(float).round(6),
+    }
+    table = pd.DataFrame({id_column(bag, columns): np.repeat(read.bags.ids, lengths), **columns})
     rows = []
-    for i in np.argsort(-answer, kind="stable")[: max(bags, 0)]:
+    for i in np.argsort(-answer, kind="stable")[:bags]:
         best = np.argsort(-scores[i], kind="stable")[:top]
         said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
         name = [str(classes[explained[i]])] if several else []
@@ -98,13 +97,13 @@ def explain(
     title = f"tokens that speak most for {whom}, counted from 0 within their bag"
     area = None
     if read.token_labels is not None and not several and explained[0] == 1:
-        witness = read.token_labels == np.max(read.token_labels)
+        witness = read.token_labels == np.unique(read.token_labels)[-1]  # the last one of texts, too
         if witness.any() and not witness.all():
             area = area_under_curve(np.concatenate(scores), witness)
 
     def show() -> None:
-        columns = [bag, *(["class"] if several else []), name_of_answer, "tokens", "strongest tokens"]
-        print_table(title, columns, rows)
+        headings = [bag, *(["class"] if several else []), name_of_answer, "tokens", "strongest tokens"]
+        print_table(title, headings, rows)
         if area is not None:
             print(f"token AUC against column {token_label!r}: {area:.4f}")
 

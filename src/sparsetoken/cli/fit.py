@@ -54,7 +54,8 @@ def fit(
     estimator = _learner(name, regression, class_weight, seed)
     with waiting(f"fitting {name} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read)
-    estimator.bag_column_ = given.bag  # `predict` and `explain` look for it in their files
+    # `predict` and `explain` look for these in their files.
+    estimator.bag_column_, estimator.label_column_ = given.bag, given.label
     written: list[Path] = []
 
     def write(path: Path) -> None:

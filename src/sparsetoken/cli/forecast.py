@@ -32,6 +32,8 @@ _COLUMNS = (
 )
 
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
+# Fields of task and training that the theory has one value of.
+_OF_SIMULATIONS = ("positions", "schedule", "steps")
 # Shown where a classifier is tested on other bags: there it is usually the threshold that is wrong.
 _ELSEWHERE = ("sensitivity", "specificity")
 
@@ -110,7 +112,7 @@ def forecast(
     fixed = ", ".join(
         f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
         for k, v in about.items()
-        if k not in swept and (k not in DISTURBANCES or v)
+        if k not in (*swept, *_OF_SIMULATIONS) and (k not in DISTURBANCES or v)
     )
     headings, cells = (_across if swept else _down)(rows, swept, with_error)
     failed = [row for row in rows if row["failure"]]

@@ -27,21 +27,24 @@ STANDARDISE = typer.Option(
 MIXED = typer.Option(False, "--mixed", help="With a file of noise: shuffle tokens across bags.")
 REPLACE = typer.Option(False, "--replace", help="With a file of noise: use bags several times where there are too few.")
 BAG = typer.Option("bag_id", "--bag", help="With a file of noise: column with the bag ids.")
+IGNORE = typer.Option([], "--ignore", help="With a file of noise: column that is not a feature; repeatable.")
 LABEL = typer.Option(
     "label", "--label", help="With a file of noise: column with the labels, if any; bags of the first class are taken."
 )
 
 
-def read_noise(text: str | None, standardise: str, mixed: bool, replace: bool, bag: str, label: str) -> Any:
+def read_noise(
+    text: str | None, standardise: str, mixed: bool, replace: bool, bag: str, label: str, ignore: list[str]
+) -> Any:
     """The noise that the options describe: a name as it is, or the bags of a file."""
     if text is None or not text.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
-        if standardise != "features" or mixed or replace:
-            raise ValueError("--standardise, --mixed and --replace belong to a file of noise")
+        if standardise != "features" or mixed or replace or ignore:
+            raise ValueError("--standardise, --mixed, --replace and --ignore belong to a file of noise")
         return text
     from ..bags.files import read_bags
     from ..simulation.noise import RealNoise
 
-    read = read_bags(text, bag, label, need_labels=False)
+    read = read_bags(text, bag, label, ignore=ignore, need_labels=False)
     bags = read.bags
     if read.labels is not None:
         first = sorted(set(read.labels.tolist()))[0]

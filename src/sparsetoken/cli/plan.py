@@ -87,13 +87,22 @@ def plan(
 
         if d is not None:
             raise ValueError("dimension is that of the file's features: leave out -d with --from")
+        own = [name for name, option in TaskOptions._field_defaults.items() if getattr(of_task, name) != option.default]
+        if own or loss != LOSS.default:
+            told = (own or ["loss"])[0].replace("_", "-")
+            raise ValueError(
+                f"--{told} is no question of a file's bags, which are taken as they are: leave it out with --from"
+            )
         real_number("budget", budget, 0.0, open_low=True)
         held = read_bags(source, bag, label, ignore=ignore, labels_file=labels, literal_ids=literal_ids)
         with _stages() as say:
             made = plan_for_bags(held.bags, held.labels, n=n, budget=budget, theory=theory, progress=say, **common)
     else:
-        if labels is not None or ignore:
-            raise ValueError("labels and ignore belong to a file of bags: give one with --from")
+        if labels is not None or ignore or literal_ids or not theory or (bag, label) != ("bag_id", "label"):
+            raise ValueError(
+                "--bag, --label, --labels, --ignore, --literal-ids and --no-theory belong to a file of bags: give one with "
+                "--from"
+            )
         if n is None or d is None:
             raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
         with _stages() as say:
@@ -153,10 +162,7 @@ def solve(
         if unknown is None:
             raise ValueError("nothing is left to solve for: leave out -n or --target, or say with --for what is wanted")
         raise ValueError(f"{unknown} is to be solved for: leave out its value")
-    if name in given:
-        given[name] = None
-    else:
-        given[name] = None  # the task's own value is where the search begins
+    given[name] = None  # a task's own value is where the search begins
     for option, value in (("-n", given["n"]), ("--target", given["target_error"])):
         if value is None and name != {"-n": "n", "--target": "target_error"}[option]:
             raise ValueError(f"{option} must be given to solve for {unknown or name}")

@@ -19,6 +19,7 @@ from .bag_files import (
     as_csv,
     bag_column,
     check_table,
+    id_column,
     read_for,
     waiting,
     write_table,
@@ -61,13 +62,11 @@ def predict(
         likeliest, given = (probability[:, 1] > 0.5).astype(int), [1]
     else:
         likeliest, given = probability.argmax(axis=1), list(range(len(estimator.classes_)))
-    table = pd.DataFrame(
-        {
-            bag: read.bags.ids,
-            "prediction": estimator.classes_[likeliest],
-            **{f"probability_{estimator.classes_[k]}": probability[:, k].round(6) for k in given},
-        }
-    )
+    columns = {
+        "prediction": estimator.classes_[likeliest],
+        **{f"probability_{estimator.classes_[k]}": probability[:, k].round(6) for k in given},
+    }
+    table = pd.DataFrame({id_column(bag, columns): read.bags.ids, **columns})
 
     def show() -> None:
         if out is None:
@@ -92,7 +91,8 @@ def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> N
     from .console import deliver
 
     predicted = estimator.predict(read.bags)
-    table = pd.DataFrame({bag: read.bags.ids, "prediction": [float(f"{value:.6g}") for value in predicted]})
+    name = id_column(bag, ("prediction",))
+    table = pd.DataFrame({name: read.bags.ids, "prediction": [float(f"{value:.6g}") for value in predicted]})
     text = table.assign(prediction=[f"{value:.6g}" for value in predicted])
 
     def show() -> None:

@@ -64,6 +64,7 @@ def simulate(
     replace: bool = noise_options.REPLACE,
     bag: str = noise_options.BAG,
     label: str = noise_options.LABEL,
+    ignore: list[str] = noise_options.IGNORE,
     activation: str = ACTIVATION,
     equal_samples: bool = EQUAL_SAMPLES,
     signals: signal_options.SignalOptions,
@@ -90,7 +91,7 @@ def simulate(
     from .console import deliver, print_table, write_csv, write_json
     from .values import check_combinations, parse_values
 
-    found_noise = noise_options.read_noise(noise, standardise, mixed, replace, bag, label)
+    found_noise = noise_options.read_noise(noise, standardise, mixed, replace, bag, label, ignore)
     found_covariance = noise_options.read_covariance(covariance)
     source = token_source(found_noise, found_covariance, None, None)
     d = d or f"{source.dimension(None) or 1000}"

@@ -212,6 +212,9 @@ def results(
         if study is not None and study not in known:
             raise ValueError(f"store {opened.path} has no study {study!r}; it has {', '.join(known) or 'none'}")
         rows = opened.rows(study=study, kind=kind, status="failed" if failed else None)
+        if kind is not None and not rows and not opened.rows(kind=kind):
+            kinds = ", ".join(dict.fromkeys(row.kind for row in opened.rows())) or "none"
+            raise ValueError(f"store {opened.path} has no trials of kind {kind!r}; it has {kinds}")
     if failed:
         for row in rows:
             arguments = ", ".join(f"{name}={value}" for name, value in row.arguments.items())

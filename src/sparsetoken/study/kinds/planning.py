@@ -19,7 +19,7 @@ from .simulation import check_sizes
 @trial_kind(
     "planned",
     version=1,
-    check=check_sizes,
+    check=lambda arguments: check_sizes({**arguments, "model": "attention"}),
     columns=columns(
         "trial",
         "planned_error",

@@ -24,6 +24,7 @@ from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
 # Numbers in a design matrix (16 GB): four times the largest of the paper's studies.
 MOST_NUMBERS = 2e9
+MOST_BINS = 10_000
 
 
 def check_sizes(arguments: Mapping[str, Any]) -> None:
@@ -41,6 +42,21 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
     numbers = max(alphas) * d * d * (task.longest if model == "vectorized" else 1)
     if numbers > MOST_NUMBERS:
         raise ValueError(f"d must be smaller than {d:,}: the {model} features would be {8e-9 * numbers:,.0f} GB")
+
+
+def check_bins(arguments: Mapping[str, Any]) -> None:
+    """Refuse histograms without bins, or with more of them than a table is for."""
+    whole_number("bins", arguments["bins"], 1, MOST_BINS)
+    if "d" in arguments:
+        check_sizes(arguments)
+
+
+def check_tokens(arguments: Mapping[str, Any]) -> None:
+    """Refuse bags whose tokens no machine holds all at once."""
+    d, task = whole_number("d", arguments["d"], 2), Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__})
+    numbers = arguments["alpha"] * d * task.longest * d
+    if numbers > MOST_NUMBERS:
+        raise ValueError(f"d must be smaller than {d:,}: the tokens of all bags would be {8e-9 * numbers:,.0f} GB")
 
 
 # A separating margin below this share of the features' size counts as none.
@@ -144,7 +160,7 @@ def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[s
 
 
 @trial_kind(
-    "attention_mass", version=1, check=check_sizes, columns=columns(*BINS, "share", "mass", "negative_mass", "cosine_q")
+    "attention_mass", version=1, check=check_bins, columns=columns(*BINS, "share", "mass", "negative_mass", "cosine_q")
 )
 def attention_mass_trial(
     task: Task,
@@ -272,7 +288,7 @@ def separability_trial(
     return {"alpha_star": low / d, "n_star": low}
 
 
-@trial_kind("margins", version=1, check=check_sizes, columns=columns(*BINS, "train_share", "test_share"))
+@trial_kind("margins", version=1, check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
 def margins_trial(
     task: Task,
     d: int,
@@ -315,7 +331,7 @@ def _fresh_margins(bags: DrawnBags, seed: int, mechanism: Mechanism, w: np.ndarr
 
 
 @trial_kind(
-    "message_passing", version=1, check=check_sizes, columns=columns("test_error", "overlap", "expected_overlap")
+    "message_passing", version=1, check=check_tokens, columns=columns("test_error", "overlap", "expected_overlap")
 )
 def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samples: int = 4000) -> dict[str, float]:
     """Approximate message passing with known strength and sparsity, tested on fresh bags.

@@ -12,7 +12,7 @@ from ...task import Task
 from ...training import Training
 from ..registry import trial_kind
 from .columns import QUERY, columns
-from .simulation import elsewhere, with_sharpness
+from .simulation import check_bins, elsewhere, with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 
@@ -60,6 +60,7 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
 @trial_kind(
     "attention_mass_theory",
     version=1,
+    check=check_bins,
     columns=columns(
         "bin", "share", "share_se", "mass", "mass_se", "negative_mass", "negative_mass_se", "uniform", "cosine_q", "k"
     ),
@@ -335,7 +336,7 @@ def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float
     return {"alpha_star": found.alpha, "standard_error": found.standard_error}
 
 
-@trial_kind("margins_theory", version=2, columns=columns("bin", "train_share", "test_share"))
+@trial_kind("margins_theory", version=2, check=check_bins, columns=columns("bin", "train_share", "test_share"))
 def margins_theory_trial(
     task: Task,
     alpha: float,
