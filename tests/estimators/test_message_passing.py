@@ -42,6 +42,10 @@ def test_large_evidence_does_not_overflow():
     for prior in (ExactCount(1), ExactCount(2), IndependentRate(0.1)):
         ratio, marginals = prior.posterior(evidence, starts)
         assert np.isfinite(ratio).all() and np.all((marginals >= 0) & (marginals <= 1 + 1e-12))
+        for size in (1.0, 0.01):  # beyond what exponentials hold, and within
+            both = prior.posterior(size * evidence, starts)
+            np.testing.assert_allclose(prior.marginals(size * evidence, starts), both[1], rtol=1e-12, atol=1e-300)
+            np.testing.assert_allclose(prior.log_ratio(size * evidence, starts), both[0], rtol=1e-12)
 
 
 def test_noise_is_whitened_and_white_noise_left_alone():

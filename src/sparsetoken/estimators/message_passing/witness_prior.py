@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaln, logit
 
 from ..._core.arrays import sigmoid, softplus
-from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, lengths_of, rows_of, starts_of
+from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, lengths_of, over_tokens, rows_of, starts_of
 
 # Numbers of signal tokens per bag to try, denser where one token more or less changes the likelihood most.
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -51,8 +51,11 @@ class ExactCount:
         return log_ratio, marginals
 
     def marginals(self, evidence: Any, starts: np.ndarray) -> Any:
-        """One marginal per token: the second part of `posterior`."""
-        return self.posterior(evidence, starts)[1]
+        """One marginal per token: the second part of `posterior`, of a single signal token for half of its cost."""
+        if self.count > 1:
+            return self.posterior(evidence, starts)[1]
+        exponentials, total, _ = bag_exponentials(evidence, starts)
+        return exponentials / (total if np.ndim(total) == 0 else over_tokens(total, starts, len(evidence)))
 
     def log_ratio(self, evidence: Any, starts: np.ndarray) -> Any:
         """One log_ratio per bag: the first part of `posterior`, for less than half of its cost."""
