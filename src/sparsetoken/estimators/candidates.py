@@ -8,20 +8,17 @@ and kernel classifiers on a bag's statistics, trees and a likelihood ratio compe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import eigh
 
-from .._core.devices import to_host
 from ..bags.bags import Bags
-from ..bags.segments import bag_mean
 from ..losses import Loss
 from .calibration import Calibration, fit_calibration
 from .folds import held_out_scores, weights_without_folds
 from .heads import Head, decisions, fit_heads, fit_pooled, start_head
-from .lift import SPAN_SHARE
+from .mean_token import MeanTokens, mean_tokens
 from .message_passing.ratio import fit_ratio, held_out_ratios
 from .trees import PlainTrees, grow_trees
 from .views import TOKEN_VIEWS, Views
@@ -151,6 +148,8 @@ class Heads:
         Largest first.
     sharpness : float
         s of tied heads.
+    drawn_in : bool
+        Whether the means that pooled heads see are drawn towards the mean of all tokens where bags are short (`mean_token`).
     """
 
     name: str
@@ -158,21 +157,22 @@ class Heads:
     kind: str
     ridges: tuple[float, ...]
     sharpness: float = 1.0
+    drawn_in: bool = False
 
     def validated(self, problem: Problem) -> Iterator[Validated]:
         """One setting per ridge; the path ends where the held-out loss has clearly risen."""
         bags, weights = problem.views[self.view], weights_without_folds(problem.weights, problem.folds)
         signs, loss = problem.signs, problem.loss
-        basis = None
-        if self.kind == "pooled":
-            bags, basis = _pooled(bags)
+        means = mean_tokens(bags, self.drawn_in) if self.kind == "pooled" else None
+        if means is not None:
+            bags = means.bags
         heads = [start_head(self.kind, bags, signs, row, loss, self.sharpness) for row in weights]
         least = np.inf
         for ridge in self.ridges:
             heads = fit_heads(bags, signs, weights, loss, ridge, heads, SEARCH_TOLERANCE)
             scores = _held_out(heads, bags, problem.rounds)
             calibration = problem.calibrated(scores)
-            finish = _finisher(bags, problem, ridge, heads[-1], basis)
+            finish = _finisher(bags, problem, ridge, heads[-1], means)
             yield Validated(f"{self.name} ridge {ridge:g}", self.view, scores, calibration, finish)
             if calibration is not None:
                 if len(signs) * calibration.loss > least + RISEN:
@@ -216,23 +216,6 @@ def chosen_candidates(wanted: Any, known: Sequence[Any], default: Sequence[str])
     return chosen
 
 
-def _pooled(bags: Bags) -> tuple[Bags, np.ndarray | None]:
-    """Bags of one token each, the mean of their tokens; where they are far fewer than features, in a basis of their span.
-
-    The weights of a pooled head lie in that span, so nothing changes but the time that a fit takes.
-    """
-    means = to_host(bag_mean(bags.tokens, bags.starts)) if bags.n_tokens > len(bags) else to_host(bags.tokens)
-    basis, places = None, np.arange(len(bags), dtype=np.intp)
-    if len(bags) < SPAN_SHARE * bags.n_features:
-        means = means.astype(np.float64)
-        values, vectors = eigh(means @ means.T)
-        keep = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-        if keep.any():
-            basis = means.T @ (vectors[:, keep] / np.sqrt(values[keep]))
-            means = vectors[:, keep] * np.sqrt(values[keep])
-    return Bags.trusted(np.ascontiguousarray(means), places, bags.ids, None), basis
-
-
 def _held_out(heads: list[Head], bags: Bags, rounds: list[list[np.ndarray]]) -> np.ndarray | None:
     """(rounds, bags): scores by the heads, one per fold, that have not seen the bag."""
     if not rounds:
@@ -244,14 +227,12 @@ def _held_out(heads: list[Head], bags: Bags, rounds: list[list[np.ndarray]]) -> 
     return scores
 
 
-def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, basis: np.ndarray | None) -> Callable[[], Head]:
-    """The head as fitted to all bags by the search, taken to the final tolerance and out of the basis."""
+def _finisher(bags: Bags, problem: Problem, ridge: float, head: Head, means: MeanTokens | None) -> Callable[[], Head]:
+    """The head as fitted to all bags by the search, taken to the final tolerance, and from mean tokens to tokens."""
 
     def finish() -> Head:
-        if head.kind == "pooled":
-            fitted = fit_pooled(bags.tokens, problem.signs, problem.weights, problem.loss, ridge, head)
-            readout = fitted.readout if basis is None else basis @ fitted.readout
-            return replace(fitted, query=np.zeros(len(readout)), readout=readout)
+        if means is not None:
+            return means.on_tokens(fit_pooled(bags.tokens, problem.signs, problem.weights, problem.loss, ridge, head))
         weights = problem.weights[None, :]
         return fit_heads(bags, problem.signs, weights, problem.loss, ridge, [head], FINAL_TOLERANCE)[0]
 
@@ -337,15 +318,15 @@ class Forest:
         return _log_odds(self.trees.mean(tokens))
 
 
-# From nearly the direction between the class means to what logistic regression with C = 1 does on some hundred bags. With few
-# bags of many features the plain mean token may be all that can be learnt from: kernels only blur it.
-MEAN_RIDGES = (5.0, 0.5, 0.05, 0.005)
+# From nearly the direction between the class means to less than logistic regression with C = 1 has on some hundred bags. With
+# few bags of many features the mean token may be all that can be learnt from: kernels only blur it.
+MEAN_RIDGES = (5.0, 0.5, 0.05, 0.005, 5e-4)
 # Each fit starts the next. The objective's terms are of order one and the features of unit size. How low the
 # ridges go and which candidates there are was settled on the sets that docs/learners.md names; the linear head's ridge and
 # sharpness are those at which the trajectory theory has it next to the Bayes limit.
 KNOWN: tuple[Candidate, ...] = (
     Heads("linear", "tokens", "tied", (0.5, 0.15, 0.05), sharpness=2.0),
-    Heads("mean", "tokens", "pooled", MEAN_RIDGES),
+    Heads("mean", "tokens", "pooled", MEAN_RIDGES, drawn_in=True),
     Heads("pooled", "lifted", "pooled", (0.1, 0.01, 1e-3, 1e-4)),
     Heads("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),
     Heads("free", "lifted", "free", (0.1, 0.03, 3e-3)),

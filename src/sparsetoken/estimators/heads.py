@@ -12,7 +12,8 @@ smooth maximum whose gradient in the token scores is exactly the attention weigh
     sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2)      (tied, pooled: ||w||^2 alone; the bias is free)
 
 with p_i the normalised sample weights. L-BFGS minimises them from the start it is given (the two-step query for a free
-head). The pooled head's objective is convex, and its final fit is Newton's; the others are not.
+head). The pooled head's objective is convex, and its final fit is Newton's; the others are not. A pooled head may take every
+bag to hold some average tokens besides its own (`mean_token`); heads that are being fitted see means made so and have none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from ..bags.bags import Bags
-from ..bags.segments import bag_exponentials, bag_mean, bag_softmax, bag_sum, layout_of, over_tokens
+from ..bags.segments import bag_exponentials, bag_mean, bag_softmax, bag_sum, layout_of, lengths_of, over_tokens
 from ..losses import Loss
 from ..solvers.erm import fit_erm
 from ..solvers.lbfgs import minimize_together
@@ -62,6 +63,10 @@ class Head:
         b.
     sharpness : float
         s of a tied head; 1 for the others.
+    added : float
+        Average tokens that a pooled head takes every bag to hold besides its own (`mean_token`).
+    usual : float
+        <w, x> of such a token.
     """
 
     kind: str
@@ -69,6 +74,8 @@ class Head:
     readout: np.ndarray
     bias: float
     sharpness: float = 1.0
+    added: float = 0.0
+    usual: float = 0.0
 
     def scores(self, tokens: Any) -> Any:
         """<q, x_l>, in double precision."""
@@ -87,7 +94,11 @@ class Head:
         attention, smooth_maximum = bag_softmax(self.scores(tokens), starts)
         if self.kind == "tied":
             return np.asarray(smooth_maximum) / self.sharpness + self.bias
-        return np.asarray(bag_sum(attention * self.evidence(tokens), starts)) + self.bias
+        z = np.asarray(bag_sum(attention * self.evidence(tokens), starts))
+        if self.added > 0:
+            lengths = np.asarray(lengths_of(starts, len(tokens)))
+            z = (lengths * z + self.added * self.usual) / (lengths + self.added)
+        return z + self.bias
 
 
 def start_head(
