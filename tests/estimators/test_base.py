@@ -261,3 +261,14 @@ def test_missing_and_mixed_labels_are_named(labels, message):
     bags = [np.full((2, 1), float(i)) for i in range(8)]
     with pytest.raises(ValueError, match=message):
         PooledClassifier().fit(bags, np.array(labels, dtype=float if isinstance(labels[0], float) else object))
+
+
+@pytest.mark.parametrize("learner", [PooledClassifier, BagRegressor])
+@pytest.mark.parametrize("field", ["y", "sample_weight", "X"])
+def test_complex_numbers_are_refused_in_one_line(learner, field):
+    X = np.random.default_rng(0).standard_normal((20, 3, 4))
+    given = {"X": X, "y": np.arange(20) % 2, "sample_weight": np.ones(20)}
+    given[field] = given[field] + 1j
+    with pytest.raises(ValueError, match="Complex data not supported: .* real numbers$") as error:
+        learner().fit(**given)
+    assert "\n" not in str(error.value) and (field == "X" or field in str(error.value))

@@ -96,6 +96,12 @@ def real_number(name: str, value: Any, low: float, high: float = math.inf, *, op
     return x
 
 
+def check_real(name: str, values: Any) -> None:
+    """Refuse complex numbers in one sentence (scikit-learn's would list all of them)."""
+    if values is not None and np.iscomplexobj(values):
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers")
+
+
 def true_or_false(name: str, value: Any) -> bool:
     """`value` as a bool, or a ValueError naming the field (a text such as "no" would otherwise count as true)."""
     if not isinstance(value, bool | np.bool_):

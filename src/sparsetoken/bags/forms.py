@@ -82,7 +82,7 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"the features{where} have masked values, which count as missing: leave their tokens out")
     raw = np.asarray(values)
     if np.iscomplexobj(raw):
-        raise ValueError(f"Complex data not supported{where}")
+        raise ValueError(f"Complex data not supported: the features{where} must be real numbers")
     if raw.dtype.names is not None:
         raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
     if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have

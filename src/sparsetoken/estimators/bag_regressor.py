@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
 from .._core.callers import caller_level
-from .._core.validation import true_or_false, whole_number
+from .._core.validation import check_real, true_or_false, whole_number
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from .base import TrainingWarning, check_weights, per_bag
@@ -97,6 +97,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         bags.memory = {}  # an object of the fit's own, whose tokens have been checked
         targets = checked_targets(y, len(bags))
         check_consistent_length(bags, targets)
+        check_real("sample_weight", sample_weight)
         weights = _check_sample_weight(sample_weight, targets, dtype=np.float64)
         check_weights(weights)
         together = checked_groups(groups, len(bags))
@@ -225,9 +226,8 @@ def checked_targets(y: Any, count: int) -> np.ndarray:
     ValueError
         If they are not numbers, or not one per bag.
     """
+    check_real("y", y)
     raw = column_or_1d(y, warn=True)
-    if np.iscomplexobj(raw):
-        raise ValueError("Complex data not supported: y must hold real numbers")
     if raw.dtype.kind in "mM":
         raise ValueError("y must hold numbers for a regression, not dates or times")
     try:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from .._core.callers import caller_level
 from .._core.devices import working_on
+from .._core.validation import check_real
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from ..bags.forms import shown
@@ -218,6 +219,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         return 0
 
     def _checked_labels(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_real("y", y)
         labels = column_or_1d(y, warn=True)
         if len(labels) != len(bags):
             raise ValueError(f"y must hold one label per bag: there are {len(bags)} bags and {len(labels)} labels")
@@ -225,6 +227,7 @@ class BaseBagClassifier(ClassifierMixin, BaseEstimator):
         _check_every_label(labels)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
+        check_real("sample_weight", sample_weight)
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64)
         check_weights(weights)
         weights = weights * self._class_factors(codes, weights)
