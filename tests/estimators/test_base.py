@@ -269,6 +269,6 @@ def test_complex_numbers_are_refused_in_one_line(learner, field):
     X = np.random.default_rng(0).standard_normal((20, 3, 4))
     given = {"X": X, "y": np.arange(20) % 2, "sample_weight": np.ones(20)}
     given[field] = given[field] + 1j
-    with pytest.raises(ValueError, match="Complex data not supported: .* real numbers$") as error:
+    with pytest.raises(ValueError, match=r"Complex data not supported: .* real numbers$") as error:
         learner().fit(**given)
     assert "\n" not in str(error.value) and (field == "X" or field in str(error.value))
