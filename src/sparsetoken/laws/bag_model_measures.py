@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
-from scipy.stats import qmc
 
 from .._core.precision import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
@@ -30,6 +29,7 @@ from ..task import Task
 from .draws import standard_normals, with_shared_part
 from .measures import mean_and_scatter
 from .positions import draw_places
+from .sobol import scrambled_sobol
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")
 # Independent randomisations of the points behind `FreshBags`: their spread gives the standard errors. Where signs are averaged
@@ -157,7 +157,7 @@ def _draws_of_kind(
     leading = min(coordinates, SOBOL_COORDINATES)
     shifts = np.arange(SCORES_PER_POINT)[:, None] / SCORES_PER_POINT
     for block, residual in zip(normals, residuals, strict=True):
-        u = qmc.Sobol(1 + leading, scramble=True, rng=rng).random(points).T
+        u = scrambled_sobol(1 + leading, points, rng)
         residual[:] = standard_normals((u[0] + shifts) % 1.0)
         block[:leading] = standard_normals(u[1:])
         block[leading:] = rng.standard_normal((coordinates - leading, points))

@@ -20,7 +20,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import qmc
 
 from .._core.validation import real_number
 from ..activations import softmax
@@ -29,6 +28,7 @@ from .draws import REPLICATES, SOBOL_DIMENSIONS, standard_normals
 from .law import finer_level
 from .measures import ScoreLaw
 from .signals import Signals
+from .sobol import scrambled_sobol
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
@@ -172,7 +172,7 @@ class HeadsLaw:
         (L, R, strength, _), D, H = self.kind, queries.shape[1], self.heads
         # Quasi-random: which signal a bag carries, the signal tokens, and the first of the others.
         leading = min(1 + L * D, SOBOL_DIMENSIONS)
-        sobol = qmc.Sobol(leading, scramble=True, rng=rng).random(points)
+        sobol = scrambled_sobol(leading, points, rng).T
         which = self.carriers(sobol[:, 0], rng) if positive else np.zeros((points, R), int)
         T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
         chunk = max(1, _CHUNK_NUMBERS // (L * max(D, H)))

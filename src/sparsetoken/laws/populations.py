@@ -110,6 +110,16 @@ def attended_population(
     return _joined(rows, 0)
 
 
+def own_noise(task: Task) -> float:
+    """sqrt(1 - rho), the size of the noise that a token has by itself."""
+    return (1.0 - task.correlation) ** 0.5
+
+
+def _own_sharpness(task: Task, sharpness: Any) -> Any:
+    """k sqrt(1 - rho): what the query's sharpness is in units of a token's own noise."""
+    return sharpness * own_noise(task)
+
+
 def population_of(
     task: Task,
     single: Callable[[BagKind], Population],
@@ -135,7 +145,7 @@ def population_of(
     -------
     Population
     """
-    rest = (1.0 - task.correlation) ** 0.5
+    rest = own_noise(task)
     own = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]
     parts = [(kind.probability, single(kind)) for kind in own]
     mixed = mixed_population(parts, task.contamination, task.label_noise)
@@ -209,9 +219,7 @@ def attended_mixture(
     -------
     Population
     """
-    rho = task.correlation
-    rest = (1.0 - rho) ** 0.5
-    k = sharpness if rest == 1.0 else sharpness * rest
+    rho, rest, k = task.correlation, own_noise(task), _own_sharpness(task, sharpness)
     given: Sequence[TokenDraws | None] = draws or [None] * len(task.kinds)
     counts = points_of_kinds(task, points) if points else [0] * len(task.kinds)
     source = iter(zip(given, counts, strict=True))
@@ -232,7 +240,7 @@ def attended_mixture(
 
 def has_rule(task: Task, sharpness: float) -> bool:
     """Whether there is a quadrature rule for softmax attention of this sharpness: short bags, all of one length."""
-    k = sharpness * (1.0 - task.correlation) ** 0.5
+    k = _own_sharpness(task, sharpness)
     lengths = {kind.length for kind in task.kinds}
     return len(lengths) == 1 and all(spacing_of(*kind[:2], k) is not None for kind in task.kinds)
 
@@ -251,7 +259,7 @@ def ruled_mixture(task: Task, prevalence: float, cosine: float, sharpness: float
     -------
     Population
     """
-    k = sharpness * (1.0 - task.correlation) ** 0.5
+    k = _own_sharpness(task, sharpness)
     return population_of(task, lambda kind: ruled_population(*kind[:3], prevalence, cosine, k))
 
 

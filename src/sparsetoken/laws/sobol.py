@@ -35,7 +35,7 @@ class ScrambledSobol:
         own = [rng.spawn(1)[0] for rng in generators]
         shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in own])
         matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in own])
-        digits = _directions(dimension, max(1, (points - 1).bit_length()))
+        digits = _directions(dimension, max(1, (points - 1).bit_length())).astype(float)
         sums = matrices * _BELOW @ digits + digits  # ones on the diagonal
         mixed = sums - 2.0 * np.floor(0.5 * sums)  # modulo 2
         self._shift = (shifts @ _POWERS[::-1]).astype(np.uint32)
@@ -70,7 +70,27 @@ class ScrambledSobol:
         return found * 2.0**-BITS
 
 
-@lru_cache(maxsize=64)
+def scrambled_sobol(dimension: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The first points of one scramble.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates.
+    count : int
+        A power of two.
+    rng : numpy Generator
+        A child of it chooses the scramble; its own stream stays where it is.
+
+    Returns
+    -------
+    ndarray of shape (dimension, count)
+        In [0, 1).
+    """
+    return ScrambledSobol(dimension, count, [rng]).points(0, count)[0]
+
+
+@lru_cache(maxsize=64)  # of some megabytes at most: a byte per digit
 def _directions(dimension: int, count: int) -> np.ndarray:
     """Binary digits of the first direction numbers, (dimension, BITS, count): neighbouring points differ by one of them."""
     plain = qmc.Sobol(dimension, scramble=False, bits=BITS)
@@ -81,4 +101,4 @@ def _directions(dimension: int, count: int) -> np.ndarray:
             plain.fast_forward((1 << j) - 1)
         before, after = (plain.random(2) * 2.0**BITS).astype(np.int64)
         numbers[:, j] = before ^ after
-    return (numbers[:, None, :] >> np.arange(BITS - 1, -1, -1)[:, None] & 1).astype(float)
+    return (numbers[:, None, :] >> np.arange(BITS - 1, -1, -1)[:, None] & 1).astype(np.uint8)

@@ -226,6 +226,7 @@ def _normals(rng: np.random.Generator, points: int, length: int) -> Iterator[tup
     leading = length if length <= qmc.Sobol.MAXDIM else SOBOL_TOKENS
     part = min(points, 2 ** max(0, int(math.log2(max(1, HELD_NORMALS // length)))))
     kept = points * leading <= KEPT_NUMBERS
+    # SciPy's own: with tens of thousands of coordinates `laws.sobol` holds several times its matrices.
     sobol = None if kept else qmc.Sobol(leading, scramble=True, rng=rng)
     if sobol is None:
         # In an order of their own, so that those at one place in two replicates are independent: the AUC pairs them.

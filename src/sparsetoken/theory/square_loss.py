@@ -23,8 +23,8 @@ from ..laws.nodes import Nodes
 from ..losses import Loss, Square
 
 PEAK_WIDTH = 1e-9  # |alpha - 1| below which, without a ridge, the interpolation peak itself is meant
-_ITERATIONS = 200  # of Newton's method for V; it takes 5 to 12
-_LAST_STEP = 1e-9  # relative step of V after which Newton's method, converging quadratically, is exact to rounding
+ITERATIONS = 200  # of Newton's method for V; it takes 5 to 12
+LAST_STEP = 1e-9  # relative step of V after which Newton's method, converging quadratically, is exact to rounding
 _MANY = 2048  # nodes from which a part of them is solved first
 _DIAGONAL = np.arange(3)
 _PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]  # of the columns c = (T, S, 1, y)
@@ -189,7 +189,7 @@ def _prox_step(
         share = weight[:, part]
         near = float(_prox_step(alpha, ridge, k2[:, part], share / share.sum())[0][0])
     V = lowest if near is None else np.maximum(lowest, near)
-    for i in range(_ITERATIONS):
+    for i in range(ITERATIONS):
         a = 1.0 / (1.0 + V[:, None] * k2)
         wk2a = wk2 * a
         gap = 1.0 - alpha * V * (ridge + wk2a.sum(-1))
@@ -198,7 +198,7 @@ def _prox_step(
             V = np.maximum(lowest, V + step)
             continue
         V = V + np.maximum(step, 0.0)  # below zero only by rounding
-        if (step <= _LAST_STEP * V).all():
+        if (step <= LAST_STEP * V).all():
             break
     return V, np.abs(gap)
 

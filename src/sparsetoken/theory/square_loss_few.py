@@ -16,10 +16,9 @@ import numpy as np
 from ..laws.nodes import ClassColumns, Population
 from .equations import TOLERANCE
 from .refinement import Answer, Refined
+from .square_loss import ITERATIONS, LAST_STEP
 
 MOST_ENTRIES = 8  # per class; from here on arrays are as quick
-_ITERATIONS = 200  # of Newton's method for V and the last of its steps, as in `square_loss`
-_LAST_STEP = 1e-9
 _ROOT_HALF = 0.5**0.5
 
 Entry = tuple[float, float, float, float, float]  # weight, T, S, kappa^2, tau^2
@@ -99,7 +98,7 @@ def _entries(columns: ClassColumns) -> list[Entry]:
 def _prox_step(alpha: float, ridge: float, k2s: list[tuple[float, float]]) -> tuple[float, float]:
     """V, and what its equation misses there: Newton's method from below, on a concave function."""
     V, gap = 1.0 / (alpha * (ridge + sum(w * k2 for w, k2 in k2s))), 0.0
-    for _ in range(_ITERATIONS):
+    for _ in range(ITERATIONS):
         value = slope = ridge
         for w, k2 in k2s:
             a = 1.0 / (1.0 + V * k2)
@@ -108,7 +107,7 @@ def _prox_step(alpha: float, ridge: float, k2s: list[tuple[float, float]]) -> tu
         gap = 1.0 - alpha * V * value
         step = gap / (alpha * slope)
         V += max(step, 0.0)
-        if step <= _LAST_STEP * V:
+        if step <= LAST_STEP * V:
             break
     return V, abs(gap)
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from scipy.linalg import hadamard
-from scipy.stats import qmc
 
 from ..laws.bag_model_measures import FreshDraws, fresh_draws, signal_first, signal_indicators
 from ..laws.draws import standard_normals
+from ..laws.sobol import scrambled_sobol
 from ..task import BagKind, Task
 from .dynamics import BagDraws, GroupDraws
 from .trajectory_problem import Problem
@@ -94,9 +94,8 @@ def _innovations(
     for k in range(len(problem.schedule.alpha) if steps else 0):
         slots = np.sort(problem.plan.slot[sets == k])[:steps]
         for stratum in range(count):
-            u = qmc.Sobol(len(slots) * r * length, scramble=True, rng=rng).random(drawn)
-            normals = standard_normals(u)
-            half[slots, :, :, stratum] = normals.T.reshape(len(slots), r, length, drawn)
+            normals = standard_normals(scrambled_sobol(len(slots) * r * length, drawn, rng))
+            half[slots, :, :, stratum] = normals.reshape(len(slots), r, length, drawn)
     for stratum, signal in enumerate(places):
         if signal is not None:
             half[:, :, :, stratum] = signal_first(half[:, :, :, stratum], signal)
