@@ -8,6 +8,7 @@ import pytest
 from sparsetoken import Task, Training, forecast
 from sparsetoken.explorer import rough
 from sparsetoken.explorer.rough import few_draws, rough_forecast, rough_test_elsewhere
+from sparsetoken.theory.errors import ConvergenceError
 from sparsetoken.theory.forecast import law_of
 
 CASES = [
@@ -48,3 +49,8 @@ def test_longer_bags_on_few_draws():
     expected = forecast(task, training, "attention", test_task={"length": 50}, accuracy=5e-3, with_capacity=False)
     for name, value in found.items():
         assert value == pytest.approx(getattr(expected, name), abs=0.02), name
+
+
+def test_a_fixed_point_that_is_lost_in_rounding_is_an_error_and_no_warning():
+    with pytest.raises(ConvergenceError, match="lost in rounding errors"):
+        rough_forecast(Task(strength=1e9), Training(loss="square"), "vectorized", equal_samples=True)

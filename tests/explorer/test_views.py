@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import threading
 from types import SimpleNamespace
 
@@ -114,6 +115,10 @@ def test_bag_view_shows_weights_that_sum_to_one():
     assert signal["marker"]["color"] == SIGNAL_TOKEN and len(signal["x"]) == 2
     assert sorted(signal["x"] + noise["x"]) == list(range(1, 31))
     assert {len(row) for row in trace(figure, "tokens")["z"]} == {30}
+
+
+def test_one_bag_under_a_query_of_zero():
+    assert "(the query is zero at d = 400)" in json.dumps(views.figure_of(state_of(view="bag", beta=0), "exact"))
 
 
 def test_a_query_that_stays_at_zero_is_remarked_on():

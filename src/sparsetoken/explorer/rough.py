@@ -25,6 +25,7 @@ from ..losses import Loss, get_loss
 from ..task import Task
 from ..theory.continuation import Problem, first_guess, walk_down
 from ..theory.equations import Solution, grid_size
+from ..theory.errors import ConvergenceError
 from ..theory.forecast import law_of, readout_alpha
 from ..theory.newton import newton_traced
 from ..theory.refinement import answer_of
@@ -124,6 +125,8 @@ def rough_forecast(
         nodes = nodes_of(population)
         x = solve_square(alpha, training.ridge, nodes).x[0]
         own = solve_square(alpha, training.ridge, nodes, each=True).x
+        if not np.isfinite(x).all():
+            raise ConvergenceError("the strength is so large that the fixed point is lost in rounding errors")
     else:
         key = (model, loss.name)
         answer = answer_of(

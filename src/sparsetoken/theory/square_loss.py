@@ -149,8 +149,8 @@ def _regularised(
     bracket = alpha * V * (ridge + A)
     nu2 = alpha * V**2 * (e2 + B * m[:, 1] ** 2) / bracket
     train_loss = 0.5 * (_quadratic(e, M_loss) + A * (m[:, 1] ** 2 + nu2))
-    D = np.sqrt(nu2 / alpha) / V  # sqrt(E[kappa^2 l'^2])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # nu^2 below zero: lost in rounding, which the caller sees
+        D = np.sqrt(nu2 / alpha) / V  # sqrt(E[kappa^2 l'^2])
         scaled = np.nan_to_num(miss / D, nan=0.0)
         x = np.stack([m[:, 0], m[:, 1], 0.5 * np.log(nu2), m[:, 2], np.log(V)], axis=-1)
     return SquareSolution(x, train_loss, np.maximum(gap, scaled))

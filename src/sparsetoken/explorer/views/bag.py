@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,11 @@ def bag(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str
         "colorbar": {"thickness": 10, "len": 0.55, "y": 0.0, "yanchor": "bottom", "x": 1.0, "xpad": 4},
         "hovertemplate": "token %{x}, coordinate %{y}: %{z}<extra></extra>",
     }  # fmt: skip
-    share = float(after[places].sum())
+    share, cosine = float(after[places].sum()), steps.cosine["q"]
+    query = f"cos(q₂, ξ) = {cosine:.2f}" if math.isfinite(cosine) else "the query is zero"
     return figure(
         f"A positive bag: the weight of its signal tokens goes from {sparsity / length:.2f} to {share:.2f} "
-        f"(cos(q₂, ξ) = {steps.cosine['q']:.2f} at d = {d})",
+        f"({query} at d = {d})",
         [heat, *bars, before],
         axis("token", range=[0.5, length + 0.5]),
         axis("coordinate", domain=[0.0, 0.55], range=[SHOWN_COORDINATES + 0.5, 0.5]),
