@@ -11,7 +11,7 @@ whose text is no longer found has to be rewritten with the code it was about. Te
 everything, so all of them are run on the package as it is first, in one process; mutants of those that fail there are not
 tried.
 
-The 54 take 50 s with two workers on two quiet cores. Processes are forked from one that has imported what no mutant changes,
+The 56 take 50 s with two workers on two quiet cores. Processes are forked from one that has imported what no mutant changes,
 and share what JAX compiles.
 """
 
@@ -349,9 +349,21 @@ MUTANTS = [
     ),
     Mutant(
         "estimators/training_range.py",
-        "xp.copysign(xp.log1p(SHARPNESS * xp.abs(tokens)), tokens)",
-        "tokens * 1.0",
+        "    np.log(sizes, out=sizes)\n",
+        "    np.subtract(sizes, 1.0, out=sizes)\n",
         "tests/estimators/test_training_range.py::test_heavy_tails_do_not_hide_bags_that_have_moved",
+    ),
+    Mutant(
+        "estimators/training_range.py",
+        "np.log1p(np.arange(1, kept.shape[1]) / DOUBLING)",
+        "0.0",
+        "tests/estimators/test_training_range.py::test_one_or_two_far_training_bags_do_not_hide_the_rest",
+    ),
+    Mutant(
+        "estimators/training_range.py",
+        "last = whole if whole > first else last",
+        "last = whole if whole > first else int(starts[-1])",
+        "tests/estimators/test_training_range.py::test_blocks_of_bags_change_nothing",
     ),
     Mutant(
         "laws/short_bags.py",
