@@ -276,7 +276,7 @@ def decisions(heads: Sequence[Head], bags: Bags) -> np.ndarray:
     Parameters
     ----------
     heads : sequence of Head
-        The heads.
+        The heads, as they are fitted: pooled ones have no average tokens added.
     bags : Bags
         The bags, their tokens NumPy's or JAX's.
 
