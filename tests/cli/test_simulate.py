@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from concurrent.futures import BrokenExecutor, Future
 
 import numpy as np
 import pytest
@@ -167,3 +168,22 @@ def test_classifiers_can_be_tested_on_other_bags(tmp_path, command):
     )
     assert cases[1]["trials"][1]["test_error"] == expected.test_error
     assert cases[1]["trials"][1]["tested"]["length"] == 30
+
+
+def test_a_worker_that_dies_does_not_cost_what_others_have_found(command, monkeypatch):
+    from sparsetoken.study import executor
+
+    class Dying(executor.InlineExecutor):
+        def submit(self, function, /, *arguments):
+            done = super().submit(function, *arguments)
+            if arguments[0][4] == "pooled":
+                done = Future()
+                done.set_exception(BrokenExecutor("gone"))
+            return done
+
+    monkeypatch.setattr(executor, "open_executor", lambda workers: Dying())
+    quick = ("simulate", "-d", 20, "-t", 1, "-w", 2, "-m", "pooled")
+    code, out, err = command(*quick, "-m", "attention")
+    assert code == 1 and " attention " in out
+    assert err == "pooled failed: a worker process died, most likely for lack of memory\n"
+    assert command(*quick) == (2, "", "error: a worker process died, most likely for lack of memory\n")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparsetoken.study import Grid, Store, StoreError, Trial
@@ -446,11 +447,20 @@ def test_two_stores_on_one_file(tmp_path):
 
 
 def test_tables_are_written_in_three_formats(tmp_path):
-    import pandas as pd
-
     table = pd.DataFrame({"a": [1.5, 2.0], "b": ["x", "y"]})
     for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet), (".json", pd.read_json)):
         write_table(table, tmp_path / f"t{ending}")
         pd.testing.assert_frame_equal(read(tmp_path / f"t{ending}"), table, check_dtype=False)
     with pytest.raises(ValueError, match=r"must end in \.csv"):
         write_table(table, tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("values", [[1.0, '{"q": 1.0}', None], ['{"q": 1.0}', 1, None]])
+def test_columns_of_numbers_and_text_are_text_in_a_parquet_file(tmp_path, values):
+    """Rates for all directions, and for each: Parquet has one type per column."""
+    write_table(pd.DataFrame({"rates": pd.Series(values, dtype=object), "d": [1, 2, 3]}), tmp_path / "t.parquet")
+    found = pd.read_parquet(tmp_path / "t.parquet")
+    assert [json.loads(text) for text in found["rates"][:2]] == [
+        v if not isinstance(v, str) else json.loads(v) for v in values[:2]
+    ]
+    assert pd.isna(found["rates"][2]) and list(found["d"]) == [1, 2, 3]

@@ -177,6 +177,8 @@ def _positions(text: str, kind: Any) -> Any:
 
 def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -> list[list]:
     """Results case by case, trial by trial; in the place of one that failed, its error."""
+    from concurrent.futures import BrokenExecutor
+
     from .._core.progress import progress
     from ..study.executor import open_executor
 
@@ -195,7 +197,10 @@ def _run(cases: list, seeds: list[int], options: dict[str, Any], workers: int) -
         else:
             futures = [executor.submit(_trial, *job) for job in jobs]
             for future in futures:
-                found.append(future.result())
+                try:
+                    found.append(future.result())
+                except BrokenExecutor:  # what the others have found is worth showing all the same
+                    found.append(MemoryError("a worker process died, most likely for lack of memory"))
                 advance(1)
     return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
 

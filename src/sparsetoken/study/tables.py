@@ -64,5 +64,13 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 def _parquet(table: pd.DataFrame) -> bytes:
     require("parquet")
     buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
+    table.assign(**{name: _of_one_type(table[name]) for name in table.columns}).to_parquet(buffer, index=False)
     return buffer.getvalue()
+
+
+def _of_one_type(column: pd.Series) -> pd.Series:
+    """The column as Parquet can hold it: one of numbers and text, such as rates for all directions and for each, as text."""
+    types = {type(value) for value in column[column.notna()]} if column.dtype == object else set()
+    if len(types) < 2 or types <= {int, float}:
+        return column
+    return column.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
