@@ -96,3 +96,18 @@ def test_models_with_trees_can_be_saved(tmp_path):
         save_model(tmp_path / "model.skops", model)
         read = load_model(tmp_path / "model.skops")
         np.testing.assert_array_equal(read.predict(X), model.predict(X))
+
+
+def test_the_best_places_to_split_tell_one_feature_among_many():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((400, 60))
+    target = (X[:, 0] > 0.5).astype(float)
+    told = {}
+    for best in (False, True):
+        trees, unseen = grow_trees(X, target, np.ones(400), 30, 0.12, 0, best=best, most=300)
+        told[best] = np.mean(np.abs(unseen - target))
+        assert np.all(np.isfinite(unseen)) and len(trees.roots) == 30
+    assert told[True] < 0.7 * told[False]
+    # A small sample makes small trees, and leaves every row unseen by some of them.
+    trees, unseen = grow_trees(X, target, np.ones(400), 5, 0.5, 0, best=True, most=10)
+    assert len(trees.feature) <= 5 * 19 and np.all(np.isfinite(unseen))

@@ -44,9 +44,10 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     candidates : "auto" or sequence of str
         What may vote, by name: "linear" (tied head on the scaled tokens), "mean" (linear in their mean), "pooled", "tied" and
         "free" (heads on the lifted tokens), "even" (tied head on tokens lifted with one scale for all features), "statistics",
-        "likeness" (linear and kernel classifier on a bag's statistics), "trees", and "likelihood" (likelihood ratio of the
-        paper's model by message passing, where the tokens look like Gaussian noise; where all of the model is found to hold, it
-        alone). At least one that sees tokens: the first six or the last. "auto": all but "free".
+        "likeness" (linear and kernel classifier on a bag's statistics), "trees" and "forest" (extremely randomised trees and a
+        random forest on them), and "likelihood" (likelihood ratio of the paper's model by message passing, where the tokens
+        look like Gaussian noise; where all of the model is found to hold, it alone). At least one that sees tokens: the first
+        six or the last. "auto": all but "free".
     loss : str or Loss
         "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool

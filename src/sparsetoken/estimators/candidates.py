@@ -30,6 +30,9 @@ FINAL_TOLERANCE = 1e-8
 # what lies beyond would have a share below one in twenty.
 RISEN = 3.0
 TREES = 100
+# Trees of the forest, and the bags that each is grown on, at most: finding the best places to split costs several times as much
+# as splitting anywhere, and the forest is there for tables whose values lie in steps, which few trees see.
+FOREST_TREES, FOREST_BAGS = 30, 300
 # Share of the features that a tree tries at every split, at least; the usual square root leaves thousands of sparse features
 # to chance.
 LEAST_FEATURES = 0.05
@@ -264,15 +267,29 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Trees:
-    """Extremely randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
+    """Randomised trees on a bag's statistics: they see interactions of features, and leave most features alone.
 
     Every tree is grown on a bootstrap sample, so that the bags it has not seen score it: no fold is needed. Bags of one group
     are drawn together. Where there are few groups, half of them would be too little for a tree to see: then trees are grown on
     a sample of the bags, and each fold is scored by trees grown without it.
+
+    Attributes
+    ----------
+    name, view : str
+        Of the candidate, and what it looks at.
+    count : int
+        How many trees.
+    best : bool
+        Whether they split a feature where that tells most, or anywhere.
+    most : int or None
+        The most bags that a tree is grown on.
     """
 
     name: str = "trees"
     view: str = "statistics"
+    count: int = TREES
+    best: bool = False
+    most: int | None = None
 
     def validated(self, problem: Problem) -> Iterator[Validated]:
         """One setting; held-out scores are the votes of the trees that have not seen the bag."""
@@ -286,19 +303,20 @@ class Trees:
 
         def grown(rows: np.ndarray) -> tuple[PlainTrees, np.ndarray]:
             own = None if together is None else together[rows]
-            return grow_trees(bags.tokens[rows], positive[rows], weights[rows], TREES, tried, problem.seed, groups=own)
+            given = bags.tokens[rows], positive[rows], weights[rows], self.count, tried, problem.seed
+            return grow_trees(*given, groups=own, best=self.best, most=self.most)
 
         trees, share = grown(np.arange(count))
         if few and problem.rounds:
             share = held_out_scores(problem.rounds[0], count, lambda rest, held: grown(rest)[0].mean(bags.tokens[held]))
         prior = float(np.average(positive, weights=problem.weights))  # of a bag that every tree has seen
-        scores = _log_odds(np.where(np.isfinite(share), share, prior)) if problem.rounds else None
+        scores = _log_odds(np.where(np.isfinite(share), share, prior), self.count) if problem.rounds else None
         yield Validated(self.name, self.view, scores, problem.calibrated(scores), lambda: Forest(trees))
 
 
-def _log_odds(share: np.ndarray) -> np.ndarray:
+def _log_odds(share: np.ndarray, count: int) -> np.ndarray:
     added = LEAST_LOG_ODDS_COUNT
-    return np.log((TREES * share + added) / (TREES * (1.0 - share) + added))
+    return np.log((count * share + added) / (count * (1.0 - share) + added))
 
 
 @dataclass(frozen=True)
@@ -315,7 +333,7 @@ class Forest:
 
     def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """Log odds of the trees' votes, one per bag."""
-        return _log_odds(self.trees.mean(tokens))
+        return _log_odds(self.trees.mean(tokens), len(self.trees.roots))
 
 
 # From nearly the direction between the class means to less than logistic regression with C = 1 has on some hundred bags. With
@@ -334,6 +352,7 @@ KNOWN: tuple[Candidate, ...] = (
     Heads("statistics", "statistics", "pooled", (0.1, 0.01, 1e-3)),
     Heads("likeness", "likeness", "pooled", (0.1, 0.01, 1e-4)),
     Trees(),
+    Trees("forest", count=FOREST_TREES, best=True, most=FOREST_BAGS),
     Likelihood(),
 )
 # All but the free heads: they double the time of a fit, and on none of the sets did the vote gain by them.

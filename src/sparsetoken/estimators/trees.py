@@ -73,8 +73,10 @@ def grow_trees(
     seed: int | None,
     least: int = 1,
     groups: np.ndarray | None = None,
+    best: bool = False,
+    most: int | None = None,
 ) -> tuple[PlainTrees, np.ndarray]:
-    """Extremely randomised trees, each on a bootstrap sample of the rows (or of groups of them), drawn with their weights.
+    """Randomised trees, each on a bootstrap sample of the rows (or of groups of them), drawn with their weights.
 
     The trees are those of scikit-learn's forests for the same seed (as of 1.9; earlier forests draw without weights), without
     what these repeat for every tree: copies of the estimator and checks of parameters and labels took longer than the growing.
@@ -98,6 +100,10 @@ def grow_trees(
         The least number of rows in a leaf.
     groups : ndarray of int, optional
         The rows of one group are drawn together, each time with their weights relative to their mean.
+    best : bool
+        Whether a feature is split where that tells most, as in random forests, or anywhere (extremely randomised trees).
+    most : int, optional
+        The most rows (or groups) that a sample has; as many as there are by default.
 
     Returns
     -------
@@ -105,7 +111,7 @@ def grow_trees(
         The trees, and for every row the mean of those that have not seen it, or any of its group (NaN where all have).
     """
     from sklearn import config_context
-    from sklearn.tree import ExtraTreeRegressor
+    from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
     from sklearn.utils import check_random_state
 
     rows = np.ascontiguousarray(features, dtype=np.float32)
@@ -119,7 +125,9 @@ def grow_trees(
     own_draws = np.random.RandomState(
         0
     )  # seeded anew for each tree: making another takes longer than growing a small tree
-    tree = ExtraTreeRegressor(max_features=max_features, min_samples_leaf=least)
+    kind = DecisionTreeRegressor if best else ExtraTreeRegressor
+    tree = kind(max_features=max_features, min_samples_leaf=least)
+    size = len(p) if most is None else min(len(p), most)
     # Copies of rows give the same tree as their weights do where a leaf may hold a single row. They take longer to sort, and
     # spare the check of weights, which takes longer for a few hundred rows.
     copied = least == 1 and len(rows) <= COPIED_ROWS and groups is None
@@ -128,7 +136,7 @@ def grow_trees(
         for own_seed in [draws.randint(np.iinfo(np.int32).max) for _ in range(count)]:
             own_draws.seed(own_seed)
             # What `choice` does with these probabilities, without its checks of them.
-            sampled = below.searchsorted(own_draws.random_sample(len(p)), side="right")
+            sampled = below.searchsorted(own_draws.random_sample(size), side="right")
             times = np.bincount(sampled, minlength=len(p))[own] * relative
             own_draws.seed(own_seed)
             tree.random_state = own_draws
