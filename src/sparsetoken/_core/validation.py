@@ -98,7 +98,7 @@ def real_number(name: str, value: Any, low: float, high: float = math.inf, *, op
 
 def check_real(name: str, values: Any) -> None:
     """Refuse complex numbers in one sentence (scikit-learn's would list all of them)."""
-    if values is not None and np.iscomplexobj(values):
+    if values is not None and np.iscomplexobj(np.asarray(values)):  # as an array: not all that can be one answers NumPy
         raise ValueError(f"Complex data not supported: {name} must hold real numbers")
 
 

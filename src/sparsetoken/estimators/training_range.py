@@ -297,7 +297,7 @@ def fit_range(bags: Any, signs: np.ndarray, weights: np.ndarray) -> tuple[Traini
     places, largest, quiet, spreads = rows[:, : 5 * d], rows[:, 5 * d], rows[:, 5 * d + 1], rows[:, 5 * d + 2 :]
     center = places.mean(axis=0)
     blocks = list(row_blocks(places))  # one after the other: squares of all would take the room of many tokens
-    total = reduce(np.add, (((places[block] - center) ** 2).sum(axis=0) for block in blocks))
+    total = reduce(np.add, (_sums_of_squares(places[block] - center) for block in blocks))
     apart = np.concatenate(
         [_apart(_seen_from_others(places[block] - center, total, n), largest[block]) for block in blocks]
     )
@@ -320,11 +320,21 @@ def fit_range(bags: Any, signs: np.ndarray, weights: np.ndarray) -> tuple[Traini
 
 
 def _seen_from_others(deviations: np.ndarray, total: np.ndarray, n: int) -> np.ndarray:
-    """Squared deviations of some of n bags in the variance of the other n - 1, as that of a new bag will be.
+    """Squared deviations of some of n bags in the variance of the other n - 1, as that of a new bag will be (in their place).
 
     The mean of the others is n/(n - 1) times as far away as that of all, their sum of squares smaller by the bag's own part.
     """
-    squares = deviations**2
-    others = np.maximum(total - squares * (n / (n - 1.0)), 1e-12 * total) / max(n - 2.0, 1.0)
-    squares *= (n / (n - 1.0)) ** 2
-    return squares / np.where(others > 0, others, 1.0)
+    all_of_them = np.where(total > 0, total, 1.0)  # features that do not vary have no deviations
+    squares = np.multiply(
+        deviations, deviations, out=deviations
+    )  # in place: room for results takes longer than they do
+    others = squares * (-n / (n - 1.0))
+    others += all_of_them
+    np.maximum(others, 1e-12 * all_of_them, out=others)
+    squares /= others
+    squares *= (n / (n - 1.0)) ** 2 * max(n - 2.0, 1.0)
+    return squares
+
+
+def _sums_of_squares(values: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", values, values)
