@@ -122,9 +122,8 @@ def grow_trees(
     below = np.cumsum(p)
     below /= below[-1]
     draws = check_random_state(seed)
-    own_draws = np.random.RandomState(
-        0
-    )  # seeded anew for each tree: making another takes longer than growing a small tree
+    # Seeded anew for each tree: making another takes longer than growing a small tree.
+    own_draws = np.random.RandomState(0)
     kind = DecisionTreeRegressor if best else ExtraTreeRegressor
     tree = kind(max_features=max_features, min_samples_leaf=least)
     size = len(p) if most is None else min(len(p), most)
