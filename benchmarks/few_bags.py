@@ -12,14 +12,12 @@ import warnings
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_sample_image, load_wine
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC
 
 from sparsetoken import BagClassifier, Bags
-from sparsetoken.bags.scaler import BagScaler
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.calibration import area_under_curve
+
+from .baselines import baseline_scores, share_of_log_loss
 
 TEST = 300
 SIZES, SEEDS = (40, 60, 80), 3
@@ -216,30 +214,6 @@ CONFIRMATION = (mean_all, pathology, digits_share, wine, sentences, patches, dia
 LAWS = {law.__name__: law for law in (*CHOICE, *CONFIRMATION)}
 
 
-def statistics(bags, scaler):
-    """Mean, maximum, minimum and spread of the scaled tokens, each (bags, features)."""
-    z = scaler.scaled(bags.tokens)
-    mean = np.add.reduceat(z, bags.starts, axis=0) / bags.lengths[:, None]
-    square = np.add.reduceat(z * z, bags.starts, axis=0) / bags.lengths[:, None]
-    most, least = np.maximum.reduceat(z, bags.starts, axis=0), np.minimum.reduceat(z, bags.starts, axis=0)
-    return mean, most, least, np.sqrt(np.maximum(square - mean**2, 0.0))
-
-
-def baseline_scores(train, labels, test):
-    """Scores of the test bags by five baselines, larger for positive ones and positive where the label is."""
-    scaler = BagScaler().fit(train)
-    a, b = statistics(train, scaler), statistics(test, scaler)
-    found = {}
-    for name, parts in (("mean LR", [0]), ("max LR", [1]), ("mean+max LR", [0, 1])):
-        model = LogisticRegression(C=1.0, max_iter=3000).fit(np.hstack([a[i] for i in parts]), labels)
-        found[name] = model.decision_function(np.hstack([b[i] for i in parts]))
-    rows, fresh = np.hstack(a), np.hstack(b)
-    found["forest"] = RandomForestClassifier(300, random_state=0).fit(rows, labels).predict_proba(fresh)[:, 1] - 0.5
-    mean, size = rows.mean(axis=0), np.where(rows.std(axis=0) > 0, rows.std(axis=0), 1.0)
-    found["SVM"] = SVC(C=3.0).fit((rows - mean) / size, labels).decision_function((fresh - mean) / size)
-    return found
-
-
 def measure(name, seed, size):
     """(log loss over that of the class frequencies, AUC, accuracy) of the learner and, without the first, of the baselines."""
     rng = np.random.default_rng([seed, size, sum(map(ord, name))])
@@ -251,10 +225,8 @@ def measure(name, seed, size):
         return area_under_curve(scores, positive), float(np.mean((scores > 0) == positive))
 
     odds = BagClassifier().fit(train, labels).decision_function(test)
-    known = np.full(TEST, np.log(labels.mean() / (1 - labels.mean())))
-    losses = [np.mean(np.logaddexp(0.0, np.where(positive, -u, u))) for u in (odds, known)]
     peers = np.array([told(scores) for scores in baseline_scores(train, labels, test).values()])
-    return (float(losses[0] / losses[1]), *told(odds)), peers
+    return (share_of_log_loss(odds, positive, labels), *told(odds)), peers
 
 
 def main() -> None:

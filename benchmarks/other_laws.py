@@ -14,16 +14,13 @@ import sys
 import warnings
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from sparsetoken import BagClassifier, Bags
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.simulation.repeats import mean_and_error
+
+from .baselines import baseline_scores, share_of_log_loss
 
 TEST, SIZES = 600, (60, 200)
 REPEATS = int(os.environ.get("SPARSETOKEN_BENCH_REPEATS", "16"))
@@ -279,39 +276,15 @@ LAWS = {
 }
 
 
-def baseline_scores(bags, y, count):
-    """Scores of the test bags by five baselines, larger for positive ones and positive where the label is."""
-    train = np.concatenate(bags[:count])
-    center, size = train.mean(axis=0), train.std(axis=0)
-    size[size < 1e-9] = 1.0
-    scaled = [(bag - center) / size for bag in bags]
-    mean, most, least, spread = (
-        np.array([statistic(bag) for bag in scaled])
-        for statistic in (lambda x: x.mean(0), lambda x: x.max(0), lambda x: x.min(0), lambda x: x.std(0))
-    )
-    known, found = y[:count], {}
-    for name, rows in (("mean LR", mean), ("max LR", most), ("mean+max LR", np.hstack([mean, most]))):
-        model = LogisticRegression(C=1.0, max_iter=2000).fit(rows[:count], known)
-        found[name] = model.decision_function(rows[count:])
-    rows = np.hstack([mean, most, least, spread])
-    forest = RandomForestClassifier(300, random_state=0).fit(rows[:count], known)
-    found["forest"] = forest.predict_proba(rows[count:])[:, 1] - 0.5
-    machine = make_pipeline(StandardScaler(), SVC(C=3.0)).fit(rows[:count], known)
-    found["SVM"] = machine.decision_function(rows[count:])
-    return found
-
-
 def measure(name, count, seed):
     """(accuracy, AUC) of every learner, and the default's log loss over that of the class frequencies."""
     key = f"{name} {count}"
     bags, y = LAWS[name](np.random.default_rng([seed, sum(map(ord, key)), len(key)]), count)
-    odds = BagClassifier().fit(Bags(bags[:count]), y[:count]).decision_function(Bags(bags[count:]))
-    positive, share = y[count:] == 1, y[:count].mean()
-    known = np.full(len(positive), np.log(share / (1 - share)))
-    losses = [np.mean(np.logaddexp(0.0, np.where(positive, -u, u))) for u in (odds, known)]
-    scores = {"bag classifier": odds, **baseline_scores(bags, y, count)}
+    train, test, known, positive = Bags(bags[:count]), Bags(bags[count:]), y[:count], y[count:] == 1
+    odds = BagClassifier().fit(train, known).decision_function(test)
+    scores = {"bag classifier": odds, **baseline_scores(train, known, test)}
     told = {k: (np.mean((u > 0) == positive), area_under_curve(u, positive)) for k, u in scores.items()}
-    return told, float(losses[0] / losses[1])
+    return told, share_of_log_loss(odds, positive, known)
 
 
 def main() -> None:
