@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: reproduce test check format bench docs mutants explore clean install
+.PHONY: reproduce test test-all check format bench docs mutants explore size clean install
 
 install: $(STAMP)
 
@@ -20,8 +20,12 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: $(STAMP)
 	$(BIN)/sparsetoken reproduce
 
+# The core, in minutes; test-all adds browsers, notebooks, pages, packaging and long runs.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: test
+	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -42,6 +46,10 @@ docs: $(STAMP)
 
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutation
+
+# Files, source lines, constants and argument lists, package by package.
+size: $(STAMP)
+	$(BIN)/python docs/tools/size.py
 
 explore: $(STAMP)
 	$(BIN)/sparsetoken explore

@@ -16,6 +16,8 @@ from hypothesis import settings
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # before NumPy is imported, so nothing that needs it is imported above
 
+os.environ.pop("COLUMNS", None)  # 80 in workers, unset in a single process: one width of output for both
+
 # A third of the suite's time is XLA compiling the same programs again: in each worker, in each notebook, in each process
 # that a test starts. They share what they compile through a folder that lives as long as the run; workers find the name
 # in the environment that they inherit. JAX compiles anew where an entry cannot be read.
@@ -39,6 +41,26 @@ TOGETHER = {
     "tests/docs/test_site.py": "site",
     "tests/docs/test_execution.py": "site",
 }
+
+
+# The second tier (`make test-all`): whole pages, browsers, installations, clusters. A test elsewhere joins it by the mark.
+SECOND_TIER = (
+    "tests/docs/",
+    "tests/explorer/test_browser",
+    "tests/bags/test_cluster.py",
+    "tests/study/test_executor.py",
+    "tests/test_benchmarks.py",
+    "tests/test_memory.py",
+    "tests/test_packaging.py",
+    "tests/test_readme.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files of the second tier into it."""
+    for item in items:
+        if item.nodeid.startswith(SECOND_TIER):
+            item.add_marker(pytest.mark.slow)
 
 
 def scope_of(test: str) -> str:

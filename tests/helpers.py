@@ -67,14 +67,14 @@ def planted_bags(
 def nothing_stays_registered():
     """What is registered within (losses, mechanisms, kinds of trial, ...) is gone afterwards."""
     import sparsetoken.study.kinds  # noqa: F401  (theirs stay)
-    from sparsetoken import activations, bag_models, losses, models
+    from sparsetoken import activations, bag_models, classifiers, losses
     from sparsetoken._core import user_code
-    from sparsetoken.study import registry
+    from sparsetoken.study import kind as registry
 
     known = (
         losses.LOSSES,
         activations.ACTIVATIONS,
-        models.MODELS,
+        classifiers.CLASSIFIERS,
         bag_models.BAG_MODELS,
         registry._KINDS,
         user_code._OWN,

@@ -72,7 +72,7 @@ def simulation_calls() -> Iterator[tuple[str, list[float]]]:
     for name in ("default", "rare", "single"):
         for model in ("attention", "pooled", "vectorized", "elementwise"):
             for sampler in ("reduced", "tensor"):
-                found = simulate(TASKS[name], Training(ridge=1e-2), 100, 7, model, sampler)
+                found = simulate(TASKS[name], Training(ridge=1e-2), 100, 7, model, sampler=sampler)
                 yield f"simulate {name} {model} {sampler}", [*(getattr(found, f) for f in MEASURED), found.cosine["w"]]
     found = simulate(TASKS["default"], Training(schedule="reuse"), 100, 7, sampler="tensor")
     yield "simulate reuse", [getattr(found, field) for field in MEASURED]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sparsetoken.activations import Weighting, get_activation, hardmax, softmax, sparsemax
+from sparsetoken import Task, theory
+from sparsetoken.activations import Weighting, get_activation, hardmax, register_activation, softmax, sparsemax
 
 SCORES = np.random.default_rng(0).standard_normal((5, 7)) * 2
 
@@ -43,8 +44,28 @@ def test_theory_and_simulation_know_them(name):
     from sparsetoken import Task, Training, forecast, simulate
 
     task, training = Task(6, 1, 4.0, 0.5), Training(alpha0=4.0, alpha1=4.0, ridge=0.1)
-    options = {"model": "elementwise", "activation": name}
+    options = {"model": f"elementwise:{name}"}
     limit = forecast(task, training, accuracy=2e-3, with_capacity=False, **options).test_error
     for sampler in ("reduced", "tensor"):
         runs = [simulate(task, training, 60, seed, sampler=sampler, **options).test_error for seed in range(6)]
         assert np.mean(runs) == pytest.approx(limit, abs=4 * np.std(runs) / np.sqrt(6) + 0.02)
+
+
+def _doubling(scores):
+    scores *= 2
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (_doubling, "leave the scores as they are"),
+        (lambda scores: np.full(scores.shape, "1.0"), "finite numbers"),
+        (lambda scores: 1 / 0, "raises ZeroDivisionError"),
+    ],
+)
+def test_functions_that_are_no_activations_are_refused(function, words):
+    with pytest.raises(ValueError, match=words):
+        register_activation("bad", function)
+    with pytest.raises(ValueError, match=words):
+        theory.elementwise_law(Task(), 0.9, 1.0, function)

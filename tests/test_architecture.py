@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -71,3 +72,16 @@ def test_every_module_is_on_the_page():
     deep = tuple(name for name in named if name.endswith("/") and (name.count("/") > 1 or name == "cli/"))
     modules = sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py") if not p.name.startswith("__"))
     assert not [name for name in modules if name not in named and not name.startswith(deep)]
+
+
+def test_no_class_name_is_used_twice_and_none_looks_like_a_test():
+    """One word, one meaning; pytest would collect a function of the package that is called test_something."""
+    names = [
+        (node.name, type(node))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    ]
+    classes = [name for name, kind in names if kind is ast.ClassDef]
+    assert not {name for name in classes if classes.count(name) > 1}
+    assert not [name for name, _ in names if name.startswith("test_")]

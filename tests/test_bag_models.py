@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp, softmax
 
-from sparsetoken._core.precision import double_precision
+from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
 
 NAMES = [*BAG_MODELS, "heads:3", "attention:2.5", "tied:2", "gated:6"]

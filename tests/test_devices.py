@@ -10,7 +10,7 @@ import pytest
 from sparsetoken import Bags, Task, Training
 from sparsetoken._core import devices
 from sparsetoken._core.arrays import is_jax_array
-from sparsetoken._core.precision import double_precision
+from sparsetoken._core.devices import double_precision
 from sparsetoken.bags.segments import bag_extremes, bag_mean, bag_softmax, bag_sum, over_tokens, weighted_bag_sum
 from sparsetoken.estimators import (
     AttentionClassifier,
@@ -21,8 +21,8 @@ from sparsetoken.estimators import (
     VectorizedClassifier,
 )
 from sparsetoken.simulation.repeats import trial_seeds
-from sparsetoken.simulation.samplers.jax_reduced import key_of
-from sparsetoken.simulation.trial import simulate
+from sparsetoken.simulation.samplers.reduced import key_of
+from sparsetoken.simulation.simulate import simulate
 from sparsetoken.solvers.erm import fit_erm
 
 DEVICE = "gpu" if any(d.platform == "gpu" for d in jax.devices()) else "cpu"

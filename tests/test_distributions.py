@@ -120,3 +120,8 @@ def test_scaling_keeps_the_shape():
     assert task.at_length(1).length == 2  # no shorter than the sparsity
     assert Task().at_strength(3.0) == Task(strength=3.0) and Task().at_length(7) == Task(length=7)
     assert Task(prevalence=0.2, label_noise=0.25).observed_prevalence == pytest.approx(0.2 * 0.75 + 0.8 * 0.25)
+
+
+def test_a_function_that_gives_one_number_is_refused():
+    with pytest.raises(ValueError, match=r"length cannot be drawn.*as many numbers as it is asked for"):
+        Task(length=lambda rng, size: 7)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import griffe
-import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "sparsetoken"
-MODULES = sorted(str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py"))
+MOST_LINES = 14  # of an internal docstring: room for an objective and how it is minimised
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -64,27 +63,32 @@ def public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_parameters_are_those_of_the_signature(module):
-    tree = ast.parse((PACKAGE / module).read_text())
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package with its syntax tree."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text())
+
+
+def test_parameters_are_those_of_the_signature():
     wrong = {}
-    for name, node, expected in functions(tree):
-        found = documented(ast.get_docstring(node) or "")
-        if found is not None and found != expected:
-            wrong[name] = {"documented": found, "signature": expected}
+    for module, tree in trees():
+        for name, node, expected in functions(tree):
+            listed = documented(ast.get_docstring(node) or "")
+            if listed is not None and listed != expected:
+                wrong[f"{module}: {name}"] = {"documented": listed, "signature": expected}
     assert not wrong
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_public_names_have_a_docstring(module):
-    tree = ast.parse((PACKAGE / module).read_text())
-    assert ast.get_docstring(tree) or not tree.body
-    if module.startswith(
-        "paper/catalogue/"
-    ):  # functions of a study, each described by the claim or field it is given to
-        return
-    top = [(n, node) for n, node, _ in functions(tree) if public(n) and "." not in n]
-    assert not [name for name, node in top if not ast.get_docstring(node)]
+def test_public_names_have_a_docstring():
+    silent = []
+    for module, tree in trees():
+        if tree.body and not ast.get_docstring(tree):
+            silent.append(module)
+        if module.startswith("paper/catalogue/"):  # functions of a study, described by the claim or field they serve
+            continue
+        top = [(name, node) for name, node, _ in functions(tree) if public(name) and "." not in name]
+        silent += [f"{module}: {name}" for name, node in top if not ast.get_docstring(node)]
+    assert not silent
 
 
 PUBLIC_PACKAGES = ("", ".theory", ".simulation", ".estimators", ".bags", ".planning", ".study")
@@ -101,21 +105,52 @@ def exported(package: str) -> dict[str, type | Callable]:
     }
 
 
-@pytest.mark.parametrize("package", PUBLIC_PACKAGES)
-def test_exported_names_say_what_their_parameters_are(package):
+def test_exported_names_say_what_their_parameters_are():
     """Two parameters or more: a section `Parameters`, or `Attributes` for a class, that leaves none of them out."""
-    exports = exported(package)
-    assert exports
     wrong = {}
-    for name, value in exports.items():
-        expected = [p for p in inspect.signature(value).parameters if not p.startswith("_")]
-        docstring = value.__doc__ or ""
-        found = documented(docstring)
-        if found is None and inspect.isclass(value):
-            found = named(docstring, griffe.DocstringSectionKind.attributes)
-        if len(expected) >= 2 and not set(expected) <= set(found or ()):
-            wrong[name] = [parameter for parameter in expected if parameter not in (found or ())]
+    for package in PUBLIC_PACKAGES:
+        exports = exported(package)
+        assert exports
+        for name, value in exports.items():
+            expected = [p for p in inspect.signature(value).parameters if not p.startswith("_")]
+            docstring = value.__doc__ or ""
+            listed = documented(docstring)
+            if listed is None and inspect.isclass(value):
+                listed = named(docstring, griffe.DocstringSectionKind.attributes)
+            if len(expected) >= 2 and not set(expected) <= set(listed or ()):
+                wrong[f"{package}: {name}"] = [parameter for parameter in expected if parameter not in (listed or ())]
     assert not wrong
+
+
+def exported_classes() -> set[tuple[str, str]]:
+    """(module, name) of what the public packages export, with the classes it inherits from."""
+    names = set()
+    for package in PUBLIC_PACKAGES:
+        for value in exported(package).values():
+            classes = value.__mro__ if inspect.isclass(value) else [value]
+            names |= {(c.__module__.removeprefix("sparsetoken."), c.__qualname__) for c in classes}
+    return names
+
+
+def test_internal_names_are_described_in_a_few_lines():
+    """Sections are for exported names; what only we read says what it does, and the objective it optimises."""
+    public_names, long = exported_classes(), []
+    for path, tree in trees():
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name, node, _ in functions(tree):
+            owner, _, method = name.partition(".")
+            if (module, owner) in public_names and not method.startswith("_"):
+                continue
+            text = ast.get_docstring(node) or ""
+            if re.search(r"^-{4,}$", text, re.M) or len(text.splitlines()) > MOST_LINES:
+                long.append(f"{path}: {name}")
+    assert not long
+
+
+def test_per_is_the_word_for_each():
+    """`tokens per bag`, not the distributive `tokens a bag`."""
+    texts = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert not {module: DISTRIBUTIVE.findall(text) for module, text in texts.items() if DISTRIBUTIVE.search(text)}
 
 
 DISTRIBUTIVE = re.compile(
@@ -124,10 +159,3 @@ DISTRIBUTIVE = re.compile(
     r"an? (bag|token|class|process|replicate|row|trial|step|study|point|page|fit|column|node|call|label|line|feature|loss|"
     r"draw|iteration|dimension|decade|worker|file|sample|task|law|group|entry|side|second|minute)\b"
 )
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_per_is_the_word_for_each(module):
-    """`tokens per bag`, not the distributive `tokens a bag`."""
-    text = (PACKAGE / module).read_text()
-    assert not [match.group(0) for match in DISTRIBUTIVE.finditer(text)]

@@ -19,7 +19,7 @@ from sparsetoken import (
 )
 from sparsetoken.bags import scratch
 from sparsetoken.bags.scratch import BLOCK_BYTES, is_mapped
-from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.two_steps import two_steps
 from tests.helpers import planted_bags
 
 MEGABYTE = 2**20

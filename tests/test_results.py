@@ -12,9 +12,9 @@ import pytest
 
 from sparsetoken import Task, Training, forecast, simulate, theory
 from sparsetoken._core.frozen import FrozenMapping
-from sparsetoken.models import SIMULATED
+from sparsetoken.classifiers import SIMULATED
 from sparsetoken.results import ClassifierResult, TwoSteps
-from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.two_steps import two_steps
 
 TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
 TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
@@ -116,9 +116,9 @@ def test_fixed_points_share_the_fields():
     assert found.cosine["w"] == pytest.approx(infinite.cosine["w"])
     assert found.cosine["q"] == infinite.cosine["q"] and found.sharpness == infinite.sharpness
     assert 0 < found.errors["cosine_w"] < 0.05 and found.to_row()["cosine_w_se"] == found.errors["cosine_w"]
-    assert len(repr(found)) < 150 and not {"law", "loss", "coarse"} & set(found.to_dict())
+    assert len(repr(found)) < 150 and not {"law", "loss", "fixed_point"} & set(found.to_dict())
     with pytest.raises(ValueError, match="read-only"):
-        found.coarse[0] = 1.0
+        found.fixed_point[0] = 1.0
     rng = np.random.default_rng(0)
     rows = [np.column_stack([shift + rng.standard_normal(64), np.zeros(64), np.ones(64)]) for shift in (1.0, 0.0)]
     own = theory.erm(theory.law_from_samples(*rows, 0.5), 2.0, 0.1)
@@ -145,13 +145,13 @@ def test_steps_have_one_class():
 
 
 @pytest.mark.parametrize("change", [{"task": Task(1, 1, 2.0)}, {"training": Training(eta_w=0.0)}])
-def test_a_query_that_vanishes_has_no_cosine_in_either_world(change):
+def test_a_query_that_vanishes_has_cosine_zero_in_either_world(change):
     """The bag is pooled: the readout has the pooled one's numbers, and xi stands for the query's direction."""
     setting = {"task": TASK, "training": TRAINING} | change
     finite, infinite = simulate(**setting, d=60, seed=0), forecast(**setting, **OPTIONS)
     pooled = forecast(**setting, model="pooled", **OPTIONS)
     for result in (finite, infinite):
-        assert math.isnan(result.cosine["q"]) and result.overlap["q"] == result.sharpness == 0.0
+        assert result.cosine["q"] == result.overlap["q"] == result.sharpness == 0.0
         assert result.steps is not None and result.steps.norm["q"] == 0.0
         assert result.m_u == pytest.approx(0.0, abs=1e-9)
         assert result.overlap["w"] == pytest.approx(result.m_q)

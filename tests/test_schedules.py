@@ -76,3 +76,11 @@ def test_expansion_is_checked():
 def test_arrays_over_steps_are_kept():
     rates = np.linspace(0.1, 1.0, 4)
     assert expand(Stage(4, 1.0, {"w": rates}), ("w",)).rates[:, 0] == pytest.approx(rates)
+
+
+def test_a_stage_cannot_be_changed():
+    stage = Stage(2, 1.0, {"q": 1.0}, {"q": 0.1})
+    for mapping in (stage.rates, stage.decay):
+        with pytest.raises(TypeError):
+            mapping["q"] = -5.0
+    assert stage.rates == {"q": 1.0} and Stage.from_dict(stage.to_dict()) == stage

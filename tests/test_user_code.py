@@ -7,6 +7,7 @@ import pytest
 
 from sparsetoken import (
     BagModel,
+    Deployment,
     Loss,
     Task,
     Training,
@@ -14,19 +15,19 @@ from sparsetoken import (
     get_bag_model,
     register_activation,
     register_bag_model,
+    register_classifier,
     register_loss,
-    register_mechanism,
     simulate,
     theory,
 )
 from sparsetoken._core import user_code
-from sparsetoken.study import Trial
+from sparsetoken.study import TrialSpec
 from sparsetoken.study.study_files import load_studies
 from tests.helpers import nothing_stays_registered
 
 MINE = """
 import numpy as np
-from sparsetoken import BagModel, Loss, register_bag_model, register_loss, register_mechanism
+from sparsetoken import BagModel, Loss, register_bag_model, register_loss, register_classifier
 from sparsetoken.study import trial_kind
 
 
@@ -49,7 +50,7 @@ def same(scores):
 
 
 register_loss(SquaredHinge())
-register_mechanism("same", same, "softmax once more")
+register_classifier("same", same, "softmax once more")
 
 
 @trial_kind("half")
@@ -101,7 +102,7 @@ class Logistic(Loss):
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
 @pytest.mark.parametrize("schedule", ["staged", "reuse"])
 def test_the_softmax_once_more_is_attention(sampler, schedule):
-    register_mechanism("same", softmax)
+    register_classifier("same", softmax)
     training = Training(schedule=schedule)
     known, again = (simulate(Task(5), training, 40, 3, model=name, sampler=sampler) for name in ("attention", "same"))
     np.testing.assert_allclose(again.test_error, known.test_error, rtol=1e-9)
@@ -110,8 +111,8 @@ def test_the_softmax_once_more_is_attention(sampler, schedule):
 
 @pytest.mark.parametrize("task", [Task(5), Task({3: 0.5, 6: 0.5}, contamination=0.1)])
 def test_its_theory_is_attention_s(task):
-    register_mechanism("same", softmax)
-    options = {"accuracy": 2e-2, "with_capacity": False, "test_task": {"strength": 4.0}}
+    register_classifier("same", softmax)
+    options = {"accuracy": 2e-2, "with_capacity": False, "deployment": Deployment(task={"strength": 4.0})}
     known, again = (forecast(task, Training(), name, **options) for name in ("attention", "same"))
     np.testing.assert_allclose(again.test_error, known.test_error, rtol=1e-8)
     assert again.model == "same" and again.result.model == "same"
@@ -126,7 +127,7 @@ def test_a_registered_loss_is_known_by_name():
 
 def test_activations_and_bag_models():
     register_activation("cube", lambda x: x**3)
-    assert simulate(Task(5), Training(), 30, 0, model="elementwise", activation="cube").test_error < 0.5
+    assert simulate(Task(5), Training(), 30, 0, model="elementwise:cube").test_error < 0.5
     model = register_bag_model(BagModel(lambda H, bias, s: s * H[:, 0].mean() + bias, ("w",), "mean", 2.0))
     assert get_bag_model("mean") is model and get_bag_model("mean:3").sharpness == 3.0
     register_bag_model(BagModel(lambda H, bias: bias, ("w",), "mean"))  # a cell of a notebook, run again
@@ -158,13 +159,13 @@ class WrongSlope(Logistic):
         (lambda: register_loss(Concave()), "'concave' must be convex"),
         (lambda: register_loss(WrongSlope()), "slope of loss 'wrong' must be the derivative"),
         (lambda: register_loss("logistics"), "loss must be one of"),
-        (lambda: register_mechanism("attention", softmax), "'attention' is built in"),
-        (lambda: register_mechanism("all", softmax), "'all' is built in"),
-        (lambda: register_mechanism("first", lambda s: (np.arange(s.shape[-1]) == 0) * np.ones_like(s)), "order"),
-        (lambda: register_mechanism("sum", lambda s: s.sum(-1)), "scores' shape"),
-        (lambda: register_mechanism("mixed", lambda s: np.full_like(s, s.max())), "each bag by itself"),
-        (lambda: register_mechanism("x", 3), "must be a function"),
-        (lambda: register_activation("soft", softmax), "register it as a mechanism"),
+        (lambda: register_classifier("attention", softmax), "'attention' is built in"),
+        (lambda: register_classifier("all", softmax), "'all' is built in"),
+        (lambda: register_classifier("first", lambda s: (np.arange(s.shape[-1]) == 0) * np.ones_like(s)), "order"),
+        (lambda: register_classifier("sum", lambda s: s.sum(-1)), "scores' shape"),
+        (lambda: register_classifier("mixed", lambda s: np.full_like(s, s.max())), "each bag by itself"),
+        (lambda: register_classifier("x", 3), "must be a function"),
+        (lambda: register_activation("soft", softmax), "register it as a classifier"),
         (lambda: register_activation("relu", abs), "'relu' is built in"),
         (lambda: register_bag_model("pooled"), "model must be a BagModel"),
         (lambda: register_bag_model(BagModel(lambda H, b: b, ("w",), "heads")), "'heads' is built in"),
@@ -176,7 +177,7 @@ def test_what_is_refused(call, words):
 
 
 def test_where_a_mechanism_of_one_s_own_ends():
-    register_mechanism("same", softmax)
+    register_classifier("same", softmax)
     with pytest.raises(ValueError, match="length must be at most 384"):
         forecast(Task(500), Training(), "same")
     with pytest.raises(ValueError, match="built-in one for derivatives"):
@@ -231,19 +232,21 @@ def test_a_module_that_fails_is_one_line(content, words, tmp_path, command):
 def test_the_store_knows_the_user_s_code(mine, tmp_path):
     """A trial that names a thing of the user's has another key when that thing changes; one that does not, has not."""
     arguments = {"d": 20, "model": "same", "loss": "squared_hinge"}
-    user_code.load_source(mine)
-    first, plain = Trial.of("simulate", **arguments).key, Trial.of("simulate", d=20).key
-    changed = tmp_path / "changed.py"
     things = MINE[: MINE.index("@trial_kind")]
-    changed.write_text(things.replace("e / e.sum", "e * 1.0 / e.sum"))
-    user_code.load_source(changed)
-    assert Trial.of("simulate", **arguments).key != first
-    assert Trial.of("simulate", d=20).key == plain
-    again = tmp_path / "again.py"
-    again.write_text("# a comment\n" + things)
-    user_code.load_source(again)
-    assert Trial.of("simulate", **arguments).key == first
-    assert "+mechanism.same=" in Trial.of("simulate", **arguments).code
+
+    def keys(name, text):
+        file = tmp_path / name
+        file.write_text(text)
+        user_code.load_source(file)
+        return TrialSpec.of("simulate", **arguments).key, TrialSpec.of("simulate", d=20).key
+
+    first, plain = keys("first.py", things)
+    assert keys("moved.py", things) == (first, plain)  # its text counts, not its place
+    for number, changed in enumerate([things.replace("e / e.sum", "e * 1.0 / e.sum"), things + "# a comment\n"]):
+        key, unchanged = keys(f"changed{number}.py", changed)
+        assert key != first and unchanged == plain
+    user_code.load_source(mine)
+    assert "+classifier.same=" in TrialSpec.of("simulate", **arguments).code
     studies = tmp_path / "study.toml"
     studies.write_text(STUDY)
     assert len(load_studies(studies)[0].trials()["half"]) == 2

@@ -5,13 +5,15 @@ Public names are resolved on first use, so that `import sparsetoken` is quick an
 
 from __future__ import annotations
 
-from ._core.lazy import lazy_exports
+from ._core.imports import lazy_exports
 
 __version__ = "0.2.0"
 
 _HOME = {
     "Task": "task",
     "Training": "training",
+    "Tokens": "tokens",
+    "Deployment": "deployment",
     "Positions": "task",
     "Loss": "losses",
     "Logistic": "losses",
@@ -22,7 +24,7 @@ _HOME = {
     "Weighted": "losses",
     "register_loss": "losses",
     "register_activation": "activations",
-    "register_mechanism": "models",
+    "register_classifier": "classifiers",
     "BagModel": "bag_models",
     "register_bag_model": "bag_models",
     "get_bag_model": "bag_models",
@@ -33,10 +35,11 @@ _HOME = {
     "theory": "theory",
     "forecast": "theory",
     "forecast_grid": "theory",
+    "compare": "comparison",
     "plan": "planning",
     "plan_for_bags": "planning",
     "solve": "planning",
-    "test_set_size": "planning",
+    "sample_size_for_error": "planning",
     "LearningCurveDisplay": "planning",
     "Bags": "bags",
     "BagScaler": "bags",

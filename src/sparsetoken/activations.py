@@ -35,13 +35,7 @@ def _identity(x: Any) -> Any:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The activation relu(x - level).
-
-    Parameters
-    ----------
-    level : float
-        Scores below it count as zero.
-    """
+    """The activation relu(x - level)."""
 
     level: float = 1.0
 
@@ -65,13 +59,7 @@ _TRIED = np.array([[-3.1, -0.7, 0.2, 1.3], [2.9, 0.4, -1.9, 0.8]])  # scores of 
 
 @dataclass(frozen=True)
 class Weighting:
-    """Weights of a bag's tokens by a rule that looks at all of them, in the place of an elementwise activation.
-
-    Parameters
-    ----------
-    weights : callable
-        Scores (..., L), all tokens of a bag, -> their weights p (..., L).
-    """
+    """Weights of a bag's tokens by a rule that looks at all of them, in the place of an elementwise activation."""
 
     weights: Callable[[Any], Any]
 
@@ -99,13 +87,7 @@ def hardmax(scores: Any) -> Any:
 
 @dataclass(frozen=True)
 class TopSoftmax:
-    """The softmax over the `count` largest scores; the others have no weight.
-
-    Parameters
-    ----------
-    count : int
-        How many tokens may have weight; bags that are shorter have them all.
-    """
+    """The softmax over the `count` largest scores; the others have no weight."""
 
     count: int = 2
 
@@ -122,7 +104,7 @@ WEIGHTINGS: dict[str, Weighting] = {"sparsemax": Weighting(sparsemax), "hardmax"
 
 
 def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make an elementwise activation of one's own known by name, as `activation=` of the model "elementwise".
+    """Make an elementwise activation of one's own known by name, as the model "elementwise:NAME".
 
     Parameters
     ----------
@@ -144,7 +126,7 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
     found = _tried(f"activation {name!r}", function, _TRIED)
     alone = _tried(f"activation {name!r}", function, _TRIED[:1, :1])
     if found[0, 0] != alone[0, 0]:
-        raise ValueError(f"activation {name!r} must treat every score alone: register it as a mechanism")
+        raise ValueError(f"activation {name!r} must treat every score alone: register it as a classifier")
     add_own("activation", name, function, _BUILT_IN)
     ACTIVATIONS[name] = function
     return function
@@ -152,7 +134,7 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
 
 def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
     """A rule of one's own for the weights of a bag's tokens, tried on two bags: it must not depend on the tokens' order."""
-    what = f"the weights of mechanism {name!r}"
+    what = f"the weights of classifier {name!r}"
     order = np.array([2, 0, 3, 1])
     found, turned = _tried(what, weights, _TRIED), _tried(what, weights, _TRIED[:, order])
     if not np.allclose(found[:, order], turned, rtol=1e-9, atol=1e-12):
@@ -166,26 +148,24 @@ def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
 def _tried(what: str, function: Callable[[Any], Any], scores: np.ndarray) -> np.ndarray:
     if not callable(function):
         raise ValueError(f"{what} must be a function of an array of scores, got {function!r}")
-    found = np.asarray(function(scores.copy()), dtype=float)
-    if found.shape != scores.shape or not np.isfinite(found).all():
-        raise ValueError(f"{what} must be finite and of the scores' shape")
-    return found
+    given = scores.copy()
+    try:
+        values = np.asarray(function(given))
+    except Exception as error:  # whatever a user's function may raise
+        raise ValueError(
+            f"{what} must be a function of an array of scores, it raises {type(error).__name__}: {error}"
+        ) from error
+    if not np.array_equal(given, scores):
+        raise ValueError(f"{what} must leave the scores as they are and give new values")
+    if values.dtype.kind not in "fiub" or values.shape != scores.shape or not np.isfinite(values).all():
+        raise ValueError(
+            f"{what} must be finite numbers of the scores' shape, got {values.dtype} of shape {values.shape}"
+        )
+    return values.astype(float)
 
 
 def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The activation of that name, or the given function itself.
-
-    Parameters
-    ----------
-    activation : str or callable
-        A name in `ACTIVATIONS`, "threshold:2.5" for relu(x - 2.5), or a function of an array. Rules for all tokens of a bag
-        together, in the activation's place: "sparsemax", "hardmax", and "top:2" for the softmax over the two largest scores.
-
-    Returns
-    -------
-    callable
-        sigma, elementwise on NumPy and JAX arrays, or a `Weighting`.
-    """
+    """The activation of that name, or the given function itself."""
     if isinstance(activation, str):
         name, _, level = activation.partition(":")
         if activation in WEIGHTINGS:
@@ -199,7 +179,10 @@ def get_activation(activation: str | Callable[[Any], Any]) -> Callable[[Any], An
                 raise ValueError(f"the level of activation 'threshold:level' must be a number, got {level!r}") from None
         if name in ACTIVATIONS and not level:
             return ACTIVATIONS[name]
+    elif isinstance(activation, Weighting):
+        return activation
     elif callable(activation):
+        _tried("activation", activation, _TRIED)
         return activation
     raise ValueError(
         f"activation must be one of {', '.join([*ACTIVATIONS, *WEIGHTINGS])}, 'threshold:level', 'top:K' or a function, "
@@ -215,20 +198,7 @@ def softmax(x: Any) -> Any:
 
 
 def token_weights(scores: Any, activation: Callable[[Any], Any] | None) -> Any:
-    """The weights p of the tokens of each bag.
-
-    Parameters
-    ----------
-    scores : array (..., L)
-        The scores k t, one per token.
-    activation : callable or None
-        sigma for p = sigma(scores)/L; None for the softmax.
-
-    Returns
-    -------
-    array (..., L)
-        p.
-    """
+    """The weights p of the tokens of each bag."""
     if activation is None:
         return softmax(scores)
     return activation(scores) / scores.shape[-1]

@@ -25,9 +25,9 @@ from typing import Any
 
 from ._core.arrays import is_jax_array, namespace, softplus
 from ._core.user_code import add_own
-from ._core.validation import real_number
+from ._core.validation import real_number, rejection
 from .activations import softmax
-from .models import heads_of
+from .classifiers import heads_of
 
 # The gate of gated attention lies between -1 and 1, so its logits need a factor to choose among tokens at all.
 GATE_SHARPNESS = 4.0
@@ -93,6 +93,8 @@ class BagModel:
 
     def start_norms(self, start: Mapping[str, float] | None) -> tuple[float, ...]:
         """Norms of the directions at a start that names some of `start_names`; what is not named is zero."""
+        if start is not None and not isinstance(start, Mapping):
+            raise rejection("start", start, f"a mapping from {', '.join(self.start_names)} to numbers")
         for name in start or {}:
             if name not in self.start_names:
                 raise ValueError(f"start must name {', '.join(self.start_names)}, got {name!r}")

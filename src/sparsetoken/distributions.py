@@ -28,14 +28,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Distribution:
-    """A few values and their probabilities.
-
-    Parameters
-    ----------
-    atoms : iterable of pairs
-        (value, probability); probabilities are not negative and sum to 1. Equal values are put together, values of
-        probability zero are left out.
-    """
+    """A few values and their probabilities."""
 
     atoms: tuple[tuple[float, float], ...]
 
@@ -97,25 +90,7 @@ class Distribution:
 
     @classmethod
     def from_values(cls, values: Any, weights: Any = None, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
-        """The distribution of a sample, or a few values that stand for it.
-
-        Parameters
-        ----------
-        values : array
-            The sample.
-        weights : array, optional
-            Weights of the values; equal by default.
-        atoms : int
-            Values of the result where the sample has more (see `whole`). They are the nodes of the Gauss rule of the
-            sample, which has its first 2 atoms - 1 moments: an average of a smooth function is then as good as on
-            the sample itself.
-        whole : bool
-            Whether values are whole numbers. Up to twelve different ones are then all kept, and the nodes are rounded.
-
-        Returns
-        -------
-        Distribution
-        """
+        """The distribution of a sample, or a few values that stand for it."""
         x, where = np.unique(np.asarray(values, dtype=float).ravel(), return_inverse=True)
         if not len(x) or not np.isfinite(x).all():
             raise ValueError("values must be finite numbers, at least one")
@@ -130,28 +105,17 @@ class Distribution:
 
     @classmethod
     def from_sampler(cls, sampler: Any, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
-        """A few values that stand for an object that draws numbers.
-
-        Parameters
-        ----------
-        sampler : object
-            With a quantile function `ppf` (a frozen distribution of SciPy): read at 4096 equally likely places, which leaves
-            out nothing but the outermost 1/8192 on either side. Otherwise with `rvs(size=, random_state=)`, or a function of
-            (numpy.random.Generator, size): 65,536 numbers are drawn, always the same ones.
-        atoms, whole : int, bool
-            As in `from_values`.
-
-        Returns
-        -------
-        Distribution
-        """
-        if callable(quantile := getattr(sampler, "ppf", None)):
+        """A few values that stand for an object that draws numbers."""
+        quantile = getattr(sampler, "ppf", None)
+        if quantile is not None:
             drawn = quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         elif callable(draw := getattr(sampler, "rvs", None)):
             drawn = draw(size=_DRAWS, random_state=np.random.default_rng(0))
         else:
             drawn = sampler(np.random.default_rng(0), _DRAWS)
-        numbers = np.asarray(drawn, dtype=float)
+        numbers, wanted = np.asarray(drawn, dtype=float), _QUANTILES if quantile is not None else _DRAWS
+        if numbers.shape != (wanted,):
+            raise ValueError(f"it must give as many numbers as it is asked for ({wanted:,}), got shape {numbers.shape}")
         if whole and not (numbers == np.round(numbers)).all():
             numbers = np.round(numbers)
         return cls.from_values(numbers, atoms=atoms, whole=whole)
@@ -183,25 +147,7 @@ def _gauss_rule(x: np.ndarray, w: np.ndarray, count: int) -> tuple[np.ndarray, n
 def number_or_distribution(
     name: str, value: Any, check: Callable[[str, Any], Number], *, whole: bool
 ) -> Number | Distribution:
-    """A number, or what it may be from bag to bag, as a user writes it.
-
-    Parameters
-    ----------
-    name : str
-        The field, for messages.
-    value : object
-        A number, a mapping value -> probability, the text "value:probability,...", a `Distribution`, or an object that draws
-        numbers (see `Distribution.from_sampler`).
-    check : callable
-        (name, value) -> the value in its proper type, or a ValueError.
-    whole : bool
-        Whether values are whole numbers.
-
-    Returns
-    -------
-    number or Distribution
-        The number itself where there is only one value.
-    """
+    """A number, or what it may be from bag to bag, as a user writes it."""
     pairs: Iterable[tuple[Any, Any]]
     if isinstance(value, str):
         pairs = _from_text(name, value)

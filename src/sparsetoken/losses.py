@@ -365,24 +365,7 @@ def register_loss(loss: Loss) -> Loss:
 
 
 def get_loss(loss: str | Loss) -> Loss:
-    """The loss of that name, or the loss itself.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        A name in `LOSSES`, "focal" or "focal:gamma", each perhaps followed by ":positives=weight"; a `Loss`; or any object
-        with `value`, `slope` and `curvature` (and perhaps `prox`).
-
-    Returns
-    -------
-    Loss
-        The loss object.
-
-    Raises
-    ------
-    ValueError
-        If there is no such loss.
-    """
+    """The loss of that name, or the loss itself."""
     if isinstance(loss, str):
         return _loss_of_name(loss)
     if isinstance(loss, type) or not all(callable(getattr(loss, m, None)) for m in ("value", "slope", "curvature")):
@@ -417,23 +400,7 @@ def _read(text: str, what: str, name: str) -> float:
 
 
 def convex_loss(loss: str | Loss) -> Loss:
-    """`get_loss` for what minimises a readout, which a loss that is not convex is refused.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        As in `get_loss`.
-
-    Returns
-    -------
-    Loss
-        The loss object.
-
-    Raises
-    ------
-    ValueError
-        If there is no such loss, or it is not convex.
-    """
+    """`get_loss` for what minimises a readout, which a loss that is not convex is refused."""
     found = get_loss(loss)
     if not found.convex:
         raise ValueError(
@@ -452,23 +419,7 @@ def name_in_plain_data(loss: Loss) -> str | None:
 
 
 def loss_name(loss: str | Loss) -> str:
-    """The registered name of a loss, for plain data.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        As in `get_loss`.
-
-    Returns
-    -------
-    str
-        Its name, as `get_loss` reads it.
-
-    Raises
-    ------
-    ValueError
-        For a loss of the user's own, which could not be found again by a name.
-    """
+    """The registered name of a loss, for plain data."""
     found = get_loss(loss)
     name = name_in_plain_data(found)
     if name is None:

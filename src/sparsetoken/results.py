@@ -33,8 +33,8 @@ class NotConvergedWarning(UserWarning):
 
 
 def cosine_of(overlap: float, norm: float) -> float:
-    """overlap/norm: the cosine with the unit vector xi, NaN where the vector vanishes."""
-    return float(overlap / norm) if norm > 0 else math.nan
+    """overlap/norm: the cosine with the unit vector xi, 0 where the vector vanishes."""
+    return float(overlap / norm) if norm > 0 else 0.0
 
 
 class Result(Shown):
@@ -143,7 +143,7 @@ class TwoSteps(Result):
     overlap : mapping
         <w1, xi> under "w", <q2, xi> under "q".
     cosine : mapping
-        cos(w1, xi) under "w", gamma = cos(q2, xi) under "q"; NaN where the vector vanishes.
+        cos(w1, xi) under "w", gamma = cos(q2, xi) under "q"; 0 where the vector vanishes.
     norm : mapping
         ||w1|| under "w", ||q2|| under "q".
     bias : float
@@ -218,7 +218,7 @@ class ClassifierResult(Result):
         ||w|| and b of the final readout.
     overlap, cosine : mapping
         Overlap and cosine with xi, under "w" of the final readout, under "q" of the query (models with one). The vectorized
-        readout is compared with xi at every token, (xi, .., xi)/sqrt(L). NaN where the vector vanishes.
+        readout is compared with xi at every token, (xi, .., xi)/sqrt(L). 0 where the vector vanishes.
     m_q, m_u, nu : float
         Coordinates of the final readout along qhat = q/||q|| and along u, xi's unit direction orthogonal to qhat, and the
         norm of the rest. Without a query (or with a query that vanishes) qhat is the direction of the signal and m_u is 0.
@@ -309,24 +309,7 @@ def _same(a: Any, b: Any) -> bool:
 def directions_of_readout(
     m_q: float, m_u: float, norm_w: float, steps: TwoSteps | None, query_cosine: float = 1.0
 ) -> dict[str, Any]:
-    """`overlap` and `cosine` of a classifier from its readout's coordinates and the steps behind its query.
-
-    Parameters
-    ----------
-    m_q, m_u : float
-        Coordinates of w along qhat and u; xi = gamma qhat + sqrt(1 - gamma^2) u.
-    norm_w : float
-        ||w||.
-    steps : TwoSteps or None
-        Where the query comes from; None for models without one.
-    query_cosine : float
-        gamma, where there are no steps to tell it.
-
-    Returns
-    -------
-    dict
-        The fields `overlap` and `cosine` of `ClassifierResult`.
-    """
+    """`overlap` and `cosine` of a classifier from its readout's coordinates and the steps behind its query."""
     gamma = query_cosine if steps is None else steps.query_cosine
     along = gamma * m_q + math.sqrt(max(0.0, 1.0 - gamma**2)) * m_u
     overlap, cosine = {"w": float(along)}, {"w": cosine_of(along, norm_w)}

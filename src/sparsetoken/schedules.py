@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._core.frozen import FrozenMapping
 from ._core.validation import real_number, whole_number
 
 FRESH = "fresh"
@@ -39,13 +40,13 @@ def _over_steps(name: str, value: Any, steps: int, low: float, high: float = np.
     return tuple(real_number(name, float(x), low, high) for x in row)
 
 
-def _per_direction(name: str, given: Any, steps: int) -> dict[str, float | tuple[float, ...]]:
+def _per_direction(name: str, given: Any, steps: int) -> FrozenMapping[str, float | tuple[float, ...]]:
     if not isinstance(given, Mapping):
         raise ValueError(f"{name} must be a mapping from names of directions to numbers, got {given!r}")
     for key in given:
         if not isinstance(key, str):
             raise ValueError(f"{name} must have names of directions as keys, got {key!r}")
-    return {key: _over_steps(f"{name}[{key!r}]", value, steps, 0.0) for key, value in given.items()}
+    return FrozenMapping({key: _over_steps(f"{name}[{key!r}]", value, steps, 0.0) for key, value in given.items()})
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class Stage:
         put("momentum", _over_steps("momentum", self.momentum, self.steps, 0.0, 1.0))
         if np.max(self.momentum) >= 1:
             raise ValueError(f"momentum must be below 1, got {self.momentum!r}")
+        if not isinstance(self.data, str | Sequence):
+            raise ValueError(f"data must be a name or a tuple of names, got {self.data!r}")
         data = self.data if isinstance(self.data, str) else tuple(self.data)
         names = (data,) if isinstance(data, str) else data
         if not names or not all(isinstance(n, str) and n for n in names):
@@ -121,28 +124,14 @@ class Stage:
         for name in plain:
             if name not in known:
                 raise ValueError(f"a stage has no field {name!r}; it has {', '.join(known)}")
+        for name in ("steps", "alpha"):
+            if name not in plain:
+                raise ValueError(f"a stage needs {name}; it has {', '.join(plain) or 'no fields'}")
         return cls(**plain)
 
 
 class Schedule(NamedTuple):
-    """A list of stages written out step by step, T steps on K data sets, r directions.
-
-    Attributes
-    ----------
-    data_set : ndarray (T + 1,) of int
-        Index of the data set that step t uses. The last entry is the set a further step would use; it is where training
-        loss and training error after the last step are measured.
-    alpha : ndarray (K,)
-        n/d of each data set.
-    names : tuple of str
-        Names of the data sets ("fresh" for those used once).
-    rates : ndarray (T, r + 1)
-        Learning rates of the directions, then of the bias.
-    decay : ndarray (T, r)
-        Weight decay of the directions.
-    momentum : ndarray (T,)
-        Momentum rho.
-    """
+    """A list of stages written out step by step, T steps on K data sets, r directions."""
 
     data_set: np.ndarray
     alpha: np.ndarray
@@ -167,24 +156,7 @@ def as_stages(stages: Stage | Mapping[str, Any] | Sequence[Any]) -> tuple[Stage,
 
 
 def expand(stages: Stage | Sequence[Stage], directions: Sequence[str]) -> Schedule:
-    """The stages as arrays over steps.
-
-    Parameters
-    ----------
-    stages : Stage or sequence of Stage
-        The schedule.
-    directions : sequence of str
-        Names of the model's directions, in order.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ValueError
-        Where a stage names a direction the model does not have, or gives a data set another size than an earlier stage.
-    """
+    """The stages as arrays over steps."""
     columns = {name: i for i, name in enumerate((*directions, "bias"))}
     index: dict[str, int] = {}
     alphas: list[float] = []

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
-from ._core.description import Description
+from ._core.frozen import Description
 from ._core.validation import real_number, rejection, whole_number
 from .distributions import Distribution, number_or_distribution
 
@@ -105,17 +105,7 @@ class Positions:
 
 
 class BagKind(NamedTuple):
-    """One of the kinds of bags that a task is made of.
-
-    Attributes
-    ----------
-    length, sparsity : int
-        L, and R of a bag with signal.
-    strength : float
-        theta.
-    probability : float
-        Share of the bags that are of this kind, the same in both classes.
-    """
+    """One of the kinds of bags that a task is made of."""
 
     length: int
     sparsity: int

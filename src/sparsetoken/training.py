@@ -6,10 +6,11 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-from ._core.description import Description
+from ._core.frozen import Description
 from ._core.validation import real_number, rejection, whole_number
 from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 
+LARGEST = 1e12  # alpha and ridge: where they have reached their limits, and rounding has not
 SCHEDULES = ("staged", "reuse", "joint")
 
 
@@ -46,6 +47,8 @@ class Training(Description):
         and eta_b (smaller ones than a single step takes: about 1 for the query).
     steps : int
         How many steps the schedule "joint" takes; the others do not look at it.
+    equal_samples : bool
+        Give models without a query, pooled and vectorized, n0 + n1 samples (the others have used D0 already).
     """
 
     loss: str | Loss = "logistic"
@@ -58,21 +61,25 @@ class Training(Description):
     ridge: float = 1e-3
     schedule: str = "staged"
     steps: int = 50
+    equal_samples: bool = False
 
     def __post_init__(self):
         put = partial(object.__setattr__, self)
         loss = get_loss(self.loss)
         name = name_in_plain_data(loss)  # one spelling per loss, so that equal trainings compare equal
         put("loss", self.loss if name is None else name)
-        put("alpha0", real_number("alpha0", self.alpha0, 0.0, open_low=True))
-        put("alpha1", real_number("alpha1", self.alpha1, 0.0, open_low=True))
-        for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge"):
+        for name in ("alpha0", "alpha1"):
+            put(name, real_number(name, getattr(self, name), 0.0, LARGEST, open_low=True))
+        for name in ("eta_w", "eta_b", "eta_q", "beta"):
             put(name, real_number(name, getattr(self, name), 0.0))
+        put("ridge", real_number("ridge", self.ridge, 0.0, LARGEST))
         if self.schedule not in SCHEDULES:
             raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")
         if self.schedule != "joint":
             convex_loss(loss)
         put("steps", whole_number("steps", self.steps, 1))
+        if not isinstance(self.equal_samples, bool):
+            raise rejection("equal_samples", self.equal_samples, "true or false")
 
     def __repr__(self) -> str:
         """The samples and the ridge, and what differs from the defaults."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace
+from ._core.averages import with_error
 from ._core.frozen import frozen
 from ._core.validation import whole_number
-from ._core.words import with_error
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
 
@@ -107,8 +107,8 @@ class Trajectory(Shown):
 
     @property
     def best_step(self) -> int:
-        """The step with the least test error."""
-        return int(np.argmin(self.test_error))
+        """The step with the least test error, of those that were tested."""
+        return int(np.nanargmin(self.test_error))
 
     def norm(self, name: str) -> np.ndarray:
         """||theta_a|| of the direction of that name over the steps."""
@@ -116,12 +116,15 @@ class Trajectory(Shown):
         return np.sqrt(np.maximum(self.gram[:, a, a], 0.0))
 
     def __repr__(self) -> str:
-        t, best = self.steps, self.best_step
+        t, best = int(np.flatnonzero(np.isfinite(self.test_error))[-1]), self.best_step
 
         def value(i):
             return with_error(self.test_error[i], self.standard_error[i])
 
-        return f"Trajectory({self.model}, {t} steps: test error {value(t)} at the end, {value(best)} at step {best})"
+        end = "at the end" if t == self.steps else f"at step {t}"
+        return (
+            f"Trajectory({self.model}, {self.steps} steps: test error {value(t)} {end}, {value(best)} at step {best})"
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         """All values and standard errors under flat names, such as "overlap[q]", "gram[q,w]" and "test_error_se"."""

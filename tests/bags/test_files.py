@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsetoken import Bags
-from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.reading.read_bags import read_bags
 from tests.helpers import planted_table
 
 LONG = 12345678901234567890123
@@ -329,3 +329,32 @@ def test_labels_in_no_form_that_is_known(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"labels must be a file, a frame, or values keyed by bag id .*, got list"):
         Bags.from_files(tmp_path, [0])
+
+
+def test_a_column_that_is_not_there_comes_with_the_option_that_names_it(tmp_path):
+    path = tmp_path / "slides.csv"
+    pd.DataFrame({"x": [1.0, 2.0, 3.0], "patient": [1, 1, 2], "grade": [0, 0, 1]}).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"'bag_id' .*\(--bag\).* bag=\.\.\.; its columns are 'x', 'patient', 'grade'"):
+        read_bags(path)
+    with pytest.raises(ValueError, match=r"'label' .*\(--label\).* label=\.\.\."):
+        read_bags(path, bag="patient")
+    assert len(read_bags(path, bag="patient", label="grade").bags) == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "npz", "folder"])
+def test_missing_values_are_kept_where_that_is_asked_for(tmp_path, form):
+    tokens = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
+    if form == "csv":
+        path = tmp_path / "bags.csv"
+        pd.DataFrame(tokens, columns=["x", "y"]).assign(bag_id=[0, 0, 1], label=[0, 0, 1]).to_csv(path, index=False)
+    elif form == "npz":
+        path = tmp_path / "bags.npz"
+        np.savez(path, tokens=tokens, bag=[0, 0, 1], label=[0, 1])
+    else:
+        path = tmp_path / "bags"
+        path.mkdir()
+        np.save(path / "0.npy", tokens[:2]), np.save(path / "1.npy", tokens[2:])
+    with pytest.raises(ValueError, match=r"contains NaN.*missing='impute'"):
+        read_bags(path, need_labels=False)
+    kept = read_bags(path, need_labels=False, missing="keep").bags
+    np.testing.assert_array_equal(kept.tokens, tokens)

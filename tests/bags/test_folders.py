@@ -21,8 +21,8 @@ import pytest
 
 from sparsetoken import Bags, PooledClassifier
 from sparsetoken.bags import scratch
-from sparsetoken.bags.array_files import opened_bag
-from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.reading.array_files import opened_bag
+from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.bags.scratch import is_mapped
 
 TORCH = Path(__file__).parents[1] / "data" / "torch"
@@ -151,7 +151,13 @@ def test_tensors_that_reach_beyond_their_file_are_refused(tmp_path):
     numbers = np.arange(6, dtype=np.float32)
     good = archive(tmp_path / "good.pt", tensor_pickle(0, (2, 3), (3, 1)), numbers.tobytes())
     np.testing.assert_array_equal(Bags.from_files(good)[0], numbers.reshape(2, 3))
-    for offset, size, stride in ((1, (2, 3), (3, 1)), (0, (2, 3), (900, 1)), (0, (2, 3), (1, 9)), (7, (1, 1), (1, 1))):
+    for offset, size, stride in (
+        (1, (2, 3), (3, 1)),
+        (0, (2, 3), (900, 1)),
+        (0, (2, 3), (1, 9)),
+        (7, (1, 1), (1, 1)),
+        (0, (10**9, 10**9), (0, 0)),
+    ):
         bad = archive(tmp_path / "bad.pt", tensor_pickle(offset, size, stride), numbers.tobytes())
         with pytest.raises(ValueError, match=r"bad.pt is not read: its tensor reaches beyond"):
             Bags.from_files(bad)
@@ -284,7 +290,7 @@ def test_labels_are_matched_to_bags_and_not_to_files(tmp_path):
 
 
 def test_labels_of_many_files_take_no_time_that_grows_with_their_square():
-    from sparsetoken.bags.labelled_folders import values_of_bags
+    from sparsetoken.bags.reading.labelled_folders import values_of_bags
 
     names = [f"slide{i}" for i in range(40_000)]  # minutes, where every name went through all of them
     assert values_of_bags({f"{name}.h5": 1 for name in names}, names) == dict.fromkeys(names, 1)
@@ -456,7 +462,7 @@ def test_commands_take_a_folder(tmp_path, command):
     assert code != 0 and "give the table with their labels (labels_file, or --labels)" in err
     code, out, err = command("fit", folder, "-m", "attention", "--labels", tmp_path / "labels.csv", "--out", model)
     assert code == 0, err
-    assert "40 bags, 6 tokens each" in out and "classes sick, well" in out
+    assert "40 bags" in out and "sick (20), well (20)" in out
     code, out, err = command("predict", model, f"{folder}/*.npy")
     assert code == 0 and out.splitlines()[1].startswith("slide_00,")
     code, out, err = command("explain", model, folder, "--bags", 1)
@@ -465,3 +471,34 @@ def test_commands_take_a_folder(tmp_path, command):
         "evaluate", folder, "--labels", tmp_path / "labels.csv", "-m", "pooled", "--folds", 2, "--repeats", 1
     )
     assert code == 0 and "pooled" in out, err
+
+
+def test_a_stride_beyond_all_numbers_is_refused(tmp_path):
+    """A single row never uses its stride: a file may claim any, which no array of NumPy's can have."""
+    numbers = np.arange(6, dtype="<f4").tobytes()
+    for size, stride in (((1, 3), (2**70, 1)), ((2**30, 3), (0, 1))):
+        bad = archive(tmp_path / "bad.pt", tensor_pickle(0, size, stride), numbers)
+        with pytest.raises(ValueError, match=r"bad\.pt is not read: its tensor"):
+            Bags.from_files([bad])
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet"])
+def test_a_key_is_refused_where_arrays_have_no_names(tmp_path, ending):
+    folder = write(tmp_path / "features", ending, drawn(2))
+    with pytest.raises(ValueError, match=r"key goes with \.npz, \.h5 and \.pt files"):
+        Bags.from_files(folder, key="features")
+
+
+def test_half_precision_becomes_single_wherever_it_comes_from(tmp_path):
+    half = {name: tokens.astype(np.float16) for name, tokens in drawn(3).items()}
+    folder = write(tmp_path / "features", ".npy", half)
+    np.savez(tmp_path / "one.npz", X=np.zeros((2, 3, 2), dtype=np.float16), y=[0, 1])
+    for bags in (Bags(list(half.values())), Bags.from_files(folder), read_bags(tmp_path / "one.npz").bags):
+        assert bags.dtype == np.float32
+
+
+def test_members_of_an_archive_that_are_no_arrays_do_not_count(tmp_path):
+    np.savez(tmp_path / "bags.npz", bag=np.repeat([0, 1], 2), label=[0, 1], tokens=np.zeros((4, 2)))
+    with zipfile.ZipFile(tmp_path / "bags.npz", "a") as file:
+        file.writestr("token_label", "not an array")
+    assert len(read_bags(tmp_path / "bags.npz").bags) == 2

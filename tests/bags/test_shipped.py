@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken.bags.shipped import SHIPPED, shipped_bags
+from sparsetoken.bags.reading.shipped import SHIPPED, shipped_bags
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -13,7 +13,7 @@ import pytest
 import sparsetoken.cli
 from sparsetoken.cli import main
 from sparsetoken.cli.console import deliver, spell_where_needed, write_json
-from sparsetoken.cli.values import check_combinations, parse_values
+from sparsetoken.cli.values import OptionGrid, parse_values
 
 
 def start(*arguments, **options):
@@ -145,9 +145,9 @@ def _full_disk(write):
 def test_runaway_ranges_are_refused_up_front():
     with pytest.raises(ValueError, match="alpha1 must have at most 100,000 values, got 1,000,000,000"):
         parse_values("alpha1", "1:2:1000000000")
-    assert check_combinations([[1, 2], [1, 2, 3]], 4) == 24
+    OptionGrid({"a": [1, 2], "b": [1, 2, 3]}).check(4)
     with pytest.raises(ValueError, match="1,000,000,000 computations"):
-        check_combinations([range(1000), range(1000)], 1000)
+        OptionGrid({"a": range(1000), "b": range(1000)}).check(1000)
 
 
 @pytest.mark.parametrize(
@@ -156,5 +156,5 @@ def test_runaway_ranges_are_refused_up_front():
 )
 def test_brackets_in_help_texts_are_shown(command, monkeypatch, name, words):
     monkeypatch.setenv("COLUMNS", "200")
-    code, out, _ = command(name, "--help")
+    code, out, _ = command(name, "--help-all")
     assert code == 0 and words in out

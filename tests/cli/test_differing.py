@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sparsetoken import Task, Training, simulate, theory
+from sparsetoken import Deployment, Task, Training, simulate, theory
 from sparsetoken.simulation.repeats import trial_seeds
 
 LENGTHS = {10: 0.5, 20: 0.5}
@@ -46,7 +46,9 @@ def test_tested_on_bags_that_differ(tmp_path, command):
     code, _, err = command("forecast", "--model", "pooled", "--test-length", "10:0.5,20:0.5", "--json", file)
     assert code == 0, err
     (row,) = json.loads(file.read_text())
-    expected = theory.forecast(Task(), Training(), "pooled", test_task={"length": LENGTHS}, with_capacity=False)
+    expected = theory.forecast(
+        Task(), Training(), "pooled", deployment=Deployment(task={"length": LENGTHS}), with_capacity=False
+    )
     assert row["test_error"] == pytest.approx(expected.test_error, abs=1e-6)
 
 
@@ -68,7 +70,7 @@ def test_plan_for_bags_that_differ(tmp_path, command):
     file = tmp_path / "plan.json"
     code, out, err = command(
         *("plan", "--length", "5:0.5,10:0.5", "--strength", "7", "-n", "300", "-d", "100"),
-        *("--ask", "none", "--trials", "0", "--json", file),
+        *("--ask", "none", "--json", file),
     )
     assert code == 0, err
     made = json.loads(file.read_text())

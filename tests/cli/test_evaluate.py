@@ -28,15 +28,25 @@ def test_evaluate_prints_writes_and_draws(folder, command):
     assert not [p for p in folder.iterdir() if p.name.startswith(".")]
 
 
-def test_evaluate_ends_with_a_verdict(folder, command):
+def test_evaluate_begins_with_a_verdict(folder, command):
     wanted = ("-m", "max-pool LR", "-m", "majority", "--folds", 3, "--repeats", 1)
     code, out, _ = command("evaluate", folder / "bags.csv", *wanted)
-    assert code == 0 and "\nbest: max-pool LR, " in out and "always giving the commonest label has" in out
+    assert code == 0 and out.startswith("best: max-pool LR, held-out error ") and "commonest label has" in out
+    assert out.index("max-pool LR  ") < out.index("majority  ")  # the best learner first
     noise = planted_table()
     noise[[f"f{j}" for j in range(5)]] = np.random.default_rng(5).standard_normal((len(noise), 5))
     noise.to_csv(folder / "noise.csv", index=False)
     code, out, _ = command("evaluate", folder / "noise.csv", *wanted)
-    assert code == 0 and out.rstrip().endswith("there is no evidence of a signal")
+    assert code == 0 and "no evidence of a signal" in " ".join(out.split("\nnoise.csv")[0].split())
+
+
+def test_evaluate_says_beforehand_how_long_it_takes_and_keeps_to_80_columns(folder, command, monkeypatch):
+    monkeypatch.setattr("sparsetoken.cli.evaluate.WORTH_SAYING", 0.0)
+    monkeypatch.setenv("COLUMNS", "80")
+    wanted = ("-m", "max-pool LR", "-m", "attention", "--folds", 2, "--repeats", 1)
+    code, out, err = command("evaluate", folder / "bags.csv", *wanted)
+    assert code == 0 and err.splitlines()[0].startswith("learner 1 of 2: about ") and "for 2 fits" in err
+    assert max(map(len, out.splitlines())) <= 80 and out.count("max-pool LR") <= 3  # one table
 
 
 def test_files_are_written_before_anything_is_printed(folder):

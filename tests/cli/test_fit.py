@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.estimators.learners import LEARNERS
 from tests.helpers import planted_table
 
@@ -82,8 +82,14 @@ def test_files_that_are_none(folder, command):
         code, _, err = command("evaluate", folder / name)
         assert code == 2 and name in err and err.count("\n") == 1
     for arguments, words in (
-        (("fit", folder / "bags.csv", "--bag", "nobag", "--out", folder / "m"), "no column 'nobag'"),
-        (("fit", folder / "bags.csv", "--label", "nolabel", "--out", folder / "m"), "no column 'nolabel'"),
+        (
+            ("fit", folder / "bags.csv", "--bag", "nobag", "--out", folder / "m"),
+            "for the bag ids (--bag)",
+        ),
+        (
+            ("fit", folder / "bags.csv", "--label", "nolabel", "--out", folder / "m"),
+            "for the labels (--label)",
+        ),
         (("fit", folder / "bags.csv", "--out", folder / "no" / "m"), "does not exist"),
         (("fit", folder / "bags.csv", "--model", "deep", "--out", folder / "m"), "--model must be one of"),
         (("evaluate", folder / "bags.csv", "-m", "deep"), "there is no learner 'deep'"),
@@ -107,7 +113,10 @@ def test_help_lists_the_learners_there_are(command, monkeypatch):
 def test_a_fit_in_words(folder, command):
     arguments = ("fit", folder / "bags.csv", "-m", "pooled", "-o", folder / "m.skops")
     code, out, _ = command(*arguments)
-    assert code == 0 and "held-out bags of yes score above those of no" in out and "ridge" not in out
+    assert code == 0 and out.startswith("held-out error ") and "AUC 0." in out and "95% interval" in out
+    assert "log loss" in out and "ridge" not in out and "carry the signal" not in out
+    lines = out.splitlines()
+    assert lines[-3].startswith("training accuracy") and lines[-1].startswith("model written to")
     assert "ridge: " in command(*arguments, "--verbose")[1]
 
 
@@ -124,3 +133,24 @@ def test_the_installed_command_works(folder):
     done = subprocess.run([*command, "--model", "message-passing"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "strength" in done.stdout
+
+
+def test_which_class_carries_the_signal_is_said(folder, command):
+    code, out, _ = command("fit", folder / "bags.csv", "-m", "attention", "-o", folder / "m.skops")
+    assert code == 0 and "bags of class yes carry the signal" in out
+
+
+@pytest.mark.parametrize("treatment", ["drop-token", "impute"])
+def test_missing_values_are_refused_or_treated(folder, command, treatment):
+    table = planted_table()
+    table.loc[7, "f2"] = np.nan
+    table.to_csv(folder / "gaps.csv", index=False)
+    arguments = ("fit", folder / "gaps.csv", "-m", "attention", "-o", folder / "m.skops")
+    code, _, err = command(*arguments)
+    assert code == 2 and "--missing" in err
+    assert command(*arguments, "--missing", treatment)[0] == 0
+    assert command("predict", folder / "m.skops", folder / "gaps.csv")[0] == 0
+    quick = ("evaluate", folder / "gaps.csv", "-m", "attention", "--folds", 2, "--repeats", 1, "--missing", treatment)
+    assert command(*quick)[0] == 0
+    code, _, err = command(*arguments, "--missing", "forget")
+    assert code == 2 and "missing must be 'error'" in err

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from sparsetoken import Task, Training, theory
+from sparsetoken import Deployment, Task, Training, theory
 
 
 def test_sweep_prints_and_writes_the_library_numbers(command, tmp_path, monkeypatch):
@@ -93,7 +93,7 @@ def test_classifiers_can_be_tested_on_other_bags(command, tmp_path):
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert [(row["length"], row["tested_length"]) for row in rows] == [(10, 10), (10, 40)]
     training = Training(ridge=0.01)
-    expected = theory.forecast(Task(), training, "pooled", test_task=Task(length=40), test_bias_shift=0.5)
+    expected = theory.forecast(Task(), training, "pooled", deployment=Deployment(task=Task(length=40), bias_shift=0.5))
     assert rows[1]["test_error"] == pytest.approx(expected.test_error, abs=1e-12)
     assert (tmp_path / "curve.png").stat().st_size > 0
 
@@ -101,8 +101,8 @@ def test_classifiers_can_be_tested_on_other_bags(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "vectorized", "--test-length", "20"], "test_task must have the training's length"),
-        (["--model", "pooled", "--test-sharpness", "2"], "test_sharpness is for models with a query"),
+        (["--model", "vectorized", "--test-length", "20"], "must have the training's length"),
+        (["--model", "pooled", "--test-sharpness", "2"], "sharpness is for models with a query"),
         (["--test-length", "long"], "test_length must be a number"),
         (["--test-sparsity", "20"], "sparsity must be at most length"),
     ],

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, simulate
+from sparsetoken import Task, Tokens, Training, simulate
 from sparsetoken.simulation import RealNoise
 from sparsetoken.simulation.repeats import trial_seeds
 
@@ -19,8 +19,8 @@ def errors(path):
     return [trial["test_error"] for case in json.loads(path.read_text())["cases"] for trial in case["trials"]]
 
 
-def expected(**arguments):
-    return [simulate(TASK, TRAINING, seed=seed, **arguments).test_error for seed in trial_seeds(0, 2)]
+def expected(d, **arguments):
+    return [simulate(TASK, TRAINING, d, seed, tokens=Tokens(**arguments)).test_error for seed in trial_seeds(0, 2)]
 
 
 def test_named_noise_and_covariances_reach_the_library(tmp_path, command):

@@ -20,6 +20,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "link.csv").symlink_to(tmp_path / "bags.csv")
     (tmp_path / "bad.npz").write_text("no archive")
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
+    (tmp_path / "silent.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "stages.toml").write_text("[[stage]]\nsteps = 1\nalpha = 1.0\nrates = {w = 1.0}\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -51,19 +52,22 @@ def folder(tmp_path, monkeypatch):
         ("solve -n 100 -d 99999999999 --target 0.1 --for strength", "d must be a whole number from 2 to 100,000,000"),
         ("solve -n 100 -d 10 --target 0.1", "nothing is left to solve for"),
         ("explain m.skops bags.csv --bags -1", "bags must be a whole number >= 0, got -1"),
-        ("plan --from bags.csv --strength 3", "--strength is no question of a file's bags"),
-        ("plan --from bags.csv --loss square", "--loss is no question of a file's bags"),
-        ("plan -n 100 -d 10 --bag id", "belong to a file of bags"),
+        ("plan --from bags.csv --strength 3", "--strength does not go with --from"),
+        ("plan --from bags.csv --loss square", "--loss does not go with --from"),
+        ("plan -n 100 -d 10 --bag id", "--bag goes with a file of bags"),
         ("simulate -d 20 -t 1 --ignore x0", "belong to a file of noise"),
         ("train --stages none.toml", "cannot read none.toml: No such file or directory"),
         # Sizes that no machine finishes
-        ("simulate -d 1000000000 -t 1", "features would take"),
-        ("simulate -d 20 -t 1 --length 1000000000", "bags of 1,000,000,000 tokens are too many to simulate"),
+        ("simulate -d 1000000000 -t 1", "too many to simulate in dimension 1,000,000,000"),
+        ("simulate -d 20 -t 1 --length 100000000000", "bags of 100,000,000,000 tokens are too many to simulate"),
         ("simulate -d 20 -t 1 --strength 1e308", "strength must be a number in [0, 1e+50], got 1e+308"),
         ("forecast --strength 1e200", "strength must be a number in [0, 1e+50]"),
+        ("forecast --alpha1 1e300", "alpha1 must be a number in (0, 1e+12], got 1e+300"),
+        ("forecast --ridge 1e300", "ridge must be a number in [0, 1e+12], got 1e+300"),
         ("train -m heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
         ("forecast --model heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
-        # A study file that ends the program
+        # Code that ends the program
+        ("forecast --module silent.py", "--module silent.py cannot be executed: SystemExit: 0"),
         ("run leaves.py", "study file leaves.py cannot be imported: SystemExit: 7"),
     ],
 )

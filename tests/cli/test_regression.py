@@ -7,11 +7,11 @@ import pandas as pd
 
 from sparsetoken import BagRegressor
 from sparsetoken.cli.words import regression_verdict_in_words
-from sparsetoken.estimators.regression_evaluation import (
+from sparsetoken.estimators.evaluation import (
     RegressionEvaluation,
 )
 
-LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
+LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied"])
 
 
 def planted(seed: int, n: int = 150, length: int = 6, d: int = 8, sign: float = 1.0):
@@ -30,11 +30,11 @@ def test_commands(tmp_path, command):
     assert code == 0, err
     assert (
         err == "regression: the labels have decimals\n"  # and no advice that --task classification would then refuse
-        and "variance is predicted on held-out bags" in out
+        and out.startswith("held-out R² ")
         and "labels from" in out
     )
     code, out, err = command("predict", model, data)
-    assert code == 0 and out.splitlines()[0] == "bag_id,prediction" and "R² on the 60 labelled bags" in err
+    assert code == 0 and out.splitlines()[0] == "bag_id,prediction" and "on 60 labelled bags, typical error" in err
     code, out, err = command("explain", model, data, "--bags", 2)
     assert code == 0 and "a higher label" in out, err
     code, _, err = command("explain", model, data, "--class", "1")
@@ -44,7 +44,7 @@ def test_commands(tmp_path, command):
         "--plot", tmp_path / "p.png", "--csv", tmp_path / "t.csv",
     )  # fmt: skip
     assert code == 0 and (tmp_path / "p.png").exists(), err
-    assert "best: mean-pool ridge, " in out and "of the labels' variance predicted on held-out bags" in out
+    assert out.startswith("best: mean-pool ridge, held-out R² ")
     assert "r2" in pd.read_csv(tmp_path / "t.csv").columns
     for arguments, message in (
         (("--task", "classification"), "these have decimals"),
@@ -62,7 +62,9 @@ def test_a_verdict_on_regressors():
 
     good, near, far = result("a", 0.6, 0.02), result("b", 0.57, 0.02), result("c", 0.4, 0.02)
     said = regression_verdict_in_words([far, good, near])
-    assert said[0].startswith("best: a, 60.0% (± 2.0%)") and said[1].endswith("(within 2 standard errors): b")
+    assert said[0].startswith("best: a, held-out R² 0.600 (± 0.020)") and said[1].endswith(
+        "(within 2 standard errors): b"
+    )
     assert regression_verdict_in_words([good, far])[1].startswith("all others are clearly worse")
     assert len(regression_verdict_in_words([good])) == 1 and regression_verdict_in_words([]) == []
     [none] = regression_verdict_in_words([result("a", 0.05, 0.02), result("b", -0.3, 0.02)])

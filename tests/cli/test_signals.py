@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, simulate
+from sparsetoken import Task, Tokens, Training, simulate
 from sparsetoken.laws.signals import Signals
 from sparsetoken.simulation.repeats import trial_seeds
 from sparsetoken.theory import forecast
@@ -20,7 +20,9 @@ def test_forecast_with_two_signals_is_that_of_the_library(command, tmp_path):
     )
     row = json.loads((tmp_path / "rows.json").read_text())[0]
     two = Signals.of(2, [0.7, 0.3])
-    found = forecast(Task(), Training(ridge=0.1), "heads:1", accuracy=0.02, with_capacity=False, signals=two)
+    found = forecast(
+        Task(), Training(ridge=0.1), "heads:1", accuracy=0.02, with_capacity=False, tokens=Tokens(signals=two)
+    )
     assert code == 0 and row["test_error"] == pytest.approx(found.test_error)
     assert row["signals"] == 2 and row["shares"] == [0.7, 0.3] and row["carried"] == "one"
     assert "2 signals with shares 0.7, 0.3, carried one" in out
@@ -48,7 +50,13 @@ def test_simulate_with_signals_of_a_file(command, tmp_path):
     case = json.loads((tmp_path / "trials.json").read_text())["cases"][0]
     seed = trial_seeds(0, 2)[1]
     found = simulate(
-        Task(sparsity=2), Training(), 30, seed, "heads:2", signals=Signals.of(angled, carried="all"), sampler="tensor"
+        Task(sparsity=2),
+        Training(),
+        30,
+        seed,
+        "heads:2",
+        tokens=Tokens(signals=Signals.of(angled, carried="all")),
+        sampler="tensor",
     )
     assert code == 0 and case["trials"][1]["test_error"] == pytest.approx(found.test_error)
     assert case["case"]["carried"] == "all" and "shares" not in case["case"]
@@ -67,8 +75,8 @@ def test_simulate_with_signals_of_a_file(command, tmp_path):
         ("--signals 2 --carried both", "carried must be one of one, independent, all, got 'both'"),
         ("--signals 2 --carried all", "needs a sparsity of at least the number of signals (2)"),
         ("--signals absent.npy", "the signals in absent.npy cannot be read"),
-        ("--signals 2 --label-noise 0.1", "label_noise must be 0 for several signals, got 0.1"),
-        ("--signals 2 --length 10:0.5,20:0.5", "length must be one number for several signals"),
+        ("--signals 2 --label-noise 0.1", "label_noise must be 0 for several"),
+        ("--signals 2 --length 10:0.5,20:0.5", "length must be one number for several"),
     ],
 )
 @pytest.mark.parametrize("verb", ["forecast", "simulate -d 30 --trials 1"])

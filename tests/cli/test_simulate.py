@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import BrokenExecutor, Future
@@ -9,7 +10,7 @@ from concurrent.futures import BrokenExecutor, Future
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, simulate
+from sparsetoken import Deployment, Task, Training, simulate
 from sparsetoken.cli.console import plain, print_table, write_csv, write_json
 from sparsetoken.simulation.repeats import trial_seeds
 
@@ -19,7 +20,8 @@ SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
 def test_the_command_as_a_user_types_it():
     task = "--length 10 --sparsity 1 --strength 5 --prevalence 0.5"
     typed = f"-m sparsetoken.cli simulate {task} --alpha0 2 --alpha1 2 -d 100 --trials 8"
-    done = subprocess.run([sys.executable, *typed.split()], capture_output=True, text=True)
+    unlimited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run([sys.executable, *typed.split()], capture_output=True, text=True, env=unlimited)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no progress bar where nobody watches
     row = next(line for line in done.stdout.splitlines() if line.strip().startswith("attention"))
@@ -124,7 +126,16 @@ def test_one_case_that_fails_costs_no_other(tmp_path, command):
     assert "pooled" in out
 
 
-def test_tables_keep_one_line_per_row(capsys):
+def test_piped_tables_obey_columns(capsys, monkeypatch):
+    columns, row = ["model", *"abcdef"], ["attention", *["0.1234 ± 0.0012"] * 6]
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table("title " * 20, columns, [row])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and sum(line.strip().startswith("model") for line in lines) == 2
+
+
+def test_tables_keep_one_line_per_row(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     print_table("title", ["a", "b"], [["x" * 200, "y"], ["[bold]z", "w"]])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "title" and len(lines) == 5 and lines[-1].split() == ["[bold]z", "w"]
@@ -136,6 +147,8 @@ def test_narrow_terminals_get_several_tables():
     columns, rows = ["model", "alpha", "b", "c", "d"], [["x" * 10, "1", "y" * 20, "z" * 20, "w" * 60]]
     assert _fitting(columns, rows, 2, 200) == [[0, 1, 2, 3, 4]]
     assert _fitting(columns, rows, 2, 80) == [[0, 1, 2, 3], [0, 1, 4]]
+    even = ["model", "a", "b", "c", "d"]
+    assert _fitting(even, [["x"] * 5], 1, 21) == [[0, 1, 2], [0, 3, 4]]  # and not three columns and a lone one
     assert _fitting(columns, rows, 2, 10) == [[0, 1, 2], [0, 1, 3], [0, 1, 4]]
 
 
@@ -164,7 +177,8 @@ def test_classifiers_can_be_tested_on_other_bags(tmp_path, command):
     cases = json.loads(file.read_text())["cases"]
     assert [case["case"]["tested_length"] for case in cases] == [10, 30]
     expected = simulate(
-        *(Task(strength=4), Training(), 40, trial_seeds(0, 3)[1]), test_task={"length": 30}, test_sharpness=2.5
+        *(Task(strength=4), Training(), 40, trial_seeds(0, 3)[1]),
+        deployment=Deployment(task={"length": 30}, sharpness=2.5),
     )
     assert cases[1]["trials"][1]["test_error"] == expected.test_error
     assert cases[1]["trials"][1]["tested"]["length"] == 30
@@ -176,7 +190,7 @@ def test_a_worker_that_dies_does_not_cost_what_others_have_found(command, monkey
     class Dying(executor.InlineExecutor):
         def submit(self, function, /, *arguments):
             done = super().submit(function, *arguments)
-            if arguments[0][4] == "pooled":
+            if arguments[0].model == "pooled":
                 done = Future()
                 done.set_exception(BrokenExecutor("gone"))
             return done

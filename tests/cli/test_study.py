@@ -15,10 +15,10 @@ TOY = str(Path(__file__).resolve().parents[1] / "study" / "toy.py")
 JUDGED = """
 from sparsetoken.study import Claim, Judgement, Panel, Study
 from sparsetoken.plotting.panels import Heat, Histogram, Line, Points, Rule
-from sparsetoken.study.worker import load_source
+from sparsetoken._core.user_code import load_source
 toy = load_source({toy!r}).study
 verdict = Judgement({verdict!r}, "1", "1.0 ± 0.1", "a <note>")
-claim = Claim("c1", "It is <straight>", "nowhere", "by eye", lambda tables: verdict, {expected!r})
+claim = Claim("c1", "It is <straight>", "by eye", lambda tables: verdict, expected={expected!r})
 layers = [Line([1, 2], [1, 2], "theory"), Points([1, 2], [1, 2], [0.1, 0.1], "measured", marker="star"),
           Rule("x", 1.5, "here"), Rule("y", 1.5), Histogram([0, 1, 2], [0.5, 0.5], "density")]
 heat = Heat([1, 2], [1, 2, 3], [[1, -2], [3, 4], [5, float("nan")]], "height", diverging=True)
@@ -90,8 +90,8 @@ def test_few_lines_unless_more_are_wanted(tmp_path, command):
 
 
 def test_own_claims_join_the_ledger(tmp_path, command, monkeypatch):
+    from sparsetoken._core.user_code import load_source
     from sparsetoken.paper import catalogue
-    from sparsetoken.study.worker import load_source
 
     toy = load_source(TOY).study
     monkeypatch.setattr(catalogue, "get_studies", lambda names=None: [toy])
@@ -128,7 +128,7 @@ def test_failures_are_told_and_shown(tmp_path, command):
     path = tmp_path / "flaky.py"
     lines = (
         "from sparsetoken.study import Grid, Study",
-        "from sparsetoken.study.worker import load_source",
+        "from sparsetoken._core.user_code import load_source",
         f"load_source({TOY!r})",
         f"grid = Grid('t', 'flaky', {{'marker': {str(marker)!r}}}, {{'x': [1, 2]}}, source={TOY!r})",
         "study = Study('f', 'f', '', {'quick': [grid]})",
@@ -263,7 +263,7 @@ def test_an_unwritable_report_is_said_before_the_work(tmp_path, command):
     log = tmp_path / "log"
     study = tmp_path / "s.py"
     study.write_text(
-        "from sparsetoken.study import Grid, Study\nfrom sparsetoken.study.worker import load_source\n"
+        "from sparsetoken.study import Grid, Study\nfrom sparsetoken._core.user_code import load_source\n"
         f"load_source({TOY!r})\n"
         f"study = Study('s', 's', '', {{'quick': [Grid('t', 'toy', {{'x': 1.0, 'log': {str(log)!r}}}, source={TOY!r})]}})\n"
     )
@@ -276,7 +276,7 @@ def test_an_unwritable_report_is_said_before_the_work(tmp_path, command):
 
 def test_fresh_and_code_that_has_changed(tmp_path, command):
     """The same command after its code has changed: rows of the old code are not reused, nor shown without a word."""
-    from sparsetoken.study import registry
+    from sparsetoken.study import kind as registry
 
     store, versions = tmp_path / "s.sqlite", iter(range(9))
     text = (
@@ -294,14 +294,14 @@ def test_fresh_and_code_that_has_changed(tmp_path, command):
         return int(out.split(" of them from")[0].split()[-1])
 
     assert reused() == 0
-    assert reused(words="another comment", axis=[1, 2, 3]) == 2  # the grid is no part of the kind
+    assert reused(axis=[1, 2, 3]) == 0  # any change of the file asks for new rows
     assert reused(axis=[1, 2, 3]) == 3
     assert reused("--fresh", axis=[1, 2, 3]) == 0
     assert reused(factor=3) == 0
     code, _, err = command(
         "results", "--store", store, "--kind", "factor", "--columns", "value", "-o", tmp_path / "t.csv"
     )
-    assert code == 0 and "3 rows were made by earlier code and are left out" in err
+    assert code == 0 and "rows were made by earlier code and are left out" in err
     assert pd.read_csv(tmp_path / "t.csv")["value"].tolist() == [3.0, 6.0]
 
 

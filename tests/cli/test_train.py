@@ -78,6 +78,8 @@ def test_a_file_with_anything_but_stages_is_refused(tmp_path):
         ("a = 1", "tables"),
         ("[[stage]]\nsteps = 1\nspeed = 2", "no field 'speed'"),
         ("= 1", "cannot read"),
+        ("[[stage]]\nsteps = 1", "a stage needs alpha"),
+        ("[[stage]]\nsteps = 1\nalpha = 1.0\ndata = 5", "data must be a name"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):
@@ -98,3 +100,31 @@ def test_a_bayes_limit_that_fails_is_said(command, monkeypatch):
     assert (
         code == 0 and "best step" in out and "the Bayes limit at these samples is not available: no fixed point" in out
     )
+
+
+def test_bad_simulations_are_refused_before_the_theory(command, monkeypatch):
+    def too_late(*_, **__):
+        raise AssertionError("the theory was computed first")
+
+    monkeypatch.setattr("sparsetoken.theory.trajectory", too_late)
+    for arguments, words in ((("--sampler", "dice"), "sampler"), (("-d", 10**9), "too many to simulate")):
+        code, out, err = command("train", "-T", 2, *arguments)
+        assert code == 2 and out == "" and words in err and len(err.splitlines()) == 1
+
+
+def test_a_run_that_fails_costs_no_other(command, monkeypatch, tmp_path):
+    from sparsetoken.simulation import trajectory
+
+    simulate, calls = trajectory.simulate_trajectory, []
+
+    def failing(*arguments, **options):
+        calls.append(None)
+        if len(calls) == 2:
+            raise ArithmeticError("training diverges")
+        return simulate(*arguments, **options)
+
+    monkeypatch.setattr(trajectory, "simulate_trajectory", failing)
+    code, out, err = command("train", "--no-theory", "-d", 60, "-t", 3, "-T", 2, "--json", tmp_path / "t.json")
+    assert code == 1 and out.startswith("best step ") and "mean ± standard error of 2 runs" in out
+    assert err == "run 1 failed: training diverges\n"
+    assert len(json.loads((tmp_path / "t.json").read_text())["simulation"]) == 2

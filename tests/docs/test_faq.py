@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sparsetoken import Task
-from sparsetoken._core.extras import EXTRAS, present, require
+from sparsetoken._core.imports import EXTRAS, present, require
 from tests.helpers import ROOT
 
 FAQ = (ROOT / "docs" / "faq.md").read_text()

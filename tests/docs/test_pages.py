@@ -38,8 +38,10 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
     "docs/learners.md": [("features/*.pt", "features/*.npy"), ("layer12/*.pt", "features/*.npy")],
     "docs/plan.md": [
         ("length=100, sparsity=2, strength=4", "length=10, sparsity=1, strength=4"),  # compiled for other tests, too
-        ("n=5000, d=768, target=0.05", "n=100, d=40, questions=(), trials=1, accuracy=0.02"),
-        ("solve(Task(length=10, strength=5), ", 'solve(Task(length=2, strength=5), learner="pooled", trials=1, '),
+        ("n=5000, d=768, target=0.05", "n=100, d=40, questions=()"),
+        ('solve(Task(length=10, strength=5), "n", ', 'solve(Task(length=2, strength=5), "n", learner="pooled", '),
+        ('solve(Task(length=10, strength=5), "strength", ', 'solve(Task(length=2), "strength", learner="pooled", '),
+        ('solve(Task(length=10, strength=5), "error", ', 'solve(Task(length=2), "error", learner="pooled", '),
     ],
     "docs/training.md": [
         ("Stage(30, ", "Stage(3, "),
@@ -55,7 +57,7 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
         ("ridge=0.01)", "ridge=0.01, accuracy=5e-3)"),
         ("ridge=1e-2)", "ridge=1e-2, accuracy=5e-3)"),
         ("length=1000", "length=50"),
-        ("test_bias_shift=0.5)", "test_bias_shift=0.5, accuracy=5e-3)"),
+        ("deployment=there)", "deployment=there, accuracy=5e-3)"),
         ("theory.forecast(task, Training())", "theory.forecast(task, Training(), accuracy=5e-3, with_capacity=False)"),
     ],
     "docs/studies.md": [
@@ -77,7 +79,7 @@ SMALL = {
     "run": "--workers 1",
     "solve": "--learner optimal",
 }
-SMALL_PLAN = "--no-theory --budget 1"  # from bags
+SMALL_PLAN = "--budget 1"  # from bags
 # Plans from a task alone take long at any size: their options are checked here, and tests/planning has some run.
 CHECKED_ONLY = re.compile(r"^plan (?!--from)")
 SCHEDULER = "tcp://127.0.0.1:8786"  # as on the pages
@@ -180,13 +182,13 @@ def cluster() -> Iterator[Callable[[], str]]:
 def quick(monkeypatch) -> None:
     """The paper as one small study, and a server that ends as soon as it serves."""
     from sparsetoken import explorer
+    from sparsetoken._core.user_code import load_source
     from sparsetoken.paper import catalogue
-    from sparsetoken.study.worker import load_source
 
     toy = load_source(str(ROOT / "tests" / "study" / "toy.py")).study
     toy = dataclasses.replace(toy, grids={"quick": toy.grids["quick"], "full": toy.grids["quick"]})
     monkeypatch.setattr(catalogue, "get_studies", lambda names=None: [toy])
-    served = SimpleNamespace(server_port=8050, serve_forever=lambda: None)
+    served = SimpleNamespace(port=8050, serve_forever=lambda: None)
     monkeypatch.setattr(explorer, "make_server", lambda port: served)
     monkeypatch.setattr(explorer, "warm_up", lambda: None)
     monkeypatch.setattr("webbrowser.open", lambda address: True)

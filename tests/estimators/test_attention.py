@@ -11,10 +11,10 @@ from sparsetoken import (
     AttentionClassifier,
     Bags,
 )
-from sparsetoken.bags import bags as bags_module
-from sparsetoken.estimators import staged
+from sparsetoken.bags import scratch
 from sparsetoken.estimators.base import TrainingWarning
-from sparsetoken.estimators.two_steps import noise_scale
+from sparsetoken.estimators.paper import staged
+from sparsetoken.estimators.paper.two_steps import noise_scales, pooled_tokens
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 
@@ -26,7 +26,11 @@ def test_staged_training_is_the_definition():
     bags, labels, _ = planted_bags(15, n=200, d=5)
     model = AttentionClassifier(**STAGED).set_params(split="reuse").fit(bags, labels)
     data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
-    np.testing.assert_allclose(noise_scale(data, signs, np.ones(len(signs)), model.query_), 1.5, rtol=1e-10)
+    (spread,), (side,) = noise_scales(data, pooled_tokens(data), signs, np.ones((1, len(signs))), model.query_[None, :])
+    np.testing.assert_allclose(spread, 1.5, rtol=1e-10)
+    noise = np.concatenate([bag - bag.mean(axis=0) for bag, y in zip(bags, labels) if y == 0]) @ model.query_
+    np.testing.assert_allclose(spread, np.sqrt(np.sum(noise**2) / np.sum((data.lengths - 1)[labels == 0])), rtol=1e-10)
+    assert side == model.side_ == 1.0 and model.diagnostics_["signal_class"] == 1
     features = []
     for bag in bags:
         a = np.exp(bag @ model.query_)
@@ -68,5 +72,5 @@ def test_features_of_few_settings_at_a_time_are_the_same(monkeypatch):
     model = AttentionClassifier(sharpness=1.5, ridge=0.1)
     together = model.fit(X, y).decision_function(X)
     monkeypatch.setattr(staged, "FEATURE_BYTES", 1)
-    monkeypatch.setattr(bags_module, "BLOCK_BYTES", 2000)  # and tokens some bags at a time
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", 2000)  # and tokens some bags at a time
     np.testing.assert_allclose(model.fit(X, y).decision_function(X), together, rtol=1e-9)

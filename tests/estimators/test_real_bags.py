@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from sparsetoken import BagClassifier
-from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import chosen_learners
 from tests.helpers import DATA, ROOT

@@ -15,12 +15,12 @@ from sparsetoken import (
     PooledClassifier,
     VectorizedClassifier,
 )
-from sparsetoken.estimators.calibration import fit_joint_calibration
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.persistence import load_model, save_model
+from sparsetoken.estimators.several_classes import fit_joint_calibration
 
 LIGHT = [
-    BagClassifier(lift=0, candidates=["linear"], ridge=0.1),
+    BagClassifier(lift=0, candidates=["tied"], ridge=0.1),
     AttentionClassifier(split=0.5, sharpness=1.5),
     AttentionClassifier(training="tied"),
     ElementwiseAttentionClassifier(split=0.5, sharpness=1.5),
@@ -86,16 +86,6 @@ def test_a_binary_learner_is_untouched():
         PooledClassifier().fit(X, y).estimators_[2].decision_function(X),
         PooledClassifier().fit(X, y == "c").decision_function(X),
     )
-
-
-def test_weights_are_repetitions():
-    X, y, _ = planted(3, 60)
-    counts = np.random.default_rng(0).integers(0, 3, 60)
-    many = np.repeat(np.arange(60), counts)
-    for estimator in (PooledClassifier(), BagClassifier(lift=0, candidates=["linear"], ridge=0.1)):
-        weighted = clone(estimator).fit(X, y, sample_weight=counts)
-        repeated = clone(estimator).fit(X[many], y[many])
-        np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-7)
 
 
 def test_class_weights():

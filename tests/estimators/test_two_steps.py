@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetoken import Bags
-from sparsetoken.estimators.two_steps import two_gradient_steps
+from sparsetoken.estimators.paper.two_steps import two_gradient_steps
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 

@@ -1,4 +1,4 @@
-"""How the explorer's tests ask it: a checked state, a line of a figure, the server's stages as a page gets them."""
+"""How the explorer's tests ask it: a checked state, a line of a figure, the server's answers as a page gets them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def trace(figure, meta):
 
 
 def ask(client, values, key="key", page="page"):
-    """The server's answer to a page's fields: the first stage, as the page would get it."""
+    """The server's answer to a page's fields: the quick one, or the exact one where it is known."""
     from sparsetoken.explorer.layout import MESSAGES
 
     outputs = ["answer.data", *(f"message-{name}.children" for name in MESSAGES)]
@@ -36,16 +36,20 @@ def ask(client, values, key="key", page="page"):
 
 
 def follow(client, shown, values, key="key", page="page"):
-    """The stage after the one that is shown."""
-    before, after = ("answer", "refined") if shown["stage"] == "quick" else ("refined", "completed")
-    return _next(client, f"{after}.data", before, shown, values, key, page)
-
-
-def ask_again(client, values, key="key", page="page"):
-    """The last stage once more, as a page asks for it while points are late."""
-    callbacks = client.get("/_dash-dependencies", base_url="http://127.0.0.1:8050").get_json()
-    output = next(one["output"] for one in callbacks if one["inputs"][0]["id"] == "again")
-    return _next(client, output, "again", {"key": key}, values, key, page)
+    """The exact answer after the quick one that is shown."""
+    body = {
+        "output": "exact.data",
+        "outputs": {"id": "exact", "property": "data"},
+        "inputs": [{"id": "answer", "property": "data", "value": shown}],
+        "state": [
+            {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
+            {"id": "page", "property": "data", "value": page},
+        ],
+        "changedPropIds": ["answer.data"],
+    }
+    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
+    assert found.status_code == 200, found.get_data(as_text=True)
+    return found.get_json()["response"]["exact"]["data"]
 
 
 def simulation(client, values, *triggers, key="key", page="page"):
@@ -66,20 +70,3 @@ def simulation(client, values, *triggers, key="key", page="page"):
     found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
     assert found.status_code == 200, found.get_data(as_text=True)
     return found.get_json()["response"]["simulated"]["data"]
-
-
-def _next(client, output, trigger, data, values, key, page):
-    name, attribute = output.split(".")
-    body = {
-        "output": output,
-        "outputs": {"id": name, "property": attribute},
-        "inputs": [{"id": trigger, "property": "data", "value": data}],
-        "state": [
-            {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
-            {"id": "page", "property": "data", "value": page},
-        ],
-        "changedPropIds": [f"{trigger}.data"],
-    }
-    found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
-    assert found.status_code == 200, found.get_data(as_text=True)
-    return next(iter(found.get_json()["response"].values()))["data"]

@@ -29,7 +29,7 @@ def address():
 
     server = make_server(0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
+    yield f"http://127.0.0.1:{server.port}/"
     server.shutdown()
     server.server_close()
 

@@ -55,11 +55,11 @@ def test_the_first_answer_is_on_the_screen_while_the_next_is_computed(visit, mon
     seen, held, figure_of = threading.Event(), threading.Event(), views.figure_of
     held.set()
 
-    def held_back(state, stage, alive, limits):
-        if stage == "models":
+    def held_back(state, quick):
+        if not quick:
             assert seen.wait(PATIENCE / 1000)
         assert held.wait(PATIENCE / 1000)
-        return figure_of(state, stage, alive, limits)
+        return figure_of(state, quick)
 
     monkeypatch.setattr(views, "figure_of", held_back)
     page = visit("?view=alignment&strength=4.4")
@@ -162,7 +162,7 @@ def test_warm_points_update_quickly(visit, record_property):
         seconds.append(took)
         curves[wanted].append(curve)
     for strength, drawn in curves.items():
-        found = forecast(Task(strength=float(strength)), Training(), equal_samples=True, accuracy=1e-3)
+        found = forecast(Task(strength=float(strength)), Training(equal_samples=True), accuracy=1e-3)
         assert drawn == drawn[:1] * 3 and drawn[0][4] == pytest.approx(found.test_error, abs=1e-9)
     median = statistics.median(seconds)
     record_property("median_update_seconds", median)

@@ -1,4 +1,4 @@
-"""The explorer's server: stages one after the other, two settings, odd requests, this machine only."""
+"""The explorer's server: quick and exact answers, two settings, odd requests, this machine only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import theory
-from sparsetoken.explorer import create_app, points, server, views
-from sparsetoken.explorer.background import Background
+from sparsetoken.explorer import create_app, make_server, server, views
 from sparsetoken.explorer.state import DEFAULTS, other_of
-from tests.explorer.asking import ask, ask_again, follow, simulation, state_of, trace
+from tests.explorer.asking import ask, follow, simulation, state_of, trace
 
 
 def test_server_answers_local_names_only():
@@ -29,8 +28,8 @@ def test_a_key_of_the_pages_making_gets_no_answer_to_another_state():
     client = create_app().server.test_client()
     near, far = ({**DEFAULTS, "view": "alignment", "strength": strength} for strength in (2, 6))
     shown = ask(client, near, key="same")
-    while shown["stage"] != "exact":
-        shown = follow(client, shown, near, key="same")
+    assert shown["stage"] == "quick"
+    shown = follow(client, shown, near, key="same")
     assert ask(client, near, key="other")["stage"] == "exact"  # computed before, whatever the page calls it
     assert ask(client, near, key="other")["key"] == "other"
     other = ask(client, far, key="same")
@@ -64,14 +63,14 @@ def test_a_failure_inside_is_told_on_the_page(monkeypatch, capsys):
 def test_few_answers_are_made_at_a_time_however_many_pages_ask(monkeypatch):
     free, at_work, most, lock = threading.Event(), [], [], threading.Lock()
 
-    def answer(state, other, key, stage, alive):
+    def answer(state, other, quick):
         with lock:
-            at_work.append(key)
+            at_work.append(None)
             most.append(len(at_work))
         assert free.wait(60)
         with lock:
-            at_work.remove(key)
-        return {"key": key, "stage": stage}
+            at_work.pop()
+        return {"stage": "quick"}
 
     monkeypatch.setattr(server, "answer_for", answer)
     client = create_app().server.test_client
@@ -97,51 +96,21 @@ def test_command_says_when_the_port_is_taken(command):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         code, _, err = command("explore", "--no-browser", "--port", taken.getsockname()[1])
-    assert code == 2 and "is taken" in err
+    assert code == 2 and "is taken" in err and len(err.splitlines()) == 1
 
 
 def test_server_serves_on_this_machine_only():
-    from sparsetoken.explorer import make_server
-
     server = make_server(0)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        with urlopen(f"http://127.0.0.1:{server.server_port}/") as page:
+        with urlopen(f"http://127.0.0.1:{server.port}/") as page:
             assert b"sparsetoken explorer" in page.read()
         with pytest.raises(OSError, match="refused"):  # another address of this same machine
-            socket.create_connection(("127.0.0.2", server.server_port), timeout=5)
+            socket.create_connection(("127.0.0.2", server.port), timeout=5)
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_a_bayes_limit_that_takes_long_is_left_out_with_a_remark_and_comes_later(monkeypatch):
-    held, slow = threading.Event(), theory.bayes_limit
-
-    def waiting(task, alpha):
-        assert held.wait(60)
-        return slow(task, alpha)
-
-    monkeypatch.setattr(points, "bayes_limit", waiting)
-    monkeypatch.setattr(points, "BAYES_SECONDS", 0.1)
-    monkeypatch.setattr(points, "_background", Background())
-    values = {**DEFAULTS, "strength": 4.32, "loss": "square"}
-    client = create_app().server.test_client()
-    first = ask(client, values)
-    refined = follow(client, first, values)
-    shown = follow(client, refined, values)
-    assert shown["stage"] == "exact" and shown["late"]
-    assert trace(shown, "bayes")["y"] == [None] * 7 and len(trace(shown, "attention")["y"]) == 9
-    assert shown["remark"] == "7 of the Bayes limit's 7 points are still being computed"
-    row = next(row for row in shown["rows"] if row["model"] == "bayes")
-    assert row["test_error"] is None and "still being computed" in row["failure"]
-    assert ask(client, values)["stage"] == "quick"  # an unfinished answer is not kept
-    held.set()
-    monkeypatch.setattr(points, "BAYES_SECONDS", 60.0)
-    again = ask_again(client, values)  # as the page does by itself
-    assert not again["late"] and all(trace(again, "bayes")["y"])
-    assert ask(client, values)["stage"] == "exact"
 
 
 def test_another_setting_is_shown_in_the_same_view():
@@ -174,29 +143,54 @@ def test_a_setting_that_cannot_be_compared_with_is_told(text, words_of_it):
     assert shown["stage"] == "quick" and "other" not in shown and words_of_it in shown["no_other"]
 
 
-def test_views_are_computed_ahead_while_nobody_asks(monkeypatch):
-    """One after the other, again where a page came between or something was late."""
-    made, idle = [], server._pages
-
-    def figure(state, stage, alive):
-        alive()
-        made.append((state.view, stage))
-        if made.count(("phase", "models")) == 1 and made[-1] == ("phase", "models"):
-            with idle.busy():  # a page asks
-                alive()
-        return {"late": made.count(("heads", "exact")) == 1}
-
-    monkeypatch.setattr(views, "figure_of", figure)
-    monkeypatch.setattr(server, "_QUIET_SECONDS", 0.01)
-    server.warm_up()
-    expected = {view: list(views.STAGES) for view in ("curves", "capacity", "phase", "lengths", "training", "heads")}
-    expected["phase"] = ["quick", "models", *views.STAGES]
-    expected["heads"] = [*views.STAGES, *views.STAGES]
-    assert made == [(view, stage) for view, stages in expected.items() for stage in stages]
-
-
 def test_a_click_that_comes_with_a_tick_is_heard():
     """Dash may send both as one request, the tick first."""
     client, values = create_app().server.test_client(), {**DEFAULTS, "d": 100, "trials": 200}
     assert not simulation(client, values, "poll.n_intervals", "simulate.n_clicks")["cancelled"]
     assert simulation(client, values, "poll.n_intervals", "cancel.n_clicks")["cancelled"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b'{"output": "nothing.data", "inputs": []}',
+        b'{"output": "exact.data", "outputs": {"id": "exact", "property": "data"}, "changedPropIds": ["answer.data"],'
+        b' "inputs": [{"id": "answer", "property": "data", "value": {"stage": "quick"}}],'
+        b' "state": [{"id": "raw", "property": "data", "value": [1]}, {"id": "page", "property": "data", "value": {}}]}',
+        b'{"output": "exact.data", "outputs": {"id": "exact", "property": "data"}, "changedPropIds": ["answer.data"],'
+        b' "inputs": [{"id": "answer", "property": "data", "value": {"stage": "quick", "key": 1}}],'
+        b' "state": [{"id": "raw", "property": "data", "value": {"key": 1, "values": 3}},'
+        b' {"id": "page", "property": "data", "value": "a"}]}',
+    ],
+)
+def test_a_request_that_is_not_the_page_s_is_refused_in_one_line(body, capfd):
+    client = create_app().server.test_client()
+    where = {"base_url": "http://127.0.0.1:8050", "content_type": "application/json"}
+    found = client.post("/_dash-update-component", data=body, **where)
+    out, err = capfd.readouterr()
+    assert found.status_code in (400, 415)
+    assert out == "" and len(err.splitlines()) <= 1 and "Traceback" not in err
+
+
+def test_a_request_without_an_end_is_refused():
+    client = create_app().server.test_client()
+    body = b" " * (server.LARGEST_REQUEST + 1)
+    where = {"base_url": "http://127.0.0.1:8050", "content_type": "application/json"}
+    assert client.post("/_dash-update-component", data=body, **where).status_code == 413
+
+
+def test_a_request_that_names_no_host_is_refused():
+    served = make_server(0)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    try:
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert b" 400 " in connection.recv(1000).splitlines()[0]
+    finally:
+        served.shutdown()
+        served.server_close()

@@ -8,13 +8,13 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, Training, get_bag_model, theory
 from sparsetoken.explorer import words
-from sparsetoken.explorer.state import DEFAULTS, DESCENT, VIEWS, check, from_query
+from sparsetoken.explorer.state import DEFAULTS, NUMBERS, VIEWS, check, from_query
 from tests.explorer.asking import state_of
 
 
 def test_defaults_are_the_library_s():
     state = state_of()
-    assert state.task == Task() and state.training == Training()
+    assert state.task == Task() and state.training == Training(equal_samples=True)
 
 
 def test_query_holds_the_state():
@@ -35,42 +35,39 @@ def test_bad_queries_are_remarked_on(query):
 @pytest.mark.parametrize(
     ("changes", "name", "message"),
     [
-        ({"length": 0}, "length", "length must be a whole number >= 1, got 0"),
-        ({"length": 10.5}, "length", "length must be a whole number >= 1, got 10.5"),
-        ({"length": None}, "length", "length must be a number"),
-        ({"length": "1e3"}, "length", "length must be a number"),
-        ({"strength": "2:0.5,4:0.5"}, "strength", "strength must be a number"),
-        ({"length": {"5": 1.0}}, "length", "length must be a number"),
-        ({"length": 10**9}, "length", "length must be at most 5,000 on this page; the library takes longer bags"),
-        ({"sparsity": 11}, "sparsity", "sparsity must be at most length (10), got 11"),
-        ({"strength": -1}, "strength", "strength must be a number in [0, 1e+50], got -1"),
-        ({"strength": 1e20}, "strength", "strength must be at most 1e+09 on this page"),
-        ({"strength": [1]}, "strength", "strength must be a number in [0, 1e+50], got [1]"),
-        ({"prevalence": 1}, "prevalence", "prevalence must be a number in (0, 1), got 1"),
-        ({"alpha0": 0}, "alpha0", "alpha0 must be a number in (0, inf), got 0"),
-        ({"alpha1": 1e9}, "alpha1", "alpha1 must be between 0.001 and 10,000 on this page"),
-        ({"ridge": 0}, "ridge", "ridge must be at least 1e-09 on this page"),
-        ({"eta_q": -3}, "eta_q", "eta_q must be a number in [0, inf), got -3"),
-        ({"beta": 1e250}, "beta", "beta must be at most 1e+09 on this page"),
-        ({"beta": 1e-250}, "beta", "beta must be 0 or at least 1e-09 on this page"),
-        ({"d": 10**7}, "d", "d must be at most 5,000"),
-        ({"trials": 1}, "trials", "trials must be a whole number >= 2, got 1"),
+        ({"length": 0}, "length", "a whole number from 1 to 5,000, got 0"),
+        ({"length": 10.5}, "length", "got 10.5"),
+        ({"length": None}, "length", "must be a number"),
+        ({"length": "1e3"}, "length", "got '1e3'"),
+        ({"strength": "2:0.5,4:0.5"}, "strength", "must be a number"),
+        ({"length": {"5": 1.0}}, "length", "must be a whole number"),
+        ({"length": 10**9}, "length", "got 1000000000"),
+        ({"sparsity": 11}, "sparsity", "at most length (10), got 11"),
+        ({"strength": -1}, "strength", "got -1"),
+        ({"strength": 1e20}, "strength", "[0, 1e+09]"),
+        ({"strength": [1]}, "strength", "got [1]"),
+        ({"prevalence": 1}, "prevalence", "got 1"),
+        ({"alpha0": 0}, "alpha0", "[0.001, 10000]"),
+        ({"alpha1": 1e9}, "alpha1", "[0.001, 10000]"),
+        ({"ridge": 0}, "ridge", "got 0"),
+        ({"beta": 1e250}, "beta", "[0, 1e+09]"),
+        ({"beta": 1e-250}, "beta", "must be 0 or at least 1e-09"),
+        ({"d": 10**7}, "d", "from 2 to 5,000"),
+        ({"trials": 1}, "trials", "from 2 to 200"),
         ({"view": "phase", "x": "length", "y": "length"}, "y", "the two axes must differ"),
-        ({"loss": "hinge"}, "loss", "loss must be one of logistic, square, smoothed_hinge, exponential"),
-        ({"view": "training", "steps": 0}, "steps", "steps must be a whole number >= 1, got 0"),
-        ({"view": "training", "steps": 61}, "steps", "steps must be at most 60 on this page"),
-        ({"view": "training", "rate_q": -1}, "rate_q", "rate_q must be a number in [0, inf), got -1"),
-        ({"view": "training", "rate_b": None}, "rate_b", "rate_b must be a number in [0, inf), got None"),
-        ({"view": "training", "decay": 1e5}, "decay", "decay must be at most 10,000 on this page"),
-        ({"view": "training", "sharpness": 0}, "sharpness", "sharpness must be a number in (0, inf), got 0"),
-        ({"view": "training", "start": 1e-12}, "start", "start must be 0 or at least 1e-09 on this page"),
-        ({"model": "gated"}, "model", "model must be one of attention, tied, pooled, heads:2"),
+        ({"loss": "hinge"}, "loss", "one of logistic, square, smoothed_hinge, exponential"),
+        ({"view": "training", "steps": 61}, "steps", "from 1 to 60"),
+        ({"view": "training", "rate_q": -1}, "rate_q", "got -1"),
+        ({"view": "training", "rate_b": None}, "rate_b", "must be a number"),
+        ({"view": "training", "sharpness": 0}, "sharpness", "got 0"),
+        ({"view": "training", "start": 1e-12}, "start", "must be 0 or at least 1e-09"),
+        ({"model": "gated"}, "model", "one of attention, tied, pooled, heads:2"),
     ],
 )
 def test_bad_fields_get_a_message_of_their_own(changes, name, message):
     state, messages = check({**DEFAULTS, **changes})
     assert state is None
-    assert messages == {name: message}
+    assert list(messages) == [name] and message in messages[name]
 
 
 def test_several_bad_fields_are_all_named():
@@ -114,7 +111,7 @@ def test_presets_are_valid_and_show_what_they_say(name):
     assert (cosine < -0.2) if name == "anti" else (name == "hard" or cosine > 0.3)
 
 
-def test_the_page_has_a_place_for_every_message_on_training():
+def test_the_page_has_a_place_for_every_message():
     from sparsetoken.explorer.layout import MESSAGES
 
-    assert set(DESCENT) <= set(MESSAGES)
+    assert set(NUMBERS) <= set(MESSAGES)

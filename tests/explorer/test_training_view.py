@@ -14,8 +14,10 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, forecast, theory
 from sparsetoken.explorer import create_app, points, views
-from sparsetoken.explorer.points import Superseded
+from sparsetoken.explorer.points import Superseded, wanted_while
 from sparsetoken.explorer.state import DEFAULTS
+from sparsetoken.explorer.views.code import code_of
+from sparsetoken.explorer.views.rows import numbers
 from sparsetoken.theory.errors import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
 
@@ -24,7 +26,7 @@ TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0
 
 def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_and_the_limit():
     state = state_of(**TIED)
-    figure = views.figure_of(state, "exact")
+    figure = views.figure_of(state, quick=False)
     expected = theory.trajectory(
         Task(), "tied:2", Stage(6, 3.0, {"w": 2.0, "bias": 0.5}, {"w": 0.2}), accuracy=1.0, bags=1024, replicates=8
     )
@@ -39,71 +41,38 @@ def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_an
         found = forecast(state.task, state.training, model, accuracy=1e-3, with_capacity=False)
         assert trace(figure, meta)["y"] == [pytest.approx(found.test_error, abs=1e-9)] * 2
     assert not figure["failures"]
-    rows = {row["model"]: row for row in views.numbers(state, "exact")}
+    rows = {row["model"]: row for row in numbers(state, quick=False)}
     assert list(rows) == ["best", "last", "attention", "bayes"]
     assert rows["last"]["label"] == "tied query and readout, at the end, step 6"
     assert rows["last"]["test_error"] == pytest.approx(expected.test_error[-1])
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(views.code_of(state), {})
+        exec(code_of(state), {})
     assert f"{expected.test_error[-1]:.4f}" in out.getvalue()
-
-
-def test_training_comes_after_the_first_answer_and_with_fewer_replicates_at_first(monkeypatch):
-    asked = []
-
-    def few(*_, replicates, bags, **__):
-        asked.append((replicates, bags))
-        raise ArithmeticError("nothing to see")
-
-    monkeypatch.setattr(points, "trajectory", few)
-    monkeypatch.setattr(points, "_curves", points.Recent(10))
-    state = state_of(**TIED | {"steps": 5})
-    first = views.figure_of(state, "quick")
-    assert not asked and [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]
-    for stage in views.STAGES[1:]:
-        assert views.figure_of(state, stage)["failures"] == ["nothing to see"]
-    # Equally many bags, for which the code is compiled once.
-    assert asked == [(points.QUICK_REPLICATES, 1024), (points.REPLICATES, 1024)]
-    assert views.figure_of(state, "quick")["failures"] == ["nothing to see"]  # what is known is shown at once
-
-
-def test_training_stops_between_replicates_when_nobody_waits():
-    calls = []
-
-    def alive():
-        calls.append(None)
-        if len(calls) == 3:  # before the first replicate, after it, and after the second
-            raise Superseded
-
-    with pytest.raises(Superseded):
-        views.figure_of(state_of(**TIED | {"decay": 0.3}), "models", alive)
-    assert len(calls) == 3
-    assert points._one_at_a_time.acquire(blocking=False)
-    points._one_at_a_time.release()
 
 
 def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
     client = create_app().server.test_client()
     values = {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4, "decay": 1e4, "steps": 6}
     far = follow(client, ask(client, values), values)
-    assert far["stage"] == "models" and "training diverges" in far["failures"][0]
-    assert [t["meta"] for t in far["data"]] == ["staged"]
+    assert far["stage"] == "exact" and "training diverges" in far["failures"][0]
+    assert [t["meta"] for t in far["data"]] == ["staged", "bayes"]
     assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
-    long = views.figure_of(state_of(view="training", length=1000, steps=60), "quick")
+    long = views.figure_of(state_of(view="training", length=1000, steps=60), quick=False)
     assert long["failures"] == [
         "60 steps on bags of 1000 tokens take too long for this page; take fewer or shorter ones"
     ]
-    assert [t["meta"] for t in long["data"]] == ["staged"]
+    assert [t["meta"] for t in long["data"]] == ["staged", "bayes"]
 
 
 @pytest.mark.parametrize(
     ("changes", "bags"),
     [
         ({}, 1024),
-        ({"length": 100}, 512),  # time
-        ({"length": 3000, "steps": 3, "model": "pooled"}, 256),  # memory
-        ({"length": 100, "steps": 60}, 0),
+        ({"length": 100}, 512),
+        ({"length": 100, "steps": 60}, 256),
+        ({"length": 3000, "steps": 3, "model": "pooled"}, 256),
+        ({"length": 200, "steps": 60}, 0),
     ],
 )
 def test_bags_of_a_training_page_are_bounded(changes, bags):
@@ -114,8 +83,8 @@ def test_bags_of_a_training_page_are_bounded(changes, bags):
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     def remark(errors, start, **more):
         curve = points.Curve(*(np.array(errors),) * 4, **more)
-        monkeypatch.setattr(views.rows, "descent_curve", lambda *_, **__: curve)
-        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), "models")["remark"]
+        monkeypatch.setattr("sparsetoken.explorer.views.rows.descent_curve", lambda *_, **__: curve)
+        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), quick=False)["remark"]
 
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
     assert remark([0.5, 0.1], 0.5) == ""
@@ -141,5 +110,26 @@ def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypat
     state = state_of(**{**TIED, "rate_w": 77})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = points.descent_curve(state.task, state.descent, 1.0, state.training.loss, effort=1)
+        found = points.descent_curve(state.task, state.descent, 1.0, state.training.loss)
     assert found.unstable_from == 1
+
+
+def test_the_quick_answer_has_the_staged_forecast_alone():
+    state = state_of(**TIED | {"steps": 5})
+    first = views.figure_of(state, quick=True)
+    assert [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]
+
+
+def test_training_stops_between_replicates_when_nobody_waits():
+    calls = []
+
+    def gone():
+        calls.append(None)
+        if len(calls) == 3:  # before the first replicate, after it, and after the second
+            raise Superseded
+
+    state = state_of(**TIED | {"decay": 0.3})
+    with pytest.raises(Superseded), wanted_while(gone):
+        views.figure_of(state, quick=False)
+    assert len(calls) == 3
+    assert trace(views.figure_of(state, quick=False), "test")["y"]  # nothing is left locked

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from sparsetoken import Positions, Task
-from sparsetoken._core.precision import double_precision
+from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
 from sparsetoken.laws.bag_model_measures import (
     MEASURES,
-    Classifier,
     FreshBags,
     Split,
+    TrainedDirections,
     fresh_draws,
     innovation_root,
     limiting_test_error,
@@ -24,7 +24,8 @@ from sparsetoken.laws.bag_model_measures import (
     ranked_auc,
     split_of,
 )
-from sparsetoken.simulation.measures import attention_measures, pooled_measures
+from sparsetoken.laws.law import attention_law, pooled_law
+from sparsetoken.simulation.measures import readout_measures
 
 TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)
 NAMES = (*BAG_MODELS, "heads:2")
@@ -101,15 +102,14 @@ def test_attention_and_pooled_agree_with_their_closed_forms():
     q, w = np.sqrt(np.diag(gram))
     cosine, along = overlap[0] / q, gram[0, 1] / q
     across = (overlap[1] - cosine * along) / math.sqrt(1 - cosine**2)
-    rng = np.random.default_rng(1)
-    expected = attention_measures(TASK, cosine, 2.0 * q, along, across, w, 0.3, None, rng)
+    expected = readout_measures(attention_law(TASK, cosine, 2.0 * q), along, across, w, 0.3)
     found = measures(TASK, get_bag_model("attention:2"), overlap, gram, 0.3)
     assert found["test_error"][0] == pytest.approx(expected.test_error, abs=1e-3)
     assert found["auc"][0] == pytest.approx(expected.auc, abs=3e-3)
     assert found["sensitivity"][0] == pytest.approx(expected.sensitivity, abs=1e-3)
 
     pooled = measures(TASK, get_bag_model("pooled"), overlap[1:], gram[1:, 1:], 0.3)
-    exact = pooled_measures(TASK, overlap[1], w, 0.3)
+    exact = readout_measures(pooled_law(TASK), overlap[1], 0.0, w, 0.3)
     for name, (value, error) in pooled.items():
         assert value == pytest.approx(getattr(exact, name), rel=1e-12)
         assert error == 0.0
@@ -193,7 +193,9 @@ def test_derivatives_of_the_test_error(name):
 
     @jax.jit
     def error(step):
-        at = Classifier(overlap + step * direction, gram * (1 + step), -0.2 + step, TASK.strength, TASK.prevalence)
+        at = TrainedDirections(
+            overlap + step * direction, gram * (1 + step), -0.2 + step, TASK.strength, TASK.prevalence
+        )
         return limiting_test_error(lambda H, bias: model.score(H, bias, 1.0 + step), split, at, draws)
 
     with double_precision():

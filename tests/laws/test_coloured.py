@@ -4,6 +4,7 @@ import pytest
 from sparsetoken import Task
 from sparsetoken.activations import softmax
 from sparsetoken.laws.coloured import Query, Spectrum, coloured_law
+from sparsetoken.laws.signals import Signals
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((6, 6))
@@ -112,3 +113,10 @@ def test_bags_that_say_nothing_are_refused():
         Spectrum.from_bags(np.random.default_rng(0).standard_normal((10, 4)), shrinkage=2.0)
     with pytest.raises(ValueError, match="at least two positive"):
         Spectrum.from_bags(np.ones((9, 4)))
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match="covariance must hold real numbers"):
+        Spectrum.of(np.eye(3) * (1 + 1j))
+    with pytest.raises(ValueError, match="signals must hold real numbers"):
+        Signals.of(np.eye(2) * 1j)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, theory
-from sparsetoken._core.precision import in_double_precision
+from sparsetoken._core.devices import in_double_precision
 from sparsetoken.activations import get_activation
 from sparsetoken.laws.draws import token_draws
 from sparsetoken.laws.statistics import bag_statistics, drawn_population

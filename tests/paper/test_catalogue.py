@@ -7,15 +7,14 @@ import pytest
 from sparsetoken.paper.catalogue import (
     NAMES,
     alignment,
-    anti_alignment,
+    bayes_limit,
     capacity,
+    error_and_loss,
     get_studies,
     hyperparameters,
-    lengths,
-    limits,
-    rates,
-    scaling,
-    universality,
+    long_bags,
+    other_noise,
+    separation,
 )
 
 STUDIES = {study.name: study for study in get_studies()}
@@ -79,7 +78,7 @@ def test_capacity_order(values, noise, verdict):
     rows = [{"model": m, "d": d, "alpha_star": v} for m, v in zip(names, values) for d in (25, 50, 100)]
     predicted = pd.DataFrame({"model": names, "alpha_star": values})
     tables = {"draws": draws(rows, noise, column="alpha_star"), "predicted": predicted}
-    assert capacity.order(tables).verdict == verdict
+    assert capacity.capacity_order(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_large_beta(error, verdict):
 def test_bayes_unbeaten(error, noise, verdict):
     rows = [{"d": d, "model": "attention", "alpha0": 1.0, "alpha1": 1.0, "test_error": error} for d in (150, 300)]
     bayes = pd.DataFrame([{"alpha": 2.0, "test_error": 0.0203, "test_error_se": 1e-5}])
-    assert limits.unbeaten({"simulated": draws(rows, noise), "bayes": bayes}).verdict == verdict
+    assert bayes_limit.unbeaten({"simulated": draws(rows, noise), "bayes": bayes}).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_hard_phase(optimum, reachable, se, verdict):
         "overlap_se": se,
         "reachable_overlap_se": se,
     }
-    assert limits.hard({"hard": pd.DataFrame([row])}).verdict == verdict
+    assert bayes_limit.hard({"hard": pd.DataFrame([row])}).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -168,16 +167,16 @@ def test_hard_phase(optimum, reachable, se, verdict):
 )
 def test_rate(exponent, noise, verdict):
     """Theory is 0.2 + 0.3/alpha; the simulated excess has the given exponent."""
-    alphas = [*rates.SPOTS, 100.0, 300.0, 1000.0]
+    alphas = [*error_and_loss.RATE_SPOTS, 100.0, 300.0, 1000.0]
     line = [{"model": "pooled", "alpha": a, "test_error": 0.2 + 0.3 / a} for a in alphas]
-    line.append({"model": "pooled", "alpha": rates.INFINITE, "test_error": 0.2})
+    line.append({"model": "pooled", "alpha": error_and_loss.INFINITE, "test_error": 0.2})
     rows = [
         {"model": "pooled", "d": d, "alpha": a, "test_error": 0.2 + 0.3 / a**exponent}
         for d in (60, 120)
-        for a in rates.SPOTS
+        for a in error_and_loss.RATE_SPOTS
     ]
     tables = {"simulated": draws(rows, noise), "predicted": pd.DataFrame(line)}
-    assert rates.slope("pooled")(tables).verdict == verdict
+    assert error_and_loss.slope("pooled")(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -203,7 +202,7 @@ def test_anti_alignment_boundary(wrong, noise, verdict):
         for (b, p), c in theory.items()
     ]
     tables = {"simulated": draws(rows, noise, column="cosine_q"), "predicted_there": pd.DataFrame(predicted)}
-    assert anti_alignment.boundary(tables).verdict == verdict
+    assert alignment.boundary(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(("error", "verdict"), [(0.3, "refuted"), (0.7, "confirmed"), (0.5, "undecided")])
@@ -214,7 +213,7 @@ def test_error_above_one_half(error, verdict):
     ]
     table = draws(rows, 0.01)
     table["balanced_error"] = table["test_error"]
-    assert anti_alignment.above_half({"trained": table}).verdict == verdict
+    assert alignment.above_half({"trained": table}).verdict == verdict
 
 
 def crossing_tables(exponents, noise):
@@ -223,10 +222,10 @@ def crossing_tables(exponents, noise):
 
     rows = []
     for model, exponent in exponents.items():
-        base = scaling.CENTRES[model][8]
-        for length, centre in scaling.CENTRES[model].items():
+        base = separation.CENTRES[model][8]
+        for length, centre in separation.CENTRES[model].items():
             crossing = base * (length / 8) ** exponent
-            for factor in scaling.FACTORS:
+            for factor in separation.FACTORS:
                 error = ndtr(ndtri(0.1) - 1.5 * (centre * factor / crossing - 1))
                 rows += [
                     {
@@ -245,18 +244,21 @@ def crossing_tables(exponents, noise):
     ("exponent", "noise", "verdict"), [(0.5, 1e-3, "confirmed"), (0.6, 1e-3, "refuted"), (0.5, 0.015, "undecided")]
 )
 def test_pooled_exponent(exponent, noise, verdict):
-    assert scaling.pooled_exponent(crossing_tables({"pooled": exponent}, noise)).verdict == verdict
+    assert separation.square_root("pooled", 0.02)(crossing_tables({"pooled": exponent}, noise)).verdict == verdict
 
 
 @pytest.mark.parametrize(("exponent", "verdict"), [(0.1, "confirmed"), (0.6, "refuted"), (0.5, "undecided")])
 def test_attention_exponent_below_pooling(exponent, verdict):
     tables = crossing_tables({"pooled": 0.5, "attention": 0.1}, 1e-3)
-    fits = {"pooled": scaling.trained_fit(tables, "pooled"), "attention": scaling.trained_fit(tables, "attention")}
+    fits = {
+        "pooled": separation.trained_fit(tables, "pooled"),
+        "attention": separation.trained_fit(tables, "attention"),
+    }
     assert fits["attention"].slope == pytest.approx(0.1, abs=0.02)
     with pytest.MonkeyPatch.context() as patch:
         shifted = {**fits, "attention": fits["attention"].__class__(exponent, 0.01, 0.0, 0.0, 0.0, 1)}
-        patch.setattr(scaling, "trained_fit", lambda _, model: shifted[model])
-        assert scaling.attention_exponent(tables).verdict == verdict
+        patch.setattr(separation, "trained_fit", lambda _, model: shifted[model])
+        assert separation.attention_exponent(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(("exponent", "verdict"), [(0.5, "confirmed"), (0.25, "refuted")])
@@ -264,23 +266,22 @@ def test_known_exponent(exponent, verdict):
     rows = [
         {
             "mechanism": "elementwise",
-            "activation": "sigmoid",
             "sharpness": 1.0,
             "length": n,
             "strength_needed": n**exponent,
         }
-        for n in scaling.LENGTHS
+        for n in separation.LENGTHS
     ]
-    assert scaling.power("sigmoid", 0.5, 0.02)({"known": pd.DataFrame(rows)}).verdict == verdict
+    assert separation.power("sigmoid", 0.5, 0.02)({"known": pd.DataFrame(rows)}).verdict == verdict
 
 
 def universality_tables(real=None, sparse=0.05, noise=0.002):
     """White noise: attention 0.03, pooling 0.3; real tokens by (set, classifier) as shares of that."""
     base = {"attention": 0.03, "pooled": 0.3, "vectorized": 0.4}
-    factors = {(name, model): 1.0 for name in (*universality.APART, *universality.TOGETHER) for model in base}
-    factors |= {(name, "attention"): 2.0 for name in universality.FAILING}
+    factors = {(name, model): 1.0 for name in (*other_noise.APART, *other_noise.TOGETHER) for model in base}
+    factors |= {(name, "attention"): 2.0 for name in other_noise.FAILING}
     factors |= {("photographs:whiten", "pooled"): 0.5, ("text:whiten", "pooled"): 1.2} | (real or {})
-    sizes = universality.REAL_SIZES
+    sizes = other_noise.REAL_SIZES
     white = [{"d": d, "model": model, "test_error": value} for d in (61, 64) for model, value in base.items()]
     rows = [
         {"noise": name, "d": sizes[name], "model": model, "test_error": factor * base[model]}
@@ -296,18 +297,18 @@ def universality_tables(real=None, sparse=0.05, noise=0.002):
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (universality.real_pooling, {}, "confirmed"),
-        (universality.real_pooling, {"real": {("text:whiten:mixed", "pooled"): 1.5}}, "refuted"),
-        (universality.real_pooling, {"noise": 0.5}, "undecided"),
-        (universality.real_attention, {}, "confirmed"),
-        (universality.real_attention, {"real": {("text:whiten:mixed", "attention"): 0.8}}, "refuted"),
-        (universality.real_attention, {"real": {("text:whiten:mixed", "attention"): 1.0}}, "undecided"),
-        (universality.together, {}, "confirmed"),
-        (universality.together, {"real": {("text:whiten", "pooled"): 0.8}}, "refuted"),
-        (universality.together, {"noise": 0.5}, "undecided"),
-        (universality.sparse_slow, {}, "confirmed"),
-        (universality.sparse_slow, {"sparse": 0.02}, "refuted"),
-        (universality.sparse_slow, {"sparse": 0.03}, "undecided"),
+        (other_noise.real_pooling, {}, "confirmed"),
+        (other_noise.real_pooling, {"real": {("text:whiten:mixed", "pooled"): 1.5}}, "refuted"),
+        (other_noise.real_pooling, {"noise": 0.5}, "undecided"),
+        (other_noise.real_attention, {}, "confirmed"),
+        (other_noise.real_attention, {"real": {("text:whiten:mixed", "attention"): 0.8}}, "refuted"),
+        (other_noise.real_attention, {"real": {("text:whiten:mixed", "attention"): 1.0}}, "undecided"),
+        (other_noise.together, {}, "confirmed"),
+        (other_noise.together, {"real": {("text:whiten", "pooled"): 0.8}}, "refuted"),
+        (other_noise.together, {"noise": 0.5}, "undecided"),
+        (other_noise.sparse_slow, {}, "confirmed"),
+        (other_noise.sparse_slow, {"sparse": 0.02}, "refuted"),
+        (other_noise.sparse_slow, {"sparse": 0.03}, "undecided"),
     ],
 )
 def test_universality(criterion, arguments, verdict):
@@ -321,14 +322,14 @@ def test_universality_of_entries(shift, noise, verdict):
     predicted = pd.DataFrame({"model": ["pooled"], "test_error": [0.3], "standard_error": [0.0]})
     rows = [
         {"noise": name, "d": d, "model": "pooled", "test_error": 0.3 + shift + 1 / d}
-        for name in universality.ENTRIES
+        for name in other_noise.ENTRIES
         for d in (64, 192)
     ]
     tables = {"entries": draws(rows, noise), "predicted": predicted}
-    assert universality.entries_exact(tables).verdict == verdict
+    assert other_noise.entries_exact(tables).verdict == verdict
     found = draws([{"d": 192, "model": "pooled", "test_error": 0.3 + shift}], noise)
     coloured = {"coloured": found, "coloured_predicted": predicted.assign(d=192)}
-    assert universality.coloured_exact(coloured).verdict == verdict
+    assert other_noise.coloured_exact(coloured).verdict == verdict
 
 
 def length_tables(error=0.22, threshold=0.11, query=0.1, auc=0.95, standard_error=1e-3, noise=0.01):
@@ -345,16 +346,16 @@ def length_tables(error=0.22, threshold=0.11, query=0.1, auc=0.95, standard_erro
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (lengths.exact, {}, "confirmed"),
-        (lengths.exact, {"error": 0.3}, "refuted"),
-        (lengths.exact, {"noise": 1.0}, "undecided"),
-        (lengths.threshold_first, {}, "confirmed"),
-        (lengths.threshold_first, {"threshold": 0.21}, "refuted"),
-        (lengths.threshold_first, {"threshold": 0.16}, "undecided"),
-        (lengths.ranking_survives, {}, "confirmed"),
-        (lengths.ranking_survives, {"auc": 0.8}, "refuted"),
-        (lengths.ranking_survives, {"standard_error": 0.1}, "undecided"),
-        (lengths.training_length, {}, "confirmed"),
+        (long_bags.lengths.claims[0].judge, {}, "confirmed"),
+        (long_bags.lengths.claims[0].judge, {"error": 0.3}, "refuted"),
+        (long_bags.lengths.claims[0].judge, {"noise": 1.0}, "undecided"),
+        (long_bags.threshold_first, {}, "confirmed"),
+        (long_bags.threshold_first, {"threshold": 0.21}, "refuted"),
+        (long_bags.threshold_first, {"threshold": 0.16}, "undecided"),
+        (long_bags.ranking_survives, {}, "confirmed"),
+        (long_bags.ranking_survives, {"auc": 0.8}, "refuted"),
+        (long_bags.ranking_survives, {"standard_error": 0.1}, "undecided"),
+        (long_bags.training_length, {}, "confirmed"),
     ],
 )
 def test_lengths(criterion, arguments, verdict):

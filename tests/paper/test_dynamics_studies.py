@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import designed, joint, joint_variants, query_steps, reuse
+from sparsetoken.paper.catalogue import designed_schedules as designed
+from sparsetoken.paper.catalogue import joint_training as joint
+from sparsetoken.paper.catalogue import reuse_and_more_steps as reuse
 from sparsetoken.schedules import as_stages, expand
 
 
@@ -47,8 +49,8 @@ def joint_tables(
         name: [{"alpha": joint.SIMULATED[0], "step": joint.STEPS, "test_error": value, "test_error_se": error}]
         for name, value in (("random_start", other), ("batches", other), ("biased_start", other + behind))
     }
-    runs = {joint_variants.run_table(name): noisy(rows, "test_error", noise) for name, rows in others.items()}
-    runs[joint_variants.run_table("batches")]["test_error"] += off
+    runs = {f"{name}_simulated": noisy(rows, "test_error", noise) for name, rows in others.items()}
+    runs["batches_simulated"]["test_error"] += off
     order = [
         {**task, "step": joint.STEPS, "test_error": 0.02 * x, "test_error_se": error}
         for task, x in zip(joint.ORDER, hard)
@@ -73,25 +75,25 @@ def joint_tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (joint.exact, {}, "confirmed"),
-        (joint.exact, {"noise": 0.5}, "undecided"),
+        (joint.steps_exact, {}, "confirmed"),
+        (joint.steps_exact, {"noise": 0.5}, "undecided"),
         (joint.overfits, {}, "confirmed"),
         (joint.overfits, {"ends": {0.0: 0.05, joint.DECAY: 0.02}}, "undecided"),
         (joint.overfits, {"error": 0.1}, "undecided"),
-        (joint.against_staged(joint.DECAY, wins=True), {}, "confirmed"),
-        (joint.against_staged(joint.DECAY, wins=True), {"staged": 0.01}, "refuted"),
-        (joint.against_staged(joint.DECAY, wins=True), {"error": 0.02}, "undecided"),
-        (joint.against_staged(0.0, wins=False), {}, "confirmed"),
-        (joint.against_staged(0.0, wins=False), {"staged": 0.3}, "refuted"),
-        (joint_variants.alike, {}, "confirmed"),
-        (joint_variants.alike, {"other": 0.03}, "refuted"),
-        (joint_variants.alike, {"error": 0.01}, "undecided"),
-        (joint_variants.variants_exact, {}, "confirmed"),
-        (joint_variants.variants_exact, {"off": 0.01}, "refuted"),
-        (joint_variants.variants_exact, {"noise": 0.2}, "undecided"),
-        (joint_variants.delayed, {}, "confirmed"),
-        (joint_variants.delayed, {"behind": 0.0}, "refuted"),
-        (joint_variants.delayed, {"error": 0.01}, "undecided"),
+        (joint.against_staged(wins=True), {}, "confirmed"),
+        (joint.against_staged(wins=True), {"staged": 0.01}, "refuted"),
+        (joint.against_staged(wins=True), {"error": 0.02}, "undecided"),
+        (joint.against_staged(wins=False), {}, "confirmed"),
+        (joint.against_staged(wins=False), {"staged": 0.3}, "refuted"),
+        (joint.alike, {}, "confirmed"),
+        (joint.alike, {"other": 0.03}, "refuted"),
+        (joint.alike, {"error": 0.01}, "undecided"),
+        (joint.variants_exact, {}, "confirmed"),
+        (joint.variants_exact, {"off": 0.01}, "refuted"),
+        (joint.variants_exact, {"noise": 0.2}, "undecided"),
+        (joint.delayed, {}, "confirmed"),
+        (joint.delayed, {"behind": 0.0}, "refuted"),
+        (joint.delayed, {"error": 0.01}, "undecided"),
         (joint.nearer, {}, "confirmed"),
         (joint.nearer, {"staged": 0.02}, "refuted"),
         (joint.nearer, {"error": 0.01}, "undecided"),
@@ -111,23 +113,23 @@ def test_joint(criterion, arguments, verdict):
 def test_the_words_about_joint_training_have_both_sides_with_their_errors():
     tables = joint_tables({0.0: 0.25, joint.DECAY: 0.02})
     assert joint.gaps_left(tables) == pytest.approx(dict.fromkeys(joint.SIMULATED, 1 / 3))
-    predicted, seen, error = joint.variant_ends(tables, "biased_start")[joint.SIMULATED[0]]
-    assert predicted == pytest.approx(0.033) and abs(seen - 0.033) < 5 * error < 1e-3
+    predicted, seen = joint.variant_ends(tables, "biased_start")[joint.SIMULATED[0]]
+    assert predicted == pytest.approx(0.033) and abs(seen.value - 0.033) < 5 * seen.error < 1e-3
     assert "33% to 33%" in joint.headline(tables) and "0.0330" in joint.findings(tables)
 
 
 def test_joint_against_simulation_that_is_off():
     tables = joint_tables({0.0: 0.25, joint.DECAY: 0.02})
     tables["simulated"]["test_error"] += 0.02
-    assert joint.exact(tables).verdict == "refuted"
+    assert joint.steps_exact(tables).verdict == "refuted"
 
 
 def reuse_tables(value=0.03, split=0.05, independent=0.035, error=1e-4, noise=1e-4):
-    rows = [{"alpha": a, "step": reuse.STEPS, "test_error": value, "test_error_se": error} for a in reuse.ALPHAS]
+    rows = [{"alpha": a, "step": 40, "test_error": value, "test_error_se": error} for a in (0.5, 1.0, 2.0)]
     runs = [{"alpha0": a, "test_error": value} for a in reuse.SIMULATED]
 
     def forecast(factor, v):
-        return pd.DataFrame({"alpha0": factor * a, "test_error": v, "standard_error": error} for a in reuse.ALPHAS)
+        return pd.DataFrame({"alpha0": factor * a, "test_error": v, "standard_error": error} for a in (0.5, 1.0, 2.0))
 
     return {
         "exact": pd.DataFrame(rows),
@@ -140,11 +142,11 @@ def reuse_tables(value=0.03, split=0.05, independent=0.035, error=1e-4, noise=1e
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (reuse.exact, {}, "confirmed"),
-        (reuse.exact, {"noise": 0.3}, "undecided"),
-        (reuse.below("split", 2.0), {}, "confirmed"),
-        (reuse.below("split", 2.0), {"split": 0.02}, "refuted"),
-        (reuse.below("split", 2.0), {"error": 0.01}, "undecided"),
+        (reuse.reuse_exact, {}, "confirmed"),
+        (reuse.reuse_exact, {"noise": 0.3}, "undecided"),
+        (reuse.beats_the_split, {}, "confirmed"),
+        (reuse.beats_the_split, {"split": 0.02}, "refuted"),
+        (reuse.beats_the_split, {"error": 0.01}, "undecided"),
         (reuse.pessimistic, {}, "confirmed"),
         (reuse.pessimistic, {"independent": 0.02}, "refuted"),
         (reuse.pessimistic, {"error": 0.01}, "undecided"),
@@ -157,14 +159,14 @@ def test_reuse(criterion, arguments, verdict):
 def rounds_tables(cosines=(0.8, 0.85, 0.7, 0.5), errors=(0.05, 0.03, 0.035, 0.06), noise=1e-3, error=1e-4):
     rows = [
         {"alpha": a, "step": 2 * k, "cosine[q]": c, "cosine[q]_se": error}
-        for a in query_steps.ALPHAS
-        for k, c in zip(query_steps.JUDGED, cosines)
+        for a in reuse.ALPHAS
+        for k, c in zip((1, 2, 3, 5), cosines)
     ]
     ends = [
         {"alpha": a, "steps": k, "step": step, "test_error": e, "test_error_se": error}
-        for a in query_steps.ALPHAS
-        for k, e in zip(query_steps.JUDGED, errors)
-        for step in (46, 47)
+        for a in reuse.ALPHAS
+        for k, e in zip((1, 2, 3, 5), errors)
+        for step in (47,)
     ]
     return {"rounds": pd.DataFrame(rows), "simulated": noisy(rows, "cosine[q]", noise), "finished": pd.DataFrame(ends)}
 
@@ -172,14 +174,14 @@ def rounds_tables(cosines=(0.8, 0.85, 0.7, 0.5), errors=(0.05, 0.03, 0.035, 0.06
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (query_steps.exact, {}, "confirmed"),
-        (query_steps.exact, {"noise": 1.0}, "undecided"),
-        (query_steps.falls, {}, "confirmed"),
-        (query_steps.falls, {"cosines": (0.8, 0.7, 0.8, 0.9)}, "refuted"),
-        (query_steps.falls, {"noise": 1.0}, "undecided"),
-        (query_steps.best_at_two, {}, "confirmed"),
-        (query_steps.best_at_two, {"errors": (0.05, 0.03, 0.02, 0.06)}, "refuted"),
-        (query_steps.best_at_two, {"error": 0.02}, "undecided"),
+        (reuse.cosines_exact, {}, "confirmed"),
+        (reuse.cosines_exact, {"noise": 1.0}, "undecided"),
+        (reuse.falls, {}, "confirmed"),
+        (reuse.falls, {"cosines": (0.8, 0.7, 0.8, 0.9)}, "refuted"),
+        (reuse.falls, {"noise": 1.0}, "undecided"),
+        (reuse.best_at_two, {}, "confirmed"),
+        (reuse.best_at_two, {"errors": (0.05, 0.03, 0.02, 0.06)}, "refuted"),
+        (reuse.best_at_two, {"error": 0.02}, "undecided"),
     ],
 )
 def test_query_steps(criterion, arguments, verdict):
@@ -188,11 +190,11 @@ def test_query_steps(criterion, arguments, verdict):
 
 def test_rounds_alternate_and_have_one_length():
     lengths = set()
-    for rounds in query_steps.ROUNDS:
-        schedule = expand(as_stages(query_steps.with_readout(rounds, 2.0)), ("q", "w"))
+    for rounds in reuse.ROUNDS:
+        schedule = expand(as_stages(reuse.with_readout(rounds, 2.0)), ("q", "w"))
         lengths.add(schedule.steps)
         assert (schedule.rates[: 2 * rounds : 2, 1] == 1).all() and (
-            schedule.rates[1 : 2 * rounds : 2, 0] == query_steps.RATE
+            schedule.rates[1 : 2 * rounds : 2, 0] == reuse.RATE
         ).all()
         assert (schedule.rates[: 2 * rounds : 2, 0] == 0).all() and len(schedule.alpha) == 2
     assert len(lengths) == 1
@@ -216,8 +218,8 @@ def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (designed.exact, {}, "confirmed"),
-        (designed.exact, {"noise": 0.3}, "undecided"),
+        (designed.designs_hold, {}, "confirmed"),
+        (designed.designs_hold, {"noise": 0.3}, "undecided"),
         (designed.beats_staged, {}, "confirmed"),
         (designed.beats_staged, {"staged": 0.021}, "refuted"),
         (designed.beats_staged, {"error": 0.01}, "undecided"),

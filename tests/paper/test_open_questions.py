@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import crossings, depth, heads, long_bags, mechanisms, self_attention
-from sparsetoken.paper.catalogue.scaling import LENGTHS
+from sparsetoken.paper.catalogue import heads_and_depth, long_bags, self_attention, separation
+from sparsetoken.paper.catalogue import mechanisms_and_losses as mechanisms
+from sparsetoken.paper.catalogue.separation import LENGTHS
 
 
 def draws(rows, noise, repeats=16, column="test_error", seed=0):
@@ -32,24 +33,29 @@ def heads_tables(
     """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`; `law` are joint exponents."""
     from scipy.special import ndtr, ndtri
 
-    places = [(1, heads.SHORT), (1, heads.LONG), (4, heads.SHORT), (4, heads.LONG)]
+    places = [
+        (1, heads_and_depth.SHORT),
+        (1, heads_and_depth.LONG),
+        (4, heads_and_depth.SHORT),
+        (4, heads_and_depth.LONG),
+    ]
     staged = [
         {
             **{"heads": h, "length": n, "strength": s, "standard_error": error},
-            "test_error": ndtr(ndtri(heads.TARGET) - (s - centre)),
+            "test_error": ndtr(ndtri(heads_and_depth.TARGET) - (s - centre)),
         }
         for (h, n), centre in zip(places, needed)
-        for s in heads.PAIRS[h, n]
+        for s in heads_and_depth.PAIRS[h, n]
     ]
     runs = [
         {**row, "d": d, "test_error": row["test_error"] + shift}
         for row in staged
-        if row["strength"] == heads.PAIRS[row["heads"], row["length"]][1]
+        if row["strength"] == heads_and_depth.PAIRS[row["heads"], row["length"]][1]
         for d in (80, 160)
     ]
     ends = {"attention": 0.1, "two_layer": deep, "heads:2": 0.12, "self_attention": 0.3} | (ends or {})
     predicted = [
-        {"length": 10, "model": m, "step": depth.JOINT["steps"], "test_error": e, "test_error_se": error}
+        {"length": 10, "model": m, "step": heads_and_depth.JOINT["steps"], "test_error": e, "test_error_se": error}
         for m, e in ends.items()
     ]
     joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
@@ -59,17 +65,19 @@ def heads_tables(
         return [
             {
                 **{"model": m, "length": n, "strength": s, "step": step, "test_error_se": error},
-                "test_error": float(ndtr(ndtri(heads.TARGET) - (s - 3.8 * (n / 10) ** exponent))) if step else 0.5,
+                "test_error": float(ndtr(ndtri(heads_and_depth.TARGET) - (s - 3.8 * (n / 10) ** exponent)))
+                if step
+                else 0.5,
             }
             for m, exponent in (laws | given).items()
             for n in (10, 20)
-            for s in depth.LAW[n]
-            for step in (0, depth.LAW_STEPS[n])
+            for s in heads_and_depth.LAW[n]
+            for step in (0, heads_and_depth.LAW_STEPS[n])
         ]
 
     measured_law = [{**row, "d": d} for row in spots(law or {}) for d in (100, 200)]
     strengths = [
-        {"mechanism": m, "sharpness": 2.0, "activation": "sigmoid", "length": n, "strength_needed": f * n**0.1}
+        {"mechanism": m, "sharpness": 2.0, "length": n, "strength_needed": f * n**0.1}
         for n in LENGTHS
         for m, f in (("bayes", 1.0), ("attention", known))
     ]
@@ -87,31 +95,31 @@ def heads_tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (heads.exact, {}, "confirmed"),
-        (heads.exact, {"shift": 0.05}, "refuted"),
-        (heads.exact, {"noise": 0.3}, "undecided"),
-        (heads.price, {}, "confirmed"),
-        (heads.price, {"needed": (3.7, 4.6, 3.6, 4.2)}, "refuted"),
-        (heads.price, {"error": 0.05}, "undecided"),
-        (depth.depth, {}, "confirmed"),
-        (depth.depth, {"deep": 0.05}, "refuted"),
-        (depth.depth, {"deep_noise": 0.3}, "undecided"),
-        (depth.joint_exact, {}, "confirmed"),
-        (depth.joint_exact, {"shift": 0.08}, "refuted"),
-        (depth.joint_exact, {"deep_noise": 0.3}, "undecided"),
-        (depth.not_better, {}, "confirmed"),
-        (depth.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (depth.not_better, {"error": 0.05}, "undecided"),
-        (depth.where_they_go, {}, "confirmed"),
-        (depth.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (depth.where_they_go, {"error": 0.05}, "undecided"),
-        (depth.same_law, {}, "confirmed"),
-        (depth.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
-        (depth.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
-        (depth.same_law, {"law_noise": 0.02}, "undecided"),
-        (depth.same_law, {"error": 0.02}, "undecided"),
-        (heads.no_room, {}, "confirmed"),
-        (heads.no_room, {"known": 1.3}, "refuted"),
+        (heads_and_depth.heads.claims[0].judge, {}, "confirmed"),
+        (heads_and_depth.heads.claims[0].judge, {"shift": 0.05}, "refuted"),
+        (heads_and_depth.heads.claims[0].judge, {"noise": 0.3}, "undecided"),
+        (heads_and_depth.price, {}, "confirmed"),
+        (heads_and_depth.price, {"needed": (3.7, 4.6, 3.6, 4.2)}, "refuted"),
+        (heads_and_depth.price, {"error": 0.05}, "undecided"),
+        (heads_and_depth.second_layer, {}, "confirmed"),
+        (heads_and_depth.second_layer, {"deep": 0.05}, "refuted"),
+        (heads_and_depth.second_layer, {"deep_noise": 0.3}, "undecided"),
+        (heads_and_depth.joint_exact, {}, "confirmed"),
+        (heads_and_depth.joint_exact, {"shift": 0.08}, "refuted"),
+        (heads_and_depth.joint_exact, {"deep_noise": 0.3}, "undecided"),
+        (heads_and_depth.not_better, {}, "confirmed"),
+        (heads_and_depth.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (heads_and_depth.not_better, {"error": 0.05}, "undecided"),
+        (heads_and_depth.where_they_go, {}, "confirmed"),
+        (heads_and_depth.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
+        (heads_and_depth.where_they_go, {"error": 0.05}, "undecided"),
+        (heads_and_depth.same_law, {}, "confirmed"),
+        (heads_and_depth.same_law, {"law": {"heads:2": 0.3}}, "refuted"),
+        (heads_and_depth.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
+        (heads_and_depth.same_law, {"law_noise": 0.02}, "undecided"),
+        (heads_and_depth.same_law, {"error": 0.02}, "undecided"),
+        (heads_and_depth.no_room, {}, "confirmed"),
+        (heads_and_depth.no_room, {"known": 1.3}, "refuted"),
     ],
 )
 def test_heads(criterion, arguments, verdict):
@@ -176,26 +184,33 @@ def test_strength_at_which_the_saddle_is_left_is_where_the_overlap_keeps_its_siz
 
 
 def test_strength_needed_by_heads_is_read_off_the_probits():
-    rows = heads.needed(heads_tables()).set_index(["heads", "length"])["strength"]
-    assert rows[4, heads.LONG] == pytest.approx(4.6) and rows[1, heads.SHORT] == pytest.approx(3.6)
+    rows = heads_and_depth.needed(heads_tables())
+    assert rows[4, heads_and_depth.LONG].value == pytest.approx(4.6) and rows[
+        1, heads_and_depth.SHORT
+    ].value == pytest.approx(3.6)
 
 
 def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     tables = heads_tables(law_noise=1e-5)
     small = {**tables, "law": tables["law"][tables["law"]["d"] == 100]}
     small["law_predicted"] = tables["law_predicted"][tables["law_predicted"]["model"] != "two_layer"]
-    rows = depth.laws(small)["simulated"]
-    found = crossings.exponents(rows)["heads:2"]
+    rows = heads_and_depth.laws(small)["simulated"]
+    found = separation.exponents(rows)["heads:2"]
     assert found.slope == pytest.approx(0.12, abs=1e-3)
     assert 15 <= found.degrees <= 60  # four means of sixteen runs each
     one = (
         1e-5 / 4 * np.sqrt(2) / (0.1755 * 4 * np.log(2))
     )  # two lengths, density of the probit at 10 %, mean of two strengths
     assert found.error == pytest.approx(one, rel=0.5)
-    assert depth.listed_laws(small).count("two layers") == 1 and depth.listed_laws(tables).count("two layers") == 2
-    assert depth.same_law(small).verdict == "confirmed"
+    assert (
+        heads_and_depth.listed_laws(small).count("two layers") == 1
+        and heads_and_depth.listed_laws(tables).count("two layers") == 2
+    )
+    assert heads_and_depth.same_law(small).verdict == "confirmed"
     saddle = saddle_tables()
-    assert "(simulated)" in depth.headline(small | saddle) and "(theory)" in depth.headline(tables | saddle)
+    assert "(simulated)" in heads_and_depth.depth_headline(
+        small | saddle
+    ) and "(theory)" in heads_and_depth.depth_headline(tables | saddle)
 
 
 def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):
@@ -212,7 +227,7 @@ def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, 
     for mode in long_bags.MODES:
         made[mode] = draws(tables[mode], noise, column="cosine_q")
         made[mode]["norm_q"] += noise * np.random.default_rng(1).standard_normal(len(made[mode]))
-    spots = [long_bags.readout(ratio, 400, "growing") for ratio in long_bags.TRAINED_RATIOS]
+    spots = [long_bags.readout(ratio, 400, "growing") for ratio in (0.05, 0.25, 1.0)]
     made["trained_predicted"] = pd.DataFrame({**s, "test_error": 0.05} for s in spots)
     made["trained"] = draws([{**s, "d": 400, "test_error": 0.05 + error} for s in spots], noise)
     return made
@@ -250,7 +265,7 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025,
             "standard_error": error,
             "test_error": values[m] + 0.01 * (k != ks[0] or r != rs[0]),
         }
-        for m, (_, _, ks, rs) in mechanisms.MECHANISMS.items()
+        for m, (_, ks, rs) in mechanisms.MECHANISMS.items()
         for k in ks
         for r in rs
     ]
@@ -259,7 +274,7 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025,
         for loss, e in zip(mechanisms.LOSSES, losses)
         for r in mechanisms.LOSS_RIDGES
     ]
-    spots = [mechanisms.named(m, ks[0], rs[0]) for m, (_, _, ks, rs) in mechanisms.MECHANISMS.items()]
+    spots = [mechanisms.named(m, ks[0], rs[0]) for m, (_, ks, rs) in mechanisms.MECHANISMS.items()]
     runs = [{**p, "d": d, "test_error": v + shift} for p, v in zip(spots, values.values()) for d in (120, 240)]
     last = {"model": "tied", "step": mechanisms.JOINT["steps"], "test_error": tied}
     return {
@@ -275,14 +290,14 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025,
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (mechanisms.exact, {}, "confirmed"),
-        (mechanisms.exact, {"shift": 0.02}, "refuted"),
-        (mechanisms.exact, {"noise": 0.5}, "undecided"),
-        (mechanisms.sparse_gains_nothing, {}, "confirmed"),
-        (mechanisms.sparse_gains_nothing, {"errors": {"sparsemax": 0.02}}, "refuted"),
-        (mechanisms.sparse_gains_nothing, {"error": 0.01}, "undecided"),
-        (mechanisms.elementwise_loses, {}, "confirmed"),
-        (mechanisms.elementwise_loses, {"errors": {"thresholded": 0.02}}, "refuted"),
+        (mechanisms.mechanisms_exact, {}, "confirmed"),
+        (mechanisms.mechanisms_exact, {"shift": 0.02}, "refuted"),
+        (mechanisms.mechanisms_exact, {"noise": 0.5}, "undecided"),
+        (mechanisms.softmax_below(mechanisms.SPARSE), {}, "confirmed"),
+        (mechanisms.softmax_below(mechanisms.SPARSE), {"errors": {"sparsemax": 0.02}}, "refuted"),
+        (mechanisms.softmax_below(mechanisms.SPARSE), {"error": 0.01}, "undecided"),
+        (mechanisms.softmax_below(["thresholded", "sigmoid"]), {}, "confirmed"),
+        (mechanisms.softmax_below(["thresholded", "sigmoid"]), {"errors": {"thresholded": 0.02}}, "refuted"),
         (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305, 0.0295)}, "confirmed"),
         (mechanisms.losses_alike, {}, "refuted"),
         (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305, 0.0295), "error": 0.002}, "undecided"),

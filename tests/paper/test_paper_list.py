@@ -4,7 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import attention_map, fixed_strength, guidelines, query_capacity, transition
+from sparsetoken.paper.catalogue import attention_map, capacity, planned_training, separation
+
+
+def judge(study, claim):
+    """The criterion of a claim."""
+    return next(c.judge for c in study.claims if c.id == claim)
 
 
 def draws(rows, noise, repeats=24, column="test_error", seed=0):
@@ -17,7 +22,7 @@ def draws(rows, noise, repeats=24, column="test_error", seed=0):
 
 def capacity_tables(values=(2.1, 3.06, 4.4), pooled=2.57, noise=0.05, factor=1.0):
     """Capacities at the quick form's cosines; simulated crossings are `factor` times the predicted ones."""
-    cosines = query_capacity.QUICK_COSINES
+    cosines = (0.0, 0.4, 0.6)
     rows = [{"cosine": c, "d": d, "alpha_star": factor * v} for c, v in zip(cosines, values) for d in (40, 120)]
     base = [{"cosine": 1.0, "d": d, "alpha_star": factor * pooled} for d in (40, 120)]
     return {
@@ -31,15 +36,15 @@ def capacity_tables(values=(2.1, 3.06, 4.4), pooled=2.57, noise=0.05, factor=1.0
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (query_capacity.exact, {}, "confirmed"),
-        (query_capacity.exact, {"factor": 1.4}, "refuted"),
-        (query_capacity.exact, {"noise": 2.0}, "undecided"),
-        (query_capacity.grows, {}, "confirmed"),
-        (query_capacity.grows, {"values": (2.1, 4.4, 3.06)}, "refuted"),
-        (query_capacity.grows, {"values": (2.1, 2.1, 3.06)}, "undecided"),
-        (query_capacity.misaligned, {}, "confirmed"),
-        (query_capacity.misaligned, {"pooled": 1.9}, "refuted"),
-        (query_capacity.misaligned, {"pooled": 2.1}, "undecided"),
+        (capacity.crossings_exact, {}, "confirmed"),
+        (capacity.crossings_exact, {"factor": 1.4}, "refuted"),
+        (capacity.crossings_exact, {"noise": 2.0}, "undecided"),
+        (capacity.grows, {}, "confirmed"),
+        (capacity.grows, {"values": (2.1, 4.4, 3.06)}, "refuted"),
+        (capacity.grows, {"values": (2.1, 2.1, 3.06)}, "undecided"),
+        (capacity.misaligned, {}, "confirmed"),
+        (capacity.misaligned, {"pooled": 1.9}, "refuted"),
+        (capacity.misaligned, {"pooled": 2.1}, "undecided"),
     ],
 )
 def test_query_capacity(criterion, arguments, verdict):
@@ -48,15 +53,17 @@ def test_query_capacity(criterion, arguments, verdict):
 
 def test_pooling_is_matched_where_the_capacities_cross():
     tables = capacity_tables()
-    assert 0.0 < query_capacity.crossing_cosine(tables) < 0.4
-    assert np.interp(query_capacity.crossing_cosine(tables), [0.0, 0.4], [2.1, 3.06]) == pytest.approx(2.57)
+    line = pd.DataFrame({"cosine": [-1.0, 0.0, 0.4, 1.0], "alpha_star": [2.0, 2.1, 3.06, 7.0]})
+    words = capacity.query_capacity_findings({**tables, "predicted": line})
+    expected = np.interp(2.57, [2.1, 3.06], [0.0, 0.4])
+    assert f"below a cosine of {expected:.2f} attention separates fewer" in words
 
 
 def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e-4, shift=0.0, exponent=-0.5):
     rows = [
-        {"ridge": ridge, "alpha": transition.at(place), "train_loss": value}
-        for place, values in ((transition.BELOW, below), (transition.ABOVE, above))
-        for ridge, value in zip(transition.RIDGES, values)
+        {"ridge": ridge, "alpha": capacity.at(place), "train_loss": value}
+        for place, values in ((capacity.BELOW, below), (capacity.ABOVE, above))
+        for ridge, value in zip(capacity.RIDGES, values)
     ]
     simulated = [{**row, "d": d, "train_loss": row["train_loss"] + shift} for row in rows for d in (80, 240)]
     rng = np.random.default_rng(0)
@@ -75,15 +82,15 @@ def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (transition.exact, {}, "confirmed"),
-        (transition.exact, {"shift": 0.05}, "refuted"),
-        (transition.exact, {"noise": 0.3}, "undecided"),
-        (transition.zero_below, {}, "confirmed"),
-        (transition.zero_below, {"below": (0.2, 0.15, 0.1)}, "refuted"),
-        (transition.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
-        (transition.zero_below, {"noise": 0.02}, "undecided"),
-        (transition.sharpens, {}, "confirmed"),
-        (transition.sharpens, {"exponent": 0.5}, "refuted"),
+        (judge(capacity.transition, "transition-exact"), {}, "confirmed"),
+        (judge(capacity.transition, "transition-exact"), {"shift": 0.05}, "refuted"),
+        (judge(capacity.transition, "transition-exact"), {"noise": 0.3}, "undecided"),
+        (capacity.zero_below, {}, "confirmed"),
+        (capacity.zero_below, {"below": (0.2, 0.15, 0.1)}, "refuted"),
+        (capacity.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
+        (capacity.zero_below, {"noise": 0.02}, "undecided"),
+        (capacity.sharpens, {}, "confirmed"),
+        (capacity.sharpens, {"exponent": 0.5}, "refuted"),
     ],
 )
 def test_transition(criterion, arguments, verdict):
@@ -92,12 +99,11 @@ def test_transition(criterion, arguments, verdict):
 
 def test_the_transition_is_drawn_about_the_capacity():
     """The constant that places are shares of is the capacity of that setting."""
-    from sparsetoken import Task
-    from sparsetoken.paper.catalogue.capacity import QUERY, TASK
-    from sparsetoken.theory import attention_law, capacity
+    from sparsetoken import Task, theory
 
-    found = capacity(attention_law(Task(**TASK), QUERY["cosine"], QUERY["sharpness"]))
-    assert found.alpha == pytest.approx(transition.CAPACITY, abs=0.01)
+    law = theory.attention_law(Task(**capacity.TASK), capacity.QUERY["cosine"], capacity.QUERY["sharpness"])
+    found = theory.capacity(law)
+    assert found.alpha == pytest.approx(capacity.STAR, abs=0.01)
 
 
 def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01, off=0.0):
@@ -137,9 +143,9 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (attention_map.exact, {}, "confirmed"),
-        (attention_map.exact, {"measured": 0.6}, "refuted"),
-        (attention_map.exact, {"noise": 1.0}, "undecided"),
+        (attention_map.law_exact, {}, "confirmed"),
+        (attention_map.law_exact, {"measured": 0.6}, "refuted"),
+        (attention_map.law_exact, {"noise": 1.0}, "undecided"),
         (attention_map.amplifies, {}, "confirmed"),
         (attention_map.amplifies, {"measured": 0.3}, "refuted"),
         (attention_map.amplifies, {"measured": 0.5}, "undecided"),
@@ -148,9 +154,9 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
         (attention_map.neutral, {"noise": 1.0}, "undecided"),
         (attention_map.unaligned, {}, "confirmed"),
         (attention_map.unaligned, {"exponent": 0.5}, "refuted"),
-        (attention_map.errors_exact, {}, "confirmed"),
-        (attention_map.errors_exact, {"off": 0.1}, "refuted"),
-        (attention_map.errors_exact, {"spread": 0.3}, "undecided"),
+        (judge(attention_map.attention_map, "few-errors-exact"), {}, "confirmed"),
+        (judge(attention_map.attention_map, "few-errors-exact"), {"off": 0.1}, "refuted"),
+        (judge(attention_map.attention_map, "few-errors-exact"), {"spread": 0.3}, "undecided"),
         (attention_map.starved, {}, "confirmed"),
         (attention_map.starved, {"starved": 0.2}, "refuted"),
         (attention_map.starved, {"spread": 0.3}, "undecided"),
@@ -173,7 +179,7 @@ def fixed_tables(factor=1.0, noise=0.002, swap=False, far=0.03):
     values = {(r["model"], r["length"]): r["test_error"] for r in predicted}
     rows = [
         {"model": m, "length": n, "d": d, "test_error": factor * values[m, n]}
-        for m, lengths in fixed_strength.SIMULATED.items()
+        for m, lengths in separation.SIMULATED.items()
         for n in lengths
         for d in (100, 300)
     ]
@@ -183,19 +189,19 @@ def fixed_tables(factor=1.0, noise=0.002, swap=False, far=0.03):
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (fixed_strength.exact, {}, "confirmed"),
-        (fixed_strength.exact, {"factor": 1.2}, "refuted"),
-        (fixed_strength.exact, {"noise": 0.5}, "undecided"),
-        (fixed_strength.order, {}, "confirmed"),
-        (fixed_strength.order, {"swap": True}, "refuted"),
-        (fixed_strength.order, {"noise": 0.5}, "undecided"),
-        (fixed_strength.longer, {"far": 0.4}, "refuted"),
-        (fixed_strength.longer, {"noise": 1.0}, "undecided"),
+        (judge(separation.fixed_strength, "fixed-strength-exact"), {}, "confirmed"),
+        (judge(separation.fixed_strength, "fixed-strength-exact"), {"factor": 1.2}, "refuted"),
+        (judge(separation.fixed_strength, "fixed-strength-exact"), {"noise": 0.5}, "undecided"),
+        (separation.error_order, {}, "confirmed"),
+        (separation.error_order, {"swap": True}, "refuted"),
+        (separation.error_order, {"noise": 0.5}, "undecided"),
+        (separation.longer, {"far": 0.4}, "refuted"),
+        (separation.longer, {"noise": 1.0}, "undecided"),
     ],
 )
 def test_fixed_strength(criterion, arguments, verdict):
     tables = fixed_tables(**arguments)
-    if criterion is fixed_strength.longer:  # pooling passes the target at a fifth of the longest bags simulated
+    if criterion is separation.longer:  # pooling passes the target at a fifth of the longest bags simulated
         at = (tables["predicted"]["model"] == "pooled") & (tables["predicted"]["length"] >= 8)
         tables["predicted"].loc[at, "test_error"] = 0.4
     assert criterion(tables).verdict == verdict
@@ -203,22 +209,22 @@ def test_fixed_strength(criterion, arguments, verdict):
 
 def test_the_length_of_a_target_error_is_interpolated():
     table = pd.DataFrame({"model": "pooled", "length": [4, 16], "test_error": [0.2, 0.3]})
-    assert fixed_strength.longest({"predicted": table}, "pooled") == pytest.approx(8.0)
-    assert fixed_strength.longest({"predicted": table.assign(test_error=0.1)}, "pooled") == np.inf
+    assert separation.longest({"predicted": table}, "pooled") == pytest.approx(8.0)
+    assert separation.longest({"predicted": table.assign(test_error=0.1)}, "pooled") == np.inf
 
 
 def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):
     rng = np.random.default_rng(0)
     rows = [
         {
-            **{f: case[f] for f in guidelines.FIELDS},
+            **{f: case[f] for f in planned_training.FIELDS},
             "expected": 0.05,
             "expected_se": 0.0,
             "share": 0.3 if name == "plain" else share,
             "planned_error": error + noise * rng.standard_normal(),
             "default_error": default,
         }
-        for name, case in guidelines.CASES.items()
+        for name, case in planned_training.CASES.items()
         for _ in range(24)
     ]
     return {"planned": pd.DataFrame(rows)}
@@ -227,14 +233,14 @@ def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (guidelines.hold, {}, "confirmed"),
-        (guidelines.hold, {"error": 0.07}, "refuted"),
-        (guidelines.hold, {"noise": 0.05}, "undecided"),
-        (guidelines.pays, {}, "confirmed"),
-        (guidelines.pays, {"default": 0.03}, "refuted"),
-        (guidelines.pays, {"noise": 0.1}, "undecided"),
-        (guidelines.more_for_the_query, {}, "confirmed"),
-        (guidelines.more_for_the_query, {"share": 0.35}, "refuted"),
+        (planned_training.hold, {}, "confirmed"),
+        (planned_training.hold, {"error": 0.07}, "refuted"),
+        (planned_training.hold, {"noise": 0.05}, "undecided"),
+        (planned_training.pays, {}, "confirmed"),
+        (planned_training.pays, {"default": 0.03}, "refuted"),
+        (planned_training.pays, {"noise": 0.1}, "undecided"),
+        (planned_training.more_for_the_query, {}, "confirmed"),
+        (planned_training.more_for_the_query, {"share": 0.35}, "refuted"),
     ],
 )
 def test_guidelines(criterion, arguments, verdict):

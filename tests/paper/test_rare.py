@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import rare
+from sparsetoken.paper.catalogue import rare_positives as rare
 
 
 def tables(
@@ -93,10 +93,10 @@ def tables(
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (rare.exact, {}, "confirmed"),
-        (rare.exact, {"shift": -0.04}, "refuted"),
-        (rare.exact, {"focal_shift": -0.04}, "refuted"),
-        (rare.exact, {"noise": 0.2}, "undecided"),
+        (rare.auc_exact, {}, "confirmed"),
+        (rare.auc_exact, {"shift": -0.04}, "refuted"),
+        (rare.auc_exact, {"focal_shift": -0.04}, "refuted"),
+        (rare.auc_exact, {"noise": 0.2}, "undecided"),
         (rare.weights_align, {}, "confirmed"),
         (rare.weights_align, {"cosines": (0.8, 0.4)}, "refuted"),
         (rare.weights_align, {"noise": 1.0}, "undecided"),
@@ -125,7 +125,7 @@ def test_the_best_of_the_settings_is_what_counts():
 def test_missing_rows_leave_a_claim_undecided():
     found = tables()
     found["given"] = found["given"][found["given"]["loss"] == "logistic"]
-    claim = next(claim for claim in rare.study.claims if claim.id == "threshold-only")
+    claim = next(claim for claim in rare.rare.claims if claim.id == "threshold-only")
     assert claim.judge(found).verdict == "undecided"
 
 

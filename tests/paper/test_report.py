@@ -22,12 +22,12 @@ CHROMIUM = os.environ.get("SPARSETOKEN_CHROMIUM") or shutil.which("chromium") or
 LONG = "samples of the readout per dimension, with a name that is longer than any narrow screen is wide"
 
 
-def outcome(name, origin, *verdicts, found=None):
+def outcome(name, source, *verdicts, found=None):
     claims = tuple(
-        Claim(f"{name}{i}", f"Statement {i} of {name} </script>", "source", "rule", judged, origin=origin)
+        Claim(f"{name}{i}", f"Statement {i} of {name} </script>", "rule", judged, source)
         for i, judged in enumerate((lambda tables, v=v: Judgement(v, "1", "2", "why")) for v in verdicts)
     )
-    study = Study(name, f"Title {name}", "Question?", {"quick": [Grid("t", "alignment")]}, claims=claims, origin=origin)
+    study = Study(name, f"Title {name}", "Question?", {"quick": [Grid("t", "alignment")]}, claims=claims)
     panel = Panel(
         LONG, LONG, "error", (Line([1, 2], [1, 2], LONG, "#000000"), Points([1], [1], [0.1], "points </script>"))
     )
@@ -40,8 +40,8 @@ def outcome(name, origin, *verdicts, found=None):
 def page(tmp_path_factory):
     outcomes = [
         outcome("first", "paper", "confirmed", "refuted"),
-        outcome("second", "beyond", "confirmed", "undecided", found="Found one. And more."),
-        outcome("third", "own", "confirmed"),
+        outcome("second", "ours", "confirmed", "undecided", found="Found one. And more."),
+        outcome("third", "yours", "confirmed"),
     ]
     return write_report(outcomes, tmp_path_factory.mktemp("report"), "quick", "Title")
 
@@ -59,7 +59,7 @@ def test_summary_then_figures_then_ledger(page):
         )
     ]
     assert places == sorted(places)
-    assert "claims of your own studies" in text and "Found one. And more." in text[places[1] : places[2]]
+    assert "claims of your studies" in text and "Found one. And more." in text[places[1] : places[2]]
     refuted = text[places[2] : places[3]]
     assert "Statement 1 of first" in refuted and "recorded: confirmed" in refuted
     assert "Statement 1 of second" in refuted and "why" in refuted  # undecided: its reason
@@ -83,22 +83,24 @@ class Elsewhere:
 
 
 def test_other_processes_draw_the_pictures_and_this_one_what_they_could_not(tmp_path):
-    outcomes = [outcome("first", "paper"), outcome("second", "beyond")]
+    outcomes = [outcome("first", "paper"), outcome("second", "ours")]
     write_report(outcomes, tmp_path, "quick", "Title", Elsewhere())
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == {"first.png", "first.pdf", "second.png", "second.pdf", "drawn elsewhere"}
     assert not any(one.problems for one in outcomes)
 
 
-def test_the_catalogue_says_what_is_new():
-    origin = {study.name: study.origin for study in get_studies()}
-    assert set(origin.values()) == {"paper", "beyond"}
-    assert origin["fig1"] == origin["scaling"] == "paper" and origin["joint"] == origin["lengths"] == "beyond"
-    whose = {claim.id: claim.origin for study in get_studies() for claim in study.claims}
-    assert set(whose.values()) == {"paper", "beyond"} and whose["designs-hold"] == "beyond"
-    assert all(claim.origin == "paper" for claim in get_studies(["fig1"])[0].claims)
-    with pytest.raises(ValueError, match="origin must be one of paper, beyond, own"):
-        Study("s", "S", "", {"quick": []}, origin="mine")
+def test_every_claim_says_whose_it_is():
+    claims = {claim.id: claim for study in get_studies() for claim in study.claims}
+    by_source = {source: {c.id for c in claims.values() if c.source == source} for source in ("paper", "ours")}
+    assert {c.source for c in claims.values()} == {"paper", "commonly stated", "ours"}
+    assert {"attention-fixed", "misaligned-exact", "alignment-exact"} <= by_source["paper"]
+    assert {"guidelines-hold", "guidelines-pay", "transition-dimension", "vectorized-sqrt"} <= by_source["ours"]
+    for claim in claims.values():
+        named = re.search(r"Propositions?|Theorems?|Corollary|Conjecture|Figure", claim.reference)
+        assert (named is not None) == (claim.source == "paper"), claim.id
+    # What is refuted is none of the paper's.
+    assert {c.source for c in claims.values() if c.expected == "refuted"} == {"commonly stated", "ours"}
 
 
 def test_first_sentences():

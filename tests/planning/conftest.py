@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from sparsetoken import plan, planning
+from sparsetoken import Task, plan, planning
 from sparsetoken.cli import main
-from sparsetoken.planning import estimate, plan_for_bags
-from sparsetoken.planning.advice import Plan
-from sparsetoken.simulation.samplers.tensor import sample_bags
-from tests.planning.bags import TRUTH, mixed_bags
+from sparsetoken.planning import plan_for_bags
+from sparsetoken.planning.plan import Plan
+from sparsetoken.simulation.samplers import sample_bags
 
 
 class Planned(NamedTuple):
@@ -39,7 +39,7 @@ def planned(tmp_path_factory) -> Planned:
     files = ["--json", str(folder / "plan.json"), "--plot", str(folder / "plan.svg")]
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr(planning, "plan", kept)
-        patch.setattr("sparsetoken.planning.advice.CURVE_FACTORS", (1.0, 2.0))
+        patch.setattr(importlib.import_module("sparsetoken.planning.plan"), "CURVE_FACTORS", (1.0, 2.0))
         with pytest.raises(SystemExit) as ended:
             main(["plan", "-n", "400", "-d", "200", *asked, *files])
     return Planned(made[0], int(ended.value.code or 0), printed.getvalue(), folder)
@@ -51,6 +51,9 @@ def small_plan(planned) -> Plan:
     return planned.plan
 
 
+TRUTH = Task(length=10, strength=5.0)  # of the fixture `drawn`
+
+
 @pytest.fixture(scope="session")
 def drawn():
     """240 bags of `TRUTH` in 60 dimensions, and their labels."""
@@ -59,15 +62,6 @@ def drawn():
 
 
 @pytest.fixture(scope="session")
-def checked(drawn):
-    """A plan for the drawn bags, checked on fewer learners than usual."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsetoken.planning.forecast_checks.CHECKED", ("pooled", "message_passing"))
-        return plan_for_bags(*drawn, questions=(), curve=False, repetitions=3, target=0.1, budget=8.0)
-
-
-@pytest.fixture(scope="session")
-def unlike():
-    """Bags of two lengths and two strengths, and their estimate."""
-    bags, labels = mixed_bags([(150, 6, 1, 3.0), (150, 24, 1, 7.0)], d=40)
-    return bags, labels, estimate(bags, labels)
+def bags_plan(drawn):
+    """A plan for the drawn bags."""
+    return plan_for_bags(*drawn, target=0.1, budget=8.0)

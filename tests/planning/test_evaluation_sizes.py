@@ -17,8 +17,8 @@ def test_intervals_are_clopper_and_pearson_s():
 
 @pytest.mark.parametrize(("error", "width", "confidence"), [(0.1, 0.1, 0.95), (0.0, 0.05, 0.95), (0.3, 0.02, 0.99)])
 def test_sets_are_as_large_as_needed_and_no_larger(error, width, confidence):
-    m = planning.test_set_size(error, width, confidence)
-    spans = [high - low for low, high in (planning.error_interval(error * k, k, confidence) for k in (m - 1, m))]
+    m = planning.sample_size_for_error(error, width, confidence)
+    spans = [high - low for low, high in (planning.error_interval(round(error * k), k, confidence) for k in (m - 1, m))]
     assert spans[1] <= width < spans[0]
 
 
@@ -36,20 +36,20 @@ def test_comparisons_have_the_power_that_they_claim():
 
 
 def test_comparison_sets_are_large_enough():
-    m = planning.comparison_set_size(0.1, 0.15, disagreement=0.08)
+    m = planning.sample_size_for_comparison(0.1, 0.15, disagreement=0.08)
     assert comparison_power(0.1, 0.15, m, 0.08) >= 0.8 > comparison_power(0.1, 0.15, m // 2, 0.08)
-    assert m < planning.comparison_set_size(0.1, 0.15)
+    assert m < planning.sample_size_for_comparison(0.1, 0.15)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: planning.test_set_size(1.2, 0.1), "error must be"),
-        (lambda: planning.test_set_size(0.1, 0.0), "width must be"),
-        (lambda: planning.test_set_size(0.1, 0.1, 1.0), "confidence must be"),
-        (lambda: planning.test_set_size(0.5, 1e-7), "more than 1,000,000,000"),
-        (lambda: planning.comparison_set_size(0.1, 0.1), "must differ"),
-        (lambda: planning.comparison_set_size(0.1, 0.2, disagreement=0.05), "disagreement must lie"),
+        (lambda: planning.sample_size_for_error(1.2, 0.1), "error must be"),
+        (lambda: planning.sample_size_for_error(0.1, 0.0), "width must be"),
+        (lambda: planning.sample_size_for_error(0.1, 0.1, 1.0), "confidence must be"),
+        (lambda: planning.sample_size_for_error(0.5, 1e-7), "more than 10,000,000"),
+        (lambda: planning.sample_size_for_comparison(0.1, 0.1), "must differ"),
+        (lambda: planning.sample_size_for_comparison(0.1, 0.2, disagreement=0.05), "disagreement must lie"),
     ],
 )
 def test_bad_sizes_are_refused(call, words):
@@ -59,7 +59,7 @@ def test_bad_sizes_are_refused(call, words):
 
 def test_the_command(command):
     code, out, _ = command("test-size", "--error", 0.1, "--width", 0.1)
-    assert code == 0 and out.startswith("158 test bags")
+    assert code == 0 and out.startswith("159 test bags")
     code, out, _ = command("test-size", "--error", 0.1, "--versus", 0.15)
     assert code == 0 and "McNemar" in out
     code, _, err = command("test-size", "--error", 0.1)

@@ -46,8 +46,9 @@ def test_attention_with_drawn_queries(ridge, eta_q, limit, simulated, error):
     """L = 20, n = 200, d = 100: limits and simulations of an independent implementation; the limit alone is far off."""
     found = forecast_at(Task(20, 1, 4.0, 0.5), Training(alpha0=1.0, alpha1=1.0, ridge=ridge, eta_q=eta_q), 100)
     assert found.limit == pytest.approx(limit, abs=2e-3)
-    assert found.value == pytest.approx(simulated, abs=3 * np.hypot(found.standard_error, error))
-    assert found.standard_error < 0.006 and found.scatter > 0.004
+    assert found.value == pytest.approx(simulated, abs=3 * np.hypot(0.003, error))
+    assert 0.02 * found.value < found.standard_error < 0.04 * found.value  # the remainder of order 1/d included
+    assert found.scatter > 0.004
 
 
 def test_large_sizes_are_the_limit():
@@ -69,17 +70,16 @@ def test_like_queries_keep_the_mean_and_the_spread():
 
 def test_recommended_settings_hold_where_the_limit_is_far_off():
     """The plan that the limit would make here promises 0.301 and measures 0.500: ridge 10, and the imbalance decides."""
-    made = plan(Task(20, 1, 4.0, 0.5), 100, 100, questions=(), trials=16)
-    by_learner = {found.learner: found for found in made.confirmations}
-    for learner in ("attention", "pooled"):
-        found = by_learner[learner]
-        assert found.agrees and found.d == 100 and found.n == 100 and found.trials == 16, found
+    made = plan(Task(20, 1, 4.0, 0.5), 100, 100, questions=())
     assert made.settings.training.ridge < 5 and 0.33 < made.value("attention") < 0.40
-    assert by_learner["attention"].value < 0.45
+    for row in made.expected:
+        if row.learner in ("attention", "pooled"):
+            error = row.spread / row.trials**0.5
+            assert abs(row.simulated - row.value) < 3.5 * error and row.simulated < 0.45, row
 
 
 def test_random_plans_hold():
-    """One of the cases of `benchmarks.plans`, which tries fifty."""
+    """One of the cases of `benchmarks.plans`, which tries many."""
     for row in judged(2, 0):
         assert row["holds"], row
 

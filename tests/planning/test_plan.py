@@ -8,11 +8,8 @@ import json
 import pytest
 
 from sparsetoken import Task, plan, theory
-from sparsetoken.planning import Criterion, Outlook
-from sparsetoken.planning.advice import Expected
-from sparsetoken.planning.criterion import RESOLVED, Measured
-from sparsetoken.planning.learners import NAMES
-from sparsetoken.planning.questions import Answer
+from sparsetoken.planning import Answer, Expected, Outlook
+from sparsetoken.planning.outlook import NAMES
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -29,43 +26,53 @@ def test_expected_errors_are_in_the_order_of_the_theory(small_plan):
         value("forest")
 
 
-def test_rare_positives_have_criteria_that_mean_something():
-    rare, outlook = Task(prevalence=0.03), Outlook(Criterion.of("auc"))
-    pooled, attention, optimal = (outlook.measured(name, rare, 5.0).loss for name in ("pooled", "attention", "optimal"))
-    assert 0.5 > pooled > 1.1 * attention > 1.1 * optimal > 0
-    assert outlook.limit("optimal", rare) < optimal
-
-
-def test_plan_as_text_and_dictionary(small_plan):
+def test_the_answer_comes_first(small_plan):
     text = str(small_plan)
-    for words in (
-        "Best settings",
-        "Expected test error",
-        "message passing",
-        "impossible for pooled",
-        "strength",
-        "simulated",
-    ):
-        assert words in text
+    lines = text.splitlines()
+    assert lines[0].startswith("Expected test error with 400 bags: attention 0.03")
+    assert lines[2].startswith("Use message passing (MessagePassingClassifier)")
+    assert "The target of 0.1 is met by attention and message passing." in " ".join(lines[2:4])
+    assert text.index("Use message passing") < text.index("Best settings") < text.index("impossible for pooled")
     plain = json.loads(json.dumps(small_plan.to_dict()))
-    assert plain["settings"]["n0"] + plain["settings"]["n1"] == 400
+    assert plain["settings"]["n0"] + plain["settings"]["n1"] == 400 and plain["advice"] == small_plan.advice
     assert Task.from_dict(plain["task"]) == TASK
-    with pytest.raises(ValueError, match="curve=True"):
+    with pytest.raises(ValueError, match="no learning curves"):
         dataclasses.replace(small_plan, curve=()).figure()
+
+
+def test_no_limit_is_printed_as_a_promise(small_plan):
+    """Message passing is simulated at n and d; where it cannot be, its number is called a limit."""
+    rows = {row.learner: row for row in small_plan.expected}
+    assert rows["message_passing"].kind == "finite size" and rows["message_passing"].simulated is not None
+    assert rows["message_passing"].limit == theory.bayes_limit(TASK, 2.0).reachable_test_error
+    assert rows["optimal"].kind == "limit"
+    assert all(row.standard_error > 0 for row in small_plan.expected)  # the remainder of order 1/d included
+    unknown = dataclasses.replace(rows["message_passing"], kind="limit", simulated=None)
+    text = str(dataclasses.replace(small_plan, expected=(*small_plan.expected[:3], unknown, rows["optimal"])))
+    assert "(limit)" in text and "no finite-size forecast" in text
+    assert "Use attention with the settings below." in text  # advice does not rest on a limit
 
 
 def test_small_numbers_and_equal_answers_in_text(small_plan):
     """Numbers below what six decimals show keep their digits, one token is no tokens, and a sentence is said once."""
-    rows = [Expected("attention", 0.02, 3e-10), Expected("pooled", 5.746e-83, 0.0), Expected("optimal", 3e-7, 1e-8)]
-    answers = [
-        Answer("samples", name, "impossible", None, "impossible at this strength") for name in ("pooled", "optimal")
+    rows = [
+        Expected("attention", 1e-4, 5e-5, "bound"),
+        Expected("pooled", 5.746e-83, 1e-84),
+        Expected("optimal", 3e-7, 1e-8, "limit"),
     ]
-    short = dataclasses.replace(
-        small_plan, task=Task(length=1), expected=tuple(rows), answers=tuple(answers), confirmations=()
-    )
+    answers = [Answer("n", name, "impossible", None, "impossible at this strength") for name in ("pooled", "optimal")]
+    short = dataclasses.replace(small_plan, task=Task(length=1), expected=tuple(rows), answers=tuple(answers))
     text = str(short)
-    assert "attention        0.02\n" in text and "5.746e-83" in text and "3.00e-07 ± 1.0e-08" in text
+    assert "attention        at most 0.0001" in text and "5.7e-83" in text and "3.00e-07 ± 1.0e-08" in text
     assert text.count("impossible at this strength") == 1 and "of 1 token in" in text
+
+
+def test_no_target_that_nobody_asked_for():
+    """Without a target there are no questions about one, and no word of it."""
+    made = plan(Task(5, 1, 6.0), 100, 20, questions=())
+    assert made.target is None and not made.answers and "target" not in str(made)
+    with pytest.raises(ValueError, match="target must be given"):
+        plan(Task(5, 1, 6.0), 100, 20, questions=["samples"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,6 @@ def test_small_numbers_and_equal_answers_in_text(small_plan):
         ((TASK, 100, 1), {}, "d must be"),
         ((TASK, 10**12, 10**8), {}, "n must be a whole number"),
         ((TASK, 10**9, 100), {}, "n must be at most 100,000 times d for a plan, got 1,000,000,000 bags"),
-        ((TASK, 100, 100), {"trials": -1}, "trials must be"),
         ((Task(strength=0.0), 100, 100), {}, "strength"),
         ((Task(strength=1e6), 100, 100), {}, "strength must be at most 1,000 for a plan, got 1e"),
         ((Task(positions="block"), 100, 100), {}, "uniform"),
@@ -119,23 +125,17 @@ def test_a_plan_shows_itself(small_plan):
     assert words.startswith("Plan(400 bags of 200-dimensional tokens, ") and "\n" not in words and len(words) < 250
     table = small_plan.frame()
     assert table["learner"].tolist() == [row.learner for row in small_plan.expected]
-    assert table.set_index("learner")["simulated"].notna().sum() == len({c.learner for c in small_plan.confirmations})
+    assert table.set_index("learner")["simulated"].notna().sum() == 4
     assert "<table" in small_plan._repr_html_()
     ax = small_plan.plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [NAMES[row.learner] for row in small_plan.expected]
     assert small_plan.plot(ax) is ax
 
 
-def test_losses_that_draws_do_not_resolve_are_bounds(small_plan):
-    """Attention's forecast was 5.4e-37 ± 5.4e-37 where the Bayes limit is 1.8e-6."""
-    easy = Task(3, 2, 6.69, 0.7)
-    found = Outlook(Criterion.of("error")).measured("attention", easy, 77.2)
-    assert found.loss == RESOLVED and found.standard_error >= RESOLVED / 2
-    assert Measured(2 * RESOLVED, 0.0).resolved() == Measured(2 * RESOLVED, 0.0)
-    assert Measured(0.0, float("nan")).resolved() == Measured(RESOLVED, RESOLVED / 2)
-    first, *others = small_plan.expected
-    assert first.learner == "attention" and not first.bound
-    shown = str(
-        dataclasses.replace(small_plan, expected=(dataclasses.replace(first, value=RESOLVED, bound=True), *others))
-    )
-    assert "attention        at most 0.0001   (ridge" in shown
+def test_samples_needed_lead_to_the_target(small_plan):
+    answers = {a.learner: a for a in small_plan.answers}
+    assert answers["pooled"].status == "impossible"  # known direction: 0.2146
+    limit = theory.bayes_limit(TASK, answers["message_passing"].value / 200).reachable_test_error
+    assert limit < 0.8 * 0.1  # so few bags are far from the limit, and more of them are needed
+    n = answers["attention"].value
+    assert Outlook(d=200).measured("attention", TASK, n / 200).loss == pytest.approx(0.1, rel=0.1)

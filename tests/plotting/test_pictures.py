@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from sparsetoken.plotting.pictures import ENDINGS, picture_bytes, write_picture
+from sparsetoken.plotting.show import ENDINGS, picture_bytes, write_picture
 
 BEGINNINGS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 

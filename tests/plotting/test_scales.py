@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparsetoken.plotting.scales import MOST_POWERS, in_lines, plain_number, round_numbers, with_indices
+from sparsetoken.plotting.style import MOST_POWERS, in_lines, plain_number, round_numbers, with_indices
 
 
 @pytest.mark.parametrize(

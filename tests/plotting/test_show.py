@@ -25,10 +25,7 @@ OPTIONS = {"accuracy": 2e-2, "with_capacity": False}
 
 
 def claims(*verdicts):
-    return [
-        Claim(f"c{i}", "<b>", "here", "by eye", lambda tables, v=v: Judgement(v, "1", "2"))
-        for i, v in enumerate(verdicts)
-    ]
+    return [Claim(f"c{i}", "<b>", "by eye", lambda tables, v=v: Judgement(v, "1", "2")) for i, v in enumerate(verdicts)]
 
 
 def measured_curve(criterion="error"):
@@ -45,7 +42,7 @@ def shown():
     lines = tuple({"n": n, "learner": "pooled", "value": 20 / n} for n in (50, 100, 200))
     planned = Plan(
         Task(), 100, 50, Criterion.of("error"), 0.05, None,
-        (Expected("attention", 0.1, 0.01, 0.1), Expected("optimal", 0.02, 0.0)), False, curve=lines,
+        (Expected("attention", 0.1, 0.01, ridge=0.1), Expected("optimal", 0.02, 0.0, "limit")), False, curve=lines,
     )  # fmt: skip
     run = simulate_trajectory(Task(), "pooled", Stage(3, 2.0, {"w": 1.0, "bias": 1.0}), 30, 0)
     designed = theory.Design((), get_bag_model("pooled"), 0.3, 1e-3, 3, 0.02, 0.28, run)
@@ -62,7 +59,7 @@ def shown():
         "ledger": ledger("s", claims("confirmed", "refuted"), {}),
         "trajectory": run,
         "plan": planned,
-        "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.at(300), curve.needed(0.05), True),
+        "plan for bags": BagsPlan("BagClassifier", 300, curve, curve.needed(0.05)),
         "learning curve": LearningCurveDisplay("BagClassifier", curve, forecasts=planned),
         "gradient": theory.Gradient(
             {"ridge": -1.4, "beta": 0.1}, {"ridge": 0.1, "beta": 0.0}, 0.03, {"ridge": 1e-3, "beta": 1.0}
@@ -188,7 +185,8 @@ def test_the_theory_lies_over_a_learning_curve(shown):
 def test_a_bag_of_a_hundred_thousand_tokens_is_drawn_as_lines():
     weights = np.linspace(0.0, 1.0, 100_000)
     ax = AttentionDisplay(weights, weights - 0.5, "large", "yes", 0.9).plot()
-    assert not ax.patches and len(ax.collections[0].get_segments()) == len(weights)
+    assert 8 <= len(ax.collections[0].get_segments()) <= 24
+    assert any("other tokens" in text.get_text() for text in ax.texts)
 
 
 def test_a_limit_says_whether_it_can_be_reached():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from sparsetoken import Task, Training, simulate, theory
+from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
 
 D = 24
 VALUES = np.arange(1, D + 1) ** -0.7
@@ -24,7 +24,9 @@ def test_both_samplers_have_the_same_law(model):
     fields += () if model == "pooled" else ("cosine_q", "steps_norm_q", "steps_cosine_w", "steps_bias", "m_u")
     rows = {
         sampler: [
-            simulate(TASK, TRAINING, None, seed, model=model, covariance=SPECTRUM, sampler=sampler).to_row()
+            simulate(
+                TASK, TRAINING, None, seed, model=model, tokens=Tokens(covariance=SPECTRUM), sampler=sampler
+            ).to_row()
             for seed in range(first, first + 80)
         ]
         for sampler, first in (("reduced", 0), ("tensor", 500))
@@ -36,20 +38,29 @@ def test_both_samplers_have_the_same_law(model):
 
 @pytest.mark.parametrize("model", ["attention", "elementwise", "pooled", "vectorized"])
 def test_the_formula_agrees_with_counting(model):
-    arguments = {"model": model, "covariance": SPECTRUM, "sampler": "tensor", "test_samples": 20_000}
-    found = simulate(TASK, TRAINING, None, 3, **arguments)
+    arguments = {"model": model, "tokens": Tokens(covariance=SPECTRUM), "sampler": "tensor"}
+    found = simulate(TASK, TRAINING, None, 3, **arguments, deployment=Deployment(samples=20_000))
     assert found.noise == "coloured"
     assert abs(found.test_error - found.sampled_error) < 4 * np.hypot(
         found.sampled_standard_error, found.standard_error
     )
-    there = simulate(TASK, TRAINING, None, 3, **arguments, test_task={"strength": 2.0, "prevalence": 0.3})
+    there = simulate(
+        TASK,
+        TRAINING,
+        None,
+        3,
+        **arguments,
+        deployment=Deployment({"strength": 2.0, "prevalence": 0.3}, samples=20_000),
+    )
     assert abs(there.test_error - there.sampled_error) < 4 * there.sampled_standard_error
     assert there.test_error > found.test_error
 
 
 def test_white_covariance_is_white_noise():
     """Eigenvalues of one and any signal: the law of plain `simulate`."""
-    found = np.mean([simulate(TASK, TRAINING, 40, seed, covariance=np.ones(40)).test_error for seed in range(40)])
+    found = np.mean(
+        [simulate(TASK, TRAINING, 40, seed, tokens=Tokens(covariance=np.ones(40))).test_error for seed in range(40)]
+    )
     plain = [simulate(TASK, TRAINING, 40, seed).test_error for seed in range(40)]
     assert abs(found - np.mean(plain)) < 4 * np.std(plain) * np.sqrt(2 / 40)
 
@@ -60,7 +71,7 @@ def test_theory_is_the_limit():
     spectrum = theory.Spectrum.of(values / values.mean())
     steps = theory.coloured_alignment(TASK, TRAINING, spectrum)
     limit = theory.erm(theory.coloured_law(TASK, spectrum, steps.query), TRAINING.alpha1, TRAINING.ridge)
-    rows = [simulate(TASK, TRAINING, None, seed, covariance=spectrum).to_row() for seed in range(16)]
+    rows = [simulate(TASK, TRAINING, None, seed, tokens=Tokens(covariance=spectrum)).to_row() for seed in range(16)]
     for name, expected, slack in (
         ("test_error", limit.test_error, 0.004),
         ("train_loss", limit.train_loss, 0.004),
@@ -78,32 +89,38 @@ def test_elementwise_theory_is_the_limit_too():
     steps = theory.coloured_alignment(TASK, TRAINING, spectrum)
     law = theory.coloured_law(TASK, spectrum, steps.query, activation="sigmoid")
     limit = theory.erm(law, TRAINING.alpha1, TRAINING.ridge)
-    x = [simulate(TASK, TRAINING, None, s, model="elementwise", covariance=spectrum).test_error for s in range(16)]
+    x = [
+        simulate(TASK, TRAINING, None, s, model="elementwise", tokens=Tokens(covariance=spectrum)).test_error
+        for s in range(16)
+    ]
     assert abs(np.mean(x) - limit.test_error) < 4 * np.std(x, ddof=1) / 4 + 0.004
 
 
 def test_a_matrix_and_its_spectrum_are_the_same_noise():
     rotation, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((D, D)))
     matrix = rotation @ np.diag(VALUES) @ rotation.T
-    turned = simulate(TASK, TRAINING, D, 1, covariance=matrix, signal=rotation @ XI)
+    turned = simulate(TASK, TRAINING, D, 1, tokens=Tokens(covariance=matrix, signal=rotation @ XI))
     order = np.argsort(VALUES)
-    plain = simulate(TASK, TRAINING, D, 1, covariance=VALUES[order], signal=XI[order])
+    plain = simulate(TASK, TRAINING, D, 1, tokens=Tokens(covariance=VALUES[order], signal=XI[order]))
     # Eigenvectors have arbitrary signs, which change the draw and not its law: compare what does not depend on them.
     assert turned.d == plain.d == D
     assert abs(turned.test_error - plain.test_error) < 0.15
     spectrum = theory.Spectrum.of(matrix, rotation @ XI)
     np.testing.assert_allclose(spectrum.eigenvalues, VALUES[order], rtol=1e-9)
-    assert simulate(TASK, TRAINING, None, 1, covariance=spectrum).test_error == turned.test_error
+    assert simulate(TASK, TRAINING, None, 1, tokens=Tokens(covariance=spectrum)).test_error == turned.test_error
 
 
 def test_power_laws_by_name():
-    found = simulate(TASK, TRAINING, 50, 0, covariance="power:1", model="pooled")
+    found = simulate(TASK, TRAINING, 50, 0, tokens=Tokens(covariance="power:1"), model="pooled")
     values = np.arange(1, 51) ** -1.0
     assert (
         found.test_error
-        == simulate(TASK, TRAINING, 50, 0, covariance=values / values.mean(), model="pooled").test_error
+        == simulate(TASK, TRAINING, 50, 0, tokens=Tokens(covariance=values / values.mean()), model="pooled").test_error
     )
-    assert found.test_error != simulate(TASK, TRAINING, 50, 1, covariance="power:1", model="pooled").test_error
+    assert (
+        found.test_error
+        != simulate(TASK, TRAINING, 50, 1, tokens=Tokens(covariance="power:1"), model="pooled").test_error
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +128,7 @@ def test_power_laws_by_name():
     [
         ({"covariance": "power:-1"}, "the exponent of covariance 'power:a' must be"),
         ({"covariance": "linear:1"}, "covariance must be a matrix, a list of eigenvalues, a Spectrum or 'power:a'"),
-        ({"covariance": "power:much"}, "covariance must be a matrix"),
+        ({"covariance": "power:much"}, "the exponent of covariance 'power:a' must be"),
         ({"covariance": SPECTRUM, "signal": XI}, "beside a Spectrum"),
         ({"covariance": VALUES, "d": 10}, r"d must be the covariance's dimension \(24\) or None"),
         ({"covariance": VALUES, "model": "vectorized", "sampler": "reduced"}, "use 'tensor'"),
@@ -120,11 +137,62 @@ def test_power_laws_by_name():
 )
 def test_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
-        simulate(TASK, TRAINING, **{"d": None if "d" not in arguments else 10, **arguments}, seed=0)
+        tokens = Tokens(**{name: arguments.pop(name) for name in ("covariance", "signal") if name in arguments})
+        simulate(TASK, TRAINING, **({"d": None} | arguments), seed=0, tokens=tokens)
 
 
 def test_a_query_that_vanishes_is_pooling():
     for sampler in ("reduced", "tensor"):
-        found = simulate(TASK, TRAINING.but(eta_q=0.0), None, 0, covariance=SPECTRUM, sampler=sampler)
+        found = simulate(TASK, TRAINING.but(eta_q=0.0), None, 0, tokens=Tokens(covariance=SPECTRUM), sampler=sampler)
         assert 0.0 < found.test_error < 0.4
-        assert np.isnan(found.cosine["q"])
+        assert found.cosine["q"] == 0.0
+
+
+def test_the_forecast_in_one_call():
+    """Alignment, law, readout and capacity one after another; the same readout tested elsewhere."""
+    spectrum = theory.Spectrum.of(VALUES)
+    tokens, options = Tokens(covariance=VALUES), {"accuracy": 4e-3}
+    for model, activation in (("attention", None), ("elementwise:tanh", "tanh")):
+        steps = theory.coloured_alignment(TASK, TRAINING, spectrum)
+        law = theory.coloured_law(TASK, spectrum, steps.query, TRAINING.beta, activation)
+        result = theory.erm(law, TRAINING.alpha1, TRAINING.ridge, TRAINING.loss, **options)
+        found = forecast(TASK, TRAINING, model, tokens=tokens, **options)
+        assert found.test_error == pytest.approx(result.test_error, abs=1e-9)
+        assert found.cosine == pytest.approx({"w": result.cosine["w"], "q": steps.cosine["q"]}, abs=1e-9)
+        assert found.capacity == pytest.approx(theory.capacity(law).alpha, rel=1e-6)
+    there = Deployment({"strength": 2.0}, sharpness=1.5, bias_shift=0.2)
+    tested = forecast(TASK, TRAINING, tokens=tokens, deployment=there, with_capacity=False, **options)
+    seen = [
+        simulate(TASK, TRAINING, None, seed, tokens=Tokens(covariance=spectrum), deployment=there).test_error
+        for seed in range(4)
+    ]
+    assert tested.tested["sharpness"] == 1.5 and tested.norm_w == pytest.approx(
+        forecast(TASK, TRAINING, tokens=tokens, with_capacity=False, **options).norm_w
+    )
+    assert tested.test_error == pytest.approx(np.mean(seen), abs=0.06)
+
+
+def test_a_white_covariance_has_the_plain_forecast():
+    for model in ("attention", "pooled"):
+        options = {"with_capacity": False, "accuracy": 2e-3}
+        white = forecast(TASK, TRAINING, model, tokens=Tokens(covariance=np.ones(400)), **options)
+        plain = forecast(TASK, TRAINING, model, **options)
+        assert white.test_error == pytest.approx(plain.test_error, abs=2e-3)
+        assert white.cosine == pytest.approx(plain.cosine, abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "message"),
+    [
+        ("attention", {"noise": "sparse"}, "noise must be Gaussian in theory"),
+        ("vectorized", {"covariance": VALUES}, "covariance is served for one attention head and pooling"),
+        ("heads:2", {"covariance": VALUES}, "covariance is served for one attention head and pooling"),
+        ("bayes", {"covariance": VALUES}, "covariance is served for one attention head and pooling"),
+        ("pooled", {"signals": 2}, "signals are served by the model 'heads:H'"),
+    ],
+)
+def test_what_theory_cannot_do_is_refused_in_a_sentence(model, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        forecast(TASK, TRAINING, model, tokens=Tokens(**tokens))
+    with pytest.raises(ValueError, match="tokens must be a Tokens, got 'sparse'"):
+        forecast(TASK, TRAINING, model, tokens="sparse")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, forecast, simulate, theory
+from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
 from sparsetoken.simulation import head_readout
 from sparsetoken.simulation.heads import draw_head_features
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags
@@ -114,7 +114,7 @@ def test_capacity_of_two_heads():
 
 
 def test_trained_here_tested_there():
-    there = {"test_task": {"length": 30}, "test_sharpness": 3.0, "test_bias_shift": 0.5}
+    there = {"deployment": Deployment({"length": 30}, sharpness=3.0, bias_shift=0.5)}
     limit = forecast(TASK, TRAINING, "heads:2", accuracy=3e-3, with_capacity=False, **there)
     found = rows(9, d=120, model="heads:2", **there)
     x = np.array([row["test_error"] for row in found])
@@ -127,15 +127,34 @@ def test_trained_here_tested_there():
     [
         ({"model": "heads:0"}, "needs a whole number of heads from 1 to 1000"),
         ({"model": "heads:two"}, "needs a whole number of heads from 1 to 1000"),
-        ({"model": "heads:2", "noise": "sparse"}, "takes none of equal_samples"),
+        ({"model": "heads:2", "tokens": Tokens(noise="sparse")}, "in white Gaussian noise, not in sparse noise"),
+        (
+            {"model": "heads:2", "tokens": Tokens(covariance=np.ones(40))},
+            "in white Gaussian noise, not in coloured noise",
+        ),
         ({"model": "heads:2", "training": TRAINING.but(schedule="reuse")}, "by the schedule 'staged', not 'reuse'"),
+        (
+            {"task": Task(length=1), "model": "heads:2", "deployment": Deployment(sharpness=1.0)},
+            "sharpness needs a query with a direction",
+        ),
         ({"model": "heads:4", "d": 5}, "d must be larger than the number of heads plus one"),
     ],
 )
 def test_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
-        simulate(TASK, **{"training": TRAINING, "d": 40, "seed": 0, **arguments})
+        simulate(**{"task": TASK, "training": TRAINING, "d": 40, "seed": 0, **arguments})
     with pytest.raises(ValueError, match="carried must be one of one, independent, all"):
         theory.heads_law(TASK, queries=[[1.0]], carried="some")
     with pytest.raises(ValueError, match="carried 'all' needs a sparsity of at least"):
         theory.heads_law(TASK, queries=[[1.0, 0.0]], signals=np.eye(2), carried="all")
+
+
+def test_counted_errors_are_those_computed():
+    """In full bags, along a given direction, tested elsewhere."""
+    there = Deployment({"length": 12}, sharpness=2.0, bias_shift=0.3, samples=20_000)
+    tokens = Tokens(signal=np.arange(1.0, 31.0))
+    found = simulate(TASK, TRAINING, 30, 1, "heads:2", sampler="tensor", tokens=tokens, deployment=there)
+    assert abs(found.test_error - found.sampled_error) < 4 * np.hypot(
+        found.standard_error, found.sampled_standard_error
+    )
+    assert found.seconds.keys() >= {"steps", "features", "readout", "test_error", "sampled_error"}

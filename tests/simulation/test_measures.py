@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken import Positions, Task
+from sparsetoken import Deployment, Positions, Task, Training, simulate
+from sparsetoken.laws.law import attention_law, pooled_law
 from sparsetoken.laws.measures import ScoreLaw
-from sparsetoken.simulation.measures import (
-    attention_measures,
-    pooled_measures,
-    summarised,
-    vectorized_measures,
-)
+from sparsetoken.simulation import measures
+from sparsetoken.simulation.measures import readout_measures, summarised, vectorized_measures
 
 TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
 
@@ -40,9 +37,7 @@ def test_every_measure_against_brute_force():
     w = np.array([1.0, 0.5, -0.7, 0.2])
     cosine, k, bias, count = 0.6, 1.2, -1.5, 200_000
     positive, negative = brute_force(TASK, cosine, k, w, bias, count)
-    found = attention_measures(
-        TASK, cosine, k, w[0], w[1], float(np.linalg.norm(w)), bias, None, np.random.default_rng(0)
-    )
+    found = readout_measures(attention_law(TASK, cosine, k), w[0], w[1], float(np.linalg.norm(w)), bias)
     sensitivity, specificity = np.mean(positive > 0), np.mean(negative < 0)
     auc = stats.mannwhitneyu(positive, negative).statistic / count**2
     tolerance = 4 * 0.5 / math.sqrt(count)  # four standard errors of a share, at most
@@ -54,26 +49,20 @@ def test_every_measure_against_brute_force():
     assert found.test_error == pytest.approx(error, abs=tolerance)
 
 
-def test_integration_errors_are_honest():
-    """Forty integrations of one classifier spread as their stated standard errors say.
-
-    Chi-square at level 1e-4 on either side, in five measures: a false alarm has probability 1e-3 for fresh seeds.
-    """
-    runs = [
-        attention_measures(Task(), 0.9, 1.5, 5.4, 3.0, 8.6, -16.9, None, np.random.default_rng(seed))
-        for seed in range(40)
-    ]
-    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 39)
+def test_integration_errors_are_honest(monkeypatch):
+    """Against thirty times as many points, at four standard errors."""
+    setting = (attention_law(Task(), 0.9, 1.5), 5.4, 3.0, 8.6, -16.9)
+    found = readout_measures(*setting)
+    monkeypatch.setattr(measures, "POINTS", 2**14)
+    exact = readout_measures(*setting)
     for name in ("test_error", "auc", "sensitivity", "specificity", "balanced_error"):
-        values = np.array([getattr(run, name) for run in runs])
-        stated = np.array([run.standard_error if name == "test_error" else run.errors[name] for run in runs])
-        assert low < 39 * values.var(ddof=1) / np.mean(stated**2) < high, name
-    assert np.mean([run.standard_error for run in runs]) < 2e-4
+        error = found.standard_error if name == "test_error" else found.errors[name]
+        assert 0 < abs(getattr(found, name) - getattr(exact, name)) < 4 * error < 2e-3, name
 
 
 def test_pooled_and_vectorized_formulas_by_hand():
     phi = stats.norm.cdf
-    found = pooled_measures(TASK, 2.0, 5.0, -1.0)
+    found = readout_measures(pooled_law(TASK), 2.0, 0.0, 5.0, -1.0)
     sd, shift = 5 / math.sqrt(6), 3.0 * 2 / 6 * 2.0
     assert found.sensitivity == pytest.approx(phi((shift - 1) / sd))
     assert found.specificity == pytest.approx(phi(1 / sd))
@@ -102,23 +91,15 @@ def test_a_silent_classifier():
     """No weights: the sign of the bias decides, and a bias of zero is a coin."""
     law = ScoreLaw(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1)))
     assert summarised(law, law, 0.3).test_error == 0.5 and summarised(law, law, 0.3).auc == 0.5
-    assert pooled_measures(TASK, 0.0, 0.0, -1.0).test_error == pytest.approx(0.4)
+    assert readout_measures(pooled_law(TASK), 0.0, 0.0, 0.0, -1.0).test_error == pytest.approx(0.4)
 
 
-def test_long_bags_are_integrated_in_parts(monkeypatch):
-    """Points in parts are the same points; beyond Sobol's coordinates others of the same law come in."""
-    from sparsetoken.simulation import measures
-
-    task = Task(length=40, sparsity=2, strength=3.0)
-    setting = (task, 0.8, 1.5, 4.0, 2.0, 6.0, -6.0, None)
-    whole = attention_measures(*setting, np.random.default_rng(0))
-    monkeypatch.setattr(measures, "HELD_NORMALS", 40 * 64)
-    parts = attention_measures(*setting, np.random.default_rng(0))
-    assert parts == whole
-    monkeypatch.setattr(measures.qmc.Sobol, "MAXDIM", 39)
-    monkeypatch.setattr(measures, "SOBOL_TOKENS", 5)
-    other = attention_measures(*setting, np.random.default_rng(0))
-    assert other != whole
-    for name in ("test_error", "auc", "sensitivity", "specificity"):
-        errors = [r.standard_error if name == "test_error" else r.errors[name] for r in (whole, other)]
-        assert abs(getattr(whole, name) - getattr(other, name)) < 4.5 * math.hypot(*errors), name
+@pytest.mark.parametrize("model", ["attention", "elementwise:top:3"])
+def test_long_bags(model):
+    """Beyond the lengths whose tokens the theory draws one by one, against counted errors."""
+    training, counted = Training(alpha0=8.0, alpha1=8.0), Deployment(samples=4000)
+    found = simulate(Task(length=500, strength=6.0), training, 20, 0, model, sampler="tensor", deployment=counted)
+    assert abs(found.test_error - found.sampled_error) < 4 * math.hypot(
+        found.standard_error, found.sampled_standard_error
+    )
+    assert 0.01 < found.test_error < 0.49

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken import Bags, Task, Training, forecast, simulate
+from sparsetoken import Bags, Deployment, Task, Tokens, Training, forecast, simulate
 from sparsetoken.simulation.measures import counted_measures
 from sparsetoken.simulation.noise import STANDARDS, Demand, RealNoise, noise_of, standardised
 from sparsetoken.simulation.samplers import TensorData
@@ -47,12 +47,15 @@ def test_named_laws_have_mean_zero_variance_one_and_their_kurtosis(name, kurtosi
 
 def test_gaussian_noise_is_the_model_itself():
     assert noise_of(None) is None and noise_of("gaussian") is None
-    assert simulate(TASK, TRAINING, 30, 1, noise="gaussian").test_error == simulate(TASK, TRAINING, 30, 1).test_error
+    assert (
+        simulate(TASK, TRAINING, 30, 1, tokens=Tokens(noise="gaussian")).test_error
+        == simulate(TASK, TRAINING, 30, 1).test_error
+    )
 
 
 def test_counting_agrees_with_the_formula_where_there_is_one():
     """White Gaussian noise as a function of one's own: the same bags as the tensor sampler's, tested by counting."""
-    own = simulate(TASK, TRAINING, 40, 3, noise=lambda rng, shape: rng.standard_normal(shape))
+    own = simulate(TASK, TRAINING, 40, 3, tokens=Tokens(noise=lambda rng, shape: rng.standard_normal(shape)))
     exact = simulate(TASK, TRAINING, 40, 3, sampler="tensor")
     assert (own.norm_w, own.train_loss, own.cosine["q"]) == (exact.norm_w, exact.train_loss, exact.cosine["q"])
     assert own.noise == "<lambda>" and exact.noise == "gaussian"
@@ -64,16 +67,13 @@ def test_counting_agrees_with_the_formula_where_there_is_one():
 
 @pytest.mark.parametrize("model", ["attention", "pooled", "vectorized", "elementwise"])
 def test_rademacher_noise_follows_the_gaussian_forecast(model):
-    found = [simulate(TASK, TRAINING, 60, seed, model=model, noise="rademacher").test_error for seed in range(6)]
+    found = [
+        simulate(TASK, TRAINING, 60, seed, model=model, tokens=Tokens(noise="rademacher")).test_error
+        for seed in range(6)
+    ]
     expected = np.mean([simulate(TASK, TRAINING, 60, seed, model=model).test_error for seed in range(20, 26)])
     assert abs(np.mean(found) - expected) < 0.025
     assert abs(expected - forecast(TASK, TRAINING, model).test_error) < 0.04
-
-
-def test_results_do_not_depend_on_the_chunk():
-    found = [simulate(TASK, TRAINING, 20, 1, noise="sparse", chunk=chunk).to_row() for chunk in (None, 1, 300)]
-    assert found[0]["test_error"] == found[1]["test_error"] == found[2]["test_error"]
-    assert found[0]["norm_w"] == found[1]["norm_w"] == found[2]["norm_w"]
 
 
 def test_data_sets_share_no_bag_and_keep_bags_together():
@@ -143,7 +143,7 @@ def test_real_bags_as_noise():
     """Gaussian bags of one's own: the forecast's error, on held-out bags, with d from the bags."""
     rng = np.random.default_rng(5)
     bags = Bags(10.0 + 3.0 * rng.standard_normal((1200, 6, 40)))
-    found = [simulate(TASK, TRAINING, None, seed, noise=bags) for seed in range(6)]
+    found = [simulate(TASK, TRAINING, None, seed, tokens=Tokens(noise=bags)) for seed in range(6)]
     assert {r.d for r in found} == {40}
     assert [r.noise for r in found] == ["real"] * 6
     assert {(r.n0, r.n1) for r in found} == {(80, 120)}
@@ -168,7 +168,7 @@ def test_a_direction_of_ones_own():
     quiet, loud = np.eye(30)[0], np.eye(30)[-1]
     errors = [
         simulate(
-            TASK, TRAINING, None, 0, model="pooled", noise=RealNoise(bags, standardise="none"), signal=xi
+            TASK, TRAINING, None, 0, model="pooled", tokens=Tokens(noise=RealNoise(bags, standardise="none"), signal=xi)
         ).test_error
         for xi in (quiet, loud)
     ]
@@ -178,14 +178,14 @@ def test_a_direction_of_ones_own():
 def test_other_lengths_at_test_time_take_other_tokens():
     bags = np.random.default_rng(2).standard_normal((900, 12, 30))
     here, there = (
-        simulate(TASK, TRAINING, None, 0, noise=bags, test_task=test)
+        simulate(TASK, TRAINING, None, 0, tokens=Tokens(noise=bags), deployment=Deployment(task=test))
         for test in (None, {"length": 12, "strength": 4.0})
     )
     assert here.norm_w == there.norm_w
     assert there.tested["length"] == 12
     assert there.test_error > here.test_error
     with pytest.raises(ValueError, match="noise has no bags of 13 tokens for the test"):
-        simulate(TASK, TRAINING, None, 0, noise=bags, test_task={"length": 13})
+        simulate(TASK, TRAINING, None, 0, tokens=Tokens(noise=bags), deployment=Deployment(task={"length": 13}))
 
 
 def test_counted_measures():
@@ -222,7 +222,8 @@ def test_counted_measures():
 )
 def test_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
-        simulate(TASK, TRAINING, 20, 0, **arguments)
+        tokens = {name: arguments.pop(name) for name in ("noise", "covariance", "signal") if name in arguments}
+        simulate(TASK, TRAINING, 20, 0, tokens=Tokens(**tokens), **arguments)
 
 
 def test_more_refusals():
@@ -261,8 +262,8 @@ JOINT = Training(alpha0=2.0, alpha1=3.0, eta_q=2.0, eta_w=1.5, eta_b=0.7, ridge=
     ids=["coloured", "rademacher", "student"],
 )
 def test_joint_training_is_descent_in_any_noise(world):
-    found = simulate(TASK, JOINT, 20, 4, sampler="tensor", **world)
-    there = token_source(world.get("noise"), world.get("covariance"), world.get("signal"), 20)
+    found = simulate(TASK, JOINT, 20, 4, sampler="tensor", tokens=Tokens(**world))
+    there = token_source(Tokens(**world), 20)
     signal, _ = there.directions(4, 20)
     ((_, tokens),) = there.deal(4, 20, {":0": Demand(100, TASK.length)}).values()
     q, w, b = by_hand(TensorData(TASK, 100, 20, 4, ":0", noise=tokens, signal=signal), JOINT)
@@ -287,31 +288,34 @@ def test_joint_training_in_white_noise_given_otherwise():
     """Normal tokens of one's own, a covariance of ones, and a signal: the numbers of plain joint training."""
     plain = simulate(TASK, JOINT, 20, 4, sampler="tensor")
     for world in ({"noise": lambda rng, shape: rng.standard_normal(shape)}, {"covariance": np.ones(20)}):
-        found = simulate(TASK, JOINT, 20, 4, sampler="tensor", **world)
+        found = simulate(TASK, JOINT, 20, 4, sampler="tensor", tokens=Tokens(**world))
         assert found.norm_w == pytest.approx(plain.norm_w, rel=1e-12)
         assert abs(found.test_error - plain.test_error) < 4 * np.hypot(found.standard_error, plain.standard_error)
     axis = np.eye(20)[3]
-    assert simulate(TASK, JOINT, 20, 4, signal=axis).overlap["w"] > 0
+    assert simulate(TASK, JOINT, 20, 4, tokens=Tokens(signal=axis)).overlap["w"] > 0
 
 
 def test_joint_training_in_real_noise():
-    found = simulate(TASK, JOINT, None, 0, noise="digits")
+    found = simulate(TASK, JOINT, None, 0, tokens=Tokens(noise="digits"))
     assert (found.noise, found.d, found.n1) == ("digits", 61, 305) and 0 < found.test_error < 0.5
-    assert found.test_error == simulate(TASK, JOINT, None, 0, noise="digits").test_error
+    assert found.test_error == simulate(TASK, JOINT, None, 0, tokens=Tokens(noise="digits")).test_error
     with pytest.raises(ValueError, match="bags of 4 tokens for the training, which needs"):
-        simulate(Task(4, 1), JOINT, None, 0, noise=own_bags(count=20))
+        simulate(Task(4, 1), JOINT, None, 0, tokens=Tokens(noise=own_bags(count=20)))
     with pytest.raises(ValueError, match="use 'tensor'"):
-        simulate(TASK, JOINT, 20, 0, covariance=np.ones(20))
+        simulate(TASK, JOINT, 20, 0, tokens=Tokens(covariance=np.ones(20)))
 
 
 def test_the_number_of_test_bags_can_be_chosen():
-    few, many = (simulate(TASK, TRAINING, 20, 0, noise="rademacher", test_samples=m) for m in (400, 6400))
+    few, many = (
+        simulate(TASK, TRAINING, 20, 0, tokens=Tokens(noise="rademacher"), deployment=Deployment(samples=m))
+        for m in (400, 6400)
+    )
     assert few.norm_w == many.norm_w
     assert few.standard_error == pytest.approx(4 * many.standard_error, rel=0.4)
     assert np.isnan(few.sampled_error)
 
 
 def test_bags_used_again_for_the_reuse_schedule():
-    found = simulate(TASK, TRAINING.but(schedule="reuse"), 30, 0, noise="rademacher")
+    found = simulate(TASK, TRAINING.but(schedule="reuse"), 30, 0, tokens=Tokens(noise="rademacher"))
     assert found.n0 == found.n1 == 60
     assert 0.0 < found.test_error < 0.4

@@ -8,8 +8,8 @@ from scipy import stats
 
 from sparsetoken import Task, Training, simulate
 from sparsetoken.activations import softmax
-from sparsetoken.simulation.reuse import implicit_steps
-from sparsetoken.simulation.samplers.implicit_bags import ImplicitBags
+from sparsetoken.simulation.samplers.implicit import ImplicitBags
+from sparsetoken.simulation.two_steps import implicit_steps
 
 LEVEL = 1e-3
 TASK = Task(length=5, sparsity=2, strength=3.0, prevalence=0.4)
@@ -20,9 +20,8 @@ D = 20
 
 def numbers(seed: int, activation: str | None, sampler: str) -> list[float]:
     """What a trial gives."""
-    model = "attention" if activation is None else "elementwise"
-    kind = {} if activation is None else {"activation": activation}
-    found = simulate(TASK, TRAINING, D, seed, model=model, sampler=sampler, **kind)
+    model = "attention" if activation is None else f"elementwise:{activation}"
+    found = simulate(TASK, TRAINING, D, seed, model=model, sampler=sampler)
     steps = found.steps
     assert steps is not None and (found.n0, found.n1) == (D, D) and found.converged
     query = [steps.cosine["w"], steps.cosine["q"], steps.norm["q"]]

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparsetoken import Positions, Task, Training, simulate
+from sparsetoken import Deployment, Positions, Task, Tokens, Training, simulate
+from sparsetoken.activations import token_weights
 from sparsetoken.laws.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
-from sparsetoken.simulation.samplers.drawn_bags import draw_bags
-from sparsetoken.simulation.samplers.labels import sample_count
-from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_flattened, draw_pooled
+from sparsetoken.simulation.samplers.drawn_bags import draw_bags, sample_count
+from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_features, draw_flattened, draw_pooled
 from sparsetoken.simulation.samplers.streams import STREAMS, stream
-from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.two_steps import two_steps
 
 LEVEL = 1e-3
 TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
@@ -79,18 +79,6 @@ def test_tokens_are_what_the_task_says():
     assert stats.kstest(noise.ravel()[:20_000], "norm").pvalue > LEVEL
     share = (labels > 0).mean()
     assert abs(share - task.prevalence) < 4 * math.sqrt(0.4 * 0.6 / 400)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 64, 10**6])
-def test_chunks_change_nothing(chunk):
-    """Not by a bit: steps, features and results are equal for every chunk size."""
-    data = [TensorData(TASK, 150, 40, 3, "1", chunk=c) for c in (None, chunk)]
-    query = np.random.default_rng(0).standard_normal(40)
-    for method in ("means", "flattened"):
-        assert np.array_equal(*(getattr(d, method)() for d in data))
-    assert np.array_equal(*(d.attended(query, None) for d in data))
-    results = [simulate(TASK, TRAINING, D, 5, sampler="tensor", chunk=c) for c in (None, chunk)]
-    assert results[0] == results[1]
 
 
 def test_redrawn_tokens_are_the_same_tokens(monkeypatch):
@@ -191,11 +179,11 @@ def test_features_have_the_same_law(kind, count):
     def reduced(seed: int) -> list[dict]:
         bags = draw_bags(task, count, seed, "_test")  # a test set may hold one class only
         if kind == "pooled":
-            x = draw_pooled(bags, d, seed)
+            x = draw_features(draw_pooled(bags, seed), d)
         elif kind == "vectorized":
-            x = draw_flattened(bags, d, seed)
+            x = draw_features(draw_flattened(bags, seed), d * task.length)
         else:
-            x = draw_attended(bags, d, seed, cosine, sharpness, activation)
+            x = draw_features(draw_attended(bags, seed, cosine, sharpness, activation), d)
         special = {"pooled": 1, "vectorized": task.length}.get(kind, 2)
         return feature_statistics(x, x[:, :special], bags.labels)
 
@@ -203,16 +191,18 @@ def test_features_have_the_same_law(kind, count):
         data = TensorData(task, count, d, seed, "_test")
         xi = data.signal
         if kind == "pooled":
-            x = data.means()
+            x = data.collect(lambda tokens: tokens.mean(axis=1))
             return feature_statistics(x, (x @ xi)[:, None], data.labels)
         if kind == "vectorized":
-            x = data.flattened()
+            x = data.collect(lambda tokens: tokens.reshape(len(tokens), -1))
             return feature_statistics(x, x.reshape(count, -1, d) @ xi, data.labels)
         u = np.random.default_rng(seed).standard_normal(d)
         u -= (u @ xi) * xi
         q_hat = cosine * xi + math.sqrt(1 - cosine**2) * u / np.linalg.norm(u)
         u = (xi - cosine * q_hat) / math.sqrt(1 - cosine**2)
-        x = data.attended(sharpness * q_hat, activation)
+        x = data.collect(
+            lambda tokens: np.einsum("nl,nld->nd", token_weights(tokens @ (sharpness * q_hat), activation), tokens)
+        )
         return feature_statistics(x, x @ np.stack([q_hat, u], axis=1), data.labels)
 
     trials = 900 // count
@@ -252,10 +242,7 @@ def results_of(sampler: str, trials: int, training: Training = TRAINING, task: T
         ("vectorized", TRAINING.but(alpha1=8.0, ridge=0.1)),
     ],
 )
-def test_results_have_the_same_law(model, training, monkeypatch):
-    monkeypatch.setattr(
-        "sparsetoken.simulation.measures.MOST_POINTS", 2**9
-    )  # integration errors stay far below the spread of trials
+def test_results_have_the_same_law(model, training):
     task = TASK.but(positions=WEIGHTED)
     trials = 150
     p, name = least_p_value(
@@ -280,9 +267,7 @@ def differing():
             kept[sampler, model] = results_of(sampler, 64, TRAINING, DIFFERING, model=model)
         return kept[sampler, model]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparsetoken.simulation.measures.MOST_POINTS", 2**9)
-        yield rows
+    return rows
 
 
 @pytest.mark.parametrize("model", ["attention", "elementwise", "pooled"])
@@ -313,10 +298,10 @@ def test_each_departure_is_noticed(model, change, differing):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"covariance": "power:0.5"}, "coloured noise"),
-        ({"covariance": "power:0.5", "sampler": "tensor"}, "coloured noise"),
-        ({"noise": "rademacher"}, "rademacher noise"),
-        ({"noise": np.random.default_rng(0).standard_normal((40, 8, D))}, "real noise"),
+        ({"tokens": Tokens(covariance="power:0.5")}, "coloured noise"),
+        ({"tokens": Tokens(covariance="power:0.5"), "sampler": "tensor"}, "coloured noise"),
+        ({"tokens": Tokens(noise="rademacher")}, "rademacher noise"),
+        ({"tokens": Tokens(noise=np.random.default_rng(0).standard_normal((40, 8, D)))}, "real noise"),
         ({"model": "heads:2"}, "several heads"),
         ({"model": "heads:2", "sampler": "tensor"}, "several heads"),
     ],
@@ -327,7 +312,7 @@ def test_each_departure_is_noticed(model, change, differing):
 @pytest.mark.parametrize("tested", [False, True])
 def test_what_needs_plain_bags_says_so(options, words, change, tested):
     plain = Task(8, 1, 4.0)
-    tasks = {"test_task": plain.but(**change)} if tested else {}
+    tasks = {"deployment": Deployment(plain.but(**change))} if tested else {}
     name = next(iter(change))
     with pytest.raises(ValueError, match=rf"^{name} must be (one number|0) for {words}, got [^\n]*$"):
         simulate(plain if tested else plain.but(**change), TRAINING, D, 0, **options, **tasks)

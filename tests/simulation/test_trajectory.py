@@ -19,7 +19,7 @@ from sparsetoken.losses import Loss
 from sparsetoken.schedules import Stage, expand
 from sparsetoken.simulation import trajectory as module
 from sparsetoken.simulation.samplers import TensorData
-from sparsetoken.simulation.samplers.implicit_gaussian import ImplicitGaussian
+from sparsetoken.simulation.samplers.implicit import ImplicitGaussian
 from sparsetoken.simulation.trajectory import (
     joint_trajectory,
     mean_trajectory,
@@ -178,7 +178,7 @@ def test_a_zero_start_is_at_chance_with_ties_counted_half():
 
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
 def test_the_seed_decides_everything(sampler):
-    runs = [simulate_trajectory(TASK, "attention", JOINT, 25, seed, sampler).columns() for seed in (5, 5, 6)]
+    runs = [simulate_trajectory(TASK, "attention", JOINT, 25, seed, sampler=sampler).columns() for seed in (5, 5, 6)]
     for name, values in runs[0].items():
         assert np.array_equal(values, runs[1][name], equal_nan=True)
     assert not np.array_equal(runs[0]["train_loss"], runs[2]["train_loss"])
@@ -222,7 +222,7 @@ def test_both_classes_are_required():
     rare = TASK.but(prevalence=1e-6)
     for sampler in ("reduced", "tensor"):
         with pytest.raises(ValueError, match="data set 0 holds only negative samples"):
-            simulate_trajectory(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler)
+            simulate_trajectory(rare, "pooled", Stage(1, 2.0, {"w": 1.0}), 10, 1, sampler=sampler)
 
 
 def test_arguments_are_checked():
@@ -271,7 +271,10 @@ def test_a_model_and_a_loss_of_ones_own():
     model = BagModel(score, ("t", "w"), "product")
     stage = Stage(3, 2.0, {"t": 0.3, "w": 0.3, "bias": 0.2})
     start = {"t": 0.5, "w": 0.5}
-    found = [simulate_trajectory(TASK, model, stage, 15, 3, s, Absolute(), start) for s in ("reduced", "tensor")]
+    found = [
+        simulate_trajectory(TASK, model, stage, 15, 3, sampler=s, loss=Absolute(), start=start)
+        for s in ("reduced", "tensor")
+    ]
     for run in found:
         assert run.train_loss[-1] < run.train_loss[0]
         assert run.directions == ("t", "w") and run.model == "product"
@@ -282,9 +285,9 @@ def test_pooled_square_loss_is_linear_descent():
     """The pooled model with the square loss: Theta follows a linear recursion of the bags' means."""
     d, seed, rate, decay = 20, 3, 0.8, 0.1
     stage = Stage(6, 3.0, {"w": rate, "bias": 0.3}, {"w": decay})
-    found = simulate_trajectory(TASK, "pooled", stage, d, seed, "tensor", "square")
+    found = simulate_trajectory(TASK, "pooled", stage, d, seed, sampler="tensor", loss="square")
     data = TensorData(TASK, 60, d, seed, ":0")
-    X, y = data.means(), data.labels
+    X, y = data.collect(lambda tokens: tokens.mean(axis=1)), data.labels
     w, b = np.zeros(d), 0.0
     for t in range(7):
         assert found.gram[t, 0, 0] == pytest.approx(w @ w, rel=1e-11, abs=1e-20)
@@ -330,7 +333,7 @@ def test_joint_training_is_descent_on_all_bags():
     training = Training(alpha0=1.0, alpha1=2.0, eta_q=3.0, eta_w=2.0, eta_b=0.5, beta=1.5, ridge=0.05, loss="square")
     found = joint_trajectory(TASK, training.but(steps=4), 20, 7, "tensor")
     stage = Stage(4, 3.0, {"q": 3.0, "w": 2.0, "bias": 0.5}, {"w": 0.05})
-    expected = simulate_trajectory(TASK, "attention:1.5", stage, 20, 7, "tensor", "square")
+    expected = simulate_trajectory(TASK, "attention:1.5", stage, 20, 7, sampler="tensor", loss="square")
     assert np.array_equal(found.gram, expected.gram)
     assert found.details["bags"] == (60,)
 

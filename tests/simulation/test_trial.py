@@ -11,14 +11,15 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from sparsetoken import Loss, Positions, Task, Training, simulate
+from sparsetoken import Deployment, Loss, Positions, Task, Training, simulate
 from sparsetoken._core.arrays import sigmoid, softplus
-from sparsetoken.models import SIMULATED
+from sparsetoken.activations import softmax
+from sparsetoken.classifiers import SIMULATED
 from sparsetoken.results import NotConvergedWarning
 from sparsetoken.simulation.samplers import TensorData
-from sparsetoken.simulation.steps import two_steps
 from sparsetoken.simulation.trajectory import joint_schedule, joint_trajectory
-from sparsetoken.simulation.trial_result import SimulationResult
+from sparsetoken.simulation.trial import SimulationResult
+from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import trajectory
 
@@ -38,17 +39,17 @@ PROMISED = (
 def test_closed_form_and_counting_agree(model, where):
     """Error on 40,000 fresh bags within 4 standard errors of the formula: a correct one fails 1 in 15,000."""
     task = TASK.but(positions=where)
-    found = simulate(task, TRAINING, 40, 3, model=model, sampler="tensor", test_samples=40_000)
+    found = simulate(task, TRAINING, 40, 3, model=model, sampler="tensor", deployment=Deployment(samples=40_000))
     error = math.hypot(found.sampled_standard_error, found.standard_error)
     assert abs(found.test_error - found.sampled_error) < 4 * error
     assert 0.01 < found.test_error < 0.49
     assert found.standard_error < 1e-3
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh", "threshold:1.5", np.square])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "threshold:1.5", "sparsemax"])
 def test_closed_form_for_other_activations(activation):
-    options = {"model": "elementwise", "activation": activation, "sampler": "tensor", "test_samples": 20_000}
-    found = simulate(TASK, TRAINING, 40, 1, **options)
+    counted = Deployment(samples=20_000)
+    found = simulate(TASK, TRAINING, 40, 1, f"elementwise:{activation}", sampler="tensor", deployment=counted)
     assert abs(found.test_error - found.sampled_error) < 4 * math.hypot(
         found.sampled_standard_error, found.standard_error
     )
@@ -56,7 +57,7 @@ def test_closed_form_for_other_activations(activation):
 
 @pytest.mark.parametrize("training", [TRAINING.but(schedule="reuse"), JOINT], ids=["reuse", "joint"])
 def test_closed_form_for_other_schedules(training):
-    found = simulate(TASK, training, 40, 1, sampler="tensor", test_samples=20_000)
+    found = simulate(TASK, training, 40, 1, sampler="tensor", deployment=Deployment(samples=20_000))
     assert abs(found.test_error - found.sampled_error) < 4 * math.hypot(
         found.sampled_standard_error, found.standard_error
     )
@@ -101,21 +102,25 @@ def test_cosine_of_the_readout():
     found = simulate(TASK, TRAINING, 30, 2, sampler="tensor")
     data = TensorData(TASK, 90, 30, 2, "1")
     steps = two_steps(TASK, TRAINING, 30, 2, "tensor")
-    fit = fit_erm(data.attended(steps.query, None), data.labels, TRAINING.ridge)
+
+    def attended(tokens):
+        return np.einsum("nl,nld->nd", softmax(tokens @ steps.query), tokens)
+
+    fit = fit_erm(data.collect(attended), data.labels, TRAINING.ridge)
     cosine = fit.coef @ data.signal / np.linalg.norm(fit.coef)
     assert found.cosine["w"] == pytest.approx(cosine, abs=1e-9)
     assert found.norm_w == pytest.approx(np.linalg.norm(fit.coef))
-    loss = softplus(-data.labels * (data.attended(steps.query, None) @ fit.coef + fit.bias)).mean()
+    loss = softplus(-data.labels * (data.collect(attended) @ fit.coef + fit.bias)).mean()
     assert found.train_loss == pytest.approx(loss)
     flat = simulate(TASK, TRAINING, 30, 2, model="vectorized", sampler="tensor")
-    fit = fit_erm(data.flattened(), data.labels, TRAINING.ridge)
+    fit = fit_erm(data.collect(lambda tokens: tokens.reshape(len(tokens), -1)), data.labels, TRAINING.ridge)
     everywhere = np.tile(data.signal, 6) / math.sqrt(6)
     assert flat.cosine["w"] == pytest.approx(fit.coef @ everywhere / np.linalg.norm(fit.coef), abs=1e-9)
 
 
 def test_equal_samples_are_for_baselines():
     for model, n1 in (("pooled", 150), ("vectorized", 150), ("attention", 90), ("elementwise", 90)):
-        assert simulate(TASK, TRAINING, 30, 0, model=model, equal_samples=True).n1 == n1
+        assert simulate(TASK, TRAINING.but(equal_samples=True), 30, 0, model=model).n1 == n1
 
 
 @pytest.mark.parametrize("sampler", ["reduced", "tensor"])
@@ -200,21 +205,19 @@ def test_one_token_bags_pool():
     [
         (
             {"model": "transformer"},
-            "model must be one of attention, pooled, vectorized, elementwise, got 'transformer'",
+            "model must be one of attention, pooled, vectorized, elementwise, heads, got 'transformer'",
         ),
         ({"sampler": "quick"}, "sampler must be one of reduced, tensor"),
-        ({"activation": "step", "model": "elementwise"}, "activation must be one of"),
+        ({"model": "elementwise:step"}, "activation must be one of"),
         ({"training": Training(schedule="joint", beta=0.0)}, "beta must be positive"),
         ({"training": Training(schedule="reuse"), "device": "cpu"}, "device 'cpu' serves .* the staged schedule"),
         (
             {"training": Training(schedule="joint"), "sampler": "tensor", "model": "elementwise"},
             "use model 'attention'",
         ),
-        ({"test_samples": 10}, "test_samples needs full bags"),
-        ({"test_samples": -1}, "test_samples must be"),
+        ({"deployment": Deployment(samples=10)}, "samples of a deployment need full bags"),
         ({"d": 1}, "d must be"),
         ({"seed": "x"}, "seed must be"),
-        ({"chunk": 0, "sampler": "tensor"}, "chunk must be"),
         ({"training": Training(alpha1=0.001)}, "alpha1 = 0.001 gives 0 samples"),
     ],
 )
@@ -229,23 +232,23 @@ def test_bad_input(change, message):
 def test_models_without_a_query_do_not_ask_for_d0(model, sampler):
     """An alpha0 that would give no samples at all is nothing to them, but for what equal_samples adds."""
     few = TRAINING.but(alpha0=1e-6)
-    found = simulate(TASK, few, 30, 0, model, sampler)
-    assert found.test_error == simulate(TASK, TRAINING, 30, 0, model, sampler).test_error
-    assert simulate(TASK, few, 30, 0, model, sampler, equal_samples=True).n1 == found.n1 == 90
+    found = simulate(TASK, few, 30, 0, model, sampler=sampler)
+    assert found.test_error == simulate(TASK, TRAINING, 30, 0, model, sampler=sampler).test_error
+    assert simulate(TASK, few.but(equal_samples=True), 30, 0, model, sampler=sampler).n1 == found.n1 == 90
     with pytest.raises(ValueError, match="alpha0 = 1e-06 gives 0 samples"):
-        simulate(TASK, few, 30, 0, "attention", sampler)
+        simulate(TASK, few, 30, 0, "attention", sampler=sampler)
     rare = TASK.but(prevalence=0.02)  # six bags of D0 are all negative; D1 has both classes
-    found = simulate(rare, TRAINING.but(alpha0=0.2, alpha1=8.0), 30, 0, model, sampler)
+    found = simulate(rare, TRAINING.but(alpha0=0.2, alpha1=8.0), 30, 0, model, sampler=sampler)
     assert found.n0 == 0
 
 
 def test_reuse_without_a_query_learns_from_d0():
-    reused = simulate(TASK, TRAINING.but(schedule="reuse"), 30, 0, "pooled", "tensor")
+    reused = simulate(TASK, TRAINING.but(schedule="reuse"), 30, 0, "pooled", sampler="tensor")
     assert (reused.n0, reused.n1) == (0, 60)
     reduced = simulate(TASK, TRAINING.but(schedule="reuse"), 30, 0, "pooled")
     assert (reduced.n0, reduced.n1) == (0, 60)
     data = TensorData(TASK, 60, 30, 0, "0")
-    fit = fit_erm(data.means(), data.labels, TRAINING.ridge)
+    fit = fit_erm(data.collect(lambda tokens: tokens.mean(axis=1)), data.labels, TRAINING.ridge)
     assert reused.norm_w == pytest.approx(np.linalg.norm(fit.coef))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 
 import numpy as np
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from sparsetoken.losses import LOSSES, Loss, get_loss
-from sparsetoken.solvers import erm
 from sparsetoken.solvers.erm import ReadoutFit, fit_erm
 
 
@@ -148,30 +146,6 @@ def test_memory_order_does_not_matter():
     padded[:, ::2] = x
     for same in (np.asfortranarray(x), padded[:, ::2]):
         np.testing.assert_allclose(fit_erm(same, y, 1e-4, tolerance=1e-9).coef, reference, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge"])
-def test_very_many_samples_of_few_features(loss, weighted, monkeypatch):
-    """A part of them gives the start and a factor; the minimum is that of all of them."""
-    rng = np.random.default_rng(4)
-    y = np.sort(np.where(rng.random(15_000) < 0.3, 1.0, -1.0))  # all of one class first
-    x = rng.standard_normal((len(y), 6)) * [1.0, 5.0, 0.2, 1.0, 1.0, 1.0]
-    x[:, 0] += y
-    problem = {"ridge": 0.05, "loss": loss, "sample_weight": rng.exponential(size=len(y)) if weighted else None}
-    found = fit_erm(x, y, tolerance=1e-9, **problem)
-    monkeypatch.setattr(erm, "TIMES_THE_PART", math.inf)
-    plain = fit_erm(x, y, tolerance=1e-9, **problem)
-    assert found.converged and found.products == 0 < plain.products  # no Newton system had to be solved
-    assert found.coef == pytest.approx(plain.coef, abs=1e-7) and found.bias == pytest.approx(plain.bias, abs=1e-7)
-
-
-def test_a_part_without_one_class_is_no_start():
-    """A handful of positives among thousands: most likely none is in the part, and all samples decide."""
-    rng = np.random.default_rng(5)
-    x, y = rng.standard_normal((15_000, 6)), -np.ones(15_000)
-    y[:3] = 1.0
-    assert fit_erm(x, y, 0.1).converged
 
 
 def test_warm_start_saves_work():

@@ -16,6 +16,7 @@ from sparsetoken.study.claims import (
     ledger_table,
     need,
     quantile,
+    range_tested,
     within_verdict,
     worst,
 )
@@ -174,7 +175,7 @@ def test_bad_criteria(parameters, message):
 
 
 def test_missing_tables_leave_a_claim_undecided_and_say_why():
-    claim = Claim("c", "s", "here", "r", lambda tables: need(tables, "none") and Judgement("confirmed", "", ""))
+    claim = Claim("c", "s", "r", lambda tables: need(tables, "none") and Judgement("confirmed", "", ""))
     (row,) = ledger("study", [claim], {"none": pd.DataFrame()})
     assert row.judgement.verdict == "undecided" and not row.problem
     assert "table 'none' is empty" in row.judgement.note
@@ -183,8 +184,8 @@ def test_missing_tables_leave_a_claim_undecided_and_say_why():
 
 
 def test_a_broken_criterion_is_a_bug_and_is_seen(monkeypatch):
-    broken = Claim("c", "s", "here", "r", lambda tables: 1 / 0, expected="undecided")
-    sound = Claim("d", "s", "here", "r", lambda tables: Judgement("confirmed", "", ""))
+    broken = Claim("c", "s", "r", lambda tables: 1 / 0, expected="undecided")
+    sound = Claim("d", "s", "r", lambda tables: Judgement("confirmed", "", ""))
     with pytest.raises(ZeroDivisionError):
         broken.judge({})
     first, second = ledger("study", [broken, sound], {})
@@ -216,16 +217,35 @@ def test_a_broken_criterion_is_a_bug_and_is_seen(monkeypatch):
     ],
 )
 def test_what_a_criterion_misnames_is_an_error_and_not_undecided(parameters, message):
-    claim = Claim("c", "s", "", "", named_criterion(parameters), expected="undecided")
+    claim = Claim("c", "s", "", named_criterion(parameters), expected="undecided")
     (row,) = ledger("study", [claim], {"t": THEORY})
     assert message in row.problem and not row.as_recorded
 
 
-def test_verdicts_are_checked():
+def test_a_row_of_the_ledger_says_where_its_claim_was_tested():
+    runs = pd.DataFrame(
+        {"length": 10, "alpha0": 2.0, "alpha1": [0.5, 1.0, 2.0, 8.0], "d": [150, 300] * 2, "test_error": 0.1}
+    )
+    tables = {"runs": runs, "theory": runs.drop(columns="d").assign(alpha1=1e7), "other": runs.assign(length=99)}
+
+    def tested(*names):
+        claim = Claim("c", "s", "r", lambda seen: [seen[n] for n in names] and Judgement("confirmed", "", ""))
+        return ledger("study", [claim], tables)[0].tested
+
+    assert tested("runs") == tested("runs", "theory") == "L = 10; α₀ = 2; α₁ from 0.5 to 8; d = 150, 300"
+    assert tested("theory") == "L = 10; α₀ = 2; α₁ = 1e+07; theory"
+    assert tested() == ""
+    steps = runs.drop(columns="test_error").assign(cosine_q=0.5)
+    assert range_tested([steps]) == "L = 10; α₀ = 2; d = 150, 300"  # the two steps do not read alpha1
+
+
+def test_verdicts_and_sources_are_checked():
+    with pytest.raises(ValueError, match="source of claim c must be one of paper, commonly stated, ours, yours"):
+        Claim("c", "s", "r", lambda tables: Judgement("confirmed", "", ""), "mine")
     with pytest.raises(ValueError, match="verdict must be one of"):
         Judgement("maybe", "", "")
     with pytest.raises(ValueError, match="expected verdict of c"):
-        Claim("c", "s", "here", "r", lambda tables: Judgement("confirmed", "", ""), expected="true")
+        Claim("c", "s", "r", lambda tables: Judgement("confirmed", "", ""), expected="true")
 
 
 def test_numbers_are_printed_with_their_errors():

@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from sparsetoken._core.user_code import load_source
 from sparsetoken.study import Grid, Store, open_executor, run_study, run_trials
 from sparsetoken.study.executor import ExecutorError
-from sparsetoken.study.worker import load_source
 
 distributed = pytest.importorskip("distributed", reason="needs the extra sparsetoken[dask]")
 
@@ -116,7 +116,7 @@ def test_a_lost_scheduler_is_one_line_and_keeps_what_is_done(tmp_path):
     log, store = tmp_path / "log", tmp_path / "s.sqlite"
     study = tmp_path / "s.py"
     study.write_text(
-        "from sparsetoken.study import Grid, Study\nfrom sparsetoken.study.worker import load_source\n"
+        "from sparsetoken.study import Grid, Study\nfrom sparsetoken._core.user_code import load_source\n"
         f"load_source({SOURCE!r})\n"
         f"grid = Grid('t', 'toy', {{'pause': 0.1, 'log': {str(log)!r}}}, {{'x': list(range(300))}}, source={SOURCE!r})\n"
         "study = Study('s', 's', '', {'quick': [grid]})\n"

@@ -1,6 +1,5 @@
 """The fingerprint of a kind's code: what changes it, and what does not."""
 
-import inspect
 import os
 import shutil
 import subprocess
@@ -11,18 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sparsetoken
-from sparsetoken import theory
 from sparsetoken.study import fingerprint
-from sparsetoken.study.kinds.simulation import fit_erm
-from sparsetoken.study.registry import get_kind
-from sparsetoken.study.worker import load_source
+from sparsetoken.study.executor import load_source
+from sparsetoken.study.kind import get_kind
 
-ROOT = Path(sparsetoken.__file__).resolve().parent
-# Wherever the readout's solver and the theory's live.
-SOLVER, THEORY = (str(Path(inspect.getsourcefile(f)).resolve().relative_to(ROOT)) for f in (fit_erm, theory.erm))
-_LOOSE = {SOLVER: "forecast"}  # whether the theory may reach the readout's solver is not this test's business
-KINDS = ("alignment", "two_steps", "readout", "forecast", "known_strength")
+ROOT = fingerprint.PACKAGE
 
 
 @pytest.fixture(scope="module")
@@ -33,112 +25,75 @@ def package(tmp_path_factory):
     return folder
 
 
-def codes(package):
-    """The fingerprints that the kinds would have if they came from the copy."""
-    functions = {kind: get_kind(kind).function for kind in KINDS}
-    files = {f: package / Path(f.__code__.co_filename).resolve().relative_to(ROOT) for f in functions.values()}
+def digest_of(package):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fingerprint, "_ROOT", package)
-        patch.setattr(fingerprint, "_source_file", files.__getitem__)
-        for memory in (fingerprint._tree, fingerprint._module_hash, fingerprint._file, fingerprint._lazy_names):
-            memory.cache_clear()
-        found = {kind: fingerprint.code_fingerprint(function) for kind, function in functions.items()}
-    for memory in (fingerprint._tree, fingerprint._module_hash, fingerprint._file, fingerprint._lazy_names):
-        memory.cache_clear()
-    return found
-
-
-@pytest.fixture(scope="module")
-def before(package):
-    return codes(package)
-
-
-def test_every_kind_has_its_own_code(before):
-    assert len(set(before.values())) == len(KINDS)
-    assert all(len(code) == 16 for code in before.values())
-    assert before == {kind: get_kind(kind).code for kind in KINDS}
-
-
-def test_the_version_of_the_package_counts(before, package, monkeypatch):
-    monkeypatch.setattr(fingerprint, "__version__", "9.9.9")
-    assert not set(codes(package).values()) & set(before.values())
+        patch.setattr(fingerprint, "PACKAGE", package)
+        return fingerprint._package_digest.__wrapped__()
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "touched"),
+    ("file", "counts"),
     [
-        # What is no code
-        (THEORY, '"""', '"""Other words. ', ()),
-        (SOLVER, "from __future__", "# a comment\nfrom __future__", ()),
-        ("task.py", "places belong to positions", "places are for positions", ()),
-        # What none of these kinds calls
-        (
-            "planning/advice.py",
-            "from __future__ import annotations\n",
-            "from __future__ import annotations\nX = 1\n",
-            (),
-        ),
-        ("study/kinds/theory.py", "FORECAST_FIELDS = (", 'FORECAST_FIELDS = ("k", ', ("forecast",)),
-        # The solver of the readout, the equations of the theory, the accuracy, and what everything rests on
-        (
-            SOLVER,
-            "from __future__ import annotations\n",
-            "from __future__ import annotations\nX = 1\n",
-            ("readout",),
-        ),
-        ("study/kinds/theory.py", "ACCURACY = 4e-4", "ACCURACY = 5e-4", ("forecast",)),
-        ("losses.py", "from __future__ import annotations\n", "from __future__ import annotations\nX = 1\n", KINDS),
+        ("losses.py", True),
+        ("study/kinds/theory.py", True),
+        ("theory/capacity.py", True),
+        ("cli/study.py", False),
+        ("paper/report.py", False),
+        ("explorer/layout.py", False),
     ],
 )
-def test_what_changes_a_fingerprint(package, before, file, old, new, touched):
-    path = package / file
-    text = path.read_text()
-    assert old in text
+def test_any_part_of_the_package_that_a_trial_could_import_counts(package, file, counts):
+    before, text = digest_of(package), (package / file).read_text()
+    assert before == fingerprint._package_digest()
     try:
-        path.write_text(text.replace(old, new, 1))
-        after = codes(package)
+        (package / file).write_text(text + "\nX = 1\n")
+        assert (digest_of(package) != before) == counts
     finally:
-        path.write_text(text)
-    assert {kind for kind in KINDS if after[kind] != before[kind]} - {_LOOSE.get(file)} == set(touched)
+        (package / file).write_text(text)
+
+
+def test_what_does_not_count_cannot_be_imported_by_a_trial():
+    """The contract's layers above the studies are those that the fingerprint leaves out."""
+    import tomllib
+
+    settings = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())
+    layers = next(c["layers"] for c in settings["tool"]["importlinter"]["contracts"] if "layers" in c)
+    above = layers[: layers.index("sparsetoken.study")]
+    named = {name.strip() for layer in above for name in layer.replace(":", "|").split("|")}
+    assert named == {f"sparsetoken.{name}" for name in fingerprint.NOT_COUNTED}
+
+
+def test_all_kinds_of_the_package_share_its_fingerprint():
+    codes = {get_kind(kind).code for kind in ("alignment", "two_steps", "simulate", "forecast")}
+    assert len(codes) == 1 and len(codes.pop()) == 16
 
 
 MODULE = """
 import helper_of_the_user
 LIMIT = 3
-TABLE = {}
-TABLE["a"] = 1
-
-def inner(x):
-    return min(x, LIMIT)
 
 def first(x: float) -> dict:
-    return {"value": inner(x) + TABLE["a"] + helper_of_the_user.offset}
-
-def second(x: float) -> dict:
-    return {"value": x}
+    return {"value": min(x, LIMIT) + helper_of_the_user.offset}
 """
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "touched"),
+    ("file", "old", "new", "counts"),
     [
-        ("kinds.py", "LIMIT = 3", "LIMIT = 4", {"first"}),
-        ("kinds.py", "min(x", "max(x", {"first"}),
-        ("kinds.py", 'TABLE["a"] = 1', 'TABLE["a"] = 2', {"first"}),
-        ("kinds.py", '{"value": x}', '{"value": 2 * x}', {"second"}),
-        ("kinds.py", "x: float", "x: int", {"first"}),
-        ("helper_of_the_user.py", "offset = 1", "offset = 2", {"first"}),
-        ("last_of_the_user.py", "value = 1", "value = 2", {"first"}),
-        ("part_of_the_user/inside.py", "import", "x = 1\nimport", {"first"}),
-        ("kinds.py", "LIMIT = 3", "# limit\nLIMIT = 3\nOTHER = 4", set()),
+        ("kinds.py", "LIMIT = 3", "LIMIT = 4", True),
+        ("helper_of_the_user.py", "offset = 1", "offset = 2", True),
+        ("last_of_the_user.py", "value = 1", "value = 2", True),
+        ("part_of_the_user/inside.py", "import", "x = 1\nimport", True),
+        ("another.py", "x", "y", False),
     ],
 )
-def test_a_users_own_kind_counts_what_it_uses(tmp_path, monkeypatch, file, old, new, touched):
+def test_a_users_own_kind_counts_with_the_users_modules_that_it_imports(tmp_path, monkeypatch, file, old, new, counts):
     found = []
     for name in ("before", "after"):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "kinds.py").write_text(MODULE)
+        (folder / "another.py").write_text("x")
         (folder / "helper_of_the_user.py").write_text("import part_of_the_user.inside\noffset = 1\n")
         (folder / "part_of_the_user").mkdir()
         (folder / "part_of_the_user" / "inside.py").write_text("import last_of_the_user\n")
@@ -148,19 +103,20 @@ def test_a_users_own_kind_counts_what_it_uses(tmp_path, monkeypatch, file, old, 
             path.write_text(path.read_text().replace(old, new, 1))
         with monkeypatch.context() as patch:
             patch.syspath_prepend(folder)
-            module = load_source(str(folder / "kinds.py"))
-            found.append([fingerprint.code_fingerprint(function) for function in (module.first, module.second)])
+            found.append(fingerprint.code_fingerprint(load_source(str(folder / "kinds.py")).first))
         for part in ("helper_of_the_user", "part_of_the_user", "part_of_the_user.inside", "last_of_the_user"):
             sys.modules.pop(part)
-        fingerprint._own_modules.cache_clear()
-    assert {name for name, a, b in zip(("first", "second"), *found) if a != b} == touched
+    assert (found[0] != found[1]) == counts
 
 
-def test_code_without_a_file_has_a_fingerprint_too():
-    code_fingerprint = fingerprint.code_fingerprint
+def test_code_without_a_file_is_good_for_this_process_alone():
     made = {}
-    exec("def one(x):\n    return 2 * x\ndef two(x):\n    return 3 * x\ndef three(x):\n    return 2 * x", made)
-    assert code_fingerprint(made["one"]) == code_fingerprint(made["three"]) != code_fingerprint(made["two"])
+    exec("def one(x):\n    return 2 * x", made)
+    assert fingerprint.code_fingerprint(made["one"]) == fingerprint.code_fingerprint(made["one"])
+    with pytest.MonkeyPatch.context() as patch:
+        before = fingerprint.code_fingerprint(made["one"])
+        patch.setattr(fingerprint, "_SESSION", "another")
+        assert fingerprint.code_fingerprint(made["one"]) != before
 
 
 class Scaled:
@@ -198,15 +154,12 @@ TWO = (lambda z: 2.0 * z, lambda z: 3.0 * z)
     ("one", "other"),
     [
         (lambda: Scaled(LONG), lambda: Scaled(np.where(LONG == 2500.0, 7.0, LONG))),
-        (lambda: Scaled(np.array([1.0])), lambda: Scaled(np.array([1.0 + 1e-12]))),
         (lambda: Scaled(1.0).value, lambda: Scaled(2.0).value),
         (lambda: Scaled(1.0).value, lambda: Scaled(1.0).other),
         (lambda: scaled(1.0), lambda: scaled(2.0)),
         (lambda: TWO[0], lambda: TWO[1]),
-        (lambda: {"f": TWO[0]}, lambda: {"f": TWO[1]}),
+        (lambda: Scaled(TWO[0]), lambda: Scaled(TWO[1])),
         (lambda: Slotted(1.0), lambda: Slotted(2.0)),
-        (lambda: [["a"], "b"], lambda: [["a", "b"]]),
-        (lambda: {"a", "b", "c"}, lambda: {"a", "b", "d"}),
         (lambda: np.tanh, lambda: np.sin),
         (lambda: partial(np.power, 2.0), lambda: partial(np.power, 3.0)),
     ],
@@ -217,13 +170,12 @@ def test_things_of_the_user_are_told_apart_by_what_they_hold(one, other):
     assert made(one()) == made(one()) != made(other())
 
 
-def test_nothing_in_a_fingerprint_depends_on_where_things_lie_in_memory(tmp_path):
-    """Texts of objects hold addresses, and sets have another order in every process."""
+def test_a_thing_in_a_file_has_the_same_fingerprint_in_every_process(tmp_path):
     (tmp_path / "things.py").write_text(
         "import json\n\nclass Slotted:\n    __slots__ = ('by',)\n\nclass Plain:\n    def value(self, z):\n        return z\n\n"
         "def made(by):\n    return lambda z: by * z\n\n"
         "slotted, plain = Slotted(), Plain()\nslotted.by = made(1)\nplain.by = json\n"
-        "things = [slotted, {'f': plain, 'g': {'a', 'b', 'c'}}, plain.value]\n"
+        "things = [slotted, {'f': plain}, plain.value]\n"
     )
     code = (
         "import things\nfrom sparsetoken.study.fingerprint import thing_fingerprint\n"
@@ -232,7 +184,7 @@ def test_nothing_in_a_fingerprint_depends_on_where_things_lie_in_memory(tmp_path
     said = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT.parent}{os.pathsep}{tmp_path}"},
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{Path(ROOT).parent}{os.pathsep}{tmp_path}"},
             check=True,
             capture_output=True,
             text=True,

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from sparsetoken.study import Trial
+from sparsetoken.study import TrialSpec
+from sparsetoken.study.kind import get_kind, stream_seed
 from sparsetoken.study.kinds.simulation import separable
-from sparsetoken.study.registry import get_kind, stream_seed
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 from tests.helpers import ROOT
 
 
 def call(kind, **arguments):
-    return get_kind(kind).call(Trial.of(kind, **arguments).arguments)
+    return get_kind(kind).call(TrialSpec.of(kind, **arguments).arguments)
 
 
 def separable_by_linear_program(x, y):
@@ -118,7 +118,7 @@ def test_a_curve_of_forecasts_can_be_tested_elsewhere():
         assert row["test_error"] == pytest.approx(point["test_error"], abs=1e-6)
         assert row["test_error"] > here["test_error"] + 0.01
         assert row["norm_w"] == pytest.approx(here["norm_w"], rel=1e-6)  # the training is the same
-    with pytest.raises(ValueError, match="test_sharpness is for models with a query"):
+    with pytest.raises(ValueError, match="sharpness is for models with a query"):
         call("forecast_curve", model="pooled", over="alpha1", values=[1.0], test_sharpness=2.0)
 
 
@@ -176,8 +176,8 @@ def test_training_step_by_step_is_a_row_per_step():
 
 
 def test_asking_for_fewer_rows_is_another_trial_of_the_same_run():
-    trial = Trial.of("simulate_trajectory", d=20)
-    some = Trial.of("simulate_trajectory", d=20, rows_at=[3, 20])
+    trial = TrialSpec.of("simulate_trajectory", d=20)
+    some = TrialSpec.of("simulate_trajectory", d=20, rows_at=[3, 20])
     assert trial.key != some.key
     seeds = {stream_seed(t.kind, t.arguments) for t in (trial, some)}
     older = {name: value for name, value in trial.arguments.items() if name != "rows_at"}
@@ -207,7 +207,7 @@ def test_coloured_forecasts_follow_the_theory():
     spectrum = theory.Spectrum.of(values / values.mean())
     law = theory.coloured_law(Task(), spectrum, spectrum.query(np.ones(40)), 0.0)
     assert row["test_error"] == pytest.approx(theory.erm(law, 2.0, 0.01).test_error, abs=1e-3)
-    with pytest.raises(ValueError, match="model must be one of attention, pooled, elementwise"):
+    with pytest.raises(ValueError, match="covariance is served for one attention head and pooling"):
         call("coloured_forecast", d=40, covariance="power:0.5", model="vectorized")
 
 
@@ -236,7 +236,8 @@ def test_attention_mass_is_measured_as_predicted():
 
 
 def test_every_kind_says_what_it_gives():
-    from sparsetoken.study import kinds, registry  # noqa: F401  (loads the package's kinds)
+    from sparsetoken.study import kind as registry
+    from sparsetoken.study import kinds  # noqa: F401  (loads the package's kinds)
 
     own = {
         name: kind
@@ -261,7 +262,7 @@ def test_columns_of_tables():
 
 
 def test_a_result_of_another_name_is_an_error():
-    from sparsetoken.study.registry import TrialKind
+    from sparsetoken.study.kind import TrialKind
 
     kind = TrialKind("k", 1, lambda x: {"y": x, "z": x}, None, {"y": "it"})
     with pytest.raises(ValueError, match="trial kind 'k' returned 'z', which is none of its columns: y"):

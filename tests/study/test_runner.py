@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sparsetoken.study import Grid, Store, Trial, open_executor, run_study, run_trials
+from sparsetoken._core.user_code import load_source
+from sparsetoken.study import Grid, Store, TrialSpec, open_executor, run_study, run_trials
 from sparsetoken.study.runner import Batch, in_turn, run_batches, scouts_ahead
-from sparsetoken.study.worker import load_source
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
 STUDY = load_source(SOURCE).study
@@ -80,7 +80,7 @@ def test_tables_take_turns():
 
 def test_the_first_trial_of_a_program_runs_ahead_of_the_batch_before():
     def trial(kind, seed, **arguments):
-        return Trial(kind, {**arguments, "seed": seed})
+        return TrialSpec(kind, {**arguments, "seed": seed})
 
     one = [trial("a", 0, d=2, x=0.5), trial("a", 1, d=2, x=0.7), trial("a", 0, d=3, x=0.5), trial("a", 1, d=3, x=0.5)]
     two = [trial("b", 0, model="m"), trial("b", 1, model="m"), trial("a", 7, d=3, x=0.1)]
@@ -118,7 +118,7 @@ def test_a_kind_that_returns_no_names_fails_in_words(tmp_path, result, word):
 
 
 def test_a_worker_with_other_code_is_found_out():
-    from sparsetoken.study.worker import run_trial
+    from sparsetoken.study.executor import run_trial
 
     (trial,) = Grid("t", "line", {"x": 1.0}, source=SOURCE).trials()
     assert run_trial("line", trial.arguments, (SOURCE,), trial.code)["result"] == {"value": 2.0}
@@ -160,7 +160,7 @@ def test_a_killed_worker_costs_no_other_trial(tmp_path, deaths, failed):
 COORDINATOR = """
 import sys
 from sparsetoken.study import Grid, Store, open_executor, run_trials
-from sparsetoken.study.worker import load_source
+from sparsetoken._core.user_code import load_source
 if __name__ == "__main__":
     source, store, log, workers = sys.argv[1:]
     load_source(source)

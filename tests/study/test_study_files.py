@@ -1,4 +1,4 @@
-"""Study files: TOML, YAML and Python; whatever is wrong in them is one clear sentence."""
+"""Study files: TOML and Python; whatever is wrong in them is one clear sentence."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsetoken.study import load_studies
-from sparsetoken.study.specification import check_name
+from sparsetoken._core.user_code import load_source
+from sparsetoken.study import Grid, Study, load_studies
+from sparsetoken.study.study import check_name
 from sparsetoken.study.study_files import study_from_dict
-from sparsetoken.study.worker import load_source
 
 TOY = Path(__file__).with_name("toy.py")
 load_source(str(TOY.resolve()))
@@ -121,10 +121,7 @@ def test_not_even_a_table(content):
         study_from_dict(content)
 
 
-def test_toml_and_yaml_say_the_same(tmp_path):
-    import yaml
-
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump(GOOD))
+def test_toml_says_the_same_as_plain_data(tmp_path):
     toml = """
 name = "mine"
 [[trials]]
@@ -138,8 +135,20 @@ kind = "line"
 grid = { x = { from = 1, to = 100, count = 3, spacing = "log" } }
 """
     (tmp_path / "s.toml").write_text(toml)
-    (from_yaml,), (from_toml,) = load_studies(tmp_path / "s.yaml"), load_studies(tmp_path / "s.toml")
-    assert from_yaml.trials() == from_toml.trials()
+    (from_toml,) = load_studies(tmp_path / "s.toml")
+    assert study_from_dict(GOOD).trials() == from_toml.trials()
+
+
+@pytest.mark.parametrize("trials", [[], [{"kind": "toy", "grid": {"x": []}}]])
+def test_a_study_without_trials_is_an_error(trials):
+    with pytest.raises(ValueError, match="must not be empty"):
+        study_from_dict({"name": "none", "trials": trials})
+    with pytest.raises(ValueError, match="study 'none' has no trials: give it a grid with at least one point"):
+        Study("none", "", "", grids={"quick": [Grid("t", "toy", axes={"x": []})]}).trials()
+    with pytest.raises(ValueError, match="study 'none' has no trials"):
+        Study("none", "", "", grids={"quick": []}).trials()
+    with pytest.raises(ValueError, match="study 'none' has no grids"):
+        Study("none", "", "", grids={})
 
 
 def test_claims_are_named_once():
@@ -158,17 +167,6 @@ def test_a_panel_of_an_unknown_column_is_named():
         study_from_dict(GOOD).draw({name: table.assign(value="many") for name, table in tables.items()})
 
 
-def test_aliases_of_aliases_do_not_explode(tmp_path):
-    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    (tmp_path / "s.yaml").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match="more than 1,000,000 entries when its aliases are written out"):
-        load_studies(tmp_path / "s.yaml")
-    (tmp_path / "t.yaml").write_text("a: &a [*a]")
-    with pytest.raises(ValueError, match="more than 1,000,000 entries"):
-        load_studies(tmp_path / "t.yaml")
-
-
 def test_python_files_are_the_users_code():
     (study,) = load_studies(TOY)
     assert study.name == "toy"
@@ -179,8 +177,7 @@ def test_python_files_are_the_users_code():
     [
         ("s.toml", "name = ", "is not TOML"),
         ("s.toml", 'name = "x"', "s.toml: the study needs 'trials'"),
-        ("s.yaml", "a: [", "is not YAML"),
-        ("s.yaml", "!!python/object/apply:os.system ['touch /tmp/never']", "is not YAML"),
+        ("s.yaml", "name: x", "must end in .toml, .py"),
         ("s.py", "def (", "cannot be imported"),
         ("s.py", "import no_such_module", "cannot be imported: ModuleNotFoundError"),
         ("s.py", "1 / 0", "cannot be imported: ZeroDivisionError"),
@@ -197,27 +194,13 @@ def test_unreadable_files(tmp_path, name, content, message):
 
 
 def test_bags_that_differ_in_a_file(tmp_path):
-    """A distribution is a text in TOML and YAML alike; a trial knows it as the task that Python writes with a mapping."""
-    import yaml
-
+    """A distribution is a text in TOML; a trial knows it as the task that Python writes with a mapping."""
     from sparsetoken import Task
 
     trial = 'table = "t"\nkind = "forecast"\nfixed = {{ length = {0}, label_noise = 0.1, model = "pooled" }}\n'
     toml = 'name = "mixed"\n[[trials]]\n' + trial
     (tmp_path / "s.toml").write_text(toml.format('"10:0.5,20:0.5"'))
-    content = {
-        "name": "mixed",
-        "trials": [
-            {
-                "table": "t",
-                "kind": "forecast",
-                "fixed": {"length": "10:0.5,20:0.5", "label_noise": 0.1, "model": "pooled"},
-            }
-        ],
-    }
-    (tmp_path / "s.yaml").write_text(yaml.safe_dump(content))
-    (from_toml,), (from_yaml,) = load_studies(tmp_path / "s.toml"), load_studies(tmp_path / "s.yaml")
-    assert from_toml.trials() == from_yaml.trials()
+    (from_toml,) = load_studies(tmp_path / "s.toml")
     (found,) = from_toml.trials()["t"]
     written = {name: found.arguments[name] for name in Task.__dataclass_fields__ if name in found.arguments}
     assert Task.from_dict(written) == Task({10: 0.5, 20: 0.5}, label_noise=0.1)

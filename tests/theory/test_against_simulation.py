@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.simulation.trial import simulate
+from sparsetoken.simulation.simulate import simulate
 
 TASK = Task(prevalence=0.4)
 CASES = [

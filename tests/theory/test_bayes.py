@@ -6,14 +6,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, ndtr
+from scipy.special import expit, gammaln, ndtr
 
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
-from sparsetoken.theory.bayes import _Map
-from sparsetoken.theory.bayes_channel import channel
-from sparsetoken.theory.known_signal import bayes_error
-from sparsetoken.theory.subset_sums import BinnedBags, few_signal_tokens, subset_sums
+from sparsetoken.theory.bayes.channel import channel
+from sparsetoken.theory.bayes.limit import _Map
+from sparsetoken.theory.bayes.oracle import bayes_error
+from sparsetoken.theory.bayes.subset_sums import BinnedBags, few_signal_tokens, subset_sums
 
 
 def _enumerated(t: np.ndarray, root: float, size: int) -> np.ndarray:
@@ -132,28 +132,24 @@ def test_many_signal_tokens_have_an_answer():
     assert 0 < found.errors["overlap"] < 0.01 * found.overlap
 
 
-@pytest.mark.parametrize("shape", [(2, 1), (3, 3)])
-def test_one_fixed_point_is_the_one_that_the_search_finds(shape):
-    """Where M is concave in s nothing is searched: the same root as by the search, which finds no other."""
+def test_two_tokens_have_one_fixed_point():
+    """M is concave in s there: what the search finds is the root of the equation, and the only one."""
     rng = np.random.default_rng(8)
-    for _ in range(60):
+    for _ in range(20):
         strength, alpha = 10 ** rng.uniform(-2, 1.3), 10 ** rng.uniform(-2, 3)
-        search = _Map(Task(*shape, strength, rng.uniform(0.02, 0.98)), alpha)
+        search = _Map(Task(2, 1, strength, rng.uniform(0.02, 0.98)), alpha)
         (interval,) = search.crossings()
-        assert search.single and search.only() == pytest.approx(search.polished(*interval), rel=1e-10)
+        u = search.polished(*interval)
+        assert search.direct(u) == pytest.approx(u, rel=1e-9)
 
 
-def test_mass_of_two_tokens_is_concave():
-    """Second differences in s are below zero until they are lost in rounding; the slope is the derivative."""
-    s = np.linspace(0.05, 60.0, 1200)
-    mass = channel(2, 1).masses(np.sqrt(s))
-    bend = np.diff(mass, 2)
-    assert bend.max() < 1e-14 and bend[:400].max() < 0
-    for root in (0.3, 2.0, 7.0, 25.0):
-        found, slope = channel(2, 1).mass_and_slope(root)
-        up, down = channel(2, 1).masses(np.array([root + 1e-5, root - 1e-5]))
-        assert found == pytest.approx(channel(2, 1).mass(root)[0], abs=1e-14)
-        assert slope == pytest.approx((up - down) / 2e-5, abs=1e-9)
+def test_mass_of_two_tokens_is_the_channel_of_a_sign():
+    """All there is to know is the difference of the tokens, N(root, 2): M = E[expit(root (root + sqrt(2) g))]."""
+    g = np.linspace(-9.0, 9.0, 4001)
+    weight = np.exp(-0.5 * g**2)
+    for root in (0.01, 0.7, 2.0, 5.0, 9.0):
+        expected = expit(root * (root + np.sqrt(2.0) * g)) @ weight / weight.sum()
+        assert channel(2, 1).mass(root)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_direct_iteration_ends_at_the_reachable_limit():

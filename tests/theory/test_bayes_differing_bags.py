@@ -9,7 +9,7 @@ import pytest
 
 from sparsetoken import Task, theory
 from sparsetoken.laws.draws import token_draws
-from sparsetoken.theory.bayes_differing_bags import DifferingBags, _subsets, differing_bayes_error
+from sparsetoken.theory.bayes.differing_bags import DifferingBags, _subsets, differing_bayes_error
 
 
 def brute_force(task: Task, root_m: float, draws: int = 40_000) -> tuple[float, float, float]:

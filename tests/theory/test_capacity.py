@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.theory.capacity import _objective, _terms
-from sparsetoken.theory.heads_capacity import heads_threshold
+from sparsetoken.theory.separability import _objective, _terms, heads_threshold
 
 
 def test_classes_that_never_mix_have_an_infinite_capacity():
@@ -63,7 +62,7 @@ def test_the_threshold_of_heads_is_a_saddle_point():
     """Least in the readout and Q, greatest in V: the function written out anew, its average over G by quadrature."""
     law = far_apart_heads()
     nodes = law.at(64)
-    saddle, value, residual = heads_threshold(law, 64, None, 0.0)
+    saddle, value, residual = heads_threshold(law, 64, None)
     G = np.linspace(-9.0, 9.0, 361)
     weight = np.exp(-0.5 * G**2) / np.exp(-0.5 * G**2).sum()
     D = nodes.T.shape[-1]

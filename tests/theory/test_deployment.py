@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sparsetoken import Task, Training, theory
-from sparsetoken.simulation.trial import simulate
+from sparsetoken import Deployment, Task, Training, theory
+from sparsetoken.simulation.simulate import simulate
 
 FRESH = ("test_error", "auc", "sensitivity", "specificity", "balanced_error")
 
@@ -120,7 +120,7 @@ def test_training_is_refined_where_its_draws_are_the_limit():
 
 def test_an_accuracy_out_of_reach_is_refused():
     with pytest.raises(theory.AccuracyError, match="ask for at least"):
-        theory.erm(attention(), 2.0, 0.01, "square", accuracy=0.02).on(attention(5), accuracy=1e-9)
+        theory.erm(attention(), 2.0, 0.01, "square", accuracy=0.02).on(attention(5), accuracy=1e-9, strict=True)
 
 
 def test_laws_of_ones_own():
@@ -170,7 +170,7 @@ def test_laws_with_another_geometry_are_refused(trained, law, shift, words):
 def test_forecast_on_the_training_task_is_the_plain_one(model):
     options = {"with_capacity": False, "accuracy": 2e-3}
     plain = theory.forecast(Task(), Training(), model, **options)
-    found = theory.forecast(Task(), Training(), model, **options, test_task=Task())
+    found = theory.forecast(Task(), Training(), model, **options, deployment=Deployment(task=Task()))
     assert plain.tested == {} and found.tested["length"] == 10
     rows = [{k: v for k, v in r.to_row().items() if not k.startswith(("trained_", "tested_"))} for r in (plain, found)]
     np.testing.assert_equal(*rows)
@@ -179,8 +179,10 @@ def test_forecast_on_the_training_task_is_the_plain_one(model):
 def test_a_mapping_names_what_differs():
     options = {"with_capacity": False, "accuracy": 2e-3}
     task = Task(strength=6.0)
-    one = theory.forecast(task, Training(), test_task={"length": 30}, test_sharpness=2.0, **options)
-    other = theory.forecast(task, Training(), test_task=Task(30, strength=6.0), test_sharpness=2.0, **options)
+    one = theory.forecast(task, Training(), deployment=Deployment(task={"length": 30}, sharpness=2.0), **options)
+    other = theory.forecast(
+        task, Training(), deployment=Deployment(task=Task(30, strength=6.0), sharpness=2.0), **options
+    )
     assert one.test_error == other.test_error
     by_hand = one.result.on(theory.attention_law(Task(30, strength=6.0), one.cosine["q"], 2.0), accuracy=2e-3)
     assert one.test_error == by_hand.test_error
@@ -189,49 +191,51 @@ def test_a_mapping_names_what_differs():
 
 def test_grids_take_test_options():
     rows = theory.forecast_grid(
-        *(Task(), Training(), ["pooled", "vectorized"]), over={"length": [5, 10]}, test_task={"length": 10}
+        *(Task(), Training(), ["pooled", "vectorized"]),
+        over={"length": [5, 10]},
+        deployment=Deployment(task={"length": 10}),
     )
     assert [row["failure"] == "" for row in rows] == [True, True, False, True]
     assert [row["tested_length"] for row in rows[:2]] == [10, 10]
-    expected = theory.forecast(Task(5), Training(), "pooled", test_task=Task(10)).test_error
+    expected = theory.forecast(Task(5), Training(), "pooled", deployment=Deployment(task=Task(10))).test_error
     assert rows[0]["test_error"] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
     ("model", "task", "options", "words"),
     [
-        ("vectorized", Task(), {"test_task": Task(20)}, "test_task must have the training's length"),
-        ("pooled", Task(), {"test_sharpness": 1.0}, "test_sharpness is for models with a query"),
-        ("bayes", Task(), {"test_bias_shift": 1.0}, "are for trained classifiers"),
-        ("attention", Task(), {"test_sharpness": -1.0}, "test_sharpness must be"),
-        ("attention", Task(), {"test_task": 100}, "test_task must be a Task or a mapping"),
-        ("attention", Task(), {"test_task": {"tokens": 100}}, "Task has no field 'tokens'"),
-        ("attention", Task(), {"test_bias_shift": math.nan}, "test_bias_shift must be"),
-        ("attention", Task(length=1), {"test_sharpness": 1.0}, "test_sharpness needs a query with a direction"),
+        ("vectorized", Task(), {"task": Task(20)}, "must have the training's length"),
+        ("pooled", Task(), {"sharpness": 1.0}, "sharpness is for models with a query"),
+        ("bayes", Task(), {"bias_shift": 1.0}, "is for trained classifiers"),
+        ("attention", Task(), {"sharpness": -1.0}, "sharpness must be"),
+        ("attention", Task(), {"task": 100}, "task of the deployment must be a Task or a mapping"),
+        ("attention", Task(), {"task": {"tokens": 100}}, "Task has no field 'tokens'"),
+        ("attention", Task(), {"bias_shift": math.nan}, "bias_shift must be"),
+        ("attention", Task(length=1), {"sharpness": 1.0}, "sharpness needs a query with a direction"),
     ],
 )
 def test_tests_that_make_no_sense_are_refused_alike(model, task, options, words):
     with pytest.raises(ValueError, match=words):
-        theory.forecast(task, Training(), model, with_capacity=False, **options)
+        theory.forecast(task, Training(), model, with_capacity=False, deployment=Deployment(**options))
     if model != "bayes":
         with pytest.raises(ValueError, match=words):
-            simulate(task, Training(), 20, 0, model, **options)
+            simulate(task, Training(), 20, 0, model, deployment=Deployment(**options))
 
 
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        ("attention", {"test_task": {"length": 60, "prevalence": 0.3}, "test_bias_shift": 1.0}),
-        ("attention", {"test_sharpness": 3.0}),
-        ("elementwise", {"test_task": {"length": 20}, "test_sharpness": 2.0}),
-        ("pooled", {"test_task": {"length": 30, "sparsity": 4}}),
+        ("attention", {"task": {"length": 60, "prevalence": 0.3}, "bias_shift": 1.0}),
+        ("attention", {"sharpness": 3.0}),
+        ("elementwise", {"task": {"length": 20}, "sharpness": 2.0}),
+        ("pooled", {"task": {"length": 30, "sparsity": 4}}),
     ],
 )
 def test_simulation_tends_to_the_forecast(model, options):
     """Extrapolated from d = 150 and 300, at four standard errors; seeds are fixed."""
-    training, trials = Training(ridge=1e-2), 40
-    expected = theory.forecast(Task(), training, model, with_capacity=False, **options)
-    found = {d: [simulate(Task(), training, d, seed, model, **options) for seed in range(trials)] for d in (150, 300)}
+    training, trials, there = Training(ridge=1e-2), 40, {"deployment": Deployment(**options)}
+    expected = theory.forecast(Task(), training, model, with_capacity=False, **there)
+    found = {d: [simulate(Task(), training, d, seed, model, **there) for seed in range(trials)] for d in (150, 300)}
     for name in ("test_error", "auc", "sensitivity", "specificity"):
         mean = {d: np.mean([getattr(r, name) for r in rows]) for d, rows in found.items()}
         error = {d: np.std([getattr(r, name) for r in rows], ddof=1) / trials**0.5 for d, rows in found.items()}

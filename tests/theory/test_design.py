@@ -33,3 +33,11 @@ def test_a_design_beats_its_starting_point_and_says_how_far_it_is_from_the_limit
 def test_arguments_are_checked(alpha, steps, match):
     with pytest.raises(ValueError, match=match):
         theory.design(Task(4), "tied", alpha, steps)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"), [({"bags": 3}, "bags"), ({"start": "q"}, "start"), ({"task": None}, "task")]
+)
+def test_options_are_named_in_a_sentence(change, match):
+    with pytest.raises(ValueError, match=f"^{match} must be"):
+        theory.design(**({"task": Task(4), "model": "tied", "alpha": 1.0, "budget_of_steps": 2} | change))

@@ -8,11 +8,11 @@ from scipy import stats
 
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory, theory
 from sparsetoken.losses import get_loss
-from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.study.kinds.simulation import readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.alignment import alignment_formulas
-from sparsetoken.theory.known_signal import hardmax_error, pooled_error
+from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
 TASKS = {

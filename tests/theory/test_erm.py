@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sparsetoken import Loss, Task, theory
+from sparsetoken import Loss, Task, Training, theory
 from sparsetoken._core.arrays import sigmoid, softplus
 from sparsetoken.losses import LOSSES
 
@@ -139,9 +139,29 @@ def test_accuracy_asked_for_is_met():
     assert abs(coarse.test_error - fine.test_error) <= 1e-3
 
 
-def test_accuracy_out_of_reach_is_an_error_not_a_number():
+def test_accuracy_out_of_reach_is_a_warning_or_an_error():
+    law = theory.attention_law(Task(length=2), 0.9, 1.5)
+    with pytest.warns(theory.AccuracyWarning, match="not reached") as caught:
+        found = theory.erm(law, 2.0, 1e-1, "square", accuracy=1e-9)
+    assert 0 < found.standard_error < 1e-5 and found.points == law.most_points and caught[0].filename == __file__
     with pytest.raises(theory.AccuracyError, match="not reached"):
-        theory.erm(theory.attention_law(Task(length=2), 0.9, 1.5), 2.0, 1e-1, "square", accuracy=1e-9)
+        theory.erm(law, 2.0, 1e-1, "square", accuracy=1e-9, strict=True)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("alpha", "ridge"), [(1e300, 1e-3), (2.0, 1e300)])
+@pytest.mark.parametrize(
+    "law", [theory.attention_law(Task(), 0.9, 1.5), theory.pooled_law(Task())], ids=["attention", "pooled"]
+)
+def test_numbers_beyond_the_floats_are_refused_in_a_sentence(law, alpha, ridge):
+    with pytest.raises(theory.ConvergenceError, match=r"^alpha, ridge or the strength is so large or small"):
+        theory.erm(law, alpha, ridge)
+
+
+@pytest.mark.parametrize("field", ["alpha0", "alpha1", "ridge"])
+def test_a_training_beyond_all_sizes_is_refused(field):
+    with pytest.raises(ValueError, match=rf"^{field} must be a number in"):
+        Training(**{field: 1e300})
 
 
 def test_standard_error_is_the_scatter_of_independent_draws():

@@ -5,13 +5,12 @@ import pytest
 from scipy.special import ndtr
 
 from sparsetoken import Task, theory
-from sparsetoken._core.precision import double_precision
+from sparsetoken._core.devices import double_precision
 from sparsetoken.activations import softmax
-from sparsetoken.losses import get_loss
 from sparsetoken.simulation.heads import head_readout
 from sparsetoken.solvers.erm import fit_erm
-from sparsetoken.theory.heads import _HeadsEquations, _score_nodes
-from sparsetoken.theory.linear_scores import _blocks, _evaluate
+from sparsetoken.theory.fixed_point.equations import evaluate
+from sparsetoken.theory.fixed_point.heads import HeadsReadout
 
 NUMBERS = ("test_error", "train_loss", "train_error", "norm_w", "bias", "auc", "sensitivity")
 
@@ -52,19 +51,17 @@ def test_a_neighbour_with_fewer_unknowns_is_no_start():
     near = theory.WarmStart(known.fixed_point[:-4])
     found = theory.erm(law, 2.0, 2e-2, "square", accuracy=0.05, warm_start=near)
     np.testing.assert_array_equal(found.fixed_point, known.fixed_point)
-    np.testing.assert_array_equal(known.warm_start.extended(near, 0.5).x, known.fixed_point)
 
 
 def test_the_jacobian_is_that_of_the_residual():
     law = theory.heads_law(Task(), [0.8, 0.5], [1.0, 2.0])
-    nodes = law.at(32)
-    equations = _HeadsEquations(2, law.query_space.shape[1], law.signal_space.shape[1])
-    x = 0.3 * np.random.default_rng(0).standard_normal(sum(equations._sizes))
+    problem = HeadsReadout(law, 2.0, 0.1, "square")
+    x = 0.3 * np.random.default_rng(0).standard_normal(problem.equations.unknowns)
     with double_precision():
-        blocks = _blocks(_score_nodes(nodes))
+        blocks = problem.blocks(32)
 
         def at(x):
-            return _evaluate(equations, get_loss("square"), x, blocks, 2.0, 0.1, ())
+            return evaluate(problem.equations, problem.loss, x, blocks, problem.constants(0.1))
 
         here = at(x)
         for i in range(len(x)):

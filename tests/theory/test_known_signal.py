@@ -3,7 +3,7 @@ import pytest
 from scipy.special import ndtr
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.theory.known_signal import bayes_error, hardmax_error, strength_needed
+from sparsetoken.theory.bayes.oracle import bayes_error, hardmax_error, strength_needed
 
 
 def test_capacity_without_signal_is_two():
@@ -72,7 +72,7 @@ def test_nobody_beats_the_bayes_limit():
         training = Training(ridge=1e-2)
         limit = theory.forecast(task, training, "bayes")
         for model in ("attention", "pooled", "vectorized", "elementwise"):
-            found = theory.forecast(task, training, model, equal_samples=True, with_capacity=False)
+            found = theory.forecast(task, training.but(equal_samples=True), model, with_capacity=False)
             assert found.test_error > limit.test_error
 
 

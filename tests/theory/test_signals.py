@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetoken import Task, Training, forecast, simulate, theory
+from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, theory
 from sparsetoken.laws.signals import Signals
 
 TASK = Task(8, 2, 3.0, 0.4)
@@ -83,8 +83,12 @@ def test_the_steps_against_simulation(carried, directions):
 
 def test_forecast_and_simulation_agree():
     signals = Signals.of(OBLIQUE, [0.6, 0.4], "independent")
-    limit = forecast(TASK, TRAINING, "heads:2", signals=signals, accuracy=4e-3, with_capacity=False).to_row()
-    rows = [simulate(TASK, TRAINING, 100, seed, "heads:2", signals=signals).to_row() for seed in range(10)]
+    limit = forecast(
+        TASK, TRAINING, "heads:2", tokens=Tokens(signals=signals), accuracy=4e-3, with_capacity=False
+    ).to_row()
+    rows = [
+        simulate(TASK, TRAINING, 100, seed, "heads:2", tokens=Tokens(signals=signals)).to_row() for seed in range(10)
+    ]
     assert rows[0]["sampler"] == "tensor"
     for name in (
         "test_error",
@@ -99,9 +103,14 @@ def test_forecast_and_simulation_agree():
         values = np.array([row[name] for row in rows])
         error = np.hypot(values.std(ddof=1) / np.sqrt(len(values)), 5.0 / 100 * abs(limit[name]))
         assert abs(values.mean() - limit[name]) < 4 * error, (name, values.mean(), limit[name])
-    there = {"test_task": {"strength": 2.0}, "test_sharpness": 0.5}
-    far = forecast(TASK, TRAINING, "heads:2", signals=signals, accuracy=1e-2, with_capacity=False, **there)
-    seen = [simulate(TASK, TRAINING, 100, seed, "heads:2", signals=signals, **there).test_error for seed in range(4)]
+    there = {"deployment": Deployment({"strength": 2.0}, sharpness=0.5)}
+    far = forecast(
+        TASK, TRAINING, "heads:2", tokens=Tokens(signals=signals), accuracy=1e-2, with_capacity=False, **there
+    )
+    seen = [
+        simulate(TASK, TRAINING, 100, seed, "heads:2", tokens=Tokens(signals=signals), **there).test_error
+        for seed in range(4)
+    ]
     assert far.test_error > limit["test_error"] and np.mean(seen) == pytest.approx(far.test_error, abs=0.05)
 
 
@@ -120,11 +129,11 @@ def test_contents_are_the_law_of_what_is_carried():
 
 def test_refusals():
     with pytest.raises(ValueError, match="signals are served by the model 'heads:H'"):
-        forecast(TASK, TRAINING, signals=2)
+        forecast(TASK, TRAINING, tokens=Tokens(signals=2))
     with pytest.raises(ValueError, match="signals are served by the model 'heads:H'"):
-        simulate(TASK, TRAINING, 20, 0, signals=2)
+        simulate(TASK, TRAINING, 20, 0, tokens=Tokens(signals=2))
     with pytest.raises(ValueError, match="use sampler 'tensor', not 'reduced'"):
-        simulate(TASK, TRAINING, 20, 0, "heads:2", sampler="reduced", signals=2)
+        simulate(TASK, TRAINING, 20, 0, "heads:2", sampler="reduced", tokens=Tokens(signals=2))
     with pytest.raises(ValueError, match="carried 'all' needs a sparsity"):
         theory.signals_alignment(TASK, TRAINING, 3, carried="all")
     with pytest.raises(ValueError, match="ways to share"):
@@ -134,6 +143,6 @@ def test_refusals():
     with pytest.raises(ValueError, match="signals must be"):
         Signals.of(0)
     with pytest.raises(ValueError, match="d must be larger than the number of the signals' coordinates"):
-        simulate(TASK, TRAINING.but(alpha0=40.0, alpha1=40.0), 2, 0, "heads:1", signals=2)
+        simulate(TASK, TRAINING.but(alpha0=40.0, alpha1=40.0), 2, 0, "heads:1", tokens=Tokens(signals=2))
     with pytest.raises(ValueError, match="label_noise must be 0 for several signals"):
         theory.signals_alignment(TASK.but(label_noise=0.1), TRAINING, 2)

@@ -1,35 +1,30 @@
 """The square loss in closed form against the general solver, which shares nothing with it but the equations."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from sparsetoken import Loss, Task, theory
-from sparsetoken._core.precision import in_double_precision
-from sparsetoken.laws.nodes import nodes_of
 from sparsetoken.losses import Square, get_loss
-from sparsetoken.theory.continuation import solve
-from sparsetoken.theory.erm import _fields
-from sparsetoken.theory.square_loss import _prox_step, is_square, solve_square
-from sparsetoken.theory.square_loss_few import solve_few
+from sparsetoken.theory.fixed_point.plain import PlainReadout
+from sparsetoken.theory.fixed_point.readout import ReadoutProblem
+from sparsetoken.theory.fixed_point.square_loss import _prox_step, is_square, solve_square
 
 SKEWED = Task(prevalence=0.2)
 
 
-def nodes_of_one_replicate():
+def law_of_one_replicate():
     population, _ = theory.attention_law(SKEWED, 0.7, 1.5).at(64)
     rows = [np.stack([c.T[0], c.S[0], c.kappa[0]], axis=1) for c in (population.positive, population.negative)]
-    return theory.law_from_nodes(*rows, 0.2).at(0)[1]
+    return theory.law_from_nodes(*rows, 0.2)
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3, 0.3, 20.0])
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 6.0])
-@in_double_precision
 def test_closed_form_is_the_general_fixed_point(alpha, ridge):
     """On quadrature nodes the general solver's trapezoidal rule is exact to 1e-8 for a quadratic loss."""
-    for nodes in (nodes_of_one_replicate(), theory.pooled_law(SKEWED).at(0)[1]):
-        closed, general = solve_square(alpha, ridge, nodes), solve(get_loss("square"), alpha, ridge, nodes)
+    for law in (law_of_one_replicate(), theory.pooled_law(SKEWED)):
+        closed = solve_square(alpha, ridge, law.at(0)[1])
+        general = ReadoutProblem.solve(PlainReadout(law, alpha, ridge, "square"), 0, None)
         np.testing.assert_allclose(closed.x[0], general.x, rtol=2e-6, atol=2e-7)
         assert closed.train_loss[0] == pytest.approx(float(general.replicate_loss[0]), rel=2e-6)
         assert closed.residual[0] < 1e-9
@@ -124,40 +119,6 @@ def test_only_the_built_in_square_loss_is_taken_for_it():
     # Twice the loss at ridge 0.2 is the loss at ridge 0.1.
     twice, once = theory.erm(pooled, 5.0, 0.2, Derived()), theory.erm(pooled, 5.0, 0.1, "square")
     assert twice.norm_w == pytest.approx(once.norm_w, rel=1e-6)
-
-
-def mixtures():
-    differing = Task(length={4: 0.5, 9: 0.5}, sparsity=2, strength=3.0, prevalence=0.3, label_noise=0.1)
-    share = replace(theory.pooled_law(Task(6, 2, 2.0, 0.4)).make_population(0), training_share=0.55)
-    return [
-        theory.pooled_law(Task(10, 1, 5.0, 0.5)).make_population(0),
-        theory.vectorized_law(Task(5, 2, 2.0, 0.1)).make_population(0),
-        theory.attention_law(Task(7, 2, 3.0, 0.6), 0.4, 0.0).make_population(0),
-        theory.pooled_law(differing).make_population(0),
-        share,
-    ]
-
-
-@pytest.mark.parametrize("which", range(5))
-@pytest.mark.parametrize(("alpha", "ridge"), [(0.3, 1e-6), (1.0, 0.01), (2.5, 3.0)])
-def test_few_entries_on_python_numbers_are_the_arrays(which, alpha, ridge):
-    population = mixtures()[which]
-    found = solve_few(alpha, ridge, population, 0.7)
-    expected = solve_square(alpha, ridge, nodes_of(population))
-    np.testing.assert_allclose(found.answer.x, expected.x[0], rtol=1e-9, atol=1e-12)
-    assert found.answer.residual < 1e-9 and found.answer.own_loss[0] == pytest.approx(expected.train_loss[0], rel=1e-9)
-    values = _fields(get_loss("square"), expected.x[0], expected.train_loss, population, 0.7)
-    assert found.values.keys() == values.keys() == found.errors.keys()
-    for name, value in values.items():
-        assert found.values[name] == pytest.approx(value[0], rel=1e-8, abs=1e-12), name
-
-
-def test_few_entries_leave_to_arrays_what_they_cannot_do():
-    population = mixtures()[0]
-    assert solve_few(0.5, 0.0, population, 1.0) is None
-    assert solve_few(0.5, 0.1, theory.attention_law(Task(), 0.9, 1.5).make_population(4), 0.9) is None
-    huge = theory.law_from_nodes([[1e200, 0.0, 1.0]], [[0.0, 0.0, 1.0]], 0.5).make_population(0)
-    assert solve_few(0.5, 0.1, huge, 1.0) is None
 
 
 def test_one_kappa_for_all_is_a_quadratic_equation():

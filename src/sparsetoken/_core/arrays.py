@@ -1,11 +1,16 @@
-"""NumPy or JAX, whichever the arguments call for, and elementary functions that serve both."""
+"""NumPy or JAX, whichever the arguments call for: elementary functions and loops that serve both, and a cache of arrays."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import numpy as np
+
+State = TypeVar("State")
 
 
 def is_jax_array(array: Any) -> bool:
@@ -34,3 +39,68 @@ def sigmoid(x):
     xp = namespace(x)
     e = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1.0, e) / (1.0 + e)
+
+
+def repeat_while(unfinished: Callable[[State], object], body: Callable[[State], State], state: State, xp) -> State:
+    """`state = body(state)` while `unfinished(state)`; xp is numpy or jax.numpy."""
+    if xp is np:
+        while unfinished(state):
+            state = body(state)
+        return state
+    import jax
+
+    return jax.lax.while_loop(unfinished, body, state)
+
+
+def repeat(count: int, body: Callable[[State], State], state: State, xp) -> State:
+    """`state = body(state)`, `count` times; xp is numpy or jax.numpy."""
+    if xp is np:
+        for _ in range(count):
+            state = body(state)
+        return state
+    import jax
+
+    return jax.lax.fori_loop(0, count, lambda _, current: body(current), state)
+
+
+class ByteCache:
+    """Values by key; the least recently used ones go when the total size exceeds `limit` bytes.
+
+    A value larger than the limit is handed out but not kept. Safe under threads: two threads that miss the same key at the
+    same time both make the value, and one of the two is kept.
+    """
+
+    def __init__(self, limit: int, size_of: Callable[[Any], int]):
+        self.limit, self._size_of = limit, size_of
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The value under `key`, made by `make()` where there is none."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
+        value = make()
+        size = self._size_of(value)
+        if size <= self.limit:
+            with self._lock:
+                self._kept[key] = (value, size)
+                self._kept.move_to_end(key)
+                while self._bytes() > self.limit:
+                    self._kept.popitem(last=False)
+        return value
+
+    @property
+    def bytes(self) -> int:
+        """Bytes kept now."""
+        with self._lock:
+            return self._bytes()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+
+    def _bytes(self) -> int:
+        return sum(size for _, size in self._kept.values())

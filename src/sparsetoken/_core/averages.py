@@ -1,32 +1,30 @@
-"""Averages over trials: means with standard errors by group, and their extrapolation to infinite dimension."""
+"""Means over trials and replicates with standard errors, their extrapolation to infinite dimension, and their text form."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+TINY = 1e-10  # below that a probability or a loss is zero to all purposes
+MOST_DECIMALS = 8  # errors below that are rounding, but in values that are small themselves
+
+
+def standard_error(values: Any, axis: int = 0, alone: float = math.nan) -> Any:
+    """Standard error of the mean of independent replicates."""
+    values = np.asarray(values, dtype=np.float64)
+    count = values.shape[axis]
+    if count > 1:
+        error = np.std(values, axis=axis, ddof=1) / math.sqrt(count)
+    else:
+        error = np.full(np.delete(values.shape, axis), alone)
+    return float(error) if np.ndim(error) == 0 else error
 
 
 def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:
-    """Mean, standard error and number of trials of a column, group by group.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row per trial.
-    by : str or sequence of str
-        Columns whose combinations make the groups.
-    value : str
-        The column to average; its missing values are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `by`, `mean`, `count` and `error`, in order of appearance. The error of a single trial is NaN: it is not
-        known.
-    """
+    """Mean, standard error and number of trials of a column, group by group."""
     by = [by] if isinstance(by, str) else list(by)
     groups = table.dropna(subset=[value]).groupby(by, sort=False, dropna=False)[value]
     out = groups.agg(["mean", "std", "count"]).reset_index()
@@ -35,44 +33,21 @@ def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:
 
 
 def combined_degrees(variances: Any, degrees: Any) -> float:
-    """Degrees of freedom of a sum of independent estimates, after Welch and Satterthwaite.
-
-    Parameters
-    ----------
-    variances : array
-        What each contributes to the variance of the sum.
-    degrees : array
-        Degrees of freedom of each of these variances.
-
-    Returns
-    -------
-    float
-        At least the least of `degrees` and at most their sum, which it is where all variances vanish.
-    """
+    """Degrees of freedom of a sum of independent estimates, after Welch and Satterthwaite."""
     variances, degrees = np.asarray(variances, float), np.asarray(degrees, float)
     total = float(variances.sum())
     return total**2 / float(np.sum(variances**2 / degrees)) if total > 0 else float(degrees.sum())
 
 
+# Columns that are shares: they are extrapolated on the logit scale, which cannot leave [0, 1].
+SHARES = frozenset({"auc", "sensitivity", "specificity", "test_error", "balanced_error", "train_error"})
+
+
 def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
-    """The value at d -> infinity from the two largest dimensions, under mean(d) = limit + c/d.
+    """The value at d -> infinity from the two largest dimensions, under mean(d) = limit + c/d; of a share, its logit."""
+    import pandas as pd  # most who need an average have no table
+    from scipy.special import expit, logit
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row per trial, with a column `d`.
-    by : sequence of str
-        Columns whose combinations make the groups.
-    value : str
-        The column to extrapolate.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `by`, `limit`, `error` (standard error of the limit), `degrees` (its degrees of freedom, after Welch and
-        Satterthwaite), `bias` (c/d at the larger dimension), `d` (that dimension), `mean` and `mean_error` (there).
-        Groups with a single dimension are left out.
-    """
     rows = []
     for group, part in summarise(table, [*by, "d"], value).groupby(list(by), sort=False, dropna=False):
         part = part.sort_values("d")
@@ -80,8 +55,12 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
             continue
         small, large = part.iloc[-2], part.iloc[-1]
         weight = large["d"] / (large["d"] - small["d"])
-        limit = weight * large["mean"] + (1 - weight) * small["mean"]
-        pieces = np.array([(weight * large["error"]) ** 2, ((1 - weight) * small["error"]) ** 2])
+        weights = np.array([weight, 1 - weight])
+        means, errors = (np.array([large[name], small[name]], float) for name in ("mean", "error"))
+        inside = value in SHARES and bool(((means > 0) & (means < 1)).all())
+        limit = float(expit(weights @ logit(means)) if inside else weights @ means)
+        slopes = limit * (1 - limit) / (means * (1 - means)) if inside else np.ones(2)  # of the limit in either mean
+        pieces = (weights * np.maximum(slopes, 1.0) * errors) ** 2  # the wider of the two scales' errors
         degrees = combined_degrees(pieces, np.array([large["count"], small["count"]]) - 1)
         key = group if isinstance(group, tuple) else (group,)
         rows.append(
@@ -98,3 +77,20 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
         )
     columns = [*by, "limit", "error", "degrees", "bias", "d", "mean", "mean_error"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def with_error(value: float, error: float = math.nan) -> str:
+    """`0.0373 ± 0.0011`: the value to the digits its error supports; a dash where there is no number."""
+    if math.isnan(value):
+        return "-"
+    if 0 < value < TINY and not error >= TINY:
+        return f"< {TINY:g}"
+    if not math.isfinite(error) or error <= 1e-12 * abs(value):
+        return f"{value:.4g}"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    if decimals > MOST_DECIMALS:
+        if abs(value) >= 10.0 ** (4 - MOST_DECIMALS):
+            return f"{value:.4g}"
+        digits = 1 if value == 0 else max(1, math.floor(math.log10(abs(value))) + decimals)
+        return f"{value:.{digits}e} ± {error:.1e}"
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"

@@ -1,39 +1,32 @@
-"""Where large arrays live: in NumPy's memory, or on a device of JAX's (a GPU, or the CPU through JAX).
+"""Where large arrays live, in NumPy's memory or on a device of JAX's (a GPU, or the CPU through JAX); double precision there.
 
 Functions that take either say so; they ask `arrays.namespace(array)` for the module to compute with.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import lru_cache
 from importlib import metadata, util
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from .arrays import is_jax_array
 
-# At three times this size simple fits gain a factor of 1.8 on an H200 (the bag classifier 44) once compiled, and compiling
-# takes ten seconds: below it a device gains nothing worth that.
-WORTH_MOVING = 2**24
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Numbers from which "auto" moves work to a device: compiling takes ten seconds, which one fit of fewer does not earn back on an
+# H200 (docs/accelerator.md).
+WORTH_MOVING = 2**29
 # Copies of the tokens that a fit makes at its widest (scaled, lifted, single precision, a product).
 ROOM_FACTOR = 5
 
 
 def pick_device(device: str = "auto") -> Any:
-    """A JAX device.
-
-    Parameters
-    ----------
-    device : str
-        "auto" for the first accelerator (the CPU where there is none), or a kind such as "cpu" or "gpu".
-
-    Returns
-    -------
-    jax.Device
-        The device.
-    """
+    """A JAX device."""
     import jax
 
     if device == "auto":
@@ -45,7 +38,7 @@ def pick_device(device: str = "auto") -> Any:
         raise ValueError(f"device must be auto or one of {', '.join(kinds)} here, got {device!r}") from None
 
 
-@lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def accelerator_possible() -> bool:
     """Whether JAX could have an accelerator: a plug-in for one is installed. Does not import JAX."""
     return bool(metadata.entry_points(group="jax_plugins")) or util.find_spec("jax_plugins") is not None
@@ -68,27 +61,7 @@ def wanted_device(device: str) -> Any | None:
 
 
 def device_for(device: str, array: np.ndarray, beside: int = 0) -> Any | None:
-    """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room.
-
-    Parameters
-    ----------
-    device : {"numpy", "auto", "cpu", "gpu"}
-        What the user asked for.
-    array : ndarray
-        The array to work on.
-    beside : int
-        Bytes needed besides the array and what is made of it.
-
-    Returns
-    -------
-    jax.Device or None
-        The device; None for NumPy.
-
-    Raises
-    ------
-    ValueError
-        If a device was asked for by name and has no room.
-    """
+    """`wanted_device` for work on this array: "auto" moves it only where that pays and where the device has room."""
     checked_device(device)
     if device == "auto" and array.size < WORTH_MOVING:
         return None
@@ -113,8 +86,6 @@ def working_on(device: Any | None) -> AbstractContextManager[Any]:
         return nullcontext()
     import jax
 
-    from .precision import double_precision
-
     stack = ExitStack()
     stack.enter_context(double_precision())
     stack.enter_context(jax.default_matmul_precision("highest"))
@@ -125,3 +96,24 @@ def working_on(device: Any | None) -> AbstractContextManager[Any]:
 def to_host(array: Any) -> Any:
     """The array as NumPy's where it is too small to be worth a device; large ones stay where they are."""
     return np.asarray(array) if is_jax_array(array) and array.size < WORTH_MOVING else array
+
+
+def double_precision():
+    """Context in which JAX computes in float64; nothing global changes on import or afterwards."""
+    import jax
+    import jax.experimental
+
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    return jax.experimental.enable_x64()  # type: ignore[attr-defined]  # JAX before 0.8
+
+
+def in_double_precision(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: run `function` in float64, whatever JAX's global setting is."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with double_precision():
+            return function(*args, **kwargs)
+
+    return wrapped

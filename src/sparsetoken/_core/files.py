@@ -27,22 +27,6 @@ def check_writable(path: str | Path | None, *, endings: Sequence[str] = (), make
 
     The folder's permissions and free space are tried with a small file, which is removed again; the target itself is not
     touched.
-
-    Parameters
-    ----------
-    path : str, Path or None
-        Where the file is to go; None asks for no file and is always fine.
-    endings : sequence of str
-        The endings allowed, such as `(".csv", ".json")`; none given means any.
-    make_folder : bool
-        Whether a missing folder is made; otherwise it is an error.
-
-    Raises
-    ------
-    ValueError
-        If the ending is not allowed, the target is a folder, or its folder does not exist.
-    OSError
-        If the system refuses to write there; the message names the file and the reason.
     """
     if path is None:
         return
@@ -67,18 +51,6 @@ def check_ending(path: str | Path | None, *meant: str) -> None:
     """Refuse a file whose ending promises another format than it would hold.
 
     Endings that stand for no format (none, `.txt`, `.out` and so on) promise nothing and are fine, as are devices and pipes.
-
-    Parameters
-    ----------
-    path : str, Path or None
-        Where the file is to go; None asks for no file.
-    *meant : str
-        The endings of the format that is written, such as `.csv`.
-
-    Raises
-    ------
-    ValueError
-        If the ending stands for another format.
     """
     if path is None or _is_stream(Path(path)):
         return
@@ -89,20 +61,7 @@ def check_ending(path: str | Path | None, *meant: str) -> None:
 
 
 def check_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse to write two outputs into one file, or an output over a file that is read.
-
-    Parameters
-    ----------
-    outputs : iterable of str, Path or None
-        Files to be written; None where none was asked for.
-    inputs : iterable of str, Path or None
-        Files that are read.
-
-    Raises
-    ------
-    ValueError
-        If two of them are one file. Devices and pipes, such as /dev/null, may be named several times.
-    """
+    """Refuse to write two outputs into one file, or an output over a file that is read."""
     read = {os.path.realpath(path) for path in inputs if path is not None}
     taken: set[str] = set()
     for path in outputs:
@@ -142,22 +101,6 @@ def write_bytes(path: str | Path, content: bytes, *, make_folder: bool = False) 
 
     An interrupted or failed write leaves the old file, or none. The new file has the permissions that any program of the
     user would give it. Devices and pipes are written to directly.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where the file goes; a link stays one, and the file it points to is replaced.
-    content : bytes
-        What it holds.
-    make_folder : bool
-        Whether a missing folder is made; otherwise it is an error.
-
-    Raises
-    ------
-    ValueError
-        If the target is a folder, or lies in none.
-    OSError
-        If the system refuses; the message names the file.
     """
     path = Path(path)
     temporary = None

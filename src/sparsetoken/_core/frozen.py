@@ -1,11 +1,14 @@
-"""Values that cannot be changed by accident: read-only mappings, and arrays that refuse to be written to."""
+"""Values that cannot be changed by accident: read-only mappings and arrays, and the base of `Task` and its like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
+
+from .validation import rejection
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -15,11 +18,6 @@ class FrozenMapping(Mapping[K, V]):
     """A read-only mapping that compares, prints and pickles like a dictionary, and can be hashed if its values can.
 
     `types.MappingProxyType` would do but for pickling, which results need to travel between processes.
-
-    Parameters
-    ----------
-    items : mapping
-        What it holds; the items are copied.
     """
 
     __slots__ = ("_items",)
@@ -64,3 +62,49 @@ def frozen(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return read_only(value)
     return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+class Description:
+    """Base of frozen dataclasses that go to and from plain dictionaries, and give copies with some fields changed."""
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """The names in plain dictionaries."""
+        return [f.name for f in fields(cls)]  # type: ignore[arg-type]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        plain: dict[str, Any] = {}
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            plain[f.name] = value.to_plain() if hasattr(value, "to_plain") else value
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]):
+        """The description with these fields; a field that it does not have is an error."""
+        cls._check_names(plain)
+        return cls(**plain)
+
+    @classmethod
+    def require(cls, value: Any) -> None:
+        """Raise ValueError where the argument called like this class in small letters is none of its kind."""
+        if not isinstance(value, cls):
+            raise rejection(cls.__name__.lower(), value, f"a {cls.__name__}")
+
+    @classmethod
+    def _check_names(cls, plain: Any) -> None:
+        if not isinstance(plain, Mapping):
+            raise ValueError(f"{cls.__name__} is read from a mapping of its fields, got {plain!r}")
+        cls._check_known(plain, cls.field_names())
+
+    @classmethod
+    def _check_known(cls, names: Iterable[str], known: list[str]) -> None:
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{cls.__name__} has no field {name!r}; it has {', '.join(known)}")
+
+    def but(self, **changes: Any):
+        """A copy with some fields changed (and validated again)."""
+        self._check_known(changes, [f.name for f in fields(self)])  # type: ignore[arg-type]
+        return replace(self, **changes)  # type: ignore[type-var]

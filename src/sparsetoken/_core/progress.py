@@ -10,18 +10,7 @@ Advance = Callable[[int], None]
 
 @contextmanager
 def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advance]]:
-    """A context in which bars can be added.
-
-    Parameters
-    ----------
-    enabled : bool or None
-        Whether bars are drawn; None draws them where standard error is a terminal.
-
-    Yields
-    ------
-    callable
-        `add(title, total)`, which adds a bar and returns `advance(count)`.
-    """
+    """A context in which bars can be added."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import namespace, sigmoid
-from .loops import repeat, repeat_while
+from .arrays import namespace, repeat, repeat_while, sigmoid
 
 # The bracket of log(1 + |r - h|) is halved at least once in three steps, so that 200 steps are 66 halvings: enough for all of a
 # double's 53 bits even where the loss is as steep as exp(300), and the bracket as wide.
@@ -26,18 +25,6 @@ def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any],
     By Newton's method kept inside a shrinking bracket: l' is increasing, so the root lies between h and h - step l'(h); a
     Newton point outside the bracket, or one that shrinks it too slowly, is replaced by the bracket's middle (in
     log(1 + |r - h|): a steep loss makes wide brackets).
-
-    Parameters
-    ----------
-    slope, curvature : callable
-        l' and l'' of arrays of the shape of h.
-    h, step : array
-        The field and the step, at least 0, both of one shape.
-
-    Returns
-    -------
-    array
-        r.
     """
     xp = namespace(h, step)
 

@@ -22,16 +22,7 @@ _GROWTH = 1.5  # every further step of the bracket is longer by this power: a gu
 
 
 class Root(NamedTuple):
-    """Where a search ended.
-
-    Attributes
-    ----------
-    status : {"found", "always", "beyond"}
-        "found": `x` is the answer; "always": the condition holds already at the low end of the range, `x`; "beyond": it does
-        not hold anywhere up to the high end, `x`.
-    x : float
-        The answer, or the end of the range.
-    """
+    """Where a search ended."""
 
     status: Status
     x: float
@@ -43,28 +34,6 @@ def falling_root(
     """Where a function that falls with x passes zero, by bracketing from `first` and Brent's method on log x.
 
     The function may jump: the place of the jump is then the answer.
-
-    Parameters
-    ----------
-    gap : callable
-        x -> a number; positive while x is too small.
-    first : float
-        Where the search begins; moved to the nearer end if it lies outside the range.
-    low, high : float
-        The range, both ends positive.
-    precision : float
-        Allowed error of log x.
-
-    Returns
-    -------
-    Root
-        ("found", x), ("always", low) where the gap is not positive even at `low`, or ("beyond", high) where it is still
-        positive at `high`.
-
-    Raises
-    ------
-    ArithmeticError
-        If the function gives NaN.
     """
     known: dict[float, float] = {}
 
@@ -95,24 +64,7 @@ def falling_root(
 def last_that_holds(
     holds: Callable[[int], bool], first: int, low: int, high: int, *, precision: float = 0.02
 ) -> tuple[Status | Literal["never"], int]:
-    """The largest whole number for which a condition holds; it holds up to some number and not beyond.
-
-    Parameters
-    ----------
-    holds : callable
-        Whole number -> whether the condition holds.
-    first : int
-        Where the search begins.
-    low, high : int
-        The range.
-    precision : float
-        Allowed relative error of the answer; answers below 1/precision are exact.
-
-    Returns
-    -------
-    tuple
-        ("found", number), ("beyond", high) where the condition holds in the whole range, or ("never", low).
-    """
+    """The largest whole number for which a condition holds; it holds up to some number and not beyond."""
     first = min(max(first, low), high)
     good, bad = (first, None) if holds(first) else (None, first)
     while bad is None:
@@ -135,27 +87,7 @@ def last_that_holds(
 def first_valley(
     candidates: Iterable[Candidate], loss: Callable[[Candidate], float], patience: int = 2
 ) -> tuple[Candidate, float]:
-    """The best of a row of candidates whose loss has one valley; the rest of the row is never tried.
-
-    Parameters
-    ----------
-    candidates : iterable
-        In order, at least one.
-    loss : callable
-        Candidate -> number; the least is best.
-    patience : int
-        The search ends after this many candidates in a row that are no better than the best so far.
-
-    Returns
-    -------
-    tuple
-        The candidate, and its loss.
-
-    Raises
-    ------
-    ValueError
-        If there are no candidates.
-    """
+    """The best of a row of candidates whose loss has one valley; the rest of the row is never tried."""
     best: tuple[Candidate, float] | None = None
     worse = 0
     for candidate in candidates:

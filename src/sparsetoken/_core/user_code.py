@@ -1,7 +1,7 @@
-"""What a user's code adds by name: losses, activations, mechanisms, bag models.
+"""What a user's code adds by name: losses, activations, classifiers, bag models.
 
-The registries themselves live where the built-in things do (`losses`, `activations`, `models`, `bag_models`). Here is what they
-share: which names are allowed, which things are the user's, and the files of the user's that have been executed.
+The registries themselves live where the built-in things do (`losses`, `activations`, `classifiers`, `bag_models`). Here is
+what they share: which names are allowed, which things are the user's, and the files of the user's that have been executed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
 def add_own(what: str, name: Any, thing: Any, taken: Collection[str]) -> None:
-    """Note a thing of the user's under its name.
-
-    Parameters
-    ----------
-    what : str
-        What it is: "loss", "activation", "mechanism" or "bag model".
-    name : str
-        A letter, then letters, digits, _ and -.
-    thing : object
-        The thing itself. One of the same kind and name that the user registered before is replaced, so that a cell of a
-        notebook can be run again.
-    taken : collection of str
-        Names of the built-in things, which stay what they are.
-    """
+    """Note a thing of the user's under its name."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise rejection(f"the {what}'s name", name, "a letter and up to 59 letters, digits, _ and -")
     if name in taken and (what, name) not in _OWN:
@@ -50,10 +37,10 @@ def own_things() -> Mapping[tuple[str, str], Any]:
 
 
 def own_named_in(value: Any) -> dict[str, Any]:
-    """The user's things whose names occur in plain data, as they are or before a colon: "what.name" -> thing."""
+    """The user's things whose names occur in plain data, whole or between colons: "what.name" -> thing."""
     if not _OWN:
         return {}
-    words = {text.partition(":")[0] for text in _texts(value)}
+    words = {word for text in _texts(value) for word in text.split(":")}
     return {f"{what}.{name}": thing for (what, name), thing in sorted(_OWN.items()) if name in words}
 
 
@@ -65,23 +52,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def load_source(path: str | os.PathLike[str]) -> Any:
-    """Execute a Python file of the user's, once per process; what it registers is then known by name.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    module
-        What the file defines.
-
-    Raises
-    ------
-    ValueError
-        If it is not a Python file.
-    """
+    """Execute a Python file of the user's, once per process; what it registers is then known by name."""
     full = os.path.abspath(path)
     if full in _SOURCES:
         return _SOURCES[full]

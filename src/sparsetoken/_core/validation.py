@@ -1,15 +1,22 @@
-"""Checks of single values: the value in its proper type, or one sentence that names the field and what is allowed."""
+"""Checks of single values: the value in its proper type, or one sentence that names the field and what is allowed.
+
+Also where a warning should point: at the user's own line.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+_LARGEST_WHOLE = 10**300  # larger numbers are no floats
 _SHOWN_WHOLE = 10**15  # whole floats below it are shown without the ".0" that nobody wrote
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line
+# Packages whose frames lie between the user and us when they call our estimators for the user.
+BETWEEN = ("sparsetoken", "sklearn", "joblib")
 
 
 def shown(value: Any) -> str:
@@ -38,24 +45,7 @@ def as_float(value: Any) -> float | None:
 
 
 def whole_number(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
-    """`value` as an int, or a ValueError naming the field.
-
-    Parameters
-    ----------
-    name : str
-        The field, for the message.
-    value : object
-        What was given; whole floats count.
-    minimum : int
-        The least value allowed.
-    maximum : int, optional
-        The largest value allowed.
-
-    Returns
-    -------
-    int
-        The number.
-    """
+    """`value` as an int, or a ValueError naming the field."""
     allowed = f"a whole number >= {minimum}" if maximum is None else f"a whole number from {minimum} to {maximum:,}"
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
@@ -65,30 +55,13 @@ def whole_number(name: str, value: Any, minimum: int, maximum: int | None = None
             raise rejection(name, value, allowed)
         number = int(x)
         value = number if abs(number) < _SHOWN_WHOLE else value
-    if number < minimum or (maximum is not None and number > maximum):
+    if number < minimum or number > (_LARGEST_WHOLE if maximum is None else maximum):
         raise rejection(name, value, allowed)
     return number
 
 
 def real_number(name: str, value: Any, low: float, high: float = math.inf, *, open_low=False, open_high=False) -> float:
-    """`value` as a finite float inside an interval, or a ValueError naming the field.
-
-    Parameters
-    ----------
-    name : str
-        The field, for the message.
-    value : object
-        What was given.
-    low, high : float
-        Ends of the interval.
-    open_low, open_high : bool
-        Whether an end itself is excluded.
-
-    Returns
-    -------
-    float
-        The number.
-    """
+    """`value` as a finite float inside an interval, or a ValueError naming the field."""
     left, right = "(" if open_low else "[", ")" if open_high or math.isinf(high) else "]"
     x = as_float(value)
     if x is None or x < low or x > high or (open_low and x == low) or (open_high and x == high):
@@ -107,3 +80,11 @@ def true_or_false(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise rejection(name, value, "True or False")
     return bool(value)
+
+
+def caller_level() -> int:
+    """The `stacklevel` for `warnings.warn`, called where this function is called, that names the first outside line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in BETWEEN:
+        level, frame = level + 1, frame.f_back
+    return level

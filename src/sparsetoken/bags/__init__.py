@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .._core.lazy import lazy_exports
+from .._core.imports import lazy_exports
 
 _HOME = {
     "Bags": "bags",
     "BagScaler": "scaler",
-    "read_bags": "files",
+    "read_bags": "reading.read_bags",
 }
 
 __all__ = list(_HOME)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
+from . import scratch
 from .forms import first_not_finite, shown, taken_apart
-from .labelled_folders import open_folder
-from .scratch import BLOCK_BYTES, DEVICE_BLOCK_BYTES, rows_taken
-from .segments import Combination, Work, lengths_of, places_of, rows_of, spread_of, starts_of
-from .tables import labels_of
+from .missing import REMEDY, checked_treatment, without_missing
+from .reading.tables import labels_of
+from .scratch import rows_taken
+from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
+
+MEAN_TOKENS = "mean tokens"  # the name under which bags keep them
 
 
 class Bags:
@@ -33,6 +37,9 @@ class Bags:
         not be neighbours. Ids are told apart by value: 1 and "1" are two bags.
     mask : array-like, optional
         (n, L), True where a token of a padded (n, L, d) array is real.
+    missing : "error", "keep" or "drop-token"
+        Whether missing values (NaN) are refused, kept for an estimator that takes them (its own `missing`), or the tokens
+        that have some are left out.
 
     Attributes
     ----------
@@ -51,6 +58,8 @@ class Bags:
         If a bag is empty, a number is missing or infinite, or the parts do not fit together; the message names the bag.
     """
 
+    in_files = False  # whether every pass reads the tokens from files again, as on a cluster
+
     __slots__ = ("feature_names", "ids", "memory", "starts", "tokens")
 
     tokens: np.ndarray
@@ -60,7 +69,8 @@ class Bags:
     # What was found out about bags that nobody else can change, such as the copy that a learner fits to; None: nothing is kept.
     memory: dict[str, Any] | None
 
-    def __init__(self, X: Any, ids: Any = None, mask: Any = None):
+    def __init__(self, X: Any, ids: Any = None, mask: Any = None, *, missing: str = "error"):
+        checked_treatment(missing, ("error", "keep", "drop-token"))
         if ids is not None and mask is not None:
             raise ValueError("give ids (flat tokens) or mask (padded bags), not both")
         if isinstance(X, Bags):
@@ -76,7 +86,10 @@ class Bags:
         self.tokens, self.starts, self.ids, self.feature_names = tokens, starts, names, features
         self.memory = X.memory if isinstance(X, Bags) else None
         if self.memory is None:  # those with a memory have been checked, and nobody could change them since
-            self._check_finite()
+            self._check_finite(missing)
+        if missing == "drop-token":
+            left = without_missing(self, missing)
+            self.tokens, self.starts = left.tokens, left.starts
 
     @classmethod
     def from_files(
@@ -91,6 +104,7 @@ class Bags:
         skip_unmatched: bool = False,
         executor: Any = "local",
         scheduler: str | None = None,
+        missing: str = "error",
     ) -> Any:
         """Bags from a folder, one file per bag, as tools that extract features write them.
 
@@ -119,6 +133,8 @@ class Bags:
             some megabytes at a time, and the bags are `ClusterBags`, which some learners take (those that refuse say so).
         scheduler : str, optional
             Address of the scheduler of executor="dask", such as "tcp://host:8786"; without it, the client that is open.
+        missing : "error" or "keep"
+            Whether missing values (NaN) are refused, or kept for an estimator that takes them.
 
         Returns
         -------
@@ -130,9 +146,10 @@ class Bags:
         ValueError
             If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
         """
+        from .reading.labelled_folders import open_folder  # which makes bags
+
         opened = open_folder(
             files,
-            cls.trusted,
             labels,
             key=key,
             bag=bag,
@@ -141,6 +158,7 @@ class Bags:
             skip_unmatched=skip_unmatched,
             executor=executor,
             scheduler=scheduler,
+            missing=missing,
         )
         return opened.bags if labels is None else (opened.bags, opened.labels)
 
@@ -162,6 +180,9 @@ class Bags:
     def kept(self, name: str) -> Any | None:
         """What `keep` was given; None where it was not."""
         return None if self.memory is None else self.memory.get(name)
+
+    # An array with one row per bag is kept by the same names on a cluster, where bags in another order are the same bags.
+    keep_rows, kept_rows = keep, kept
 
     @property
     def lengths(self) -> np.ndarray:
@@ -232,8 +253,10 @@ class Bags:
 
     # -- what one does with them --------------------------------------------------------------------------------------
 
-    def batches(self, size: int = BLOCK_BYTES) -> Iterator[Bags]:
+    def batches(self, size: int | None = None) -> Iterator[Bags]:
         """The bags in order, some megabytes (`size` bytes) of them at a time (at least one bag), without copying."""
+        if size is None:
+            size = scratch.DEVICE_BLOCK_BYTES if is_jax_array(self.tokens) else scratch.BLOCK_BYTES
         step = max(1, size // (self.tokens.itemsize * max(1, self.n_features)))  # tokens
         ends = np.append(self.starts[1:], self.n_tokens)
         first = 0
@@ -297,13 +320,19 @@ class Bags:
         return reduce(combine, self._worked(work, own, shared))
 
     def _worked(self, work: Work, own: Sequence[Any], shared: Sequence[Any], size: int | None = None) -> Iterator[Any]:
-        if size is None:
-            size = DEVICE_BLOCK_BYTES if is_jax_array(self.tokens) else BLOCK_BYTES
         first = 0
         for part in self.batches(size):
             last = first + len(part)
             yield work(part, *(rows[first:last] for rows in own), *shared)
             first = last
+
+    def mean_tokens(self) -> Any:
+        """The mean token of every bag, (bags, features), in the tokens' precision."""
+        return mean_tokens(self)
+
+    def digests(self) -> np.ndarray:
+        """16 bytes per bag that say what it holds: bags of equal tokens have equal digests."""
+        return self.per_bag(digests_of_part)
 
     def scaled_by(self, scaler: Any) -> Bags:
         """The same bags with tokens scaled by a fitted `BagScaler`."""
@@ -368,13 +397,36 @@ class Bags:
         """One label per bag, in the bags' order, from a mapping or pandas Series keyed by bag id."""
         return labels_of(self.ids, labels)
 
-    def _check_finite(self) -> None:
-        found = first_not_finite(self.tokens)
+    def _check_finite(self, missing: str) -> None:
+        found = first_not_finite(self.tokens, missing)
         if found is None:
             return
         row, column, value = found
         i = int(np.searchsorted(self.starts, row, side="right")) - 1
         feature = column if self.feature_names is None else repr(str(self.feature_names[column]))
+        remedy = f"; {REMEDY}" if value == "NaN" else ""
         raise ValueError(
-            f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}"
+            f"Input contains {value}: bag {shown(self.ids[i])}, token {row - self.starts[i]}, feature {feature}{remedy}"
         )
+
+
+def mean_tokens(bags: Any) -> Any:
+    """The mean token of every bag of `Bags` or `ClusterBags`, by a pass that is not made where they have kept it."""
+    means = bags.kept_rows(MEAN_TOKENS)
+    if means is None:
+        means = bags.per_bag(mean_tokens_of_part)
+        bags.keep_rows(MEAN_TOKENS, means)
+    return means
+
+
+def mean_tokens_of_part(part: Bags) -> Any:
+    """The mean token of each bag of a part."""
+    return bag_mean(part.tokens, part.starts)
+
+
+def digests_of_part(part: Bags) -> np.ndarray:
+    """(bags, 16) bytes that say what each bag of a part holds."""
+    held = b"".join(
+        blake2b((bag + bag.dtype.type(0)).tobytes(), digest_size=16).digest() for bag in part
+    )  # -0.0 is 0.0
+    return np.frombuffer(held, dtype=np.uint8).reshape(len(part), 16)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from .bags import Bags
 from .cluster import ClusterBags
 from .forms import is_bag_list, is_groupby
+from .missing import checked_treatment, learned_fill_values, without_missing
 
 # What trains on a cluster, in words: the trainings that are few passes over the bags.
 ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"
@@ -34,26 +35,38 @@ def holds_bags(X: Any) -> bool:
 def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = False) -> Any:
     """X as Bags with finite float tokens; sets (reset) or compares n_features_in_ and feature_names_in_.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Whose features they must be.
-    X : bags
-        Any form that `Bags` takes.
-    reset : bool
-        Whether the estimator learns its features from them.
-    on_cluster : bool
-        Whether bags on a cluster may stay there; they are refused otherwise.
-
-    Returns
-    -------
-    Bags
-        The bags; `ClusterBags` where these were given and may stay.
+    Missing values are treated as the estimator's parameter `missing` says (`bags.missing`), by default refused.
     """
+    missing = checked_treatment(getattr(estimator, "missing", "error"))
+    bags = _as_bags(estimator, X, reset, on_cluster, "error" if missing == "error" else "keep")
+    if reset:
+        estimator._fitted_to_tokens = int(np.max(bags.lengths))
+    elif hasattr(estimator, "predict") and not holds_bags(X):
+        _check_not_one_bag(estimator, X)
+    if missing == "error":
+        return bags
+    if bags.in_files:
+        raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
+    if reset and missing == "impute":
+        estimator.fill_values_ = learned_fill_values(bags)
+    return without_missing(bags, missing, getattr(estimator, "fill_values_", None))
+
+
+def _check_not_one_bag(estimator: Any, X: Any) -> None:
+    """Refuse a (tokens, features) array where bags of several tokens are expected: its rows would count as bags."""
+    if getattr(estimator, "_fitted_to_tokens", 1) > 1:
+        shape = getattr(X, "shape", None) or np.shape(X)
+        raise ValueError(
+            f"X is a 2-d array of shape {tuple(shape)}, whose rows would be bags of one token each, while "
+            f"{type(estimator).__name__} was fitted to bags of several: pass [X] for one bag, X[:, None, :] for many"
+        )
+
+
+def _as_bags(estimator: Any, X: Any, reset: bool, on_cluster: bool, missing: str) -> Any:
     if holds_bags(X):
         if isinstance(X, ClusterBags) and not on_cluster:
             raise ValueError(_fit_here(estimator) if reset else TOKENS_HERE)
-        bags = X if isinstance(X, ClusterBags) else Bags(X)
+        bags = X if isinstance(X, ClusterBags) else Bags(X, missing=missing)
         named: Any = np.broadcast_to(np.float64(0.0), (len(bags), bags.n_features))
         if bags.feature_names is not None:
             import pandas as pd
@@ -61,6 +74,9 @@ def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = Fals
             named = pd.DataFrame(np.empty((0, bags.n_features)), columns=bags.feature_names)
         validate_data(estimator, named, reset=reset, skip_check_array=True)
         return bags
-    table = validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")
+    finite = True if missing == "error" else "allow-nan"
+    table = validate_data(
+        estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C", ensure_all_finite=finite
+    )
     rows = np.arange(len(table), dtype=np.intp)
     return Bags.trusted(table, rows, rows, getattr(estimator, "feature_names_in_", None))

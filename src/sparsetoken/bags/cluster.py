@@ -7,16 +7,17 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._core.clusters import ClusterConnection, ExecutorError, run_on_worker
-from .array_files import UnreadableBag
-from .folders import BagFiles, gather_arrays
+from .._core.workers import ClusterConnection, ExecutorError, run_on_worker
+from .bags import Bags, digests_of_part, mean_tokens
+from .reading.array_files import UnreadableBag
+from .reading.folders import BagFiles, gather_arrays
+from .reading.tables import labels_of
 from .scratch import room, row_blocks
 from .segments import Combination, Work, places_of, spread_of
-from .tables import labels_of
 
 # Tokens that a worker reads at a time, in bytes. Large enough that a task costs more than its scheduling (a millisecond), small
 # next to a worker's memory; a single bag may be larger, and then lies in a temporary file of the worker.
@@ -24,6 +25,7 @@ PART_BYTES = 2**26
 # Rows of all bags that a pass gives, in bytes, up to which they are kept in the memory of the process that asks.
 ROW_BYTES = 2**28
 IN_FLIGHT = 3  # tasks per thread of the cluster that are under way: none idles, and results do not pile up
+DIGESTS = "digests"  # the name under which they are kept
 LOST = "the connection to the Dask cluster was lost, and with it this pass over the bags"
 
 
@@ -33,39 +35,11 @@ class ClusterBags:
 
     `Bags.from_files(..., executor=client)` makes them. The workers must see the files under the same paths as this process. A
     pass (`per_bag`, `combined`) is the same as on `Bags`, and gives the same to rounding: parts differ in where they are cut.
-
-    Attributes
-    ----------
-    client : distributed.Client
-        The cluster.
-    make : callable
-        (tokens, starts, ids, names) -> `Bags`, on the workers.
-    files : BagFiles
-        One file per bag, all of them.
-    rows : ndarray of int
-        The bags that are meant, in order, by their place among the files.
-    all_lengths : ndarray of int
-        Tokens of every file.
-    n_features : int
-        d.
-    dtype : dtype
-        The tokens' precision.
-    feature_names : ndarray or None
-        The names of the features.
-    key : str or None
-        The array, where files hold several.
-    aside : tuple of str
-        Columns of Parquet files that are not features.
-    scaler : BagScaler or None
-        What workers do to the tokens after reading them.
-    connection : ClusterConnection or None
-        What was opened for these bags, from a scheduler's address; `close` ends it.
-    memory : dict
-        What passes have found out and a fit asks for again (`keep`, `kept`); shared by all selections of the same folder.
     """
 
+    in_files: ClassVar[bool] = True  # every pass reads the tokens from files again
+
     client: Any
-    make: Callable[..., Any]
     files: BagFiles
     rows: np.ndarray
     all_lengths: np.ndarray
@@ -132,15 +106,7 @@ class ClusterBags:
         return labels_of(self.ids, labels)
 
     def device(self, wanted: str, beside: int = 0) -> None:
-        """Workers compute with NumPy: a JAX device is refused, "auto" and "numpy" are the same.
-
-        Parameters
-        ----------
-        wanted : str
-            What the user asked for.
-        beside : int
-            Not used.
-        """
+        """Workers compute with NumPy: a JAX device is refused, "auto" and "numpy" are the same."""
         if wanted not in ("auto", "numpy"):
             raise ValueError(f"device must be 'auto' or 'numpy' for bags on a cluster, got {wanted!r}")
 
@@ -151,22 +117,7 @@ class ClusterBags:
     # -- passes -------------------------------------------------------------------------------------------------------
 
     def per_bag(self, work: Work, own: Sequence[Any] = (), shared: Sequence[Any] = ()) -> np.ndarray:
-        """`Bags.per_bag` on the cluster.
-
-        Parameters
-        ----------
-        work : callable
-            work(part, *rows of own, *shared) -> one row per bag of the part; picklable.
-        own : sequence of ndarray
-            Arrays with one row per bag.
-        shared : sequence
-            What all parts are given.
-
-        Returns
-        -------
-        ndarray
-            One row per bag; in a temporary file where they are many.
-        """
+        """`Bags.per_bag` on the cluster."""
         out: np.ndarray | None = None
         for inside, found in self._run(_rows_of_part, work, own, shared):
             if out is None:
@@ -178,39 +129,26 @@ class ClusterBags:
     def combined(
         self, work: Work, combine: Combination = np.add, own: Sequence[Any] = (), shared: Sequence[Any] = ()
     ) -> Any:
-        """`Bags.combined` on the cluster.
-
-        Parameters
-        ----------
-        work : callable
-            work(part, *rows of own, *shared); picklable.
-        combine : callable
-            Two results -> one, associative; picklable.
-        own : sequence of ndarray
-            Arrays with one row per bag.
-        shared : sequence
-            What all parts are given.
-
-        Returns
-        -------
-        object
-            The combination of all parts, in the order of the files: the same in every run.
-        """
+        """`Bags.combined` on the cluster."""
         task = partial(_combined_part, combine)
         return reduce(combine, (found for _, found in self._run(task, work, own, shared)))
+
+    def mean_tokens(self) -> np.ndarray:
+        """The mean token of every bag, (bags, features), in the tokens' precision."""
+        return mean_tokens(self)
+
+    def digests(self) -> np.ndarray:
+        """`Bags.digests` on the cluster, by a pass that is made once."""
+        digests = self.kept_rows(DIGESTS)
+        if digests is None:
+            digests = self.per_bag(digests_of_part)
+            self.keep_rows(DIGESTS, digests)
+        return digests
 
     # -- what a pass found out is not asked for again -------------------------------------------------------------------
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep what was found out about these bags, whatever their order (the last thing of each name).
-
-        Parameters
-        ----------
-        name : str
-            What it is.
-        value : object
-            It may not depend on the order of the bags.
-        """
+        """Keep what was found out about these bags, whatever their order (the last thing of each name)."""
         self.memory[name] = self._selection(), value
 
     def kept(self, name: str) -> Any | None:
@@ -252,7 +190,6 @@ class ClusterBags:
     def _wanted(self, rows: np.ndarray) -> _Wanted:
         names = self.feature_names
         return _Wanted(
-            self.make,
             tuple(str(self.files.paths[row].absolute()) for row in rows),
             tuple(self.files.ids[row] for row in rows),
             self.all_lengths[rows],
@@ -277,25 +214,7 @@ class ClusterBags:
 
 
 def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results of calls (function, *arguments) on the workers, in the order of the calls, a few of them under way at a time.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The cluster.
-    calls : iterator of tuple
-        Function and arguments.
-
-    Yields
-    ------
-    object
-        One result per call.
-
-    Raises
-    ------
-    ExecutorError
-        If the cluster is lost, or a worker dies again and again.
-    """
+    """Results of calls (function, *arguments) on the workers, in the order of the calls, a few of them under way at a time."""
     pending: list[Any] = []
     if getattr(client, "status", "running") in ("closing", "closed"):
         raise ExecutorError(LOST)
@@ -328,7 +247,6 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
 class _Wanted:
     """What a worker needs to know to read its part."""
 
-    make: Callable[..., Any]
     paths: tuple[str, ...]
     ids: tuple[str, ...]
     lengths: np.ndarray
@@ -344,7 +262,7 @@ def _read(wanted: _Wanted) -> Any:
     """The part's bags, scaled if that is wanted."""
     files = BagFiles(tuple(Path(path) for path in wanted.paths), wanted.ids)
     held = gather_arrays(files, wanted.key, wanted.aside, in_memory=PART_BYTES)
-    bags = wanted.make(held.tokens, held.starts, held.ids, held.names).astype(wanted.dtype)
+    bags = Bags.trusted(held.tokens, held.starts, held.ids, held.names).astype(wanted.dtype)
     names = None if held.names is None else tuple(held.names)
     if bags.n_features != wanted.width or names != wanted.names or not np.array_equal(bags.lengths, wanted.lengths):
         raise UnreadableBag(f"{wanted.paths[0]}, or a file after it, changed since the folder was opened")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._core.clusters import ClusterConnection
-from .._core.extras import require
-from .array_files import opened_bag
+from .._core.imports import require
+from .._core.workers import ClusterConnection
 from .cluster import ClusterBags, in_order
-from .folders import BagFiles, check_like_first, holds_tables, name_array
+from .reading.array_files import opened_bag
+from .reading.folders import BagFiles, check_like_first, holds_tables, name_array
 
 HEADERS = 256  # files whose headers are read by one task
 
 
 def on_cluster(
     files: BagFiles,
-    make: Callable[..., Any],
     executor: Any,
     scheduler: str | None,
     key: str | None = None,
@@ -27,30 +25,7 @@ def on_cluster(
     label: str = "label",
     aside: tuple[str, ...] = ("instance_label",),
 ) -> ClusterBags:
-    """The files as bags on a cluster; only their headers are read, by the workers.
-
-    Parameters
-    ----------
-    files : BagFiles
-        One file per bag.
-    make : callable
-        (tokens, starts, ids, names) -> `Bags`.
-    executor : "dask" or distributed.Client
-        A client of one's own, or the name.
-    scheduler : str or None
-        Address of the scheduler, for "dask"; without one, the client that is open in this process.
-    key : str or None
-        The array, where files hold several.
-    bag, label : str
-        Columns of ids and labels, which Parquet files on a cluster must not have: they hold one bag each.
-    aside : tuple of str
-        Columns of Parquet files that are not features.
-
-    Returns
-    -------
-    ClusterBags
-        All bags.
-    """
+    """The files as bags on a cluster; only their headers are read, by the workers."""
     connection = None if scheduler is None or executor != "dask" else ClusterConnection(scheduler)
     client = _client(executor, scheduler) if connection is None else connection.client
     if holds_tables(files, (bag, label)):
@@ -69,9 +44,7 @@ def on_cluster(
     lengths = np.array([length for length, _, _, _ in found], dtype=np.intp)
     dtype = np.result_type(np.float32, *{own for _, _, _, own in found})
     rows = np.arange(len(lengths))
-    return ClusterBags(
-        client, make, files, rows, lengths, width, dtype, name_array(names), key, aside, None, connection
-    )
+    return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), key, aside, None, connection)
 
 
 def _client(executor: Any, scheduler: str | None) -> Any:

@@ -60,20 +60,7 @@ def shown(name: Any) -> str:
 
 
 def as_floats(values: Any, where: str) -> np.ndarray:
-    """A float32 or float64 C-ordered array; single precision stays single.
-
-    Parameters
-    ----------
-    values : array-like
-        Numbers; missing values of pandas' own types become NaN.
-    where : str
-        What the message says about whose features they are, such as " of bag 3".
-
-    Returns
-    -------
-    ndarray
-        The numbers.
-    """
+    """A float32 or float64 C-ordered array; single precision stays single."""
     if hasattr(values, "toarray") and not isinstance(values, np.ndarray):
         raise TypeError("Sparse data was passed, but dense data is required. Use '.toarray()' to convert to dense.")
     if hasattr(values, "dtypes") and hasattr(values, "columns") and any(_extension(t) for t in values.dtypes):
@@ -87,6 +74,8 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
     if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
         raise ValueError(f"the features{where} must be numbers, got dates or times ({raw.dtype})")
+    if raw.dtype == np.float16:  # single precision, as from files
+        return np.ascontiguousarray(raw, dtype=np.float32)
     if raw.dtype in (np.float32, np.float64):
         return np.ascontiguousarray(raw)
     try:
@@ -97,13 +86,16 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise ValueError(f"the features{where} must be numbers that double precision can hold") from None
 
 
-def first_not_finite(tokens: Any) -> tuple[int, int, str] | None:
-    """Row and column of the first number that is missing or infinite, and its name; None where all are finite."""
+def first_not_finite(tokens: Any, missing: str = "error") -> tuple[int, int, str] | None:
+    """Row and column of the first number that is missing or infinite, and its name; None where all are finite.
+
+    Missing numbers pass where `missing` is anything but "error".
+    """
     # One quick pass: a sum is finite only if every entry is (an overflow is cleared up by the slow path).
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(tokens.sum()):
             return None
-    bad = ~np.isfinite(tokens)
+    bad = ~np.isfinite(tokens) if missing == "error" else np.isinf(tokens)
     if not bad.any():
         return None
     row, column = (int(place) for place in np.unravel_index(int(bad.argmax()), bad.shape))
@@ -193,25 +185,7 @@ def _from_ids(X: Any, ids: Any) -> tuple:
 
 
 def distinct_ids(ids: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which bag every token belongs to.
-
-    Parameters
-    ----------
-    ids : array-like
-        One id per token.
-    count : int
-        The number of tokens.
-
-    Returns
-    -------
-    tuple of ndarrays
-        The bag of every token, counted in order of first appearance, and the bags' ids.
-
-    Raises
-    ------
-    ValueError
-        If there are not `count` ids, one of them is missing, or they are not text or numbers.
-    """
+    """Which bag every token belongs to."""
     import pandas as pd
 
     if not hasattr(ids, "dtype") and not isinstance(ids, Iterable):

@@ -181,20 +181,7 @@ def _unchanged(block: Any) -> Any:
 
 
 class Moments(NamedTuple):
-    """What some tokens' features are like, in a form that can be merged (`merged_moments`).
-
-    Attributes
-    ----------
-    tokens : int
-        How many tokens.
-    first, low, high : ndarray
-        The first value of each feature, the least and the greatest one.
-    mean : ndarray
-        Their means.
-    unit, squares : ndarray
-        sum over tokens of ((x - mean)/unit)^2, with a unit of each feature's own in which no square overflows (0 where all
-        values are the same).
-    """
+    """What some tokens' features are like, in a form that can be merged (`merged_moments`)."""
 
     tokens: int
     first: np.ndarray
@@ -230,18 +217,6 @@ def part_moments(part: Bags, change: Callable[[Any], Any] = _unchanged) -> Momen
 
     Sums are of differences from a block's first token: they vanish exactly where a feature is constant, while a sum of many
     large values would be off by more than rounding of one of them.
-
-    Parameters
-    ----------
-    part : Bags
-        The bags.
-    change : callable
-        What is done to a block of tokens first.
-
-    Returns
-    -------
-    Moments
-        In double precision.
     """
     return reduce(merged_moments, (_block_moments(change(part.tokens[block])) for block in row_blocks(part.tokens)))
 
@@ -266,18 +241,7 @@ def _block_moments(tokens: Any) -> Moments:
 
 
 def merged_moments(one: Moments, other: Moments) -> Moments:
-    """The moments of both sets of tokens; the first value is the former's.
-
-    Parameters
-    ----------
-    one, other : Moments
-        Of tokens of the same features.
-
-    Returns
-    -------
-    Moments
-        The same to rounding as from all tokens at once.
-    """
+    """The moments of both sets of tokens; the first value is the former's."""
     count = one.tokens + other.tokens
     with np.errstate(over="ignore", invalid="ignore"):
         gap = other.mean - one.mean
@@ -306,22 +270,7 @@ def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarra
 
 
 def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
-    """Which features have heavy tails, as `BagScaler` judges them.
-
-    Parameters
-    ----------
-    bags : Bags
-        Bags whose tokens are judged.
-    labels : array-like, optional
-        One label per bag; features whose tails are the second class's own are then left out.
-    known : tuple of ndarray, optional
-        Mean and standard deviation of each feature over these bags, where they are known.
-
-    Returns
-    -------
-    ndarray of bool
-        One entry per feature.
-    """
+    """Which features have heavy tails, as `BagScaler` judges them."""
     tails = bags.kept(TAILS)
     if tails is None:
         tails = _fourth_moments(bags, *(_moments(bags)[:2] if known is None else known))

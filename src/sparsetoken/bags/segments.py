@@ -185,15 +185,7 @@ def _selector(weights: np.ndarray, starts: np.ndarray) -> Any:
 
 
 class Layout(NamedTuple):
-    """Where the bags lie, for JAX: sums are then made of gathers, and the same on every run (scattered sums are not).
-
-    Attributes
-    ----------
-    rows : array of shape (bags, longest bag)
-        The rows of each bag's tokens; the number of all tokens where a bag has no more.
-    bag_of_token : array of shape (tokens,)
-        The bag each token belongs to.
-    """
+    """Where the bags lie, for JAX: sums are then made of gathers, and the same on every run (scattered sums are not)."""
 
     rows: Any
     bag_of_token: Any

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from .._core.threads import THREAD_VARIABLES
+from .._core.workers import THREAD_VARIABLES
 from .console import abandon_output, echo, spell_where_needed
 
 app = typer.Typer(
@@ -30,18 +30,22 @@ app = typer.Typer(
 # The thread variables that were set before `main` gave the others a default.
 CHOSEN_THREADS = tuple(name for name in THREAD_VARIABLES if os.environ.get(name))
 COMMAND_MODULES = (
-    "simulate",
-    "forecast",
-    "train",
-    "study",
-    "plan",
-    "explore",
     "fit",
     "predict",
     "evaluate",
     "explain",
+    "plan",
+    "forecast",
+    "simulate",
+    "train",
+    "explore",
+    "study",
     "doctor",
 )
+# How a stream fails that is full or closed; other errors without a file's name come from elsewhere.
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
+# Groups of commands in the help.
+OWN_BAGS, THEORY, STUDIES = "Your own bags", "Theory and simulation", "The paper, and studies of your own"
 
 
 @app.callback(invoke_without_command=True)
@@ -65,7 +69,11 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            outcome = _command()(args=arguments, standalone_mode=False)
+            asked = sys.argv[1:] if arguments is None else list(arguments)
+            everything = "--help-all" in asked or "_SPARSETOKEN_COMPLETE" in os.environ
+            outcome = _command(everything)(
+                ["--help" if word == "--help-all" else word for word in asked], standalone_mode=False
+            )
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -77,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(2)
         if hasattr(error, "format_message"):  # click's usage errors
             _fail(error.format_message(), 2)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
             _fail_on_output(error)
         if isinstance(error, ValueError | OSError | ArithmeticError | MemoryError | ImportError):
             _fail(str(error) or type(error).__name__, 2)
@@ -90,14 +98,21 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     echo("warning: " + " ".join(str(message).split()), err=True)
 
 
-def _command() -> Any:
-    """The commands, with help texts that are shown as written: square brackets in them are no markup."""
+def _command(everything: bool) -> Any:
+    """The commands, with help texts that are shown as written: square brackets in them are no markup.
+
+    Options that few need are in the help only where it is to show everything.
+    """
     from rich.markup import escape
 
     command = typer.main.get_command(app)
     for part in (command, *getattr(command, "commands", {}).values()):
         part.help = escape(_flowing(part.help or ""))
+        rare = [parameter for parameter in part.params if getattr(parameter, "hidden", False)]
+        if rare and not everything:
+            part.epilog = f"{len(rare)} more options: sparsetoken {part.name} --help-all"
         for parameter in part.params:
+            parameter.hidden = everything is False and parameter in rare
             if getattr(parameter, "help", None):
                 parameter.help = escape(parameter.help)
     return command

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
@@ -47,22 +48,29 @@ def echo(text: str, *, err: bool = False, end: str = "\n") -> None:
     print(text, file=sys.stderr if err else sys.stdout, end=end)
 
 
+def page_width() -> int | None:
+    """Columns to print in: what COLUMNS says, the terminal's, or None where neither sets a limit."""
+    from rich.console import Console
+
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    console = Console()
+    return console.width if console.is_terminal else None
+
+
+def echo_text(text: str) -> None:
+    """Print sentences, a paragraph per line, in lines of at most 80 columns (or as COLUMNS or the terminal say)."""
+    width = min(page_width() or 80, 100)
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        echo(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
+
+
 def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callable[[Path], None]]]) -> None:
     """Hand over what a command has computed: files first, then the terminal, and no failure costs another part.
 
     A file that cannot be written where it was wanted goes to the folder for temporary files.
-
-    Parameters
-    ----------
-    show : callable
-        Prints the results.
-    files : iterable of (Path or None, callable)
-        Where a file is wanted (None: nowhere), and what writes it to a given path.
-
-    Raises
-    ------
-    OSError
-        After everything else is done, if a file could not be written; the message says where its content is instead.
     """
     failures, broken = [], None
     for path, write in files:
@@ -108,22 +116,19 @@ def _rescued(path: Path, write: Callable[[Path], None]) -> str:
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], keys: int = 1) -> None:
     """A title and a table on standard output, one line per row.
 
-    A terminal too narrow for all columns gets them in several tables, each with the first `keys` columns again. Piped
-    output is never split and has no trailing spaces.
+    Where the page (see `page_width`) is too narrow for all columns, they come in several tables, each with the first `keys`
+    columns again.
     """
     from rich.console import Console
 
-    console = Console()
-    listed = [list(row) for row in rows]
-    if console.is_terminal:
-        console.print(title, highlight=False, markup=False)
-        for part in _fitting(columns, listed, keys, console.width):
-            console.print(_table(columns, listed, part))
-        return
-    wide = Console(width=10_000, file=StringIO())
-    wide.print(_table(columns, listed, range(len(columns))))
-    lines = [line.rstrip() for line in wide.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    print("\n".join([title, *(line for line in lines if line)]))
+    listed, width = [list(row) for row in rows], page_width()
+    groups = [list(range(len(columns)))] if width is None else _fitting(columns, listed, keys, width)
+    echo(title) if width is None else echo_text(title)
+    for group in groups:
+        drawn = Console(width=10_000, file=StringIO())
+        drawn.print(_table(columns, listed, group))
+        lines = (line.rstrip() for line in drawn.file.getvalue().splitlines())  # type: ignore[attr-defined]
+        print("\n".join(line for line in lines if line))
 
 
 def _table(columns: Sequence[str], rows: list[list[str]], part: Iterable[int]) -> Any:
@@ -139,17 +144,26 @@ def _table(columns: Sequence[str], rows: list[list[str]], part: Iterable[int]) -
 
 
 def _fitting(columns: Sequence[str], rows: list[list[str]], keys: int, width: int) -> list[list[int]]:
-    """Groups of column indices, each beginning with the keys, that fit `width` (a lone column may still not)."""
+    """Groups of column indices, each beginning with the keys, that fit `width` (a lone column may still not).
+
+    The groups are of about equal width, so that none holds a lone column that another had room for.
+    """
     from rich.cells import cell_len
 
     widths = [3 + max(cell_len(text) for text in (columns[k], *(row[k] for row in rows))) for k in range(len(columns))]
-    first = list(range(keys))
-    groups: list[list[int]] = [first.copy()]
-    for k in range(keys, len(columns)):
-        if len(groups[-1]) > keys and sum(widths[j] for j in groups[-1]) + widths[k] > width:
-            groups.append(first.copy())
-        groups[-1].append(k)
-    return groups
+    room = max(width - sum(widths[:keys]), 1)
+
+    def split(limit: int) -> list[list[int]]:
+        groups: list[list[int]] = [[]]
+        for k in range(keys, len(columns)):
+            if groups[-1] and sum(widths[j] for j in groups[-1]) + widths[k] > limit:
+                groups.append([])
+            groups[-1].append(k)
+        return groups
+
+    fewest = len(split(room))
+    limit = next(limit for limit in range(1, room + 1) if len(split(limit)) == fewest) if fewest > 1 else room
+    return [[*range(keys), *group] for group in split(limit)]
 
 
 def plain(value: Any) -> Any:

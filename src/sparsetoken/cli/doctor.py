@@ -8,12 +8,12 @@ from typing import Any
 
 import typer
 
-from .._core.threads import THREAD_VARIABLES
+from .._core.workers import THREAD_VARIABLES
 from . import CHOSEN_THREADS, app
 from .console import echo
 
 
-@app.command()
+@app.command(rich_help_panel="This installation")
 def doctor(
     json_output: bool = typer.Option(False, "--json", help="As JSON, to paste into a report of a problem."),
 ) -> int:
@@ -24,13 +24,13 @@ def doctor(
 
         echo(json.dumps(facts, indent=1))
     else:
+        echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
         for heading, lines in facts.items():
             if heading != "problems":
                 echo(f"{heading}")
                 width = max(len(name) for name in lines)
                 for name, value in lines.items():
                     echo(f"  {name:<{width}}  {value}")
-        echo("\n".join(f"problem: {line}" for line in facts["problems"]) or "nothing is missing")
     return 1 if facts["problems"] else 0
 
 
@@ -88,7 +88,7 @@ def _packages() -> tuple[dict[str, str], list[str]]:
 
 
 def _extras() -> dict[str, str]:
-    from .._core.extras import EXTRAS, present
+    from .._core.imports import EXTRAS, present
 
     return {
         name: f"{'installed' if present(name) else 'not installed'}: {purpose}"

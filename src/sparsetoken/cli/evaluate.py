@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
-from . import app
+from . import OWN_BAGS, app
 from .bag_files import LabelledBags, is_regression
-from .option_blocks import with_blocks
+from .console import echo
+from .options import SEED, with_options
+
+WORTH_SAYING = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
 
-@app.command()
-@with_blocks
+@app.command(rich_help_panel=OWN_BAGS)
+@with_options
 def evaluate(
+    *,
     given: LabelledBags,
-    model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable (default: all)."),
+    model: list[str] = typer.Option([], "--model", "-m", help="Learner to evaluate; repeatable [all]."),
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
-    seed: int = typer.Option(0, "--seed", help="Seed of the folds."),
-    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .svg or .pdf)."),
-    csv: Path = typer.Option(None, "--csv", help="Table to write."),
+    seed: int = SEED,
+    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .svg or .pdf).", rich_help_panel="Output"),
+    csv: Path = typer.Option(None, "--csv", help="Table to write.", rich_help_panel="Output"),
 ) -> None:
-    """Repeated stratified cross-validation of all learners and of simple baselines."""
+    """Repeated stratified cross-validation of all learners and of simple baselines.
+
+    Example: sparsetoken evaluate bags.csv --folds 5 --repeats 2 -m bag-classifier -m "mean-pool LR"
+    """
     from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
-    from ..plotting.pictures import ENDINGS
-    from .console import deliver, print_table, write_csv
+    from ..plotting.show import ENDINGS
+    from .console import deliver, echo_text, print_table, write_csv
 
     check_writable(plot, endings=ENDINGS)
     check_writable(csv)
@@ -38,15 +47,18 @@ def evaluate(
     read = given.read()
     assert read.labels is not None
     compare = _regressors if is_regression(given.task, read.labels) else _classifiers
-    compared = compare(read, model, folds, whole_number("repeats", repeats, 1), seed)
-    title = f"{given.file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± s.e. over bags"
+    compared = compare(given, read, model, (folds, whole_number("repeats", repeats, 1), seed))
+    title = (
+        f"{given.file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± standard error over bags"
+    )
     # Held-out scores and predictions of all bags are no part of the table.
-    numbers = [{k: v for k, v in vars(e).items() if k not in ("scores", "predictions")} for e in compared.found]
+    aside = ("scores", "predictions", "codes")
+    numbers = [{k: v for k, v in vars(e).items() if k not in aside} for e in compared.found]
 
     def show() -> None:
-        print_table(title, compared.columns, compared.rows)
         for line in compared.verdict:
-            print(line)
+            echo_text(line)
+        print_table(title, compared.columns, compared.rows)
 
     deliver(
         show,
@@ -58,7 +70,7 @@ def evaluate(
 
 
 class _Comparison(NamedTuple):
-    """Learners compared: their results, the printed table, the last lines, and the two measures (attribute, name) drawn."""
+    """Learners compared: results, printed table, the answer in words, and the two measures (attribute, name) drawn."""
 
     found: list[Any]
     columns: list[str]
@@ -67,25 +79,26 @@ class _Comparison(NamedTuple):
     drawn: tuple[tuple[str, str], tuple[str, str]]
 
 
-def _classifiers(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
-    from .._core.words import with_error
+def _classifiers(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int]) -> _Comparison:
+    from .._core.averages import with_error
     from ..estimators.evaluation import evaluate as cross_validate
     from ..estimators.evaluation import stratified_splits
     from ..estimators.learners import MAJORITY, chosen_learners
     from .words import verdict_in_words
 
-    makers = chosen_learners(names, read.bags)
-    splits = stratified_splits(read.labels, folds, repeats, seed, read.groups)
-    steps = cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups)
-    found = _finished(steps, len(makers) * folds * repeats)
+    bags, makers = _prepared(given, read.bags, chosen_learners(names, read.bags))
+    tokens_labelled = None if given.missing == "drop-token" else read.token_labels
+    splits = stratified_splits(read.labels, *plan, read.groups)
+    steps = cross_validate(bags, read.labels, makers, splits, tokens_labelled, read.groups)
+    found = sorted(_finished(steps, len(makers), len(splits) * plan[0]), key=lambda e: (-e.accuracy, -e.auc))
     tokens = any(e.token_auc == e.token_auc for e in found)
-    columns = ["learner", "accuracy", "AUC", "log loss", *(["token AUC"] if tokens else []), "CPU s per fit"]
+    columns = ["learner", "accuracy", "AUC", "log loss", *(["token AUC"] if tokens else []), "CPU s"]
     rows = [
         [
             e.learner,
             with_error(e.accuracy, e.accuracy_error),
             with_error(e.auc, e.auc_error),
-            with_error(e.log_loss, e.log_loss_error),
+            f"{e.log_loss:.3f}",
             *([f"{e.token_auc:.3f}" if e.token_auc == e.token_auc else "-"] if tokens else []),
             f"{e.fit_seconds:.2g}",
         ]
@@ -96,17 +109,17 @@ def _classifiers(read: Any, names: list[str], folds: int, repeats: int, seed: in
     )
 
 
-def _regressors(read: Any, names: list[str], folds: int, repeats: int, seed: int) -> _Comparison:
-    from .._core.words import with_error
+def _regressors(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int]) -> _Comparison:
+    from .._core.averages import with_error
+    from ..estimators.evaluation import evaluate_regression, regression_splits
     from ..estimators.learners import chosen_regressors
-    from ..estimators.regression_evaluation import evaluate_regression, regression_splits
     from .words import regression_verdict_in_words
 
-    makers = chosen_regressors(names)
-    splits = regression_splits(read.labels.astype(float), folds, repeats, seed, read.groups)
-    steps = evaluate_regression(read.bags, read.labels, makers, splits, read.groups)
-    found = _finished(steps, len(makers) * folds * repeats)
-    columns = ["learner", "R²", "RMSE", "mean absolute error", "CPU s per fit"]
+    bags, makers = _prepared(given, read.bags, chosen_regressors(names))
+    splits = regression_splits(read.labels.astype(float), *plan, read.groups)
+    steps = evaluate_regression(bags, read.labels, makers, splits, read.groups)
+    found = sorted(_finished(steps, len(makers), len(splits) * plan[0]), key=lambda e: -e.r2)
+    columns = ["learner", "R²", "RMSE", "mean absolute error", "CPU s"]
     rows = [
         [
             e.learner,
@@ -121,25 +134,47 @@ def _regressors(read: Any, names: list[str], folds: int, repeats: int, seed: int
     return _Comparison(found, columns, rows, regression_verdict_in_words(found), drawn)
 
 
-def _finished(steps: Iterator[Any], total: int) -> list[Any]:
-    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None)."""
+def _prepared(given: LabelledBags, bags: Any, makers: Mapping[str, Callable[[], Any]]) -> tuple[Any, dict[str, Any]]:
+    """Bags and learners with what is to be done about missing values."""
+    if given.missing != "impute":  # tokens are left out for all learners, the baselines included
+        from ..bags.missing import without_missing
+
+        return (without_missing(bags, given.missing) if given.missing == "drop-token" else bags), dict(makers)
+    return bags, {name: partial(_made, given, name, make) for name, make in makers.items()}
+
+
+def _made(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
+    return given.prepared(name, make())
+
+
+def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
+    """The results among the steps of an evaluation, with a bar that advances by every fit (a step that is None).
+
+    After the first fit of each learner standard error says how long all of its fits will take, where that is long.
+    """
     from .._core.progress import progress
 
-    found = []
+    found: list[Any] = []
+    begun, done = time.monotonic(), 0
     with progress() as add:
-        advance = add("cross-validating", total)
+        advance = add("cross-validating", learners * fits)
         for step in steps:
-            if step is None:
-                advance(1)
-            else:
+            if step is not None:
                 found.append(step)
+                begun, done = time.monotonic(), 0
+                continue
+            advance(1)
+            done += 1
+            seconds = (time.monotonic() - begun) * fits
+            if done == 1 and seconds > WORTH_SAYING:
+                place = f"learner {len(found) + 1} of {learners}"
+                echo(f"{place}: about {seconds / 60:.0f} min for {fits} fits (fewer with --folds, --repeats)", err=True)
     return found
 
 
 def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str], tuple[str, str]]) -> None:
     """Two measures (attribute, name) of every learner with their standard errors."""
-    from ..plotting.pictures import write_picture
-    from ..plotting.show import new_figure
+    from ..plotting.show import new_figure, write_picture
     from ..plotting.style import MEASURED
 
     figure = new_figure((8.5, 1.6 + 0.38 * len(found)))

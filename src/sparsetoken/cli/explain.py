@@ -2,119 +2,206 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from . import app
-from .bag_files import (
-    FILE,
-    KEY,
-    LITERAL,
-    MODEL,
-    SAME_BAG,
-    TOKEN_LABEL,
-    bag_column,
-    check_table,
-    id_column,
-    read_for,
-    write_table,
-)
+from . import OWN_BAGS, app
+from .bag_files import MODEL, BagsForModel, check_table, id_column, write_table
+from .options import with_options
+
+_FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
 
 
-@app.command()
+@app.command(rich_help_panel=OWN_BAGS)
+@with_options
 def explain(
+    *,
     model: Path = MODEL,
-    file: Path = FILE,
-    bag: str = SAME_BAG,
-    token_label: str = TOKEN_LABEL,
-    literal_ids: bool = LITERAL,
-    key: str = KEY,
+    given: BagsForModel,
     top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
-    bags: int = typer.Option(20, "--bags", help="Bags to show, the likeliest of the class first."),
+    bags: int = typer.Option(5, "--bags", help="Bags to show, the likeliest of the class first."),
     of_class: str = typer.Option(
-        None,
-        "--class",
-        help="Class to explain (default: the second of two; each bag's likeliest where there are more).",
+        None, "--class", help="Class to explain [the second of two; each bag's likeliest where there are more]."
     ),
     out: Path = typer.Option(
         None, "--out", "-o", help="File for the weights and scores of all tokens: CSV, or .parquet or .json."
     ),
 ) -> None:
-    """Show which tokens carry the signal: attention weights and token scores."""
-    import numpy as np
-    import pandas as pd
+    """Show which tokens carry the signal: attention weights and token scores.
 
+    Example: sparsetoken explain model.skops bags.csv --top 5 --out tokens.csv
+    """
     from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
-    from ..estimators.calibration import area_under_curve
     from ..estimators.persistence import load_model
-    from .console import deliver, print_table
+    from .console import deliver, echo, echo_text, print_table
 
     check_writable(out)
-    check_apart((out,), (model, file))
+    check_apart((out,), (model, given.file))
     check_table(out)
     top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    bag = bag or bag_column(estimator)
-    read = read_for(estimator, file, bag, literal_ids, key, token_label)
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        if of_class is not None:
-            raise ValueError("--class goes with a classifier; this model predicts numbers")
-        answer, explained = estimator.predict(read.bags), np.ones(len(read.bags), dtype=int)
-        name_of_answer, whom = "prediction", "a higher label"
-    else:
-        probabilities = estimator.predict_proba(read.bags)
-        explained = _explained_class(estimator, of_class, probabilities)
-        answer = probabilities[np.arange(len(read.bags)), explained]
-        name_of_answer = "probability"
-        whom = "the class shown" if len(classes) > 2 else f"class {classes[explained[0]]}"
-    weights, scores = estimator.attention_weights(read.bags), estimator.token_scores(read.bags)
-    lengths = read.bags.lengths
-    several = classes is not None and len(classes) > 2
-    if several:
-        weights, scores = ([values[:, k] for values, k in zip(own, explained)] for own in (weights, scores))
-    elif explained[0] == 0:  # what speaks against the second class speaks for the first
-        scores = [-values for values in scores]
-    columns = {
-        **({"class": np.repeat(classes[explained], lengths)} if several else {}),
-        "token": np.concatenate([np.arange(n) for n in lengths]),
-        "weight": np.concatenate(weights).astype(float).round(6),
-        "score": np.concatenate(scores).astype(float).round(6),
-        f"bag_{name_of_answer}": np.repeat(answer, lengths).astype(float).round(6),
-    }
-    table = pd.DataFrame({id_column(bag, columns): np.repeat(read.bags.ids, lengths), **columns})
-    rows = []
-    for i in np.argsort(-answer, kind="stable")[:bags]:
-        best = np.argsort(-scores[i], kind="stable")[:top]
-        said = ", ".join(f"{j} (weight {weights[i][j]:.2f}, score {scores[i][j]:+.2f})" for j in best)
-        name = [str(classes[explained[i]])] if several else []
-        rows.append([str(read.bags.ids[i]), *name, f"{answer[i]:.3f}", str(lengths[i]), said])
-    title = f"tokens that speak most for {whom}, counted from 0 within their bag"
-    area = None
-    if read.token_labels is not None and not several and explained[0] == 1:
-        witness = read.token_labels == np.unique(read.token_labels)[-1]  # the last one of texts, too
-        if witness.any() and not witness.all():
-            area = area_under_curve(np.concatenate(scores), witness)
+    read = given.read(estimator)
+    found = _explained(estimator, read.bags, of_class)
+    bag = given.bag_column(estimator)
+    area = found.token_auc(read.token_labels)
+    table = found.table(bag)
+    written: list[Path] = []
+
+    def write(path: Path) -> None:
+        write_table(path, table)
+        written.append(path)
 
     def show() -> None:
-        headings = [bag, *(["class"] if several else []), name_of_answer, "tokens", "strongest tokens"]
-        print_table(title, headings, rows)
+        for line in found.answer(top):
+            echo_text(line)
         if area is not None:
-            print(f"token AUC against column {token_label!r}: {area:.4f}")
+            echo(f"token AUC against column {given.token_label!r}: {area:.4f}")
+        if bags:
+            print_table(found.title, [bag, *found.headings], found.rows(bags, top), 1)
+        if written:
+            echo(f"weights and scores of {len(table):,} tokens written to {out}")
 
-    deliver(show, [(out, lambda path: write_table(path, table))])
+    deliver(show, [(out, write)])
 
 
-def _explained_class(estimator: Any, wanted: str | None, probabilities: Any) -> Any:
-    """For each bag the number of the class to explain."""
+@dataclass
+class _Explained:
+    """What speaks for a class in each bag: `answer` is the bags' probability or prediction, `classes` None for numbers."""
+
+    bags: Any
+    names: list[str]
+    classes: Any
+    chosen: Any
+    answers: Any
+    weights: list[Any]
+    scores: list[Any]
+
+    @property
+    def several(self) -> bool:
+        return self.classes is not None and len(self.classes) > 2
+
+    @property
+    def measure(self) -> str:
+        return "prediction" if self.classes is None else "probability"
+
+    @property
+    def title(self) -> str:
+        if self.classes is None:
+            whom = "a higher label"
+        else:
+            whom = "the class shown" if self.several else f"class {self.classes[self.chosen[0]]}"
+        return f"tokens that speak most for {whom}, counted from 0 within their bag; features in standard deviations"
+
+    @property
+    def headings(self) -> list[str]:
+        own = ["class"] if self.several else []
+        return [*own, self.measure, "token", "weight", "score", "farthest features"]
+
+    def answer(self, top: int) -> list[str]:
+        """How much of the attention the strongest tokens have, and by which features they stand out."""
+        import numpy as np
+
+        strongest = [np.argsort(-scores, kind="stable")[:top] for scores in self.scores]
+        share = np.mean([weights[best].sum() for weights, best in zip(self.weights, strongest)])
+        likely = np.argsort(-self.answers, kind="stable")[: max(1, len(self.answers) // 4)]
+        deviations = np.mean([self._deviations(i, strongest[i][:1])[0] for i in likely], axis=0)
+        features = ", ".join(self._features(deviations))
+        tokens = "token has" if top == 1 else f"{top} tokens have"
+        return [
+            f"the strongest {tokens} {share:.0%} of a bag's attention on average; in the likeliest bags the strongest token "
+            f"stands out by {features}"
+        ]
+
+    def rows(self, bags: int, top: int) -> list[list[str]]:
+        """A row per token: the strongest of the likeliest bags."""
+        import numpy as np
+
+        rows = []
+        for i in np.argsort(-self.answers, kind="stable")[:bags]:
+            best = np.argsort(-self.scores[i], kind="stable")[:top]
+            for place, (j, deviations) in enumerate(zip(best, self._deviations(i, best))):
+                first = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
+                first = [*first, f"{self.answers[i]:.3f}"] if place == 0 else [""] * (len(first) + 1)
+                numbers = [str(j), f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
+                rows.append([*first, *numbers, ", ".join(self._features(deviations))])
+        return rows
+
+    def _deviations(self, i: int, tokens: Any) -> Any:
+        """Features of tokens of a bag, in standard deviations from the mean of all tokens."""
+        import numpy as np
+
+        if not hasattr(self, "_moments"):
+            everything = np.asarray(self.bags.tokens, dtype=float)
+            self._moments = everything.mean(axis=0), np.maximum(everything.std(axis=0), 1e-12)
+        mean, spread = self._moments
+        return (np.asarray(self.bags[i : i + 1].tokens, dtype=float)[tokens] - mean) / spread
+
+    def _features(self, deviations: Any) -> list[str]:
+        import numpy as np
+
+        farthest = np.argsort(-np.abs(deviations), kind="stable")[:_FEATURES]
+        return [f"{self.names[k]} {deviations[k]:+.1f}" for k in farthest]
+
+    def table(self, bag: str) -> Any:
+        """Weights and scores of all tokens."""
+        import numpy as np
+        import pandas as pd
+
+        lengths = self.bags.lengths
+        columns = {
+            **({"class": np.repeat(self.classes[self.chosen], lengths)} if self.several else {}),
+            "token": np.concatenate([np.arange(n) for n in lengths]),
+            "weight": np.concatenate(self.weights).astype(float).round(6),
+            "score": np.concatenate(self.scores).astype(float).round(6),
+            f"bag_{self.measure}": np.repeat(self.answers, lengths).astype(float).round(6),
+        }
+        return pd.DataFrame({id_column(bag, columns): np.repeat(self.bags.ids, lengths), **columns})
+
+    def token_auc(self, labels: Any) -> float | None:
+        """AUC of the scores against labels of tokens, where there are such labels and the second class is explained."""
+        import numpy as np
+
+        from ..estimators.calibration import area_under_curve
+
+        if labels is None or self.several or self.chosen[0] != 1:
+            return None
+        witness = labels == np.unique(labels)[-1]  # the last one of texts, too
+        return None if witness.all() or not witness.any() else area_under_curve(np.concatenate(self.scores), witness)
+
+
+def _explained(estimator: Any, bags: Any, wanted: str | None) -> _Explained:
     import numpy as np
 
-    names = [str(label) for label in estimator.classes_]
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        if wanted is not None:
+            raise ValueError("--class goes with a classifier; this model predicts numbers")
+        answers, chosen = estimator.predict(bags), np.ones(len(bags), dtype=int)
+    else:
+        probabilities = estimator.predict_proba(bags)
+        chosen = _chosen_class(classes, wanted, probabilities)
+        answers = probabilities[np.arange(len(bags)), chosen]
+    weights, scores = estimator.attention_weights(bags), estimator.token_scores(bags)
+    if classes is not None and len(classes) > 2:
+        weights, scores = ([values[:, k] for values, k in zip(own, chosen)] for own in (weights, scores))
+    elif chosen[0] == 0:  # what speaks against the second class speaks for the first
+        scores = [-values for values in scores]
+    count = estimator.n_features_in_
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"feature {k}" for k in range(count)])]
+    return _Explained(bags, names, classes, chosen, answers, weights, scores)
+
+
+def _chosen_class(classes: Any, wanted: str | None, probabilities: Any) -> Any:
+    """For each bag the place of the class to explain."""
+    import numpy as np
+
+    names = [str(label) for label in classes]
     if wanted is not None:
         if wanted not in names:
             raise ValueError(f"--class must be one of {', '.join(names)}, got {wanted!r}")

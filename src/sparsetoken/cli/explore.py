@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from . import app
+from . import THEORY, app
 from .console import echo
 
 
-@app.command()
+@app.command(rich_help_panel=THEORY)
 def explore(
     port: int = typer.Option(8050, "--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 takes any free one."),
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in a browser."),
@@ -20,7 +20,7 @@ def explore(
     import warnings
     import webbrowser
 
-    from .._core.extras import require
+    from .._core.imports import require
 
     require("explorer")
     from ..explorer import make_server, warm_up
@@ -32,9 +32,9 @@ def explore(
 
     try:
         server = make_server(port)
-    except (OSError, SystemExit) as error:
+    except OSError as error:
         raise ValueError(f"port {port} on 127.0.0.1 is taken: give another with --port") from error
-    address = f"http://127.0.0.1:{server.server_port}/"
+    address = f"http://127.0.0.1:{server.port}/"
     echo(f"explorer at {address} (Ctrl-C ends it)")
     threading.Thread(target=warm_up, daemon=True, name="warm-up").start()
     if browser:

@@ -8,50 +8,49 @@ from typing import Any
 import typer
 
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
-from . import app
-from .bag_files import EXECUTOR, SCHEDULER, LabelledBags, is_regression, waiting
+from . import OWN_BAGS, app
+from .bag_files import Cluster, LabelledBags, is_regression, waiting
 from .console import echo
-from .option_blocks import with_blocks
+from .options import SEED, with_options
 
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
-_CLASS_WEIGHT = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike.")
 
 
-@app.command()
-@with_blocks
+@app.command(rich_help_panel=OWN_BAGS)
+@with_options
 def fit(
     *,
-    out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
     given: LabelledBags,
+    out: Path = typer.Option(..., "--out", "-o", help="Model file to write (.skops).", show_default=False),
     model: str = typer.Option(
         None,
         "--model",
         "-m",
-        help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} (default: {DEFAULT} or {DEFAULT_REGRESSOR}).",
+        help=f"{', '.join(_TO_FIT)}; for a regression {DEFAULT_REGRESSOR} [{DEFAULT} or {DEFAULT_REGRESSOR}].",
     ),
-    class_weight: str = _CLASS_WEIGHT,
-    seed: int = typer.Option(0, "--seed", help="Seed of splits, folds and landmarks."),
-    executor: str = EXECUTOR,
-    scheduler: str = SCHEDULER,
+    class_weight: str = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike."),
+    seed: int = SEED,
+    cluster: Cluster,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
-    """Fit a classifier or regressor to a file of bags and write it to a model file."""
+    """Fit a classifier or regressor to a file of bags and write it to a model file.
+
+    Example: sparsetoken fit bags.csv --label diagnosis --out model.skops
+    """
     from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..estimators.persistence import save_model
     from .console import deliver
-    from .words import details, fit_in_words
 
     check_writable(out)
     check_apart((out,), (given.file, given.labels))
     check_ending(out, ".skops")
     whole_number("seed", seed, 0)
-    read = given.read(executor, scheduler)
+    read = given.read(cluster)
     assert read.labels is not None
     regression = is_regression(given.task, read.labels)
-    lowest, highest = (read.labels.min(), read.labels.max()) if regression else (0.0, 0.0)
     name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
-    estimator = _learner(name, regression, class_weight, seed)
+    estimator = given.prepared(name, _learner(name, regression, class_weight, seed))
     with waiting(f"fitting {name} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read)
     # `predict` and `explain` look for these in their files.
@@ -63,20 +62,26 @@ def fit(
         written.append(path)
 
     def show() -> None:
-        what = (
-            f"labels from {lowest:g} to {highest:g}"
-            if regression
-            else f"classes {', '.join(str(c) for c in estimator.classes_)}"
-        )
-        print(f"{read.bags}, {what}")
-        found = estimator.diagnostics_
-        classes = None if regression else estimator.classes_
-        for line in details(found) if verbose else fit_in_words(found, classes):
+        for line in _said(estimator, read, verbose):
             print(line)
         if out in written:
             print(f"model written to {out}")
 
     deliver(show, [(out, write)])
+
+
+def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
+    """How good the model is, then what it was fitted to."""
+    from .words import details, fit_in_words
+
+    found, labels = estimator.diagnostics_, read.labels
+    if not hasattr(estimator, "classes_"):
+        what, counts = f"labels from {labels.min():g} to {labels.max():g}", {}
+    else:
+        counts = {label: int((labels == label).sum()) for label in estimator.classes_}
+        what = "classes " + ", ".join(f"{label} ({count})" for label, count in counts.items())
+    lines = details(found) if verbose else fit_in_words(found, counts)
+    return [*lines, f"fitted to {read.bags}, {what}"]
 
 
 def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import app, deployment
-from . import signals as signal_options
+from . import THEORY, app
 from .console import echo
-from .fields import ACTIVATION, DISTURBANCES, EQUAL_SAMPLES, TaskOptions, TrainingOptions
-from .option_blocks import with_blocks
-from .user_code import LOSS, MODULES
+from .options import (
+    MODULES,
+    DeploymentOptions,
+    SignalOptions,
+    TableFiles,
+    TaskOptions,
+    TrainingOptions,
+    with_options,
+)
+from .titles import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
+
+if TYPE_CHECKING:
+    from ..task import Task
+    from ..training import Training
 
 _COLUMNS = (
     ("test_error", "test error"),
@@ -38,150 +49,126 @@ _OF_SIMULATIONS = ("positions", "schedule", "steps")
 _ELSEWHERE = ("sensitivity", "specificity")
 
 
-@app.command()
-@with_blocks
+@app.command(rich_help_panel=THEORY)
+@with_options
 def forecast(
     *,
-    of_task: TaskOptions,
-    loss: str = LOSS,
-    of_training: TrainingOptions,
     model: list[str] = typer.Option(
         ["attention"],
         "--model",
         "-m",
-        help="attention, pooled, vectorized, elementwise, bayes, heads:2 (several heads), one of your own (--module) or all; "
+        help="attention, pooled, vectorized, elementwise (:relu, :tanh, ...), bayes, heads:2, your own (--module) or all; "
         "repeatable.",
     ),
-    activation: str = ACTIVATION,
-    equal_samples: bool = EQUAL_SAMPLES,
-    signals: signal_options.SignalOptions,
-    of_test: deployment.TestOptions,
     accuracy: float = typer.Option(2e-4, "--accuracy", help="Absolute error allowed on the test error."),
-    json_file: Path = typer.Option(None, "--json", help="Write the rows here."),
-    csv_file: Path = typer.Option(None, "--csv", help="Write the rows here."),
-    plot_file: Path = typer.Option(None, "--plot", help="Plot the test error over the range (PNG, PDF or SVG)."),
+    task: TaskOptions,
+    training: TrainingOptions,
+    signals: SignalOptions,
+    test: DeploymentOptions,
+    files: TableFiles,
+    plot: Path = typer.Option(
+        None, "--plot", help="Picture of the test error over a range (.png, .pdf or .svg).", rich_help_panel="Output"
+    ),
     modules: list[Path] = MODULES,
 ) -> int:
     """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
 
     Numbers may be lists (1,2,4) or ranges (0.5:8:16, or 1e-5:1:6:log); then every combination is computed. With --test-...
     options the classifier is trained on one kind of bags and tested on another.
+
+    Example: sparsetoken forecast -m attention -m bayes --alpha1 0.5:8:16 --plot curve.png
     """
-    from .._core.files import check_apart, check_ending, check_writable
-    from .._core.words import with_error
-    from ..models import FORECAST, heads_of
-    from ..plotting.pictures import ENDINGS
+    from ..classifiers import FORECAST, classifier
     from ..task import Task
-    from ..theory.sweep import forecast_grid
+    from ..tokens import Tokens
     from ..training import Training
-    from .console import deliver, print_table, write_csv, write_json
-    from .values import check_combinations, parse_values
+    from .console import deliver, print_table
+    from .values import OptionGrid
 
-    given = of_task._asdict() | of_training._asdict()
-    grid = {name: parse_values(name, text) for name, text in given.items()}
-    tests = deployment.Tests.parse(of_test)
-    several = signal_options.read_signals(signals)
-    for file in (json_file, csv_file):
-        check_writable(file)
-    check_writable(plot_file, endings=ENDINGS)
-    check_apart((json_file, csv_file, plot_file), (signals.signals,))
-    check_ending(json_file, ".json")
-    check_ending(csv_file, ".csv")
+    files.check((signals.signals,), plot)
+    trained, tested = OptionGrid(task.grid(), training.grid()), OptionGrid(test.grid())
+    several = signals.read()
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
-    unknown = [name for name in models if heads_of(name) is None and name not in FORECAST]
-    if unknown:
-        raise ValueError(f"model must be one of {', '.join(FORECAST)}, heads:H or all, got {unknown[0]!r}")
-    check_combinations([*grid.values(), *tests.values.values()], len(models))
-    over = {name: values for name, values in grid.items() if len(values) > 1}
-    swept = [*over, *tests.swept]
-    if plot_file is not None and len(swept) != 1:
+    for name in models:
+        classifier(name)
+    OptionGrid(trained.values, tested.values).check(len(models))
+    swept = [*trained.swept, *(at_test(name) for name in tested.swept)]
+    if plot is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
-    first = {name: values[0] for name, values in grid.items()}
-    task = Task.from_dict({k: v for k, v in first.items() if k in Task.__dataclass_fields__})
-    training = Training.from_dict(
-        {"loss": loss} | {k: v for k, v in first.items() if k in Training.__dataclass_fields__}
-    )
-    options: dict[str, Any] = {"accuracy": accuracy, "activation": activation, "equal_samples": equal_samples}
-    options |= {} if several is None else {"signals": several}
-    rows = []
-    for columns, arguments in tests.combinations():
-        found = _compute(task, training, models, over, options | arguments, forecast_grid)
-        rows += [{**columns, **row} for row in found]
-
-    about = {**task.to_dict(), **training.to_dict()}
-    fixed = ", ".join(
-        f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
-        for k, v in about.items()
-        if k not in (*swept, *_OF_SIMULATIONS) and (k not in DISTURBANCES or v)
-    )
-    headings, cells = (_across if swept else _down)(rows, swept, with_error)
+    first = next(trained.cases())
+    here = Task.from_dict({name: first[name] for name in task.declared()})
+    numbers = {name: first[name] for name in training.grid()}
+    taught = Training.from_dict({"loss": training.loss, "equal_samples": training.equal_samples, **numbers})
+    rows = _compute(here, taught, models, trained, tested, {"accuracy": accuracy, "tokens": Tokens(signals=several)})
     failed = [row for row in rows if row["failure"]]
     if len(failed) == len(rows):
         raise ValueError(failed[0]["failure"])
-    records = [{**about, **signal_options.described(several), **row} for row in rows]
+
+    about = {**here.to_dict(), **taught.to_dict()}
+    fixed = {name: value for name, value in about.items() if name not in (*swept, *_OF_SIMULATIONS)}
+    title = f"theory: {numbers_in_words(fixed)}{signals_in_words(several)}{tested_in_words(tested.fixed)}"
+    records = [{**about, **of_signals(several), **row} for row in rows]
 
     def show() -> None:
-        print_table(f"theory: {fixed}{signal_options.in_words(several)}{tests.title}", headings, cells, 1 + len(swept))
+        print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 
-    deliver(
-        show,
-        [
-            (json_file, lambda path: write_json(path, records)),
-            (csv_file, lambda path: write_csv(path, records)),
-            (plot_file, lambda path: _plot(rows, swept[0], path)),
-        ],
-    )
+    deliver(show, [*files.writers(records, lambda: records), (plot, lambda path: _plot(rows, swept[0], path))])
     for row in failed:
         where = ", ".join(f"{name} {row[name]:g}" for name in swept)
         echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)
     return 1 if failed else 0
 
 
-def _cell(row: dict[str, Any], name: str, with_error: Any) -> str:
-    value = row.get(name, math.nan)
+def _compute(
+    task: Task, training: Training, models: list[str], trained: Any, tested: Any, options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """A row for every model, training and test."""
+    from .._core.progress import progress
+    from ..deployment import Deployment
+    from ..theory.sweep import forecast_grid
+
+    over = {name: trained.values[name] for name in trained.swept}
+    tests = list(tested.cases())
+    rows: list[dict[str, Any]] = []
+    with progress() as bars:
+        advance = bars("points", len(models) * len(tests) * math.prod(map(len, over.values())))
+        for test in tests:
+            found = forecast_grid(
+                task, training, models, over=over, deployment=Deployment.from_dict(test),
+                progress=lambda done, total: advance(1), **options,
+            )  # fmt: skip
+            rows += [{at_test(name): value for name, value in test.items()} | row for row in found]
+    return rows
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    from .._core.averages import with_error
+
     error = row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
-    return with_error(value, error if error > 1e-12 else 0.0)
+    return with_error(row.get(name, math.nan), error if error > 1e-12 else 0.0)
 
 
-def _columns_of(rows: list) -> list[tuple[str, str]]:
+def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The columns worth showing; several heads or signals have a cosine each."""
     elsewhere_too = any(key.startswith("tested_") for row in rows for key in row)
-    known = [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE]
-    return known + [(name, signal_options.heading(name)) for name in signal_options.more_cosines(rows)]
+    known = [column for column in _COLUMNS if elsewhere_too or column[0] not in _ELSEWHERE] + cosine_columns(rows)
+    return [(name, heading) for name, heading in known if any(_cell(row, name) != "-" for row in rows)]
 
 
-def _down(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
+def _down(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """One point: a column per model, a line per quantity; a model that failed has dashes, and its reason is said below."""
-    lines = []
-    for name, heading in _columns_of(rows):
-        cells = [_cell(row, name, with_error) for row in rows]
-        if any(cell != "-" for cell in cells):
-            lines.append([heading, *cells])
+    lines = [[heading, *(_cell(row, name) for row in rows)] for name, heading in _columns_of(rows)]
     return ["", *(row["model"] for row in rows)], lines
 
 
-def _across(rows: list, swept: list[str], with_error: Any) -> tuple[list[str], list[list[str]]]:
+def _across(rows: Sequence[Mapping[str, Any]], swept: list[str]) -> tuple[list[str], list[list[str]]]:
     """A sweep: a line per point, the main quantities as columns (files have them all)."""
-    shown = [
-        c for c in _columns_of(rows) if c[0] in _IN_SWEEPS and any(_cell(r, c[0], with_error) != "-" for r in rows)
+    shown = [column for column in _columns_of(rows) if column[0] in _IN_SWEEPS]
+    lines = [
+        [row["model"], *(f"{row[name]:g}" for name in swept), *(_cell(row, name) for name, _ in shown)] for row in rows
     ]
-    lines = []
-    for row in rows:
-        numbers = [_cell(row, name, with_error) for name, _ in shown]
-        lines.append([row["model"], *(f"{row[name]:g}" for name in swept), *numbers])
     return ["model", *swept, *(heading for _, heading in shown)], lines
-
-
-def _compute(task: Any, training: Any, models: list[str], over: dict, options: dict[str, Any], grid: Any) -> list:
-    from .._core.progress import progress
-
-    total = len(models) * math.prod(len(v) for v in over.values())
-    if total < 4:
-        return grid(task, training, models, over=over, **options)
-    with progress() as bars:
-        advance = bars("points", total)
-        return grid(task, training, models, over=over, progress=lambda done, all_: advance(1), **options)
 
 
 def _remarks(rows: list[dict[str, Any]]) -> None:
@@ -195,8 +182,7 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
-    from ..plotting.pictures import write_picture
-    from ..plotting.show import axes_for, legend_above
+    from ..plotting.show import axes_for, legend_above, write_picture
     from ..plotting.style import colour, label
 
     axes = axes_for(size=(6.4, 4.2))

@@ -7,99 +7,117 @@ from typing import Any
 
 import typer
 
-from . import app
-from .bag_files import (
-    EXECUTOR,
-    FILE,
-    KEY,
-    LITERAL,
-    MODEL,
-    SAME_BAG,
-    SCHEDULER,
-    as_csv,
-    bag_column,
-    check_table,
-    id_column,
-    read_for,
-    waiting,
-    write_table,
-)
+from . import OWN_BAGS, app
+from .bag_files import MODEL, BagsForModel, Cluster, as_csv, check_table, id_column, waiting, write_table
 from .console import echo
+from .options import with_options
 
 
-@app.command()
+@app.command(rich_help_panel=OWN_BAGS)
+@with_options
 def predict(
+    *,
     model: Path = MODEL,
-    file: Path = FILE,
-    bag: str = SAME_BAG,
-    literal_ids: bool = LITERAL,
-    key: str = KEY,
+    given: BagsForModel,
     out: Path = typer.Option(
-        None, "--out", "-o", help="File to write: CSV, or .parquet or .json by its ending (default: standard output)."
+        None, "--out", "-o", help="File to write: CSV, or .parquet or .json by its ending [standard output]."
     ),
-    executor: str = EXECUTOR,
-    scheduler: str = SCHEDULER,
+    cluster: Cluster,
 ) -> None:
-    """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more)."""
-    import pandas as pd
+    """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more).
 
+    Where the bags have labels, it also says how good the predictions are: error, AUC, log loss and confusion on these bags.
+
+    Example: sparsetoken predict model.skops new.csv --label diagnosis --out predictions.csv
+    """
     from .._core.files import check_apart, check_writable
     from ..estimators.persistence import load_model
     from .console import deliver
 
     check_writable(out)
-    check_apart((out,), (model, file))
+    check_apart((out,), (model, given.file))
     check_table(out)
     estimator = load_model(model)
-    bag = bag or bag_column(estimator)
-    read = read_for(estimator, file, bag, literal_ids, key, executor=executor, scheduler=scheduler)
+    read = given.read(estimator, cluster)
     with waiting(f"predicting {len(read.bags)} bags"):
-        if not hasattr(estimator, "classes_"):
-            _deliver_numbers(estimator, read, bag, out)
-            return
-        probability = estimator.predict_proba(read.bags)
-    if len(estimator.classes_) == 2:
-        likeliest, given = (probability[:, 1] > 0.5).astype(int), [1]
-    else:
-        likeliest, given = probability.argmax(axis=1), list(range(len(estimator.classes_)))
-    columns = {
-        "prediction": estimator.classes_[likeliest],
-        **{f"probability_{estimator.classes_[k]}": probability[:, k].round(6) for k in given},
-    }
-    table = pd.DataFrame({id_column(bag, columns): read.bags.ids, **columns})
+        if hasattr(estimator, "classes_"):
+            probability = estimator.predict_proba(read.bags)
+            columns, said = _classes(estimator, probability), _score_of_classes(estimator, probability, read.labels)
+        else:
+            predicted = estimator.predict(read.bags)
+            columns = {"prediction": [float(f"{value:.6g}") for value in predicted]}
+            said = _score_of_numbers(predicted, read.labels)
+    table = _table(id_column(given.bag_column(estimator), columns), read.bags.ids, columns)
+    written: list[Path] = []
+
+    def write(path: Path) -> None:
+        write_table(path, table)
+        written.append(path)
 
     def show() -> None:
         if out is None:
             echo(as_csv(table), end="")
-        unknown = [] if read.labels is None else sorted({str(v) for v in set(read.labels) - set(estimator.classes_)})
-        if unknown:
-            echo(f"no accuracy: the model does not know the label {unknown[0]!r} of the file", err=True)
-        elif read.labels is not None:
-            right = float((table["prediction"].to_numpy() == read.labels).mean())
-            echo(f"accuracy on the {len(read.bags)} labelled bags: {right:.4f}", err=True)
+        for line in said:
+            echo(line, err=True)
+        if written:
+            echo(f"predictions of {len(read.bags)} bags written to {out}", err=True)
 
-    deliver(show, [(out, lambda path: write_table(path, table))])
+    deliver(show, [(out, write)])
 
 
-def _deliver_numbers(estimator: Any, read: Any, bag: str, out: Path | None) -> None:
-    """The predictions of a regressor, as `predict` gives them."""
-    import sys
-
-    import numpy as np
+def _table(id_name: str, ids: Any, columns: dict[str, Any]) -> Any:
     import pandas as pd
 
-    from .console import deliver
+    return pd.DataFrame({id_name: ids, **columns})
 
-    predicted = estimator.predict(read.bags)
-    name = id_column(bag, ("prediction",))
-    table = pd.DataFrame({name: read.bags.ids, "prediction": [float(f"{value:.6g}") for value in predicted]})
-    text = table.assign(prediction=[f"{value:.6g}" for value in predicted])
 
-    def show() -> None:
-        if out is None:
-            echo(as_csv(text), end="")
-        if read.labels is not None and read.labels.dtype.kind in "iuf" and np.var(read.labels) > 0:
-            r2 = 1.0 - np.mean((predicted - read.labels) ** 2) / np.var(read.labels)
-            print(f"R² on the {len(read.bags)} labelled bags: {r2:.4f}", file=sys.stderr)
+def _classes(estimator: Any, probability: Any) -> dict[str, Any]:
+    """The likeliest class, and the probability of the second of two classes or of all."""
+    classes = estimator.classes_
+    if len(classes) == 2:
+        likeliest, shown = (probability[:, 1] > 0.5).astype(int), [1]
+    else:
+        likeliest, shown = probability.argmax(axis=1), list(range(len(classes)))
+    columns = {f"probability_{classes[k]}": probability[:, k].round(6) for k in shown}
+    return {"prediction": classes[likeliest], **columns}
 
-    deliver(show, [(out, lambda path: write_table(path, table, text))])
+
+def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str]:
+    """How good the probabilities are on labelled bags."""
+    import numpy as np
+    from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+
+    if labels is None:
+        return []
+    classes = estimator.classes_
+    unknown = sorted({str(label) for label in set(labels) - set(classes)})
+    if unknown:
+        return [f"no accuracy: the model does not know the label {unknown[0]!r} of the file"]
+    guess = _classes(estimator, probability)["prediction"]
+    codes = np.searchsorted(classes, labels)
+    line = f"error {np.mean(guess != labels):.1%} on {len(labels)} labelled bags"
+    present = np.unique(codes)
+    if len(classes) == 2 and len(present) == 2:
+        line += f", AUC {roc_auc_score(codes, probability[:, 1]):.3f}"
+    elif len(present) == len(classes):
+        line += f", macro AUC {roc_auc_score(codes, probability, multi_class='ovr', labels=range(len(classes))):.3f}"
+    line += f", log loss {log_loss(codes, probability, labels=range(len(classes))):.3g}"
+    counts = confusion_matrix(labels, guess, labels=classes)
+    rows = [
+        f"  {label}: " + ", ".join(f"{n} as {c}" for n, c in zip(row, classes)) for label, row in zip(classes, counts)
+    ]
+    return [line, "bags of each class, and what they were taken for:", *rows]
+
+
+def _score_of_numbers(predicted: Any, labels: Any) -> list[str]:
+    """How good predicted numbers are on labelled bags."""
+    import numpy as np
+
+    if labels is None or labels.dtype.kind not in "iuf" or not np.var(labels) > 0:
+        return []
+    squares = np.mean((predicted - labels) ** 2)
+    size = np.mean(np.abs(predicted - labels))
+    return [
+        f"R² {1.0 - squares / np.var(labels):.4f} on {len(labels)} labelled bags, typical error {np.sqrt(squares):.4g}, "
+        f"mean absolute error {size:.4g}"
+    ]

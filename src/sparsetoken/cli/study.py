@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import app
+from . import STUDIES, app
 from .console import echo
-from .user_code import MODULES
+from .options import MODULES, Options, rare, with_options
 
 if TYPE_CHECKING:
     from ..paper.report import StudyOutcome
     from ..study.claims import LedgerRow
-    from ..study.specification import Study
     from ..study.store import Row
+    from ..study.study import Study
 
 VERDICT_COLOURS = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
-_REPORT = typer.Option(
-    None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection]."
-)
-_WORKERS = typer.Option(None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process.")
-_EXECUTOR = typer.Option("local", "--executor", help="local or dask.")
-_SEED = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
-_FRESH = typer.Option(False, "--fresh", help="Compute everything again; rows in the store are replaced.")
-_SCHEDULER = typer.Option(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
-_VERBOSE = typer.Option(False, "--verbose", "-v", help="Print every claim with its source, criterion and numbers.")
 
 
-@app.command()
+@dataclass(frozen=True)
+class RunOptions(Options):
+    """Where studies run, and where their results go."""
+
+    seed: int = typer.Option(0, "--seed", min=0, help="Other random numbers for all trials: an independent repetition.")
+    fresh: bool = typer.Option(False, "--fresh", help="Compute everything again; rows in the store are replaced.")
+    workers: int | None = typer.Option(
+        None, "--workers", "-w", help="Local processes [number of cores]; 1 runs in this process."
+    )
+    store: Path | None = _STORE
+    report: Path | None = typer.Option(
+        None, "--report", help="Folder for report, figures and tables [beside the store, one for each selection]."
+    )
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Print every claim with its source, criterion and numbers."
+    )
+    executor: str = rare("local", "--executor", help="local or dask.")
+    scheduler: str | None = rare(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+
+
+@app.command(rich_help_panel=STUDIES)
+@with_options
 def reproduce(
+    *,
     names: list[str] = typer.Argument(None, help="Studies to run [all]; `sparsetoken studies` lists them."),
     full: bool = typer.Option(False, "--full", help="The published sizes instead of the quick ones."),
-    seed: int = _SEED,
-    fresh: bool = _FRESH,
-    store: Path = _STORE,
-    report: Path = _REPORT,
-    workers: int = _WORKERS,
-    executor: str = _EXECUTOR,
-    scheduler: str = _SCHEDULER,
+    options: RunOptions,
     extra: list[Path] = typer.Option(
         [], "--with", help="A study file of your own, whose claims join the ledger; repeatable."
     ),
-    verbose: bool = _VERBOSE,
     modules: list[Path] = MODULES,
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
@@ -52,37 +59,37 @@ def reproduce(
     Printed are the number of verdicts of each sort and a line for each claim that is not confirmed.
 
     The exit code is 1 where a claim's verdict differs from the recorded one, a trial failed, or a study is wrong in itself.
+
+    Example: sparsetoken reproduce capacity --workers 2
     """
     from ..paper.catalogue import get_studies
 
     title = "Sparse-token classification with single-layer attention: every figure, every claim"
     listed = get_studies(names or None)
     joined = _joining(extra, listed)
-    chosen = [study.reseeded(seed) for study in (*listed, *joined)]
+    chosen = [study.reseeded(options.seed) for study in (*listed, *joined)]
     own = [*(["full"] if full else []), *(s.name for s in listed if names), *(f"with-{s.name}" for s in joined)]
     size = "full" if full else "quick"
-    return _run(chosen, size, title, store, report, own, seed, fresh, workers, executor, scheduler, verbose)
+    return _run(chosen, size, title, own, options)
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
+@with_options
 def run(
-    file: Path = typer.Argument(..., help="A study in TOML or YAML (data only) or Python (your own code, executed)."),
-    seed: int = _SEED,
-    fresh: bool = _FRESH,
-    store: Path = _STORE,
-    report: Path = _REPORT,
-    workers: int = _WORKERS,
-    executor: str = _EXECUTOR,
-    scheduler: str = _SCHEDULER,
-    verbose: bool = _VERBOSE,
+    *,
+    file: Path = typer.Argument(..., help="A study in TOML (data only) or Python (your own code, executed)."),
+    options: RunOptions,
     modules: list[Path] = MODULES,
 ) -> int:
-    """Run a study of your own: trials, tables, figures, claims and report."""
+    """Run a study of your own: trials, tables, figures, claims and report.
+
+    Example: sparsetoken run mine.toml
+    """
     from ..study.study_files import load_studies
 
-    studies = [study.reseeded(seed) for study in load_studies(file)]
+    studies = [study.reseeded(options.seed) for study in load_studies(file)]
     title = studies[0].title if len(studies) == 1 else file.stem
-    return _run(studies, "quick", title, store, report, [file.stem], seed, fresh, workers, executor, scheduler, verbose)
+    return _run(studies, "quick", title, [file.stem], options)
 
 
 def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
@@ -100,13 +107,9 @@ def _joining(files: list[Path], listed: list[Study]) -> list[Study]:
     return joined
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def studies(
     json_output: bool = typer.Option(False, "--json", help="As JSON."),
-    export: str = typer.Option(
-        None, "--export", help="Print this study's trials as a study file (TOML) to edit and run."
-    ),
-    full: bool = typer.Option(False, "--full", help="With --export: the published sizes instead of the quick ones."),
     kinds: bool = typer.Option(
         False, "--kinds", help="List the kinds of trial instead: what they take, and the columns they give."
     ),
@@ -114,15 +117,8 @@ def studies(
 ) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
     from ..paper.catalogue import get_studies
-    from ..study.specification import SIZES
+    from ..study.study import SIZES
 
-    if export is not None:
-        from ..study.export import as_toml
-
-        echo(as_toml(get_studies([export])[0], "full" if full else "quick"), end="")
-        return
-    if full:
-        raise ValueError("--full goes with --export; the list has both sizes")
     if kinds:
         _print_kinds(json_output)
         return
@@ -161,7 +157,7 @@ def _print_kinds(json_output: bool) -> None:
     import textwrap
     from dataclasses import fields
 
-    from ..study.registry import all_kinds
+    from ..study.kind import all_kinds
     from ..task import Task
     from ..training import Training
 
@@ -188,7 +184,7 @@ def _print_kinds(json_output: bool) -> None:
             echo(textwrap.fill(line, wide, subsequent_indent=" " * (width + 4), drop_whitespace=True))
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def results(
     study: str = typer.Option(None, "--study", help="Only this study's trials."),
     kind: str = typer.Option(None, "--kind", help="Only this kind of trial."),
@@ -198,9 +194,12 @@ def results(
     columns: str = typer.Option(None, "--columns", help="Columns to print, such as alpha1,d,test_error."),
     store: Path = _STORE,
 ) -> None:
-    """Look into the store: a summary, a table of some trials, or an export of them."""
-    from .._core.extras import require
+    """Look into the store: a summary, a table of some trials, or an export of them.
+
+    Example: sparsetoken results --study mine --out trials.csv
+    """
     from .._core.files import check_writable
+    from .._core.imports import require
     from ..study.store import DEFAULT_STORE, Store
     from ..study.tables import ENDINGS, tidy, write_table
 
@@ -235,40 +234,27 @@ def results(
         _print_rows(done, limit, columns.split(",") if columns else None)
 
 
-def _run(
-    chosen: list[Study],
-    size: str,
-    title: str,
-    store: Path | None,
-    report: Path | None,
-    own: list[str],
-    seed: int,
-    fresh: bool,
-    workers: int | None,
-    executor: str,
-    scheduler: str | None,
-    verbose: bool,
-) -> int:
+def _run(chosen: list[Study], size: str, title: str, own: list[str], options: RunOptions) -> int:
     """Run and report.
 
     The report goes to `report`, else beside the store: for all studies at their quick sizes and own seeds there, for any
     other selection in a folder named after it, so that none overwrites another.
     """
-    from .._core.extras import require
     from .._core.files import check_writable
+    from .._core.imports import require
     from ..paper.reproduce import reproduce as run_and_report
     from ..study.executor import open_executor
     from ..study.store import DEFAULT_STORE, Store
 
     require("report")  # before hours of trials, not after them
-    path = store or DEFAULT_STORE
-    folder = report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
+    path, seed = options.store or DEFAULT_STORE, options.seed
+    folder = options.report or path.parent / "-".join([*own, *([f"seed{seed}"] if seed else [])])
     for study in chosen:  # a misspelt name anywhere stops the run before it starts
         study.trials(size)
     check_writable(folder / "report.html", make_folder=True)
-    with Store(path) as opened, open_executor(executor, workers, scheduler) as pool:
-        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title, fresh=fresh)
-    return _conclude(outcomes, page, path, verbose)
+    with Store(path) as opened, open_executor(options.executor, options.workers, options.scheduler) as pool:
+        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title, fresh=options.fresh)
+    return _conclude(outcomes, page, path, options.verbose)
 
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
@@ -308,23 +294,25 @@ def _of_latest_code(rows: list[Row]) -> tuple[list[Row], int]:
 
 
 def _sort(row: Row) -> tuple[str, ...]:
-    """The kind, and the user's things that the row was made with (`registry.code_of`)."""
+    """The kind, and the user's things that the row was made with (`kind.code_of`)."""
     return (row.kind, *(part.partition("=")[0] for part in row.code.split("+")[1:]))
 
 
 def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     """How many claims have which verdict, and a line for each that is not confirmed, cut to the terminal's width."""
-    from collections import Counter
-
     from rich.console import Console
     from rich.text import Text
 
-    counts = Counter(row.judgement.verdict for row in rows)
+    from ..study.claims import SOURCES
+
     deviating = sum(not row.as_recorded for row in rows)
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICT_COLOURS if counts[verdict])
     record = f"{deviating} not as recorded" if deviating else "all as recorded"
     console = Console()
-    echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {words}; {record}")
+    echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {_counted(rows)}; {record}")
+    apart = {words: [row for row in rows if row.claim.source == source] for source, words in SOURCES.items()}
+    for words, mine in apart.items():
+        if 0 < len(mine) < len(rows):
+            echo(f"  {len(mine)} {words}: {_counted(mine)}")
     told = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
     for row in sorted(told, key=lambda row: row.as_recorded):  # what deviates comes first
         line = Text(row.judgement.verdict, VERDICT_COLOURS[row.judgement.verdict])
@@ -336,6 +324,12 @@ def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
             echo(line.plain)
     if not verbose:
         echo("every claim with its criterion and numbers: --verbose, or the report")
+
+
+def _counted(rows: list[LedgerRow]) -> str:
+    from ..study.claims import verdict_counts
+
+    return ", ".join(f"{count} {verdict}" for verdict, count in verdict_counts(rows).items())
 
 
 def _finding(row: LedgerRow) -> str:
@@ -355,7 +349,7 @@ def _print_ledger(rows: list) -> None:
     from rich.table import Table
 
     table = Table(title="Claims", show_lines=True, expand=True)
-    for name, ratio in (("claim, [dim]source, criterion[/]", 6), ("predicted", 2), ("measured", 3)):
+    for name, ratio in (("claim, [dim]source, criterion, range[/]", 6), ("predicted", 2), ("measured", 3)):
         table.add_column(name, ratio=ratio)
     table.add_column("verdict", min_width=9)
     for row in rows:
@@ -363,7 +357,8 @@ def _print_ledger(rows: list) -> None:
         mark = f"[{VERDICT_COLOURS[judged.verdict]}]{judged.verdict}[/]"
         if not row.as_recorded:
             mark += f"\n[bold]recorded: {claim.expected}[/]"
-        first = f"{escape(claim.statement)}\n[dim]{escape(claim.source)}; {escape(claim.rule)}[/]"
+        first = f"{escape(claim.statement)}\n[dim]{escape(claim.cited)}; {escape(claim.rule)}; "
+        first += f"tested at {escape(row.tested or '-')}[/]"
         if judged.verdict == "undecided" and judged.note:
             first += f"\n[yellow]{escape(judged.note)}[/]"
         table.add_row(first, escape(judged.predicted), escape(judged.measured), mark)

@@ -3,123 +3,129 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 
-from .._core.replicates import standard_error
-from . import app
-from .fields import DISTURBANCES, TaskOptions
-from .option_blocks import with_blocks
-from .user_code import DESCENDED_LOSS, MODULES
+from . import THEORY, app
+from .console import echo
+from .options import LOSS, MODULES, SEED, Options, TableFiles, TaskOptions, rare, with_options
+from .titles import DISTURBANCES
 
-# Rows of the table at most: the first steps, then ever fewer.
-_ROWS = 16
+_ROWS = 16  # of the table at most: the first steps, then ever fewer
 
 
-@app.command()
-@with_blocks
+@dataclass(frozen=True)
+class ScheduleOptions(Options):
+    """The schedule of one stage, or of a file."""
+
+    panel: ClassVar[str] = "Schedule"
+    alpha: float = typer.Option(2.0, help="n/d, bags per dimension; every step uses all of them.")
+    steps: int = typer.Option(20, "--steps", "-T", help="Gradient steps.")
+    rates: str = typer.Option("1", help="Learning rates: one number for all, or q=1,w=1,bias=0.5.")
+    decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1.")
+    momentum: float = rare(0.0, help="Momentum of all directions.")
+    stages: Path = rare(None, help="TOML file with a table [[stage]] for each stage, instead of the options above.")
+
+    def read(self, directions: Sequence[str]) -> list[Any]:
+        """The stages for a model with these directions."""
+        from ..schedules import Stage
+        from .values import parse_named
+
+        if self.stages is not None:
+            return read_stages(self.stages)
+        rates = parse_named("rates", self.rates, (*directions, "bias"))
+        decay = parse_named("decay", self.decay, directions)
+        return [Stage(self.steps, self.alpha, rates, decay, self.momentum)]
+
+
+@app.command(rich_help_panel=THEORY)
+@with_options
 def train(
-    of_task: TaskOptions,
+    *,
     model: str = typer.Option(
         "attention",
         "--model",
         "-m",
         help="attention, pooled, tied, tied:2, heads:2, gated, two_layer, self_attention or thresholded.",
     ),
-    loss: str = DESCENDED_LOSS,
-    alpha: float = typer.Option(2.0, help="n/d, bags per dimension; every step uses all of them."),
-    steps: int = typer.Option(20, "--steps", "-T", help="Gradient steps."),
-    rates: str = typer.Option("1", help="Learning rates: one number for all, or q=1,w=1,bias=0.5."),
-    decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1."),
-    momentum: float = typer.Option(0.0, help="Momentum of all directions."),
-    start: str = typer.Option(
-        "",
-        help="Norms of a random start, its cosines with the signal, and its bias: "
-        "q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 (zero where not named).",
-    ),
-    stages: Path = typer.Option(
-        None,
-        help="A TOML file with the schedule, a table [[stage]] for each stage; replaces alpha, steps, rates, decay, momentum.",
-    ),
     d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations."),
     trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone."),
     theory: bool = typer.Option(True, "--theory/--no-theory", help="Compute the exact limit."),
-    sampler: str = typer.Option("reduced", help="reduced (exact in law, no tokens) or tensor (every token)."),
-    seed: int = typer.Option(0, "--seed", help="One integer all runs' randomness comes from."),
-    accuracy: float = typer.Option(1e-3, help="Error allowed on the theory's test error."),
-    json_file: Path = typer.Option(None, "--json", help="Write every number here."),
-    csv_file: Path = typer.Option(None, "--csv", help="Write one line per step here."),
-    plot: Path = typer.Option(None, "--plot", help="Draw the errors over the steps (png, pdf or svg)."),
+    seed: int = SEED,
+    schedule: ScheduleOptions,
+    start: str = rare(
+        "",
+        help="Random start: norms, cosines with the signal and bias, such as q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 [zero].",
+    ),
+    task: TaskOptions,
+    loss: str = LOSS,
+    sampler: str = rare("reduced", help="reduced (exact in law, no tokens) or tensor (every token)."),
+    accuracy: float = rare(1e-3, help="Error allowed on the theory's test error."),
+    files: TableFiles,
+    plot: Path = typer.Option(
+        None, "--plot", help="Picture of the errors over the steps (.png, .pdf or .svg).", rich_help_panel="Output"
+    ),
     modules: list[Path] = MODULES,
-) -> None:
+) -> int:
     """Train query, readout and bias together for many steps, and print theory and measurement step by step.
 
-    Descends the mean loss of the data plus (decay/2) ‖θ‖² for each direction θ of the model; the bias has no decay.
+    Descends the mean loss of the data plus (decay/2) ‖θ‖² for each direction θ of the model; the bias has no decay. The loss
+    may also be focal:2.
+
+    Example: sparsetoken train -m tied --rates 0.5 --decay 0.1 -T 40
     """
-    from .._core.files import check_apart, check_ending, check_writable
-    from .._core.validation import whole_number
+    from .._core.validation import real_number, whole_number
     from ..bag_models import get_bag_model
-    from ..plotting.pictures import ENDINGS
-    from ..schedules import Stage
-    from .console import deliver, print_table, write_csv, write_json
+    from .console import deliver, print_table
     from .values import parse_named
 
-    task = of_task.task()
+    files.check((schedule.stages,), plot)
+    wanted = task.task()
     chosen = get_bag_model(model)
-    names = chosen.directions
-    if stages is None:
-        rate = parse_named("rates", rates, (*names, "bias"))
-        schedule = [Stage(steps, alpha, rate, parse_named("decay", decay, names), momentum)]
-    else:
-        schedule = read_stages(stages)
+    stages = schedule.read(chosen.directions)
     # A lone number is the norm of all directions; the bias is named.
-    begin = parse_named("start", start, chosen.start_names if "=" in start else names) if start else None
-    whole_number("trials", trials, 0)
-    if not theory and not trials:
+    names = chosen.start_names if "=" in start else chosen.directions
+    begin = parse_named("start", start, names) if start else None
+    real_number("accuracy", accuracy, 0.0, open_low=True)
+    if not whole_number("trials", trials, 0) and not theory:
         raise ValueError("trials must be at least 1 without the theory")
-    check_writable(plot, endings=ENDINGS)
-    for file in (json_file, csv_file):
-        check_writable(file)
-    check_apart((json_file, csv_file, plot), (stages,))
-    check_ending(json_file, ".json")
-    check_ending(csv_file, ".csv")
+    problem = (wanted, chosen, stages)
+    exact, runs, failures = _compute(problem, loss, begin, accuracy if theory else None, (d, trials, seed, sampler))
 
-    exact, runs = _compute(task, chosen, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy)
-    rows, columns = _table(exact, runs)
-    drawn = "one run" if trials == 1 else f"mean ± standard error of {trials} runs"
-    title = (
-        f"{chosen.name}, L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {task.prevalence:g}, "
-        + "".join(f"{name.replace('_', ' ')} {getattr(task, name):g}, " for name in DISTURBANCES if getattr(task, name))
-        + f"{loss} loss, "
-        + (f"α {alpha:g}" if stages is None else f"schedule of {stages.name}")
-        + (f"; simulated: {drawn} at d {d}, seed {seed}" if trials else "")
-    )
+    columns, rows = _table(exact, runs)
+    samples = f"α {schedule.alpha:g}" if schedule.stages is None else f"schedule of {schedule.stages.name}"
+    title = f"{chosen.name}, {_task_in_words(wanted)}, {loss} loss, {samples}"
+    if runs:
+        drawn = "one run" if len(runs) == 1 else f"mean ± standard error of {len(runs)} runs"
+        title += f"; simulated: {drawn} at d {d}, seed {seed}"
     record = {
-        "task": task.to_dict(),
+        "task": wanted.to_dict(),
         "model": chosen.name,
         "loss": loss,
-        "stages": [stage.to_dict() for stage in schedule],
+        "stages": [stage.to_dict() for stage in stages],
         "start": begin,
         "theory": None if exact is None else exact.to_dict(),
         "simulation": [run.to_dict() for run in runs],
     }
 
     def show() -> None:
+        for line in _answer(wanted, stages, exact, runs):
+            echo(line)
         print_table(title, columns, rows)
-        for line in _remarks(task, schedule, exact, runs):
-            print(line)
 
-    deliver(
-        show,
-        [
-            (json_file, lambda path: write_json(path, record)),
-            (csv_file, lambda path: write_csv(path, _lines(exact, runs))),
-            (plot, lambda path: _draw(path, exact, runs)),
-        ],
-    )
+    deliver(show, [*files.writers(record, lambda: _lines(exact, runs)), (plot, lambda path: _draw(path, exact, runs))])
+    for words in failures:
+        echo(words, err=True)
+    return 1 if failures else 0
+
+
+def _task_in_words(task: Any) -> str:
+    more = [f", {name.replace('_', ' ')} {getattr(task, name):g}" for name in DISTURBANCES if getattr(task, name, 0)]
+    return f"L {task.length:g}, R {task.sparsity:g}, θ {task.strength:g}, π {task.prevalence:g}" + "".join(more)
 
 
 def read_stages(path: Path) -> list[Any]:
@@ -144,28 +150,52 @@ def read_stages(path: Path) -> list[Any]:
     return list(as_stages(plain["stage"]))
 
 
-def _compute(task, model, schedule, loss, begin, theory, d, trials, sampler, seed, accuracy) -> tuple[Any, list[Any]]:
-    import warnings
+def _compute(
+    problem: tuple[Any, Any, Any],
+    loss: str,
+    begin: Mapping[str, float] | None,
+    accuracy: float | None,
+    simulated: tuple,
+) -> tuple[Any, list[Any], list[str]]:
+    """The limit (None without an accuracy), the simulated runs, and what failed of them in words.
 
+    The runs come first: what they refuse is said before the limit is computed.
+    """
     from .._core.progress import progress
     from ..simulation.repeats import trial_seeds
+    from ..simulation.trajectory import simulate_trajectory
 
-    runs, exact = [], None
+    d, trials, seed, sampler = simulated
+    exact, runs, failures = None, [], []
     with progress() as bars:
-        advance = bars("training", trials + bool(theory))
-        if theory:
-            from ..theory import UnstableTrainingWarning, trajectory
-
-            with warnings.catch_warnings():  # `_remarks` says it in a line of its own
-                warnings.simplefilter("ignore", UnstableTrainingWarning)
-                exact = trajectory(task, model, schedule, loss, begin, accuracy=accuracy)
+        advance = bars("training", trials + (accuracy is not None))
+        for k, own_seed in enumerate(trial_seeds(seed, trials) if trials else []):
+            try:
+                runs.append(simulate_trajectory(*problem, d, own_seed, sampler=sampler, loss=loss, start=begin))
+            except (ValueError, ArithmeticError, MemoryError) as error:
+                if not runs:
+                    raise
+                failures.append(f"run {k} failed: {error or type(error).__name__}")
             advance(1)
-        for one in trial_seeds(seed, trials) if trials else []:
-            from ..simulation.trajectory import simulate_trajectory
-
-            runs.append(simulate_trajectory(task, model, schedule, d, one, sampler, loss, begin))
+        if accuracy is not None:
+            try:
+                exact = _limit(problem, loss, begin, accuracy)
+            except (ValueError, ArithmeticError, MemoryError) as error:
+                if not runs:
+                    raise
+                failures.append(f"theory failed: {error or type(error).__name__}")
             advance(1)
-    return exact, runs
+    return exact, runs, failures
+
+
+def _limit(problem: tuple[Any, Any, Any], loss: str, begin: Mapping[str, float] | None, accuracy: float) -> Any:
+    import warnings
+
+    from ..theory import UnstableTrainingWarning, trajectory
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` says it
+        return trajectory(*problem, loss=loss, start=begin, accuracy=accuracy)
 
 
 def _shown(steps: int) -> list[int]:
@@ -184,9 +214,9 @@ def _best(exact: Any, runs: Sequence[Any]) -> int:
     return means.index(min(means))
 
 
-def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
-    """Rows and headings: test error and training loss of both sides, and the directions' cosines."""
-    from .._core.words import with_error
+def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: test error and training loss of both sides, and the directions' cosines."""
+    from .._core.averages import with_error
     from ..simulation.repeats import mean_and_error
 
     one = exact if exact is not None else runs[0]
@@ -205,12 +235,12 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[list[str]], list[str]]
             columns.append(heading + (", simulated" if exact is not None else ""))
             for row, t in zip(cells, shown):
                 row.append(with_error(*mean_and_error(table[id(run)][field][t] for run in runs)))
-    return cells, columns
+    return columns, cells
 
 
-def _remarks(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
+def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
     """The best step, and how far it is from what no training can beat."""
-    from .._core.words import with_error
+    from .._core.averages import with_error
     from ..schedules import expand
     from ..simulation.repeats import mean_and_error
     from ..theory import bayes_limit
@@ -219,7 +249,7 @@ def _remarks(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]
     best = _best(exact, runs)
     found = (exact.test_error[best], exact.standard_error[best]) if exact is not None else None
     error = with_error(*(found or mean_and_error(run.test_error[best] for run in runs)))
-    lines = [f"* best step {best}: test error {error}"]
+    lines = [f"best step {best}: test error {error} (marked * below)"]
     if exact is not None and "unstable_from" in exact.details:
         lines.append(
             f"training is unstable from step {exact.details['unstable_from']} on: finite runs come near the limit at very "
@@ -250,8 +280,8 @@ def _draw(path: Path, exact: Any, runs: Sequence[Any]) -> None:
     """Theory as lines, simulations as points with error bars."""
     import numpy as np
 
-    from ..plotting.pictures import write_picture
-    from ..plotting.show import axes_for, legend_above
+    from .._core.averages import standard_error
+    from ..plotting.show import axes_for, legend_above, write_picture
     from ..plotting.style import TEST_ERROR, TRAINING_ERROR
 
     ax = axes_for(size=(6.4, 4.2))

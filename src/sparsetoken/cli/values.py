@@ -1,9 +1,11 @@
-"""Numbers as users write them on the command line: one, a list, or a range."""
+"""Numbers as users write them: one, a list, a range, or an array in a file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,14 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
     return [float(f"{x:.12g}") for x in spaced]
 
 
+def number(name: str, text: str) -> float:
+    """One number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, got {text!r}") from None
+
+
 def is_distribution(text: str) -> bool:
     """Whether a text is made of value:probability pairs."""
     return all(part.count(":") == 1 for part in text.split(","))
@@ -55,51 +65,38 @@ def _any_number(name: str, value: Any) -> Any:
     return value
 
 
-def check_combinations(values: Iterable[Sequence[Any]], times: int = 1) -> int:
-    """How many combinations the lists of values have, refused before any of them is made where they are too many.
+class OptionGrid:
+    """Values by name, of which every combination is a case."""
 
-    Parameters
-    ----------
-    values : iterable of sequences
-        The values of each field.
-    times : int
-        How often every combination is computed (trials, models).
+    def __init__(self, *parts: Mapping[str, Sequence[Any]]) -> None:
+        self.values = {name: values for part in parts for name, values in part.items()}
 
-    Returns
-    -------
-    int
-        The number of computations.
+    @property
+    def swept(self) -> list[str]:
+        """The names with several values."""
+        return [name for name, values in self.values.items() if len(values) > 1]
 
-    Raises
-    ------
-    ValueError
-        If there are more than `MOST_POINTS`.
-    """
-    total = math.prod(len(part) for part in values) * times
-    if total > MOST_POINTS:
-        raise ValueError(
-            f"these ranges, models and trials make {total:,} computations; at most {MOST_POINTS:,} are run at once"
-        )
-    return total
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The others, with their value."""
+        return {name: values[0] for name, values in self.values.items() if len(values) == 1}
+
+    def cases(self) -> Iterator[dict[str, Any]]:
+        """Every combination."""
+        for values in product(*self.values.values()):
+            yield dict(zip(self.values, values))
+
+    def check(self, times: int) -> None:
+        """Refuse too many combinations, each so many times, before any of them is made."""
+        total = math.prod(len(part) for part in self.values.values()) * times
+        if total > MOST_POINTS:
+            raise ValueError(
+                f"these ranges, models and trials make {total:,} computations; at most {MOST_POINTS:,} are run at once"
+            )
 
 
 def parse_named(name: str, text: str, keys: Sequence[str]) -> dict[str, float]:
-    """Numbers by name, written as `q=1,w=0.5`; a lone number stands for all of `keys`.
-
-    Parameters
-    ----------
-    name : str
-        The option, for messages.
-    text : str
-        What the user wrote.
-    keys : sequence of str
-        The names allowed.
-
-    Returns
-    -------
-    dict of str to float
-        Only the names given.
-    """
+    """Numbers by name, written as `q=1,w=0.5`; a lone number stands for all of `keys`."""
     allowed = f"{name} must be a number or {','.join(f'{key}=number' for key in keys)}, got {text!r}"
     try:
         if "=" not in text:
@@ -111,3 +108,21 @@ def parse_named(name: str, text: str, keys: Sequence[str]) -> dict[str, float]:
     if len(found) < len(pairs) or not set(found) <= set(keys):
         raise ValueError(allowed)
     return found
+
+
+def reads_array(text: str) -> bool:
+    """Whether an option names a file with an array."""
+    return text.lower().endswith((".npy", ".csv"))
+
+
+def read_array(name: str, path: str) -> np.ndarray:
+    """The numbers of a .npy file, or of a .csv file without a header."""
+    try:
+        if not path.lower().endswith(".npy"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # NumPy warns of a file without any numbers
+                return np.loadtxt(path, delimiter=",", encoding="utf-8-sig")
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, EOFError, ValueError, UserWarning) as error:
+        raise ValueError(f"the {name} in {path} cannot be read: {error}") from None

@@ -7,78 +7,63 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..estimators.evaluation import Evaluation
-    from ..estimators.regression_evaluation import RegressionEvaluation
+    from ..estimators.evaluation import Evaluation, RegressionEvaluation
 
 CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
 EVIDENCE = 3.0  # those of a signal: the best of ten learners is often two standard errors lucky
 
 
-def fit_in_words(diagnostics: Mapping[str, Any], classes: Sequence[Any] | None = None) -> list[str]:
-    """What a fit says about itself.
-
-    Parameters
-    ----------
-    diagnostics : mapping
-        `diagnostics_` of a fitted estimator.
-    classes : sequence, optional
-        Its classes, which the words then name; none for a regressor.
-
-    Returns
-    -------
-    list of str
-        Lines; none about what the estimator does not tell.
-    """
-    lines = []
-    right = _number(diagnostics, "held_out_accuracy")
-    if right is not None:
-        lines.append(f"{right:.1%} of held-out bags get the right one of {diagnostics['classes']} classes")
-    for label, own in diagnostics.get("per_class", {}).items():
-        area = _number(own, "held_out_auc")
-        if area is not None:
-            lines.append(
-                f"held-out bags of {label} score above the others in {area:.1%} of all pairs (50% is guessing)"
-            )
-    explained = _number(diagnostics, "held_out_r2")
-    if explained is not None:
-        typical = _number(diagnostics, "held_out_rmse")
-        lines.append(
-            f"{max(explained, 0.0):.1%} of the labels' variance is predicted on held-out bags (R²), with a typical error of "
-            f"{typical:.3g}"
-        )
-    ranked = _number(diagnostics, "held_out_auc")
-    if ranked is not None:
-        first, second = classes if classes is not None and len(classes) == 2 else ("the first class", "the second")
-        lines.append(
-            f"held-out bags of {second} score above those of {first} in {ranked:.1%} of all pairs (50% is guessing)"
-        )
+def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | None = None) -> list[str]:
+    """What a fit says about itself: the held-out answer first, training accuracy last. `counts` are the classes' bags."""
+    lines = _held_out(diagnostics, counts or {})
     if "signal_found" in diagnostics:
-        found = bool(diagnostics["signal_found"])
         lines.append(
             "this is more than chance would give: there is a signal"
-            if found
+            if diagnostics["signal_found"]
             else "this is no more than chance would give: do not rely on the predictions"
         )
-    wrong = _number(diagnostics, "training_error")
-    if wrong is not None:
-        lines.append(f"of the bags it was trained on, it gets {1 - wrong:.1%} right (on new bags, expect fewer)")
+    if "signal_class" in diagnostics and diagnostics.get("signal_found"):
+        lines.append(f"bags of class {diagnostics['signal_class']} carry the signal")
     strength, count = _number(diagnostics, "strength"), _number(diagnostics, "sparsity")
     if strength is not None and count is not None:
         lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
-    voters = diagnostics.get("heads")
-    if isinstance(voters, list):
-        lines.append(
-            f"the model is a vote of {len(voters)} simple classifiers" if len(voters) > 1 else "one classifier"
-        )
-    averaged = diagnostics.get("members")
-    if isinstance(averaged, list) and averaged:
-        lines.append(
-            f"the model is a mean of {len(averaged)} simple regressors" if len(averaged) > 1 else "one regressor"
-        )
     if diagnostics.get("converged") is False:
         reason = diagnostics.get("ended")
         lines.append(f"training stopped before it was done{f': {reason}' if reason else ''}")
+    wrong = _number(diagnostics, "training_error")
+    if wrong is not None:
+        lines.append(f"training accuracy {1 - wrong:.1%} (on new bags, expect the held-out error)")
     return lines
+
+
+def _held_out(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
+    """How good the model is on bags that it was not trained on; nothing where none could be held out."""
+    log_loss = _number(diagnostics, "held_out_log_loss")
+    ending = "" if log_loss is None else f", log loss {log_loss:.3g}"
+    explained, typical = _number(diagnostics, "held_out_r2"), _number(diagnostics, "held_out_rmse")
+    if explained is not None and typical is not None:
+        return [f"held-out R² {explained:.3f}, typical error {typical:.3g}"]
+    right = _number(diagnostics, "held_out_accuracy")
+    if right is not None:
+        areas = {label: _number(own, "held_out_auc") for label, own in diagnostics.get("per_class", {}).items()}
+        known = [area for area in areas.values() if area is not None]
+        macro = f", macro AUC {sum(known) / len(known):.3f}" if len(known) == len(areas) > 0 else ""
+        own = ", ".join(f"{label} {area:.3f}" for label, area in areas.items() if area is not None)
+        return [
+            f"held-out error {1 - right:.1%} with {diagnostics['classes']} classes{macro}{ending}",
+            *([f"AUC of each class against the others: {own}"] if own else []),
+        ]
+    wrong, area = _number(diagnostics, "held_out_error"), _number(diagnostics, "held_out_auc")
+    if area is None:
+        return []
+    interval = ""
+    if len(counts) == 2:
+        from ..estimators.evaluation import area_error, auc_interval
+
+        low, high = auc_interval(area, area_error(area, *counts.values()), min(counts.values()))
+        interval = f" (95% interval {low:.3f} to {high:.3f})"
+    error = "" if wrong is None else f"held-out error {wrong:.1%}, "
+    return [f"{error}AUC {area:.3f}{interval}{ending}"]
 
 
 def details(diagnostics: Mapping[str, Any]) -> list[str]:
@@ -96,30 +81,19 @@ def details(diagnostics: Mapping[str, Any]) -> list[str]:
 
 
 def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
-    """What a comparison of learners comes to.
-
-    Parameters
-    ----------
-    found : sequence of Evaluation
-        The learners' cross-validations.
-    majority : str
-        The learner among them that always gives the commonest label.
-
-    Returns
-    -------
-    list of str
-        Which learner is best, whether it is better than the commonest label, and which others are as good.
-    """
+    """What a comparison of learners comes to."""
     baseline = next((e for e in found if e.learner == majority), None)
     learners = [e for e in found if e is not baseline]
     if not learners:
         return []
     best = max(learners, key=lambda e: (e.accuracy, e.auc))
-    lines = [f"best: {best.learner}, {_share(best.accuracy, best.accuracy_error)} of held-out bags right"]
+    lines = [
+        f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
+    ]
     if baseline is not None:
         gain, level = (
             best.accuracy - baseline.accuracy,
-            f"always giving the commonest label has {baseline.accuracy:.1%}",
+            f"always giving the commonest label has {1 - baseline.accuracy:.1%}",
         )
         error = math.hypot(best.accuracy_error, baseline.accuracy_error)
         # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
@@ -136,18 +110,7 @@ def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
 
 
 def regression_verdict_in_words(found: Sequence[RegressionEvaluation]) -> list[str]:
-    """What a comparison of regressors comes to.
-
-    Parameters
-    ----------
-    found : sequence of RegressionEvaluation
-        The learners' cross-validations.
-
-    Returns
-    -------
-    list of str
-        Which learner is best, whether it is better than the mean label, and which others are as good.
-    """
+    """What a comparison of regressors comes to."""
     if not found:
         return []
     best = max(found, key=lambda e: e.r2)
@@ -156,9 +119,8 @@ def regression_verdict_in_words(found: Sequence[RegressionEvaluation]) -> list[s
             f"best: {best.learner}, R² {best.r2:.3f} (± {best.r2_error:.3f}); always giving the mean label has 0: "
             "no learner is clearly better than that, so there is no evidence of a signal"
         ]
-    share = f"{_share(best.r2, best.r2_error)} of the labels' variance predicted on held-out bags"
     return [
-        f"best: {best.learner}, {share}, with a typical error of {best.rmse:.3g}",
+        f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f}), typical error {best.rmse:.3g}",
         *_as_good(best, found, "r2"),
     ]
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .._core.lazy import lazy_exports
+from .._core.imports import lazy_exports
 
 _HOME = {
-    "AttentionClassifier": "attention",
+    "AttentionClassifier": "paper.attention",
     "AttentionDisplay": "displays",
-    "BagClassifier": "bag_classifier",
-    "BagRegressor": "bag_regressor",
-    "ElementwiseAttentionClassifier": "elementwise",
+    "BagClassifier": "default.bag_classifier",
+    "BagRegressor": "default.bag_regressor",
+    "ElementwiseAttentionClassifier": "paper.elementwise",
     "MessagePassingClassifier": "message_passing.classifier",
-    "PooledClassifier": "linear",
-    "VectorizedClassifier": "linear",
+    "PooledClassifier": "paper.linear",
+    "VectorizedClassifier": "paper.linear",
 }
 
 __all__ = list(_HOME)

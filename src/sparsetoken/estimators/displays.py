@@ -9,10 +9,9 @@ import numpy as np
 
 from .._core.validation import rejection
 from ..plotting.show import Shown, axes_for, legend_above
-from ..plotting.style import COLOURS, MEASURED
+from ..plotting.style import MEASURED, REFERENCE
 
-MOST_LABELS = 25  # tokens up to which every one has its number under the axis
-MOST_BARS = 300  # tokens that get a bar with an edge; a bag of a hundred thousand would take minutes
+MOST_LABELS = 24  # tokens up to which every one has a stem and its number under the axis
 
 
 class AttentionDisplay(Shown):
@@ -143,7 +142,10 @@ class AttentionDisplay(Shown):
         return pd.DataFrame(columns)
 
     def plot(self, ax: Any = None) -> Any:
-        """A bar per token: its height is the attention weight, its colour the score.
+        """A stem per token: its height is the score (the weight, where there are no scores), its shade the attention weight.
+
+        Of a long bag the tokens with the largest and the smallest scores and the largest weights are shown, the rest as a
+        density at the left.
 
         Parameters
         ----------
@@ -154,41 +156,63 @@ class AttentionDisplay(Shown):
         -------
         matplotlib Axes
         """
-        ax = axes_for(ax, (7.0, 3.4))
-        places = np.arange(len(self.weights))
-        if self.scores is None:
-            self._bars(ax, COLOURS["attention"])
-        else:
-            from matplotlib.cm import ScalarMappable
-            from matplotlib.colors import Normalize
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
 
-            size = float(np.abs(self.scores).max()) or 1.0
-            shade = ScalarMappable(Normalize(-size, size), cmap="PuOr_r")  # orange for the class, purple against it
-            self._bars(ax, shade.to_rgba(self.scores))
-            words = f"score for {self.target}" if self.target else "score for a larger label"
-            ax.figure.colorbar(shade, ax=ax, label=words)
-        if self.marked is not None and self.marked.any():
-            at = places[self.marked]
+        ax = axes_for(ax, (7.0, 3.4))
+        heights = self.weights if self.scores is None else self.scores
+        shown = self._shown_tokens(heights)
+        places = np.arange(len(shown))
+        shade = ScalarMappable(Normalize(0.0, float(self.weights.max()) or 1.0), cmap="Oranges")
+        # From a third on: the lightest shades would be lost on white.
+        colours = shade.get_cmap()(0.35 + 0.65 * np.asarray(shade.norm(self.weights[shown])))
+        ax.vlines(places, 0.0, heights[shown], colors=colours, linewidth=2.0)
+        ax.scatter(places, heights[shown], c=colours, s=22, zorder=3)
+        ax.axhline(0.0, color=REFERENCE, linewidth=0.8)
+        ax.set_xticks(places, [str(token) for token in shown], rotation=90 if len(shown) > MOST_LABELS // 2 else 0)
+        if len(shown) < len(heights):
+            self._density(ax, np.delete(heights, shown))
+        if self.scores is not None:
+            ax.figure.colorbar(shade, ax=ax, label="attention weight")
+        if self.marked is not None and self.marked[shown].any():
+            at = places[self.marked[shown]]
             ax.plot(at, np.full(len(at), 1.04), "v", color=MEASURED, transform=ax.get_xaxis_transform(), clip_on=False,
                     label="marked tokens")  # fmt: skip
             legend_above(ax)
             ax.get_legend().set_bbox_to_anchor((0, 1.06))
-        if len(places) <= MOST_LABELS:
-            ax.set_xticks(places)
         share = "" if self.probability is None else f" (probability of {self.target}: {self.probability:.3g})"
-        ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight", ylim=(0, None))
+        score = f"score for {self.target}" if self.target else "score for a larger label"
+        ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight" if self.scores is None else score)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 
-    def _bars(self, ax: Any, colours: Any) -> None:
-        """A bar per token; thin lines where there are too many for bars, each of which is an object of its own."""
-        places = np.arange(len(self.weights))
-        if len(places) <= MOST_BARS:
-            ax.bar(places, self.weights, color=colours, edgecolor=MEASURED, linewidth=0.5)
-            return
-        drawn = ax.vlines(places, 0.0, self.weights, colors=colours, linewidth=0.8)
-        drawn.set_rasterized(True)
-        ax.margins(x=0.01)
+    def _shown_tokens(self, heights: np.ndarray) -> np.ndarray:
+        """The tokens that get a stem, in the bag's order: all of a short bag, the most telling ones of a long one."""
+        if len(heights) <= MOST_LABELS:
+            return np.arange(len(heights))
+        by_height, by_weight = np.argsort(-heights, kind="stable"), np.argsort(-self.weights, kind="stable")
+        third = MOST_LABELS // 3
+        return np.unique(np.concatenate([by_height[:third], by_height[-third:], by_weight[:third]]))
+
+    def _density(self, ax: Any, rest: np.ndarray) -> None:
+        """How the tokens without a stem are spread, at the left."""
+        counts, edges = np.histogram(rest, bins=min(40, max(5, len(rest) // 10)))
+        width = 0.15 * MOST_LABELS
+        ax.fill_betweenx(
+            np.repeat(edges, 2)[1:-1],
+            -1.0 - width * np.repeat(counts, 2) / counts.max(),
+            -1.0,
+            color=REFERENCE,
+            alpha=0.4,
+        )
+        ax.annotate(
+            f"{len(rest)} other tokens",
+            (-1.0, rest.max()),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+        )
 
 
 def _explained(estimator: Any, classes: np.ndarray, bag: Any, target: Any) -> tuple[int, float]:

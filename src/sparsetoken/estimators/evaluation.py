@@ -1,39 +1,48 @@
-"""Repeated stratified cross-validation of classifiers and simple baselines on one's own bags."""
+"""Repeated cross-validation of learners and simple baselines on one's own bags, for classes and for numbers."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error
 from ..bags.bags import Bags
 from ..bags.forms import shown
+from ..plotting.show import Shown, new_figure
+from ..plotting.style import MEASURED, REFERENCE
+from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
-from .cross_validation import fits_by_fold
+from .folds import number_folds
+from .labels import checked_numbers
+
+NORMAL_95 = 1.96  # standard errors of a 95 % interval
+BINS = 10  # of predicted probabilities, in a plot of the calibration
 
 
-@dataclass(frozen=True)
-class Evaluation:
+def auc_interval(auc: float, error: float, smallest: int) -> tuple[float, float]:
+    """95 % interval of an AUC with this standard error, symmetric in its logit so that it stays within (0, 1).
+
+    `smallest` is the number of bags of the rarer class.
+    """
+    if not 0.0 < auc < 1.0:  # all pairs right (or wrong): the rule of three for the smaller class
+        reach = 3.0 / smallest
+        return (max(0.0, 1.0 - reach), 1.0) if auc == 1.0 else (0.0, min(1.0, reach))
+    reach = NORMAL_95 * error / (auc * (1.0 - auc))
+    return float(expit(logit(auc) - reach)), float(expit(logit(auc) + reach))
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
     """One classifier's cross-validation.
 
-    Attributes
-    ----------
-    learner : str
-        Its name.
-    accuracy, auc, log_loss : float
-        Means over the repetitions. With more than two classes the AUC is that of each class against the others, averaged
-        over the classes. The log loss is -log of the probability given to the true class, per bag.
-    accuracy_error, auc_error, log_loss_error : float
-        Standard errors over bags: how much another sample of as many bags would change the mean.
-    token_auc : float
-        AUC of held-out token scores against token labels, NaN where there are none.
-    fit_seconds : float
-        Mean CPU time of one fit.
-    scores : ndarray of shape (repetitions, bags) or (repetitions, bags, classes)
-        Held-out decision values; with more than two classes, log probabilities.
+    `scores` are held-out log odds, (repetitions, bags), or log probabilities, (repetitions, bags, classes); `codes` the bags'
+    classes by their places.
     """
 
     learner: str
@@ -46,29 +55,114 @@ class Evaluation:
     token_auc: float
     fit_seconds: float
     scores: np.ndarray = field(repr=False)
+    codes: np.ndarray = field(repr=False)
+
+    @property
+    def auc_interval(self) -> tuple[float, float]:
+        """95 % interval of the AUC."""
+        return auc_interval(self.auc, self.auc_error, np.unique(self.codes, return_counts=True)[1].min())
+
+    def __repr__(self) -> str:
+        low, high = self.auc_interval
+        return (
+            f"Evaluation({self.learner}: accuracy {self.accuracy:.3f} ± {self.accuracy_error:.3f}, "
+            f"AUC {self.auc:.3f} [{low:.3f}, {high:.3f}], log loss {self.log_loss:.3f} ± {self.log_loss_error:.3f})"
+        )
+
+    def frame(self) -> Any:
+        """Thresholds on the probability of the second class, with sensitivity, specificity and accuracy on held-out bags."""
+        import pandas as pd
+
+        probability, positive = self._probabilities(), np.tile(self.codes == 1, len(self.scores))
+        thresholds = np.linspace(0.05, 0.95, 19)
+        called = probability[None, :] > thresholds[:, None]
+        return pd.DataFrame(
+            {
+                "threshold": thresholds,
+                "sensitivity": called[:, positive].mean(axis=1),
+                "specificity": 1.0 - called[:, ~positive].mean(axis=1),
+                "accuracy": (called == positive).mean(axis=1),
+            }
+        )
+
+    def _probabilities(self) -> np.ndarray:
+        if self.scores.ndim > 2:
+            raise ValueError("thresholds and curves are those of two classes; this evaluation has more")
+        return expit(self.scores).ravel()
+
+    def plot(self, ax: Any = None) -> Any:
+        """ROC curve, calibration and the choice of a threshold, of two classes, on three axes (by default new ones)."""
+        from sklearn.calibration import calibration_curve
+        from sklearn.metrics import roc_curve
+
+        probability, positive = self._probabilities(), np.tile(self.codes == 1, len(self.scores))
+        axes = new_figure((11.0, 3.6)).subplots(1, 3) if ax is None else ax
+        false, true, _ = roc_curve(positive, probability)
+        low, high = self.auc_interval
+        axes[0].plot(false, true, color=MEASURED, label=f"AUC {self.auc:.3f} [{low:.3f}, {high:.3f}]")
+        axes[0].plot([0, 1], [0, 1], color=REFERENCE, linestyle=":")
+        axes[0].set(xlabel="1 - specificity", ylabel="sensitivity", title=self.learner)
+        axes[0].legend(frameon=False, loc="lower right")
+        share, predicted = calibration_curve(positive, probability, n_bins=BINS)
+        axes[1].plot(predicted, share, "o-", color=MEASURED)
+        axes[1].plot([0, 1], [0, 1], color=REFERENCE, linestyle=":")
+        axes[1].set(xlabel="predicted probability", ylabel="share of positive bags", title="calibration")
+        table = self.frame()
+        for name, style in (("sensitivity", "-"), ("specificity", "--"), ("accuracy", ":")):
+            axes[2].plot(table["threshold"], table[name], style, color=MEASURED, label=name)
+        axes[2].set(xlabel="threshold on the probability", title="choice of a threshold", ylim=(0, 1.02))
+        axes[2].legend(frameon=False, loc="lower center")
+        return axes
+
+
+@dataclass(frozen=True)
+class RegressionEvaluation:
+    """One regressor's cross-validation."""
+
+    learner: str
+    r2: float
+    r2_error: float
+    rmse: float
+    mae: float
+    mae_error: float
+    fit_seconds: float
+    predictions: np.ndarray = field(repr=False)
+
+
+class FoldFit(NamedTuple):
+    """A learner fitted without one fold."""
+
+    repeat: int
+    held: np.ndarray
+    model: Any
+    seconds: float
+
+
+def fits_by_fold(
+    bags: Bags,
+    labels: np.ndarray,
+    make: Callable[[], Any],
+    splits: Sequence[np.ndarray],
+    groups: np.ndarray | None = None,
+) -> Iterator[FoldFit]:
+    """Fit a fresh learner without each fold of each repetition."""
+    for repeat, fold in enumerate(splits):
+        for k in np.unique(fold):
+            train, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            model = make()
+            inner = {"groups": groups[train]} if groups is not None and isinstance(model, BagLearner) else {}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TrainingWarning)
+                begun = time.process_time()
+                model.fit(bags[train], labels[train], **inner)
+                seconds = time.process_time() - begun
+            yield FoldFit(repeat, held, model, seconds)
 
 
 def stratified_splits(
     labels: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """For each repetition the fold of every bag, each class dealt out evenly.
-
-    Parameters
-    ----------
-    labels : ndarray
-        One label per bag.
-    folds, repeats : int
-        Folds of each cross-validation, and how many of them.
-    seed : int
-        Of the first repetition; each one after it counts one up.
-    groups : ndarray, optional
-        Bags of one group stay in one fold.
-
-    Returns
-    -------
-    list of ndarray
-        One array of folds per repetition.
-    """
+    """For each repetition the fold of every bag, the classes at their shares."""
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     classes, counts = np.unique(labels, return_counts=True)
@@ -104,6 +198,24 @@ def stratified_splits(
     return splits
 
 
+def regression_splits(
+    targets: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """For each repetition the fold of every bag."""
+    most = len(targets) if groups is None else len(np.unique(groups))
+    if not 2 <= folds <= most:
+        raise ValueError(
+            f"folds must lie between 2 and the {most} {'bags' if groups is None else 'groups'}, got {folds}"
+        )
+    splits = []
+    for repeat in range(repeats):
+        fold = np.empty(len(targets), dtype=int)
+        for k, held in enumerate(number_folds(len(targets), seed + repeat, groups, folds)):
+            fold[held] = k
+        splits.append(fold)
+    return splits
+
+
 def evaluate(
     bags: Bags,
     labels: np.ndarray,
@@ -112,28 +224,7 @@ def evaluate(
     token_labels: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> Iterator[Evaluation | None]:
-    """Cross-validate each learner.
-
-    Parameters
-    ----------
-    bags : Bags
-        All bags.
-    labels : ndarray
-        One label per bag.
-    makers : dict
-        Name of each learner -> how to make a fresh one.
-    splits : sequence of ndarray
-        For each repetition the fold of every bag.
-    token_labels : ndarray, optional
-        One label per token; the greatest one marks the tokens to be found (with two classes of bags).
-    groups : ndarray, optional
-        One group per bag, for the learners' inner splits.
-
-    Yields
-    ------
-    Evaluation or None
-        None after every fit (for progress), and the result after each learner.
-    """
+    """Cross-validate each classifier: None after every fit, the result after the last one."""
     classes = np.unique(labels)
     several = len(classes) > 2
     codes = np.searchsorted(classes, labels)
@@ -149,51 +240,28 @@ def evaluate(
                 rows = np.isin(bags.bag_of_token, held)
                 token_scores[repeat, rows] = np.concatenate(model.token_scores(held_out))
             yield None
-        if several:
-            yield _summary_of_several(name, scores, codes, float(np.mean(seconds)))
-            continue
-        yield _summary(name, scores, codes == 1, token_scores, token_labels, float(np.mean(seconds)))
+        token_area = float("nan")
+        if token_labels is not None and np.all(np.isfinite(token_scores)):
+            witness = np.asarray(token_labels) == np.max(token_labels)
+            token_area = float(np.mean([area_under_curve(s, witness) for s in token_scores]))
+        yield _summary(name, scores, codes, token_area, float(np.mean(seconds)))
 
 
-def _summary(
-    name: str,
-    scores: np.ndarray,
-    positive: np.ndarray,
-    token_scores: np.ndarray,
-    token_labels: np.ndarray | None,
-    seconds: float,
-) -> Evaluation:
-    right = np.mean((scores > 0) == positive, axis=0)
-    losses = np.mean(np.logaddexp(0.0, np.where(positive, -scores, scores)), axis=0)
-    areas = [area_under_curve(s, positive) for s in scores]
-    area = float(np.mean(areas))
-    token_area = float("nan")
-    if token_labels is not None and np.all(np.isfinite(token_scores)):
-        witness = np.asarray(token_labels) == np.max(token_labels)
-        token_area = float(np.mean([area_under_curve(s, witness) for s in token_scores]))
-    return Evaluation(
-        name,
-        float(right.mean()),
-        standard_error(right),
-        area,
-        _area_error(area, int(positive.sum()), int((~positive).sum())),
-        float(losses.mean()),
-        standard_error(losses),
-        token_area,
-        seconds,
-        scores,
-    )
-
-
-def _summary_of_several(name: str, scores: np.ndarray, codes: np.ndarray, seconds: float) -> Evaluation:
-    """As `_summary`, from log probabilities of more than two classes."""
-    right = np.mean(np.argmax(scores, axis=2) == codes, axis=0)
-    losses = -np.mean(scores[:, np.arange(len(codes)), codes], axis=0)
+def _summary(name: str, scores: np.ndarray, codes: np.ndarray, token_area: float, seconds: float) -> Evaluation:
+    """Measures from held-out log odds of two classes, or log probabilities of several."""
+    if scores.ndim == 2:
+        positive, columns = codes == 1, {1: scores}
+        right = np.mean((scores > 0) == positive, axis=0)
+        losses = np.mean(np.logaddexp(0.0, np.where(positive, -scores, scores)), axis=0)
+    else:
+        columns = {k: scores[:, :, k] for k in range(scores.shape[2])}
+        right = np.mean(np.argmax(scores, axis=2) == codes, axis=0)
+        losses = -np.mean(scores[:, np.arange(len(codes)), codes], axis=0)
     areas, errors = [], []
-    for k in range(scores.shape[2]):
-        own = codes == k
-        areas.append(float(np.mean([area_under_curve(s[:, k], own) for s in scores])))
-        errors.append(_area_error(areas[-1], int(own.sum()), int((~own).sum())))
+    for k, column in columns.items():
+        inside = codes == k
+        areas.append(float(np.mean([area_under_curve(row, inside) for row in column])))
+        errors.append(area_error(areas[-1], int(inside.sum()), int((~inside).sum())))
     return Evaluation(
         name,
         float(right.mean()),
@@ -202,13 +270,47 @@ def _summary_of_several(name: str, scores: np.ndarray, codes: np.ndarray, second
         float(np.mean(errors)),  # the classes' areas come from the same bags: no square root of their number is gained
         float(losses.mean()),
         standard_error(losses),
-        float("nan"),
+        token_area,
         seconds,
         scores,
+        codes,
     )
 
 
-def _area_error(area: float, positive: int, negative: int) -> float:
+def evaluate_regression(
+    bags: Bags,
+    labels: np.ndarray,
+    makers: dict[str, Callable[[], Any]],
+    splits: Sequence[np.ndarray],
+    groups: np.ndarray | None = None,
+) -> Iterator[RegressionEvaluation | None]:
+    """Cross-validate each regressor: None after every fit, the result after the last one."""
+    targets = checked_numbers(labels, len(bags))
+    variance = float(np.var(targets))
+    if variance == 0.0:
+        raise ValueError("all labels are equal: there is nothing to predict")
+    for name, make in makers.items():
+        predictions = np.full((len(splits), len(bags)), np.nan)
+        seconds: list[float] = []
+        for repeat, held, model, took in fits_by_fold(bags, targets, make, splits, groups):
+            seconds.append(took)
+            predictions[repeat, held] = model.predict(bags[held])
+            yield None
+        squares = np.mean((predictions - targets) ** 2, axis=0)
+        sizes = np.mean(np.abs(predictions - targets), axis=0)
+        yield RegressionEvaluation(
+            name,
+            float(1.0 - squares.mean() / variance),
+            standard_error(squares) / variance,
+            float(np.sqrt(squares.mean())),
+            float(sizes.mean()),
+            standard_error(sizes),
+            float(np.mean(seconds)),
+            predictions,
+        )
+
+
+def area_error(area: float, positive: int, negative: int) -> float:
     """Standard error of an AUC over bags (Hanley and McNeil's formula)."""
     q1, q2 = area / (2.0 - area), 2.0 * area**2 / (1.0 + area)
     spread = area * (1 - area) + (positive - 1) * (q1 - area**2) + (negative - 1) * (q2 - area**2)

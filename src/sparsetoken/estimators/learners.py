@@ -22,19 +22,7 @@ DECIMALS = "the labels have decimals"
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner that commands and comparisons know by name.
-
-    Attributes
-    ----------
-    name : str
-        What the command line calls it.
-    make : callable
-        Gives a fresh one in its default configuration.
-    description : str
-        One line.
-    baseline : bool
-        Whether it is a scikit-learn pipeline to compare with, rather than a learner to fit and keep.
-    """
+    """A learner that commands and comparisons know by name."""
 
     name: str
     make: Callable[[], Any]
@@ -160,18 +148,7 @@ DEFAULT_REGRESSOR = _ALL_REGRESSORS[0].name
 
 
 def inferred_task(labels: np.ndarray) -> tuple[str, str]:
-    """Whether labels are classes or numbers to predict, and why.
-
-    Parameters
-    ----------
-    labels : ndarray
-        One label per bag.
-
-    Returns
-    -------
-    tuple of str
-        "classification" or "regression", and the reason in words.
-    """
+    """Whether labels are classes or numbers to predict, and why."""
     import numpy as np
 
     if labels.dtype.kind not in "iuf":
@@ -185,20 +162,7 @@ def inferred_task(labels: np.ndarray) -> tuple[str, str]:
 
 
 def check_kind(name: str, regression: bool) -> None:
-    """See that a learner is for labels of the right kind.
-
-    Parameters
-    ----------
-    name : str
-        Of `LEARNERS` or `REGRESSORS`; any other is left to the caller.
-    regression : bool
-        Whether the labels are numbers to predict, rather than classes.
-
-    Raises
-    ------
-    ValueError
-        In a sentence that says what to do.
-    """
+    """See that a learner is for labels of the right kind."""
     if regression and name in LEARNERS:
         raise ValueError(
             f"{name!r} tells classes apart and these labels are numbers: take a regressor such as {DEFAULT_REGRESSOR!r}, "
@@ -212,23 +176,7 @@ def check_kind(name: str, regression: bool) -> None:
 
 
 def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
-    """The named regressors, or all.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of `REGRESSORS`; none: all.
-
-    Returns
-    -------
-    dict
-        Name -> how to make a fresh learner.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, or that of a classifier.
-    """
+    """The named regressors, or all."""
     for name in names:
         check_kind(name, regression=True)
         if name not in REGRESSORS:
@@ -237,25 +185,7 @@ def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
 
 
 def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
-    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length).
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of `LEARNERS`; none: all.
-    bags : Bags
-        What they are to learn from.
-
-    Returns
-    -------
-    dict
-        Name -> how to make a fresh learner.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, or that of a regressor.
-    """
+    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length)."""
     for name in names:
         check_kind(name, regression=False)
         if name not in LEARNERS:

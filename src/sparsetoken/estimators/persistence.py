@@ -9,36 +9,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .._core.files import write_bytes
-from .bag_regressor import BagRegressor
-from .base import BaseBagClassifier
+import numpy as np
 
-FORMAT = 8
+from .._core.files import write_bytes
+from .base import BagLearner, BaseBagClassifier
+
+FORMAT = 9
 _OWN_TYPES = (
+    "sparsetoken._core.frozen.FrozenMapping",
     "sparsetoken.bags.scaler.BagScaler",
-    "sparsetoken.estimators.attention.AttentionClassifier",
-    "sparsetoken.estimators.bag_classifier.BagClassifier",
-    "sparsetoken.estimators.bag_regressor.BagRegressor",
+    "sparsetoken.estimators.paper.attention.AttentionClassifier",
+    "sparsetoken.estimators.default.bag_classifier.BagClassifier",
+    "sparsetoken.estimators.default.bag_regressor.BagRegressor",
     "sparsetoken.estimators.calibration.Calibration",
-    "sparsetoken.estimators.calibration.JointCalibration",
-    "sparsetoken.estimators.candidates.Forest",
-    "sparsetoken.estimators.elementwise.ElementwiseAttentionClassifier",
-    "sparsetoken.estimators.heads.Head",
-    "sparsetoken.estimators.lift.TokenLift",
-    "sparsetoken.estimators.linear.PooledClassifier",
-    "sparsetoken.estimators.linear.VectorizedClassifier",
+    "sparsetoken.estimators.several_classes.JointCalibration",
+    "sparsetoken.estimators.several_classes.SeveralClasses",
+    "sparsetoken.estimators.paper.elementwise.ElementwiseAttentionClassifier",
+    "sparsetoken.estimators.paper.joint_heads.Head",
+    "sparsetoken.estimators.default.learner.Vote",
+    "sparsetoken.estimators.default.lift.TokenLift",
+    "sparsetoken.estimators.paper.linear.PooledClassifier",
+    "sparsetoken.estimators.paper.linear.VectorizedClassifier",
     "sparsetoken.estimators.message_passing.classifier.MessagePassingClassifier",
     "sparsetoken.estimators.message_passing.noise.Noise",
     "sparsetoken.estimators.message_passing.ratio.LikelihoodRatio",
     "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
-    "sparsetoken.estimators.regression_candidates.RegressionForest",
-    "sparsetoken.estimators.regression_shares.RegressionMember",
-    "sparsetoken.estimators.statistics.BagStatistics",
+    "sparsetoken.estimators.default.statistics.BagStatistics",
     "sparsetoken.estimators.training_range.TrainingRange",
-    "sparsetoken.estimators.trees.PlainTrees",
-    "sparsetoken.estimators.views.BagViews",
-    "sparsetoken.estimators.vote.Member",
+    "sparsetoken.estimators.default.trees.PlainTrees",
+    "sparsetoken.estimators.default.views.BagViews",
+    "sparsetoken.estimators.default.vote.Member",
     "sparsetoken.losses.Logistic",
     "sparsetoken.losses.SmoothedHinge",
     "sparsetoken.losses.Square",
@@ -47,15 +48,7 @@ _OWN_TYPES = (
 
 
 def save_model(path: str | Path, model: Any) -> None:
-    """Write a fitted estimator; anything that could not be loaded again safely is refused.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where to write.
-    model : estimator
-        One of this package's classifiers or regressors, fitted.
-    """
+    """Write a fitted estimator; anything that could not be loaded again safely is refused."""
     import skops.io
 
     from .. import __version__
@@ -70,23 +63,7 @@ def save_model(path: str | Path, model: Any) -> None:
 
 
 def load_model(path: str | Path) -> Any:
-    """The estimator in a file written by `save_model`.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-
-    Returns
-    -------
-    estimator
-        A fitted classifier or regressor of this package.
-
-    Raises
-    ------
-    ValueError
-        If there is no such file, or it holds anything else.
-    """
+    """The estimator in a file written by `save_model`."""
     import skops.io
 
     path = Path(path)
@@ -101,22 +78,35 @@ def load_model(path: str | Path) -> Any:
     if not isinstance(stored, dict) or "model" not in stored:
         raise ValueError(f"{path} is not a model file of this program")
     if stored.get("format") != FORMAT:
-        raise ValueError(f"{path} has format {stored.get('format')!r}; this version reads format {FORMAT}")
+        raise ValueError(
+            f"{path} was written by another version (format {stored.get('format')!r}, this one reads {FORMAT}): "
+            "fit the model again"
+        )
     _check_model(stored["model"], f"what {path} holds")
     return stored["model"]
 
 
 def _check_model(model: Any, what: str) -> None:
-    """Refuse anything but a fitted learner of this package."""
+    """Refuse anything but a fitted learner of this package, with the attributes that predictions need."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    if not isinstance(model, BaseBagClassifier | BagRegressor):
+    if not isinstance(model, BagLearner):
         raise ValueError(f"{what} is no learner of this program: {type(model).__name__}")
     try:
         check_is_fitted(model)
     except NotFittedError:
         raise ValueError(f"{what} is a {type(model).__name__} that has not been fitted") from None
+    count, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    damage = None
+    if isinstance(model, BaseBagClassifier) and not isinstance(getattr(model, "classes_", None), np.ndarray):
+        damage = "it has no classes_"
+    elif not isinstance(count, int | np.integer):
+        damage = "it does not say how many features it takes"
+    elif names is not None and (not isinstance(names, np.ndarray) or names.shape != (count,)):
+        damage = f"its feature_names_in_ are not {count} names"
+    if damage is not None:
+        raise ValueError(f"{what} is a damaged {type(model).__name__}, {damage}: fit the model again")
 
 
 def _check_types(data: bytes, what: str) -> None:

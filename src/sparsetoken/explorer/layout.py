@@ -8,11 +8,11 @@ from typing import Any
 
 from dash import dcc, html
 
-from ..plotting.interactive import CONFIG
-from .state import AXES, BAG_MODELS, CHOICES, COLOURS, COMPARED, DEFAULTS, DESCENT, FIELDS, NUMBERS, VIEWS, Field
+from ..plotting.plotly_panels import CONFIG
+from .state import AXES, BAG_MODELS, CHOICES, COLOURS, COMPARED, DEFAULTS, DESCENT, NUMBERS, SLIDERS, VIEWS, Field
 from .words import CAPTIONS, PRESETS, STATUS, STORY, TIPS
 
-MESSAGES = (*NUMBERS, "d", "trials", "seed", "x", "y", *DESCENT)
+MESSAGES = (*NUMBERS, "x", "y")
 # The page has its own buttons for pictures and tables, with dark ink on white whatever the page's colours.
 _PLOT_CONFIG: Any = {**CONFIG, "modeBarButtonsToRemove": [*CONFIG["modeBarButtonsToRemove"], "toImage"]}
 
@@ -89,10 +89,10 @@ def _choice(name: str, label: str, options: dict[str, str], views: str = "") -> 
     )
 
 
-def _small_field(name: str, text: str, views: str = "", **more: str) -> html.Div:
+def _small_field(name: str, views: str = "", **more: str) -> html.Div:
     """A number without a slider; the style sheet hides those that the view or the model has no use for."""
     return html.Div(
-        [html.Label(text, htmlFor=f"in-{name}"), _number(name), _message(name), _tip(name)],
+        [html.Label(NUMBERS[name].label, htmlFor=f"in-{name}"), _number(name), _message(name), _tip(name)],
         className="field small-field",
         **(_attributes(data_views=views) if views else {}),
         **_attributes(**more),
@@ -112,7 +112,7 @@ def page() -> html.Div:
         "defaults": DEFAULTS,
         "compared": list(COMPARED),
     }
-    stores = ("raw", "answer", "refined", "completed", "again", "simulated", "themed", "saved")
+    stores = ("raw", "answer", "exact", "simulated", "themed", "saved")
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),
@@ -169,9 +169,9 @@ def _controls() -> html.Section:
     return html.Section(
         [
             html.H2("Task"),
-            *(_field(field) for field in FIELDS if field.group == "task"),
+            *(_field(field) for field in SLIDERS if field.group == "task"),
             html.H2("Training"),
-            *(_field(field) for field in FIELDS if field.group == "training"),
+            *(_field(field) for field in SLIDERS if field.group == "training"),
             _choice("loss", "Loss", {name: name.replace("_", " ") for name in CHOICES["loss"]}),
             _choice(
                 "equal",
@@ -215,7 +215,7 @@ def _results() -> html.Section:
         _choice("y", "Vertical axis", names, "phase"),
         _choice("colour", "Colour", COLOURS, "phase"),
         _choice("model", "Model", BAG_MODELS, "training"),
-        *(_small_field(name, text, "training", data_field=name) for name, (text, _, _) in DESCENT.items()),
+        *(_small_field(field.name, "training", data_field=field.name) for field in DESCENT),
     ]
     figure = html.Figure(
         [
@@ -285,14 +285,14 @@ def _results() -> html.Section:
 def _drawing() -> list[Any]:
     """What concerns random draws: the seed of one bag and of simulations, and the simulation itself."""
     simulation = [
-        _small_field("d", "Simulate at d ="),
-        _small_field("trials", "Trials"),
+        _small_field("d"),
+        _small_field("trials"),
         _button("Simulate here", "simulate"),
         _button("Cancel", "cancel", disabled=True),
         html.Progress(id="bar", value="0", max="1", **_attributes(aria_label="Progress of the simulation")),
         html.Span(id="progress", role="status"),
     ]
     return [
-        _small_field("seed", "Seed"),
+        _small_field("seed"),
         html.Div(simulation, className="simulation", **_attributes(data_views="curves")),
     ]

@@ -62,8 +62,8 @@ CAPTIONS = {
 STATUS = {
     "curves": "theory exact in the limit, computed to 0.001; bars are standard errors",
     "alignment": "closed form",
-    "capacity": "computed to 1 % where 65,536 bags suffice; bars are standard errors",
-    "phase": "25 × 25 cells (fewer where whole numbers run out)",
+    "capacity": "computed to 1 % where 32,768 bags suffice; bars are standard errors",
+    "phase": "21 × 21 cells (fewer where whole numbers run out)",
     "bag": "one draw; another seed draws another",
     "training": "all α₀ + α₁ samples in every step, in the limit of many dimensions; bands are two standard errors",
     "lengths": "trained at L, tested at longer bags; theory computed to 0.005",

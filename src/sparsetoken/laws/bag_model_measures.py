@@ -23,13 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
-from .._core.precision import in_double_precision
+from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
 from .draws import standard_normals, with_shared_part
 from .measures import mean_and_scatter
 from .positions import draw_places
-from .sobol import scrambled_sobol
+from .sobol import MOST_COORDINATES, scrambled_sobol
 
 MEASURES = ("test_error", "auc", "sensitivity", "specificity")
 # Independent randomisations of the points behind `FreshBags`: their spread gives the standard errors. Where signs are averaged
@@ -41,8 +41,6 @@ SMOOTHED_POINTS, COUNTED_POINTS, LEAST_POINTS = 2**10, 2**13, 2**8
 LEAST_OF_KIND = 2**5
 # Normals per class and replicate (4 MB): long bags and many directions get fewer points, though never fewer than the least.
 KEPT_NORMALS = 2**19
-# Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
-SOBOL_COORDINATES = 1000
 # Scores drawn per point for the AUC where a point leaves the score Gaussian: the AUC ranks whole scores, all positive ones
 # against all negative ones.
 SCORES_PER_POINT = 2
@@ -56,15 +54,7 @@ SMALLEST_INNOVATION = 1e-11
 
 
 class Split(NamedTuple):
-    """Which fields of a score are averaged in closed form.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Columns of H in which the score is jointly affine.
-    shift : int or None
-        A column in whose common shift over the tokens it is affine, where there are no such columns.
-    """
+    """Which fields of a score are averaged in closed form."""
 
     columns: tuple[int, ...]
     shift: int | None
@@ -75,10 +65,29 @@ class Split(NamedTuple):
         return not self.columns and self.shift is None
 
 
+def check_score(model: BagModel) -> None:
+    """Raise ValueError, in a sentence, where JAX cannot trace a model's score or it is not one number per bag."""
+    what = f"score of bag model {model.name!r}"
+    fields = jax.ShapeDtypeStruct((3, model.rank), np.float32)
+    try:
+        out = jax.eval_shape(model, fields, jax.ShapeDtypeStruct((), np.float32))
+    except jax.errors.JAXTypeError:
+        raise ValueError(
+            f"{what} must be traceable by JAX: use jax.numpy in the place of numpy, and no `if` on values"
+        ) from None
+    except Exception as error:  # whatever a user's function may raise
+        raise ValueError(
+            f"{what} raises {type(error).__name__} on fields of shape (3, {model.rank}): {error}"
+        ) from error
+    if getattr(out, "shape", None) != ():
+        raise ValueError(f"{what} must be one number for a bag, got shape {getattr(out, 'shape', type(out).__name__)}")
+
+
 @lru_cache(maxsize=64)
 @in_double_precision
 def split_of(model: BagModel, length: int) -> Split:
     """Try at random fields of several sizes which second differences of the model's score vanish."""
+    check_score(model)
     rng, rank = np.random.default_rng(0), model.rank
     sizes = np.repeat(TRIED_SIZES, 8)[:, None, None]
     shape = (len(sizes), length, rank)
@@ -108,19 +117,7 @@ def split_of(model: BagModel, length: int) -> Split:
 
 
 class KindDraws(NamedTuple):
-    """One replicate's points for one kind of bags, with and without signal.
-
-    Attributes
-    ----------
-    normals : array (2, r', L, points)
-        Standard normals behind the r' fields that are drawn.
-    residuals : array (2, scores, points)
-        Standard normals that complete the scores where these are Gaussian given the fields.
-    places : array (L, points)
-        The signal's strength over the task's mean strength at the signal's places, zero elsewhere.
-    probability : float
-        The kind's share of the bags.
-    """
+    """One replicate's points for one kind of bags, with and without signal."""
 
     normals: Any
     residuals: Any
@@ -154,7 +151,7 @@ def _draws_of_kind(
         points = max(LEAST_OF_KIND, 2 ** math.ceil(math.log2(points * probability)))
     places = signal_indicators(rng, task, points)
     normals, residuals = np.empty((2, coordinates, points)), np.empty((2, SCORES_PER_POINT, points))
-    leading = min(coordinates, SOBOL_COORDINATES)
+    leading = min(coordinates, MOST_COORDINATES)
     shifts = np.arange(SCORES_PER_POINT)[:, None] / SCORES_PER_POINT
     for block, residual in zip(normals, residuals, strict=True):
         u = scrambled_sobol(1 + leading, points, rng)
@@ -198,16 +195,8 @@ def innovation_root(D: Any, scale: Any, smallest: float = SMALLEST_INNOVATION) -
     return F, jnp.stack(kept)
 
 
-class Classifier(NamedTuple):
-    """All that a fresh bag's score depends on.
-
-    Attributes
-    ----------
-    overlap, gram, bias : array (r,), array (r, r), float
-        m = Theta^T xi, C = Theta^T Theta and b.
-    theta, pi, rho, contamination : float
-        Of the task: mean strength, prevalence, correlation of a bag's tokens, share of negative bags with signal.
-    """
+class TrainedDirections(NamedTuple):
+    """All that a fresh bag's score depends on."""
 
     overlap: Any
     gram: Any
@@ -218,7 +207,7 @@ class Classifier(NamedTuple):
     contamination: Any = 0.0
 
 
-def gaussian_scores(score: Any, split: Split, at: Classifier, draws: KindDraws) -> list[tuple[Any, Any]]:
+def gaussian_scores(score: Any, split: Split, at: TrainedDirections, draws: KindDraws) -> list[tuple[Any, Any]]:
     """Mean and variance of the score at each point given the fields drawn, for bags of one kind with and without signal."""
     r, length = at.gram.shape[0], draws.places.shape[0]
     smooth = split.columns if split.shift is None else (split.shift,)
@@ -258,7 +247,7 @@ def _above(mean: Any, variance: Any, rounding: Any = 0.0) -> Any:
     return jnp.where(spread, ndtr(jnp.where(spread, mean, 0.0) / deviation), step)
 
 
-def _shares(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[Any]) -> tuple[Any, Any, Any]:
+def _shares(split: Split, at: TrainedDirections, draws: FreshDraws, scores: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Test error, sensitivity and specificity from the scores of every kind of bags, with and without signal."""
 
     def width(z):
@@ -278,12 +267,12 @@ def _shares(split: Split, at: Classifier, draws: FreshDraws, scores: Sequence[An
     return at.pi * (1 - sensitivity) + (1 - at.pi) * (1 - specificity), sensitivity, specificity
 
 
-def limiting_test_error(score: Any, split: Split, at: Classifier, draws: FreshDraws) -> Any:
+def limiting_test_error(score: Any, split: Split, at: TrainedDirections, draws: FreshDraws) -> Any:
     """The test error alone, differentiable in everything that `at` and the score hold."""
     return _shares(split, at, draws, [gaussian_scores(score, split, at, kind) for kind in draws])[0]
 
 
-def _pairwise_auc(at: Classifier, draws: FreshDraws, scores: Sequence[Any]) -> Any:
+def _pairwise_auc(at: TrainedDirections, draws: FreshDraws, scores: Sequence[Any]) -> Any:
     """The AUC where every kind's score is Gaussian as it is: all pairs of kinds."""
     share = jnp.stack([jnp.asarray(kind.probability, dtype=float) for kind in draws])
     means, variances = ([jnp.concatenate([pair[i][j] for pair in scores]) for i in (0, 1)] for j in (0, 1))
@@ -310,19 +299,6 @@ def ranked_auc(
     """P(score of a positive bag > score of a negative one), ties counted half, for scores with weights.
 
     Outside the compiled program: NumPy sorts a few thousand numbers in a fraction of the time, and nothing is compiled.
-
-    Parameters
-    ----------
-    signal, noise : ndarray (n,) and (k,)
-        Scores of bags with signal, which positive bags have, and without.
-    weights : tuple of ndarray (n,) and (k,)
-        Their probabilities, which sum to 1 each.
-    contamination : float
-        Share of the negative bags that have a signal.
-
-    Returns
-    -------
-    float
     """
     first = np.argsort(signal)  # rising values are looked up several times faster
     one, weight = signal[first], weights[0][first]
@@ -337,7 +313,7 @@ def ranked_auc(
 
 
 @partial(jax.jit, static_argnames=("score", "split"))
-def _measured(score, split, at: Classifier, sharpness, draws: FreshDraws):
+def _measured(score, split, at: TrainedDirections, sharpness, draws: FreshDraws):
     """Test error, sensitivity and specificity, and the AUC or the two sides' scores that it ranks."""
     scores = [gaussian_scores(lambda H, bias: score(H, bias, sharpness), split, at, kind) for kind in draws]
     shares = jnp.stack(_shares(split, at, draws, scores))
@@ -355,25 +331,7 @@ def _ranks_points(draws: FreshDraws) -> bool:
 def measures_on(
     draws: FreshDraws, task: Task, model: BagModel, overlap: Any, gram: Any, bias: Any, split: Split | None = None
 ) -> np.ndarray:
-    """The `MEASURES` of classifiers on one replicate's points.
-
-    Parameters
-    ----------
-    draws : FreshDraws
-        The points.
-    task : Task
-        What the bags are.
-    model : BagModel
-        The classifiers' form.
-    overlap, gram, bias : array (n, r), (n, r, r) and (n,)
-        m, C and b of n classifiers.
-    split : Split, optional
-        The split the points were drawn for; `split_of` the model by default.
-
-    Returns
-    -------
-    ndarray (n, 4)
-    """
+    """The `MEASURES` of classifiers on one replicate's points."""
     split = split_of(model, task.longest) if split is None else split
     score, sharpness = score_with_sharpness(model), 1.0 if model.sharpness is None else model.sharpness
     draws = jax.tree_util.tree_map(jnp.asarray, draws)
@@ -381,7 +339,7 @@ def measures_on(
     weights = _weights_of_scores(draws, split)
     found = []
     for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True):
-        shares, ranked = _measured(score, split, Classifier(m, C, b, *rest), sharpness, draws)
+        shares, ranked = _measured(score, split, TrainedDirections(m, C, b, *rest), sharpness, draws)
         if _ranks_points(draws):
             auc = ranked_auc(np.asarray(ranked[0]), np.asarray(ranked[1]), (weights, weights), task.contamination)
         else:
@@ -402,17 +360,6 @@ class FreshBags:
 
     The same points serve every classifier that is asked about, so that differences between the steps of a training are far
     more precise than the values themselves.
-
-    Parameters
-    ----------
-    task : Task
-        What the bags are.
-    model : BagModel
-        The classifiers' form.
-    rng : numpy.random.Generator
-        Randomises the points.
-    replicates : int
-        Independent randomisations, at least two.
     """
 
     def __init__(self, task: Task, model: BagModel, rng: np.random.Generator, replicates: int = REPLICATES):
@@ -422,18 +369,7 @@ class FreshBags:
         self.replicates = [fresh_draws(rng, task, model.rank, split) for _ in range(1 if exact else replicates)]
 
     def measures(self, overlap: Any, gram: Any, bias: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The `MEASURES` of n classifiers and their standard errors (0 where the value is a closed form).
-
-        Parameters
-        ----------
-        overlap, gram, bias : array (n, r), (n, r, r) and (n,)
-            m, C and b.
-
-        Returns
-        -------
-        dict of str to tuple of ndarray
-            Values (n,) and standard errors (n,) under each measure's name.
-        """
+        """The `MEASURES` of n classifiers and their standard errors (0 where the value is a closed form)."""
         rows = np.array([measures_on(draws, self.task, self.model, overlap, gram, bias) for draws in self.replicates])
         table = np.array(
             [[mean_and_scatter(rows[:, i, k]) for i in range(rows.shape[1])] for k in range(len(MEASURES))]

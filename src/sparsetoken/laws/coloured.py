@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.validation import real_number, rejection
+from .._core.validation import check_real, real_number, rejection
 from ..activations import get_activation
 from ..task import Task
 from .law import FIRST_POINTS, Law, attention_law, elementwise_law, pooled_law
@@ -149,34 +149,35 @@ class Spectrum:
         return Query(q * self.direction, q**2)
 
 
-def power_spectrum(text: str, dimension: int) -> np.ndarray:
-    """Eigenvalues proportional to j^-a, j = 1 .. d, with mean 1.
+def spectrum_of(covariance: Any, signal: Any = None, dimension: int | None = None) -> Spectrum:
+    """The spectrum that a covariance stands for: a matrix, its eigenvalues, "power:a", or a Spectrum, which has its own signal.
 
-    Parameters
-    ----------
-    text : str
-        "power:a", a >= 0; "power:0" is white.
-    dimension : int
-        d.
-
-    Returns
-    -------
-    ndarray (d,)
+    A covariance given by name has `dimension` eigenvalues, by default as many as the signal has coordinates, or 1000.
     """
+    if isinstance(covariance, Spectrum):
+        if signal is not None:
+            raise ValueError("signal must not be given beside a Spectrum, which has its own signal")
+        return covariance
+    if isinstance(covariance, str):
+        covariance = power_spectrum(covariance, dimension or (1000 if signal is None else len(signal)))
+    return Spectrum.of(covariance, signal)
+
+
+def power_spectrum(text: str, dimension: int) -> np.ndarray:
+    """Eigenvalues proportional to j^-a, j = 1 .. d, with mean 1."""
     name, _, exponent = text.partition(":")
-    try:
-        a = real_number("the exponent of covariance 'power:a'", float(exponent), 0.0)
-    except ValueError as error:
-        if name != "power" or "exponent" not in str(error):
-            raise rejection("covariance", text, "a matrix, a list of eigenvalues, a Spectrum or 'power:a'") from None
-        raise
     if name != "power":
         raise rejection("covariance", text, "a matrix, a list of eigenvalues, a Spectrum or 'power:a'")
-    values = np.arange(1.0, dimension + 1) ** -a
+    try:
+        number = float(exponent)
+    except ValueError:
+        raise rejection("the exponent of covariance 'power:a'", exponent, "a number >= 0") from None
+    values = np.arange(1.0, dimension + 1) ** -real_number("the exponent of covariance 'power:a'", number, 0.0)
     return values / values.mean()
 
 
 def _array(name: str, value: Any) -> np.ndarray:
+    check_real(name, value)
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError):
@@ -264,6 +265,11 @@ class ColouredLaw:
         """Whether more draws can be had."""
         return self.statistics.refinable
 
+    @property
+    def most_points(self) -> int:
+        """Draws per replicate and class at the finest level."""
+        return self.statistics.most_points
+
     def at(self, points: int) -> tuple[Population, Nodes]:
         """The population of (T, S, kappa) at a level of refinement, and its nodes; made once."""
         return self.statistics.at(points)
@@ -300,6 +306,7 @@ def coloured_law(
     ColouredLaw
         For `erm`.
     """
+    Task.require(task)
     beta = real_number("beta", beta, 0.0)
     if not isinstance(query, Query):
         raise rejection("query", query, "a Query, from Spectrum.query or coloured_alignment")
@@ -328,20 +335,6 @@ def whitened_law(law: ColouredLaw) -> Law:
 
     Tokens times Sigma^{-1/2} have white noise and a signal of strength theta sqrt(xi^T Sigma^{-1} xi) along Sigma^{-1/2} xi;
     the query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
-
-    Parameters
-    ----------
-    law : ColouredLaw
-        Its covariance must have no zero eigenvalue.
-
-    Returns
-    -------
-    Law
-
-    Raises
-    ------
-    ValueError
-        Where an eigenvalue is zero: features without noise cannot be whitened.
     """
     s, query = law.spectrum.eigenvalues, law.query
     if not s.min() > 0 or law.task is None:

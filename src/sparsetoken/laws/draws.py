@@ -19,15 +19,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from .._core.arrays import namespace
-from .._core.byte_cache import ByteCache
-from .sobol import ScrambledSobol
+from .._core.arrays import ByteCache, namespace
+from .sobol import LEADING_COORDINATES, ScrambledSobol
 
 REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
-# Further coordinates are independent: integrands are nearly additive in them, and Sobol points slow.
-SOBOL_DIMENSIONS = 48
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _ROOT_SEED = 20250925
@@ -49,19 +46,7 @@ def with_shared_part(values: Any, rho: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TokenGroup:
-    """Standard normal coordinates, along the query, of one kind of a bag's tokens.
-
-    Attributes
-    ----------
-    tokens : array (replicates, points, K)
-        Tokens drawn one by one; where there is a bulk, -inf pads unused places.
-    bulk : array (replicates, points)
-        How many further tokens lie below `ceiling` (zero when all are drawn one by one).
-    normals : array (replicates, points, 3)
-        Standard normals for the bulk's sums.
-    ceiling : float
-        What the bulk's tokens lie below; infinite without a bulk.
-    """
+    """Standard normal coordinates, along the query, of one kind of a bag's tokens."""
 
     tokens: Any
     bulk: Any
@@ -85,17 +70,7 @@ class TokenGroup:
 
 @dataclass(frozen=True, eq=False)
 class TokenDraws:
-    """Drawn bags: the tokens that carry the signal in a positive bag, the noise tokens, and the quadrature's shifts.
-
-    Attributes
-    ----------
-    signals, others : TokenGroup
-        The two groups of tokens; a negative bag has them both without any shift.
-    offset : array (replicates, points)
-        Uniform shift of the quadrature over the readout noise.
-    common : array (replicates, points) or None
-        Standard normal coordinate along the query of noise that all tokens of a bag share, where it was asked for.
-    """
+    """Drawn bags: the tokens that carry the signal in a positive bag, the noise tokens, and the quadrature's shifts."""
 
     signals: TokenGroup
     others: TokenGroup
@@ -177,19 +152,6 @@ class _Plan:
         """The group that some coordinates of `uniforms` (replicates, coordinates, points) stand for.
 
         A token's points stay beside each other in memory, so that sums over tokens add long rows.
-
-        Parameters
-        ----------
-        uniforms : ndarray
-            In (0, 1).
-        further : slice
-            None of the coordinates, or four for the bulk.
-        places : slice or array of int
-            The coordinates of the tokens drawn one by one.
-
-        Returns
-        -------
-        TokenGroup
         """
         replicates, _, points = uniforms.shape
         if self.explicit:
@@ -247,7 +209,7 @@ def _blocks(
     own = 1 + common
     head = own + others.further + signals.further
     dimension = head + signals.width + others.width
-    leading = min(dimension, SOBOL_DIMENSIONS)
+    leading = min(dimension, LEADING_COORDINATES)
     sobol = ScrambledSobol(leading, points, generators)
     signal_places, other_places = _places(signals, others, head)
     for first in range(0, points, block):
@@ -290,22 +252,7 @@ def _plans(length: int, sparsity: int, ordered: bool, every_token: bool) -> tupl
 
 
 def draw_blocks(length: int, sparsity: int, points: int, common: bool = False) -> Iterator[Iterator[TokenDraws]]:
-    """The draws of `token_draws` with both groups in falling order, a piece at a time: none is ever held as a whole.
-
-    Parameters
-    ----------
-    length, sparsity : int
-        L and R.
-    points : int
-        Draws per replicate, a power of two.
-    common : bool
-        Also draw noise that all tokens of a bag share.
-
-    Yields
-    ------
-    iterator of TokenDraws
-        For each replicate, its draws in pieces (1, some points, ...).
-    """
+    """The draws of `token_draws` with both groups in falling order, a piece at a time: none is ever held as a whole."""
     plans = _plans(length, sparsity, True, False)
     for seed in _seeds(length, sparsity, points):
         yield _blocks(*plans, points, [seed], _BLOCK_POINTS, common)
@@ -324,27 +271,7 @@ def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
 def token_draws(
     length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False, common: bool = False
 ) -> TokenDraws:
-    """Draws for bags of `length` tokens; the same arguments always give the same numbers, as read-only arrays.
-
-    Parameters
-    ----------
-    length, sparsity : int
-        L and R.
-    points : int
-        Draws per replicate, a power of two.
-    every_token : bool
-        Draw all tokens one by one, however many.
-    ordered : bool
-        Signal tokens in falling order as well, only the largest of very many one by one. By default all of them are
-        drawn, in no order, so that the first of them is any of them.
-    common : bool
-        Also draw noise that all tokens of a bag share.
-
-    Returns
-    -------
-    TokenDraws
-        Arrays (REPLICATES, points, ...).
-    """
+    """Draws for bags of `length` tokens; the same arguments always give the same numbers, as read-only arrays."""
     ordered = ordered or sparsity == 1  # a single token is in order as it is: one entry of the cache for both
     key = (length, sparsity, points, every_token, ordered, common)
     return _cache.get(key, lambda: _make_draws(*key))
@@ -372,20 +299,7 @@ _cache = ByteCache(CACHE_BYTES, _size)
 
 @lru_cache(maxsize=64)
 def truncated_normal_rule(ceiling: float, nodes: int = 160) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`.
-
-    Parameters
-    ----------
-    ceiling : float
-        Where the density is cut off.
-    nodes : int
-        Number of nodes; 160 integrate exp(k t) to rounding for any k a softmax can use.
-
-    Returns
-    -------
-    tuple of arrays (nodes,)
-        Nodes and weights; the weights sum to 1.
-    """
+    """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     low = -9.0  # below it lies 1e-19 of the normal law
     t = low + 0.5 * (ceiling - low) * (x + 1)

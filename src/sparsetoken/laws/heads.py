@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.validation import real_number
+from .._core.validation import check_real, real_number
 from ..activations import softmax
 from ..task import BagKind, Task
-from .draws import REPLICATES, SOBOL_DIMENSIONS, standard_normals
+from .draws import REPLICATES, standard_normals
 from .law import finer_level
 from .measures import ScoreLaw
 from .signals import Signals
-from .sobol import scrambled_sobol
+from .sobol import LEADING_COORDINATES, scrambled_sobol
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
@@ -41,19 +41,7 @@ _ROOT_SEED = 20251115
 
 
 class HeadNodes(NamedTuple):
-    """Draws of both classes, the positive ones first, in B replicates of N nodes.
-
-    Attributes
-    ----------
-    y, weight, offset : ndarray (B, N)
-        Label, probability (they sum to 1 in each replicate), and shift of the quadrature over the readout noise.
-    T : ndarray (B, N, H, D)
-        The heads' coordinates in the space of the queries.
-    S : ndarray (B, N, H, E)
-        The signal's part in U.
-    K : ndarray (B, N, H, H)
-        Overlaps of the heads' weights.
-    """
+    """Draws of both classes, the positive ones first, in B replicates of N nodes."""
 
     y: Any
     T: Any
@@ -115,6 +103,11 @@ class HeadsLaw:
         """Whether more draws can be had: always."""
         return True
 
+    @property
+    def most_points(self) -> int:
+        """Draws per replicate and class at the finest level."""
+        return MAXIMUM_POINTS
+
     def finer(self, points: int, shortfall: float) -> int | None:
         """The next level for a standard error that is `shortfall` times too large; None where there is none."""
         return finer_level(points, shortfall, FIRST_POINTS, MAXIMUM_POINTS, _RATE)
@@ -171,7 +164,7 @@ class HeadsLaw:
         rest = self.signals @ self.signal_space
         (L, R, strength, _), D, H = self.kind, queries.shape[1], self.heads
         # Quasi-random: which signal a bag carries, the signal tokens, and the first of the others.
-        leading = min(1 + L * D, SOBOL_DIMENSIONS)
+        leading = min(1 + L * D, LEADING_COORDINATES)
         sobol = scrambled_sobol(leading, points, rng).T
         which = self.carriers(sobol[:, 0], rng) if positive else np.zeros((points, R), int)
         T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
@@ -235,6 +228,7 @@ def heads_law(
     HeadsLaw
         The law, for `erm`.
     """
+    Task.require(task)
     if (queries is None) == (cosine is None and sharpness is None):
         raise ValueError("heads_law takes either cosine and sharpness, or queries")
     if queries is None:
@@ -264,23 +258,7 @@ def heads_law(
 def head_scores(
     nodes: HeadNodes, m_T: np.ndarray, m_S: np.ndarray, bias: np.ndarray, spread: np.ndarray
 ) -> list[ScoreLaw]:
-    """The law of the score of readouts on fresh bags, of the positive class and of the negative one.
-
-    Parameters
-    ----------
-    nodes : HeadNodes
-        The law's draws, in B replicates.
-    m_T, m_S : ndarray (B, H, D) and (B, H, E)
-        The readouts' coordinates in the two spaces of the law.
-    bias : ndarray (B,)
-        b.
-    spread : ndarray (B, H, H)
-        Overlaps <w_g, w_h> of what is orthogonal to the space of the queries.
-
-    Returns
-    -------
-    list of ScoreLaw
-    """
+    """The law of the score of readouts on fresh bags, of the positive class and of the negative one."""
     mean = np.einsum("bnij,bij->bn", nodes.T, m_T) + np.einsum("bnij,bij->bn", nodes.S, m_S) + bias[:, None]
     variance = np.einsum("bnij,bij->bn", nodes.K, spread)
     deviation = np.sqrt(np.maximum(variance, 0.0))  # a replicate's own Q, to first order, need not be positive
@@ -292,6 +270,7 @@ def head_scores(
 
 
 def _matrix(name: str, value: Any) -> np.ndarray:
+    check_real(name, value)
     try:
         matrix = np.array(value, dtype=float)
     except (TypeError, ValueError):

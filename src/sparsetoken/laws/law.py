@@ -8,7 +8,7 @@ space orthogonal to qhat, and u the part of the signal's direction orthogonal to
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,15 +16,13 @@ import numpy as np
 
 from .._core.validation import real_number
 from ..activations import Weighting, get_activation
-from ..models import SIMULATED, check_model, weighting_of
+from ..classifiers import check_model
 from ..task import Task
 from .draws import EXPLICIT_TOKENS, REPLICATES
 from .nodes import ClassColumns, Nodes, Population, nodes_of
 from .populations import (
     attended_mixture,
-    has_rule,
     pooled_mixture,
-    ruled_mixture,
     uniform_attention_mixture,
     vectorized_mixture,
 )
@@ -44,8 +42,7 @@ class Law:
     Attributes
     ----------
     make_population : callable
-        points -> Population, with `points` draws per replicate and class (fixed laws ignore it; 0 stands for the nodes of
-        a quadrature rule, where there is one).
+        points -> Population, with `points` draws per replicate and class (fixed laws ignore it).
     prevalence : float
         pi = P(y = +1).
     first_points : int
@@ -60,8 +57,6 @@ class Law:
         every law.
     task : Task or None
         What its bags are; None for a law of one's own.
-    has_rule : bool
-        Whether bags are so short that a quadrature rule (`short_bags`) takes less time than draws.
     """
 
     make_population: Callable[[int], Population] = field(repr=False)
@@ -71,7 +66,6 @@ class Law:
     parameters: dict[str, Any] = field(default_factory=dict)
     dimension_factor: int = 1
     task: Task | None = None
-    has_rule: bool = False
 
     @cached_property
     def _made(self) -> dict[int, tuple[Population, Nodes]]:
@@ -95,32 +89,27 @@ class Law:
         """The next level for a standard error that is `shortfall` times too large; None where there is none.
 
         The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
-        which an accuracy asked of the test error does not control, are good to a part in a thousand as well. Beyond the
-        quadrature rule come draws.
+        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
         """
-        return finer_level(points or self.first_points, shortfall, self.first_points) if self.refinable else None
+        return finer_level(points, shortfall, self.first_points) if self.refinable else None
+
+    @property
+    def most_points(self) -> int:
+        """Draws per replicate and class at the finest level; 0 for laws that cannot be refined."""
+        return MAXIMUM_POINTS if self.refinable else 0
+
+    def on_draws(self, points: int) -> Law:
+        """The law on that many draws per replicate and class, made once: quick, and smooth in its parameters."""
+        if not self.refinable:
+            return self
+        population = self.make_population(points)
+        return replace(self, make_population=partial(_given, population), first_points=0)
 
 
 def finer_level(
     points: int, shortfall: float, first: int, most: int = MAXIMUM_POINTS, rate: float = _RATE
 ) -> int | None:
-    """The next level of refinement for a standard error that is `shortfall` times too large; None where there is none.
-
-    Parameters
-    ----------
-    points : int
-        The level so far, in draws per replicate and class.
-    shortfall : float
-        Standard error over the one wanted.
-    first, most : int
-        The first and the finest level.
-    rate : float
-        Standard errors fall like points^-rate.
-
-    Returns
-    -------
-    int or None
-    """
+    """The next level of refinement for a standard error that is `shortfall` times too large; None where there is none."""
     if points >= most:
         return None
     least = SECOND_LEVEL if points == first else 2
@@ -166,11 +155,17 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     for rows, label in zip(classes, ("positive", "negative")):
         if len(rows) < 2 * groups:
             raise ValueError(f"{label} must have at least {2 * groups} draws for error bars, got {len(rows)}")
-    return _fixed(Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi), name, dimension_factor)
+    return law_of_population(
+        Population(_dealt(classes[0], groups), _dealt(classes[1], groups), pi), dimension_factor, name
+    )
 
 
-def _fixed(
-    population: Population, name: str, dimension_factor: int = 1, task: Task | None = None, **parameters: Any
+def law_of_population(
+    population: Population,
+    dimension_factor: int = 1,
+    name: str = "custom",
+    task: Task | None = None,
+    **parameters: Any,
 ) -> Law:
     """A law that is its one population."""
     return Law(
@@ -231,12 +226,12 @@ def law_from_nodes(
         offset = (0.5 + 0.6180339887498949 * np.arange(len(r))) % 1.0  # the golden ratio spreads shifts evenly
         T, S, kappa = r.T[:, None]
         columns.append(ClassColumns(T, S, kappa, np.zeros((1, 1)), (w / w.sum())[None], offset[None]))
-    return _fixed(Population(columns[0], columns[1], pi), name, dimension_factor)
+    return law_of_population(Population(columns[0], columns[1], pi), dimension_factor, name)
 
 
 def pooled_law(task: Task) -> Law:
     """The mean of the tokens: kappa^2 = 1/L, T = theta R/L 1{y=+1} + g/sqrt(L), S = 0 (with qhat = xi)."""
-    return _fixed(pooled_mixture(task, task.prevalence), "pooled", task=task, cosine=1.0)
+    return law_of_population(pooled_mixture(task, task.prevalence), name="pooled", task=task, cosine=1.0)
 
 
 def vectorized_law(task: Task) -> Law:
@@ -248,7 +243,7 @@ def vectorized_law(task: Task) -> Law:
         raise ValueError(
             f"the vectorized theory needs uniform positions (its symmetry), got {task.positions.kind!r}; simulate instead"
         )
-    return _fixed(vectorized_mixture(task, task.prevalence), "vectorized", task.longest, task, cosine=1.0)
+    return law_of_population(vectorized_mixture(task, task.prevalence), task.longest, "vectorized", task, cosine=1.0)
 
 
 def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
@@ -272,13 +267,13 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
     Law
         Exact (one entry per class) where the weights do not depend on the tokens: k = 0, or L = 1.
     """
+    Task.require(task)
     gamma, k = _check_query(cosine, sharpness)
     if k == 0 or task.longest == 1:
         population = uniform_attention_mixture(task, task.prevalence, gamma)
-        return _fixed(population, "attention", task=task, cosine=gamma, sharpness=k)
-    make = partial(_attended, (task, task.prevalence, gamma, k))
+        return law_of_population(population, name="attention", task=task, cosine=gamma, sharpness=k)
     parameters = {"cosine": gamma, "sharpness": k}
-    return Law(make, task.prevalence, FIRST_POINTS, "attention", parameters, task=task, has_rule=has_rule(task, k))
+    return Law(_attended(task, gamma, k), task.prevalence, FIRST_POINTS, "attention", parameters, task=task)
 
 
 def elementwise_law(
@@ -305,70 +300,33 @@ def elementwise_law(
     Law
         Exact (one entry per class) where the weights do not depend on the tokens, k = 0, unless they vanish.
     """
+    Task.require(task)
     gamma, k = _check_query(cosine, sharpness)
     sigma = get_activation(activation)
     parameters = {"cosine": gamma, "sharpness": k, "activation": activation}
     if k == 0 and not isinstance(sigma, Weighting) and (level := float(sigma(np.zeros(1))[0])) != 0:
         population = uniform_attention_mixture(task, task.prevalence, gamma, level)
-        return _fixed(population, name, task=task, **parameters)
+        return law_of_population(population, name=name, task=task, **parameters)
     if isinstance(sigma, Weighting) and task.longest > EXPLICIT_TOKENS:
         raise ValueError(
-            f"length must be at most {EXPLICIT_TOKENS} for a mechanism of one's own, whose tokens are all drawn, "
+            f"length must be at most {EXPLICIT_TOKENS} for weights that look at all tokens of a bag, which are all drawn, "
             f"got {task.longest}"
         )
-    make = partial(_attended, (task, task.prevalence, gamma, k, sigma))
-    return Law(make, task.prevalence, FIRST_POINTS, name, parameters, task=task)
+    return Law(_attended(task, gamma, k, sigma), task.prevalence, FIRST_POINTS, name, parameters, task=task)
 
 
-def law_of_model(
-    task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0, activation: Any = "sigmoid"
-) -> Law:
-    """The law of a classifier by its name.
-
-    Parameters
-    ----------
-    task : Task
-        The bags.
-    model : str
-        A name of `models.SIMULATED`: "attention", "elementwise", "pooled", "vectorized" or a mechanism of the user's own.
-    cosine, sharpness : float
-        gamma and k = beta ||q|| of its query, where it has one.
-    activation : str or callable
-        Of the elementwise model.
-
-    Returns
-    -------
-    Law
-    """
-    if not check_model(model, SIMULATED).has_query:
+def law_of_model(task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0) -> Law:
+    """The law of a classifier by its name."""
+    known = check_model(model)
+    if not known.has_query:
         return pooled_law(task) if model == "pooled" else vectorized_law(task)
-    if model == "attention":
+    if known.weighting is None:
         return attention_law(task, cosine, sharpness)
-    sigma = activation if model == "elementwise" else weighting_of(model, activation)
-    return elementwise_law(task, cosine, sharpness, sigma, name=model)
+    return elementwise_law(task, cosine, sharpness, known.weighting, name=model)
 
 
 def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
-    """The law that the classifier behind `law` has on the bags of another task.
-
-    Parameters
-    ----------
-    law : Law
-        That of a pooled, vectorized, attention or elementwise classifier.
-    task : Task
-        The other bags.
-    sharpness : float, optional
-        Another k = beta ||q||, for classifiers with a query.
-
-    Returns
-    -------
-    Law
-
-    Raises
-    ------
-    ValueError
-        If the law does not say which classifier it is of, or a sharpness is given for one without a query.
-    """
+    """The law that the classifier behind `law` has on the bags of another task."""
     known = law.parameters
     with_query = "sharpness" in known and (law.name == "attention" or "activation" in known)
     if sharpness is not None and not with_query:
@@ -386,8 +344,12 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
     return makers[law.name](task)
 
 
-def _attended(given: tuple, points: int) -> Population:
-    return attended_mixture(*given, points=points) if points else ruled_mixture(*given)
+def _attended(task: Task, cosine: float, sharpness: float, activation: Any = None) -> Callable[[int], Population]:
+    return partial(_attended_at, (task, task.prevalence, cosine, sharpness, activation))
+
+
+def _attended_at(given: tuple, points: int) -> Population:
+    return attended_mixture(*given, points=points)
 
 
 def _given(population: Population, points: int) -> Population:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtr
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error
 from ..losses import Loss
 from .nodes import ClassColumns, Population
 
@@ -44,15 +44,7 @@ NEIGHBOURS = 3
 
 
 class ScoreLaw(NamedTuple):
-    """The law of (M, D) in one class.
-
-    Attributes
-    ----------
-    mean, deviation : ndarray (replicates, entries)
-        M and D.
-    weight : ndarray, broadcastable to them
-        The entries' probabilities, which sum to 1 in each replicate.
-    """
+    """The law of (M, D) in one class."""
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -82,22 +74,7 @@ def fresh_measures(
     prevalence: float,
     auc: Callable[[ScoreLaw, ScoreLaw], np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Measures on fresh bags from the score's law in either class, one value per replicate.
-
-    Parameters
-    ----------
-    positive, negative : ScoreLaw
-        The law of the score given y = +1 and y = -1.
-    prevalence : float
-        pi = P(y = +1).
-    auc : callable, optional
-        How positive and negative entries are paired: `auc_within` replicates (the default) or `auc_across` them.
-
-    Returns
-    -------
-    dict of str to ndarray
-        test_error P(y score <= 0), sensitivity P(score > 0 | +), specificity, balanced_error and auc.
-    """
+    """Measures on fresh bags from the score's law in either class, one value per replicate."""
     sensitivity = positive.average(above_zero(positive.mean, positive.deviation))
     specificity = negative.average(above_zero(-negative.mean, negative.deviation))
     return {
@@ -216,15 +193,7 @@ def _auc_by_bins(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
 
 
 class _Bins(NamedTuple):
-    """Where the means and deviations of a histogram lie.
-
-    Attributes
-    ----------
-    low, width, means
-        The first mean, their distance, and their number.
-    least, per, deviations
-        The first deviation, how many there are per unit of their logarithm, and their number.
-    """
+    """Where the means and deviations of a histogram lie."""
 
     low: float
     width: float
@@ -269,20 +238,7 @@ def auc_across(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
 
 
 def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of a trained readout's score at each entry of a class.
-
-    Parameters
-    ----------
-    x : ndarray (5,) or (replicates, 5)
-        The readout as (m_q, m_u, log nu, b, log V), or one for each replicate.
-    columns : ClassColumns
-        The law of (T, S, kappa) in the class.
-
-    Returns
-    -------
-    tuple of ndarray
-        M = m_q T + m_u S + b, and D = sqrt(m_q^2 tau^2 + kappa^2 (m_u^2 + nu^2)).
-    """
+    """Mean and deviation of a trained readout's score at each entry of a class."""
     m_q, m_u, log_nu, b, _ = (c[..., None] for c in np.moveaxis(np.asarray(x), -1, 0))
     mean = m_q * columns.T + m_u * columns.S + b
     deviation = np.sqrt(m_q**2 * columns.tau**2 + columns.kappa**2 * (m_u**2 + np.exp(2 * log_nu)))
@@ -296,21 +252,7 @@ def score_laws(x: np.ndarray, population: Population) -> tuple[ScoreLaw, ScoreLa
 
 
 def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
-    """The `MEASURES` of a readout trained on a population, fresh bags and training bags, for each replicate.
-
-    Parameters
-    ----------
-    loss : Loss
-        l(z; y).
-    x : ndarray (5,) or (replicates, 5)
-        The fixed point (m_q, m_u, log nu, b, log V), or one for each replicate.
-    population : Population
-        The law of (y, T, S, kappa).
-
-    Returns
-    -------
-    ndarray (replicates, 6)
-    """
+    """The `MEASURES` of a readout trained on a population, fresh bags and training bags, for each replicate."""
     x = np.asarray(x)
     steps = [np.exp(x[..., 4:5]) * columns.kappa**2 for _, _, columns in population.classes()]
     positive, negative = zip(score_laws(x, population), steps)
@@ -325,24 +267,7 @@ def trained_measures(
     prevalence: float,
     label_noise: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """The `MEASURES` of a trained readout from the law of its scores, one value per replicate.
-
-    Parameters
-    ----------
-    loss : Loss
-        l(z; y).
-    positive, negative : tuple of ScoreLaw and ndarray (replicates, entries)
-        Of each class, the law of the score h of a fresh bag and, at each entry, the step of the prox that takes h to the
-        score r of a training bag.
-    prevalence : float
-        pi = P(y = +1).
-    label_noise : float
-        Probability that the label seen in training, which the training error is about, is the other one.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
+    """The `MEASURES` of a trained readout from the law of its scores, one value per replicate."""
     values = fresh_measures(positive[0], negative[0], prevalence)
 
     def wrong(label: float, law: ScoreLaw, step: np.ndarray) -> np.ndarray:

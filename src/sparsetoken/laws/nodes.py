@@ -16,23 +16,7 @@ from .._core.arrays import namespace
 
 
 class ClassColumns(NamedTuple):
-    """Values of one class, arrays (replicates, entries).
-
-    Attributes
-    ----------
-    T : array
-        Coordinate of the feature along the query's direction.
-    S : array
-        Coordinate along u, the part of the signal's direction orthogonal to the query.
-    kappa : array
-        Size of the isotropic rest.
-    tau : array
-        Gaussian spread that T still has inside an entry (zero for drawn entries).
-    weight : array
-        Weights of the entries; they sum to 1 in each replicate.
-    offset : array
-        In (0, 1): shift of the quadrature over the readout noise at the entry.
-    """
+    """Values of one class, arrays (replicates, entries)."""
 
     T: Any
     S: Any
@@ -53,19 +37,7 @@ class ClassColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The law of (T, S, kappa) given the class.
-
-    Attributes
-    ----------
-    positive, negative : ClassColumns
-        The entries of each class.
-    prevalence : float
-        pi = P(y = +1).
-    label_noise : float
-        Probability that the label seen in training is the other one.
-    training_share : float or None
-        Share of positive labels in the training set, where it is not what prevalence and label noise say: a realised one.
-    """
+    """The law of (T, S, kappa) given the class."""
 
     positive: ClassColumns
     negative: ClassColumns
@@ -109,17 +81,7 @@ class Population:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Both classes together, arrays (replicates, nodes).
-
-    Attributes
-    ----------
-    y : array
-        The label, -1 or +1.
-    T, S, kappa, tau, offset : array
-        As in `ClassColumns`.
-    weight : array
-        Class probability times the entry's weight; they sum to 1 in each replicate.
-    """
+    """Both classes together, arrays (replicates, nodes)."""
 
     y: Any
     T: Any
@@ -147,22 +109,7 @@ def nodes_of(population: Population) -> Nodes:
 
 
 def gaussian_population(prevalence, mean_positive, S_positive, kappa: float, tau: float) -> Population:
-    """One exact entry per class: T = mean_positive 1{y=+1} + tau g, S = S_positive 1{y=+1}, the same kappa for both.
-
-    Parameters
-    ----------
-    prevalence : float
-        pi.
-    mean_positive, S_positive : float
-        Mean of T, and S, of a positive bag; differentiable when JAX numbers.
-    kappa, tau : float
-        Size of the isotropic rest, and deviation of T.
-
-    Returns
-    -------
-    Population
-        One replicate: averages over it are exact.
-    """
+    """One exact entry per class: T = mean_positive 1{y=+1} + tau g, S = S_positive 1{y=+1}, the same kappa for both."""
     xp = namespace(prevalence, mean_positive, S_positive)
 
     def columns(T, S) -> ClassColumns:
@@ -174,22 +121,7 @@ def gaussian_population(prevalence, mean_positive, S_positive, kappa: float, tau
 def mixed_population(
     parts: Sequence[tuple[float, Population]], contamination: float = 0.0, label_noise: float = 0.0
 ) -> Population:
-    """Bags of several kinds.
-
-    Parameters
-    ----------
-    parts : sequence of (float, Population)
-        Each kind's probability and its population; prevalences are all the same, and so are the numbers of replicates.
-    contamination : float
-        Probability that a negative bag looks like a positive one.
-    label_noise : float
-        Probability that a label seen in training is the other one.
-
-    Returns
-    -------
-    Population
-        The entries of all kinds side by side, weights times probabilities; a single kind's own where nothing is mixed.
-    """
+    """Bags of several kinds."""
     prevalence = parts[0][1].prevalence
     positive = _side_by_side([(p, part.positive) for p, part in parts])
     negative = _side_by_side([(p, part.negative) for p, part in parts])
@@ -215,17 +147,6 @@ def with_shared_noise(population: Population, correlation: float) -> Population:
 
     With tokens sqrt(rho) z_0 + sqrt(1 - rho) z_l (+ theta xi) and weights that z_0 does not move, the feature is
     sqrt(1 - rho) times that of bags with strength theta/sqrt(1 - rho) and sharpness k sqrt(1 - rho), plus sqrt(rho) z_0.
-
-    Parameters
-    ----------
-    population : Population
-        At those two numbers.
-    correlation : float
-        rho.
-
-    Returns
-    -------
-    Population
     """
     if not correlation:
         return population

@@ -15,7 +15,6 @@ from .._core.arrays import namespace
 from ..task import BagKind, Task
 from .draws import TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
-from .short_bags import ruled_population, spacing_of
 from .statistics import Activation, drawn_population
 
 # Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit beside each
@@ -38,22 +37,7 @@ def vectorized_population(length: int, sparsity: int, strength, prevalence) -> P
 def uniform_attention_population(
     length: int, sparsity: int, strength, prevalence, cosine, level: float = 1.0
 ) -> Population:
-    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, seen from the query.
-
-    Parameters
-    ----------
-    length, sparsity : int
-        L and R.
-    strength, prevalence, cosine : float
-        theta, pi and gamma.
-    level : float
-        L times the weight of every token: 1 in softmax, sigma(0) elementwise.
-
-    Returns
-    -------
-    Population
-        One exact entry per class.
-    """
+    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, seen from the query."""
     xp = namespace(strength, prevalence, cosine)
     mean, scale = level * strength * sparsity / length, abs(level) * length**-0.5
     across = xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
@@ -73,30 +57,7 @@ def attended_population(
     points: int = 0,
     shared: float = 0.0,
 ) -> Population:
-    """Attention with a query of cosine gamma and inverse temperature k, on drawn tokens.
-
-    Parameters
-    ----------
-    length, sparsity : int
-        L and R.
-    strength, prevalence, cosine, sharpness : float
-        theta, pi, gamma and k.
-    activation : callable, optional
-        sigma of elementwise attention; softmax without one.
-    draws : TokenDraws, optional
-        The drawn tokens; by default those of `points`.
-    points : int
-        Draws per replicate, where no `draws` are given. However many, at most `WHOLE_BYTES` of tokens (and a few times that
-        while they are computed with) are held at once.
-    shared : float
-        sqrt(rho/(1 - rho)), the size of the noise that a bag's tokens share against that of each by itself, where it moves
-        the weights: in elementwise attention.
-
-    Returns
-    -------
-    Population
-        Equally weighted draws in `REPLICATES` replicates.
-    """
+    """Attention with a query of cosine gamma and inverse temperature k, on drawn tokens."""
     given = (length, prevalence, strength, cosine, sharpness, activation)
     common = shared > 0
     if draws is None and bytes_of_draws(length, sparsity, points) <= WHOLE_BYTES:
@@ -115,11 +76,6 @@ def own_noise(task: Task) -> float:
     return (1.0 - task.correlation) ** 0.5
 
 
-def _own_sharpness(task: Task, sharpness: Any) -> Any:
-    """k sqrt(1 - rho): what the query's sharpness is in units of a token's own noise."""
-    return sharpness * own_noise(task)
-
-
 def population_of(
     task: Task,
     single: Callable[[BagKind], Population],
@@ -127,24 +83,8 @@ def population_of(
     *,
     shared_noise: bool = True,
 ) -> Population:
-    """The mixture of kinds of bags that a task is.
-
-    Parameters
-    ----------
-    task : Task
-        Its kinds, contamination, label noise and correlation.
-    single : callable
-        The population of one kind of bags with unit noise of their own. With correlation rho it is asked for strengths
-        theta/sqrt(1 - rho), and has to see to the sharpness, k sqrt(1 - rho), itself.
-    kinds : sequence of BagKind, optional
-        In the place of the task's own (strengths may be JAX numbers).
-    shared_noise : bool
-        Whether the noise that tokens share is still to be added.
-
-    Returns
-    -------
-    Population
-    """
+    """The mixture of kinds of bags that a task is."""
+    Task.require(task)
     rest = own_noise(task)
     own = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]
     parts = [(kind.probability, single(kind)) for kind in own]
@@ -165,23 +105,7 @@ def vectorized_mixture(task: Task, prevalence: Any, kinds: Sequence[BagKind] | N
 def uniform_attention_mixture(
     task: Task, prevalence: Any, cosine: Any, level: float = 1.0, kinds: Sequence[BagKind] | None = None
 ) -> Population:
-    """`uniform_attention_population` of every kind of bags of a task.
-
-    Parameters
-    ----------
-    task : Task
-        The bags.
-    prevalence, cosine : float
-        pi and gamma.
-    level : float
-        As there. Elementwise weights of `level`/L each do not sum to 1, and so scale the noise that the tokens share.
-    kinds : sequence of BagKind, optional
-        In the place of the task's own.
-
-    Returns
-    -------
-    Population
-    """
+    """`uniform_attention_population` of every kind of bags of a task."""
     mixed = population_of(task, lambda kind: uniform_attention_population(*kind[:3], prevalence, cosine), kinds)
     return mixed if level == 1.0 else _scaled(mixed, level)
 
@@ -197,29 +121,9 @@ def attended_mixture(
     draws: Sequence[TokenDraws] | None = None,
     kinds: Sequence[BagKind] | None = None,
 ) -> Population:
-    """`attended_population` of every kind of bags of a task, each with its share of the draws.
-
-    Parameters
-    ----------
-    task : Task
-        The bags.
-    prevalence, cosine, sharpness : float
-        pi, gamma and k.
-    activation : callable, optional
-        sigma of elementwise attention; softmax without one.
-    points : int
-        Draws per replicate of a task with one kind of bags. Of several kinds each has its share of them, rounded up to a power
-        of two.
-    draws : sequence of TokenDraws, optional
-        Each kind's tokens, in the place of those of `points`.
-    kinds : sequence of BagKind, optional
-        In the place of the task's own.
-
-    Returns
-    -------
-    Population
-    """
-    rho, rest, k = task.correlation, own_noise(task), _own_sharpness(task, sharpness)
+    """`attended_population` of every kind of bags of a task, each with its share of the draws."""
+    rho, rest = task.correlation, own_noise(task)
+    k = sharpness * rest  # in units of a token's own noise
     given: Sequence[TokenDraws | None] = draws or [None] * len(task.kinds)
     counts = points_of_kinds(task, points) if points else [0] * len(task.kinds)
     source = iter(zip(given, counts, strict=True))
@@ -236,31 +140,6 @@ def attended_mixture(
         return population_of(task, single, kinds)
     # The shared noise is in T and in kappa already (`drawn_population`): what is left is the size of a token's own noise.
     return _scaled(population_of(task, single, kinds, shared_noise=False), rest)
-
-
-def has_rule(task: Task, sharpness: float) -> bool:
-    """Whether there is a quadrature rule for softmax attention of this sharpness: short bags, all of one length."""
-    k = _own_sharpness(task, sharpness)
-    lengths = {kind.length for kind in task.kinds}
-    return len(lengths) == 1 and all(spacing_of(*kind[:2], k) is not None for kind in task.kinds)
-
-
-def ruled_mixture(task: Task, prevalence: float, cosine: float, sharpness: float) -> Population:
-    """`short_bags.ruled_population` of every kind of bags of a task that `has_rule`.
-
-    Parameters
-    ----------
-    task : Task
-        The bags.
-    prevalence, cosine, sharpness : float
-        pi, gamma and k.
-
-    Returns
-    -------
-    Population
-    """
-    k = _own_sharpness(task, sharpness)
-    return population_of(task, lambda kind: ruled_population(*kind[:3], prevalence, cosine, k))
 
 
 def _scaled(population: Population, factor: float) -> Population:

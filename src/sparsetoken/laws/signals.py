@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from .._core.validation import rejection, whole_number
+from .._core.validation import check_real, rejection, whole_number
 
 CARRIED = ("one", "independent", "all")
 _MOST_CONTENTS = 20_000  # ways in which the signal tokens of a bag may share the signals
@@ -62,6 +62,7 @@ class Signals:
             return signals
         if np.ndim(signals) == 0:
             signals = np.eye(whole_number("signals", signals, 1))
+        check_real("signals", signals)
         try:
             directions = np.array(signals, dtype=float)
         except (TypeError, ValueError):

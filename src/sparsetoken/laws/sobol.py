@@ -14,22 +14,17 @@ import numpy as np
 from scipy.stats import qmc
 
 BITS = 30  # binary digits of a coordinate, SciPy's default
+# Leading coordinates that are Sobol points where tokens come in falling order: integrands are nearly additive in the others,
+# and Sobol points slow.
+LEADING_COORDINATES = 48
+# Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
+MOST_COORDINATES = 1024
 _POWERS = 2.0 ** np.arange(BITS - 1, -1, -1)  # of the digits, the leading one first
 _BELOW = np.tri(BITS, k=-1)
 
 
 class ScrambledSobol:
-    """Independent scrambles of the sequence.
-
-    Parameters
-    ----------
-    dimension : int
-        Number of coordinates.
-    points : int
-        How many points of each will be asked for at most.
-    generators : sequence of numpy Generator
-        One per scramble, which a child of it chooses; its own stream stays where it is.
-    """
+    """Independent scrambles of the sequence."""
 
     def __init__(self, dimension: int, points: int, generators: Sequence[np.random.Generator]):
         own = [rng.spawn(1)[0] for rng in generators]
@@ -42,19 +37,7 @@ class ScrambledSobol:
         self._directions = (_POWERS @ mixed).astype(np.uint32)
 
     def points(self, first: int, count: int) -> np.ndarray:
-        """Points `first` to `first` + `count` - 1, in [0, 1).
-
-        Parameters
-        ----------
-        first : int
-            A multiple of `count`.
-        count : int
-            A power of two.
-
-        Returns
-        -------
-        ndarray of shape (scrambles, dimension, count)
-        """
+        """Points `first` to `first` + `count` - 1, in [0, 1)."""
         found = np.empty((*self._shift.shape, count), dtype=np.uint32)
         found[..., 0] = self._shift
         gray = first ^ (first >> 1)  # Gray codes are linear: that of first + i is that of first with that of i
@@ -71,22 +54,7 @@ class ScrambledSobol:
 
 
 def scrambled_sobol(dimension: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The first points of one scramble.
-
-    Parameters
-    ----------
-    dimension : int
-        Number of coordinates.
-    count : int
-        A power of two.
-    rng : numpy Generator
-        A child of it chooses the scramble; its own stream stays where it is.
-
-    Returns
-    -------
-    ndarray of shape (dimension, count)
-        In [0, 1).
-    """
+    """The first points of one scramble."""
     return ScrambledSobol(dimension, count, [rng]).points(0, count)[0]
 
 

@@ -47,26 +47,7 @@ class TokenSums(NamedTuple):
 def bag_statistics(
     t: Any, signal: Any, strength: Any, cosine: Any, sharpness: Any, activation: Activation | None = None
 ) -> tuple[Any, Any, Any]:
-    """(T, S, kappa) of bags given all their tokens.
-
-    Parameters
-    ----------
-    t : array (..., L)
-        The tokens' coordinates along the query, the signal's part included.
-    signal : array broadcastable to t, or slice
-        1 (or True) where a token carries the signal, 0 elsewhere; a slice picks the signal tokens of the last axis.
-    strength, cosine : float
-        theta, and gamma, the query's cosine with the signal.
-    sharpness : float
-        k = beta ||q||, the inverse temperature.
-    activation : callable, optional
-        sigma of elementwise attention; softmax without one.
-
-    Returns
-    -------
-    tuple of arrays (...)
-        T, S and kappa.
-    """
+    """(T, S, kappa) of bags given all their tokens."""
     xp = namespace(t, signal, strength, cosine, sharpness)
     weigh = _weighing(sharpness, activation, xp)
     top = t.max(axis=-1) if activation is None else None
@@ -86,27 +67,7 @@ def drawn_population(
     activation: Activation | None = None,
     shared: float = 0.0,
 ) -> Population:
-    """The population of (T, S, kappa) of drawn bags, both classes on the same tokens.
-
-    Parameters
-    ----------
-    draws : TokenDraws
-        The tokens' coordinates without the signal.
-    length : int
-        L.
-    prevalence, strength, cosine, sharpness : float
-        pi, theta, gamma and k; differentiable when JAX numbers.
-    activation : callable, optional
-        sigma of elementwise attention; softmax without one.
-    shared : float
-        Size of the noise that all tokens of a bag share, in units of each token's own: for elementwise weights, which it
-        moves (softmax does not see it). The draws hold its coordinate along the query; the others are part of kappa.
-
-    Returns
-    -------
-    Population
-        Equally weighted draws.
-    """
+    """The population of (T, S, kappa) of drawn bags, both classes on the same tokens."""
     xp = namespace(prevalence, strength, cosine, sharpness)
     weigh = _weighing(sharpness, activation, xp)
     across = _across(strength, cosine, xp)
@@ -136,20 +97,7 @@ def drawn_population(
 
 
 def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, Any]:
-    """The share of softmax attention that falls on the places of the signal tokens, in drawn bags.
-
-    Parameters
-    ----------
-    draws : TokenDraws
-        The tokens' coordinates without the signal.
-    strength, cosine, sharpness : float
-        theta, gamma and k.
-
-    Returns
-    -------
-    tuple of arrays (replicates, points)
-        Of bags with signal, and of the same bags without it, where those places are like any others.
-    """
+    """The share of softmax attention that falls on the places of the signal tokens, in drawn bags."""
     xp = namespace(strength, cosine, sharpness)
     weigh = _weighing(sharpness, None, xp)
     masses = []
@@ -162,23 +110,7 @@ def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, 
 
 
 def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
-    """Sums of statistics over each draw's bulk tokens: Gaussian with their exact mean and covariance.
-
-    Parameters
-    ----------
-    values : array (m, nodes) or (replicates, points, m, nodes)
-        m <= 3 statistics of a token at the nodes of a quadrature rule, the same for all draws or each draw's own.
-    weights : array (nodes,)
-        The rule's weights, which sum to 1.
-    group : TokenGroup or TokenDraws
-        Gives the numbers of bulk tokens and the standard normals (of the noise tokens, for `TokenDraws`).
-    xp : module
-        numpy or jax.numpy.
-
-    Returns
-    -------
-    array (replicates, points, m)
-    """
+    """Sums of statistics over each draw's bulk tokens: Gaussian with their exact mean and covariance."""
     mean = values @ weights
     centred = values - mean[..., None]
     covariance = (centred * weights) @ xp.swapaxes(centred, -1, -2)

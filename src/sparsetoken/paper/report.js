@@ -77,19 +77,19 @@
   const fold = document.getElementById("ledger");
   if (fold) {
     const rows = [...fold.querySelectorAll("tbody tr")], shown = fold.querySelector("output");
-    const [words, verdict, origin] = fold.querySelectorAll("input, select");
+    const [words, verdict, source] = fold.querySelectorAll("input, select");
     const filter = () => {
       const wanted = words.value.trim().toLowerCase();
       let count = 0;
       for (const row of rows) {
         const fits = (!wanted || row.textContent.toLowerCase().includes(wanted))
-          && (!verdict.value || row.dataset.verdict === verdict.value) && (!origin.value || row.dataset.origin === origin.value);
+          && (!verdict.value || row.dataset.verdict === verdict.value) && (!source.value || row.dataset.source === source.value);
         row.hidden = !fits;
         count += fits;
       }
       shown.textContent = `${count} of ${rows.length} claims`;
     };
-    [words, verdict, origin].forEach((field) => field.addEventListener("input", filter));
+    [words, verdict, source].forEach((field) => field.addEventListener("input", filter));
     filter();
     const unfold = () => { if (location.hash === "#ledger") fold.open = true; };
     addEventListener("hashchange", unfold);

@@ -22,18 +22,17 @@ from typing import Any
 
 from .. import __version__
 from .._core.files import write_bytes
-from ..plotting.draw import save_figure
-from ..plotting.interactive import CONFIG, plotly_panel
+from ..plotting.matplotlib_panels import save_figure
 from ..plotting.panels import Panel
-from ..plotting.scales import with_indices
-from ..study.claims import LedgerRow, attempt, ledger_table
+from ..plotting.plotly_panels import CONFIG, plotly_panel
+from ..plotting.style import with_indices
+from ..study.claims import SOURCES, LedgerRow, attempt, ledger_table, verdict_counts
 from ..study.executor import TrialExecutor
 from ..study.runner import RunSummary
-from ..study.specification import Study
+from ..study.study import Study
 from ..study.tables import StudyTables, write_table
 
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
-_ORIGINS = {"paper": "of the paper", "beyond": "beyond the paper", "own": "of your own studies"}
 LONGEST_HEADLINE = 420  # characters of a finding that the summary shows
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
 _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
@@ -41,27 +40,7 @@ _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
 
 @dataclass
 class StudyOutcome:
-    """A study that has been run.
-
-    Attributes
-    ----------
-    study : Study
-        What was asked.
-    tables : dict
-        Its tables by name.
-    panels : sequence of Panel
-        Its figure; empty where there is none.
-    found : str or None
-        What was found, in words.
-    ledger : sequence of LedgerRow
-        Its judged claims.
-    summary : RunSummary
-        How the run went.
-    problems : list of str
-        What is wrong with the study itself (its drawing, its findings), a line each.
-    headline : str or None
-        The finding in a sentence or two, where the study has words of its own for that.
-    """
+    """A study that has been run."""
 
     study: Study
     tables: StudyTables
@@ -90,24 +69,6 @@ def write_report(
     """Write report.html, figures (PNG, PDF), tables and ledger (CSV).
 
     A figure that cannot be drawn becomes a problem of its study, and the report goes without it.
-
-    Parameters
-    ----------
-    outcomes : sequence of StudyOutcome
-        The studies, in order.
-    folder : Path
-        Where the files go; made if missing.
-    size : str
-        "quick" or "full".
-    title : str
-        The page's title.
-    executor : TrialExecutor or None
-        Whose processes draw the pictures, where they are on this machine; this process does, by default.
-
-    Returns
-    -------
-    Path
-        The page.
     """
     drawn: dict[str, list[dict[str, Any]]] = {}
     pictures: dict[str, Future] = {}
@@ -187,7 +148,7 @@ def _summary_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
         parts.append(_counts_html(rows))
     if size in _SIZE_NOTES:
         parts.append(f'<p class="lead small">{_SIZE_NOTES[size]}</p>')
-    new = [o for o in outcomes if o.study.origin == "beyond"]
+    new = [o for o in outcomes if {claim.source for claim in o.study.claims} == {"ours"}]
     if new:
         parts.append("<h2>What is new here, against the paper</h2><ul class='claims'>")
         parts += [_news_html(outcome) for outcome in new]
@@ -203,15 +164,15 @@ def _summary_html(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
 
 
 def _counts_html(rows: Sequence[LedgerRow]) -> str:
+    """Verdicts counted apart for the claims of the paper, commonly stated ones, ours and the user's."""
     items = []
-    for name, words in _ORIGINS.items():
-        mine = [row for row in rows if row.claim.origin == name]
+    for source, words in SOURCES.items():
+        mine = [row for row in rows if row.claim.source == source]
         if mine:
-            counts = {v: sum(row.judgement.verdict == v for row in mine) for v in _MARKS}
-            told = " ".join(f"<span class='verdict {v}'>{n} {v}</span>" for v, n in counts.items() if n)
-            items.append(f"<li><b>{len(mine)}</b>claims {words}<br>{told}</li>")
+            counts = " ".join(f"<span class='verdict {v}'>{n} {v}</span>" for v, n in verdict_counts(mine).items())
+            items.append(f"<li><b>{len(mine)}</b>{words}<br>{counts}</li>")
     odd = sum(not row.as_recorded for row in rows)
-    told = f"<b>{odd} differ from the recorded verdict.</b>" if odd else "All verdicts are the recorded ones."
+    told = f"<b>{odd} differ from the recorded verdict.</b>" if odd else "Every verdict is the recorded one."
     return f"<ul class='counts'>{''.join(items)}</ul><p>{told} <a href='#ledger'>All claims with their criteria</a></p>"
 
 
@@ -251,7 +212,9 @@ def _told_html(row: LedgerRow, link: bool = True) -> str:
     numbers = f"predicted {judged.predicted}; measured {judged.measured}"
     if judged.verdict == "undecided":
         numbers = row.problem or judged.note or numbers
-    place = f" · <a href='#{escape(row.study)}'>{escape(row.study)}</a>" if link else ""
+    place = f" · {escape(row.claim.cited)}" + (
+        f" · <a href='#{escape(row.study)}'>{escape(row.study)}</a>" if link else ""
+    )
     return (
         f"<li>{_verdict_html(row)}{recorded} {_prose(row.claim.statement)}<br><span class='small'>"
         f"{_prose(numbers)}{place}</span></li>"
@@ -276,17 +239,17 @@ def _ledger_html(rows: Sequence[LedgerRow]) -> str:
         claim, judged = row.claim, row.judgement
         recorded = "" if row.as_recorded else f"<br><b>recorded: {claim.expected}</b>"
         lines.append(
-            f"<tr data-verdict='{judged.verdict}' data-origin='{claim.origin}'>"
-            f"<td>{_prose(claim.statement)}<br><span class='small'>{escape(claim.source)} · "
-            f"<a href='#{escape(row.study)}'>{escape(row.study)}</a></span></td>"
+            f"<tr data-verdict='{judged.verdict}' data-source='{claim.source}'>"
+            f"<td>{_prose(claim.statement)}<br><span class='small'>{escape(claim.cited)} · "
+            f"<a href='#{escape(row.study)}'>{escape(row.study)}</a><br>tested at {_prose(row.tested) or '-'}</span></td>"
             f"<td data-name='predicted'>{_prose(judged.predicted)}</td>"
             f"<td data-name='measured'>{_prose(judged.measured)}<br><span class='small'>{_prose(judged.note)}</span></td>"
             f"<td class='small' data-name='criterion'>{_prose(claim.rule)}</td>"
             f"<td>{_verdict_html(row)}{recorded}</td></tr>"
         )
-    present = dict.fromkeys(row.claim.origin for row in rows)
+    present = dict.fromkeys(row.claim.source for row in rows)
     verdicts = "".join(f"<option value='{name}'>{name}</option>" for name in _MARKS)
-    sources = "".join(f"<option value='{name}'>claims {_ORIGINS[name]}</option>" for name in present)
+    sources = "".join(f"<option value='{name}'>{SOURCES[name]}</option>" for name in present)
     return (
         "<details id='ledger'><summary><h2>All claims</h2></summary><div class='filters'>"
         "<input type='search' aria-label='Words to look for' placeholder='words to look for'>"

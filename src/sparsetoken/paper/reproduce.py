@@ -9,12 +9,11 @@ from pathlib import Path
 
 from .._core.progress import Advance, progress
 from ..study.claims import attempt, ledger, made_from
-from ..study.executor import TrialExecutor
+from ..study.executor import TrialExecutor, get_ready
 from ..study.runner import Batch, in_turn, run_batches
-from ..study.specification import Study
 from ..study.store import Store
+from ..study.study import Study
 from ..study.tables import build_tables
-from ..study.worker import get_ready
 from .report import StudyOutcome, write_report
 
 
@@ -26,28 +25,7 @@ def run_studies(
     show: bool | None = None,
     fresh: bool = False,
 ) -> list[StudyOutcome]:
-    """Run every study and judge its claims.
-
-    Parameters
-    ----------
-    studies : sequence of Study
-        What is wanted.
-    store : Store
-        What it holds is reused.
-    executor : TrialExecutor
-        Where trials run.
-    size : str
-        "quick" or "full".
-    show : bool or None
-        Whether there are progress bars; None draws them where standard error is a terminal.
-    fresh : bool
-        Whether rows of the store are left aside, and replaced by new ones.
-
-    Returns
-    -------
-    list of StudyOutcome
-        In the same order.
-    """
+    """Run every study and judge its claims."""
     _start_workers(executor)
     with progress(show) as add:
         wanted = [study.trials(size) for study in studies]
@@ -100,31 +78,6 @@ def reproduce(
     show: bool | None = None,
     fresh: bool = False,
 ) -> tuple[list[StudyOutcome], Path]:
-    """Run studies (see `run_studies`), then write the report.
-
-    Parameters
-    ----------
-    studies : sequence of Study
-        What is wanted.
-    store : Store
-        What it holds is reused.
-    executor : TrialExecutor
-        Where trials run.
-    folder : Path
-        Where the report goes.
-    size : str
-        "quick" or "full".
-    title : str
-        The report's title.
-    show : bool or None
-        Whether there are progress bars; None draws them where standard error is a terminal.
-    fresh : bool
-        Whether rows of the store are left aside, and replaced by new ones.
-
-    Returns
-    -------
-    tuple of list and Path
-        The outcomes, and the page.
-    """
+    """Run studies (see `run_studies`), then write the report."""
     outcomes = run_studies(studies, store, executor, size, show, fresh)
     return outcomes, write_report(outcomes, folder, size, title, executor)

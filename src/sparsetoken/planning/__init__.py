@@ -1,19 +1,15 @@
-"""From the theory to a decision: best settings, expected results, inverse questions."""
+"""From the theory to a decision: best settings, expected results, inverse questions; learning curves on a user's bags."""
 
-from .advice import Expected, Plan, plan
-from .confirmation import Confirmation, confirm
 from .criterion import Criterion
-from .displays import LearningCurveDisplay
-from .estimate import Estimate, estimate
-from .evaluation_sizes import comparison_power, comparison_set_size, error_interval, test_set_size
+from .evaluation_sizes import comparison_power, error_interval, sample_size_for_comparison, sample_size_for_error
 from .extrapolation import BagsNeeded, Extrapolation, Interval
 from .finite_size import ForecastAt, forecast_at
-from .forecast_checks import Check
-from .from_bags import BagsPlan, Reasons, plan_for_bags
-from .learners import LEARNERS, Outlook
 from .learning_curve import MeasuredCurve, measure_curve
-from .power import Solution, solve
-from .questions import Answer
+from .learning_curve_display import LearningCurveDisplay
+from .outlook import LEARNERS, Outlook
+from .plan import Expected, Plan, plan
+from .plan_for_bags import BagsPlan, plan_for_bags
+from .solve import Answer, solve
 from .tuning import Settings, tune_attention, tune_linear
 
 __all__ = [
@@ -21,10 +17,7 @@ __all__ = [
     "Answer",
     "BagsNeeded",
     "BagsPlan",
-    "Check",
-    "Confirmation",
     "Criterion",
-    "Estimate",
     "Expected",
     "Extrapolation",
     "ForecastAt",
@@ -33,20 +26,16 @@ __all__ = [
     "MeasuredCurve",
     "Outlook",
     "Plan",
-    "Reasons",
     "Settings",
-    "Solution",
     "comparison_power",
-    "comparison_set_size",
-    "confirm",
     "error_interval",
-    "estimate",
     "forecast_at",
     "measure_curve",
     "plan",
     "plan_for_bags",
+    "sample_size_for_comparison",
+    "sample_size_for_error",
     "solve",
-    "test_set_size",
     "tune_attention",
     "tune_linear",
 ]

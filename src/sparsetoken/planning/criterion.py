@@ -14,13 +14,13 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error
 from .._core.validation import real_number
 from ..laws.measures import ScoreLaw, auc_within, score_law, shares_beaten
 from ..laws.nodes import Population
 from ..task import Task
 from ..theory import ErmResult
-from ..theory.known_signal import bayes_error, log_likelihood_ratios, threshold_error
+from ..theory.bayes.oracle import bayes_error, log_likelihood_ratios, threshold_error
 
 _NUMBERS_AT_ONCE = 1_000_000  # of scores computed together
 _PAIRINGS = 4  # of positive with negative draws, for the AUC
@@ -96,6 +96,11 @@ class Criterion:
         return _LABELS[self.kind] + ("" if self.specificity is None else f" {self.specificity:g}")
 
     @property
+    def with_article(self) -> str:
+        """The label with "a" or "an" before it."""
+        return f"{'an' if self.label[0] in 'Aa' else 'a'} {self.label}"
+
+    @property
     def larger_is_better(self) -> bool:
         return self.kind in ("auc", "sensitivity")
 
@@ -105,21 +110,18 @@ class Criterion:
         return self.kind in ("error", "threshold_error")
 
     def shown(self, loss: float) -> float:
-        """The criterion's own value for a loss (and back: it is its own inverse)."""
+        """The criterion's value for a loss, and a loss for a value: the map is its own inverse."""
         return 1.0 - loss if self.larger_is_better else loss
 
-    def chance(self, task: Task) -> float:
+    def chance(self, prevalence: float) -> float:
         """Loss of a classifier that knows nothing."""
         if self.weighs_prevalence:
-            return min(task.prevalence, 1 - task.prevalence)
+            return min(prevalence, 1 - prevalence)
         return 0.5 if self.specificity is None else self.specificity
 
-    def target_loss(self, target: float | None, task: Task) -> float:
-        """Loss form of a target; halfway between chance and perfection where none is given."""
-        chance = self.chance(task)
-        if target is None:
-            return chance / 2
-        low, high = sorted((self.shown(0.0), self.shown(chance)))
+    def target_loss(self, target: float, prevalence: float) -> float:
+        """Loss form of a target, which must lie between chance and perfection."""
+        low, high = sorted((self.shown(0.0), self.shown(self.chance(prevalence))))
         value = real_number(f"target {self.label}", target, low, high, open_low=True, open_high=True)
         return self.shown(value)
 
@@ -207,7 +209,7 @@ class Criterion:
     def of_likelihood_ratio(self, task: Task, strength: float) -> Measured:
         """Of the likelihood ratio at a known direction and an effective strength theta sqrt(m)."""
         if strength == 0:
-            return Measured(self.chance(task), 0.0)
+            return Measured(self.chance(task.prevalence), 0.0)
         if not self.larger_is_better:
             return Measured(*bayes_error(task if self.weighs_prevalence else task.but(prevalence=0.5), strength))
         return self.of_scores(*log_likelihood_ratios(task, strength), task.prevalence)

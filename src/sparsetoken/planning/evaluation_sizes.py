@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.stats import binom, binomtest
 
 from .._core.validation import real_number
 
-LARGEST = 10**9  # test bags searched
+LARGEST = 10**7  # test bags searched
 _TAIL = 1e-9  # probability of the numbers of disagreements that are left out on each side
-_MOST_TERMS = 4000  # numbers of disagreements that a power is summed over; beyond, evenly spaced ones stand for all
 
 
-def error_interval(wrong: float, tested: int, confidence: float = 0.95) -> tuple[float, float]:
+def error_interval(wrong: int, tested: int, confidence: float = 0.95) -> tuple[float, float]:
     """The exact (Clopper-Pearson) interval of an error rate from `wrong` of `tested` bags.
 
     Parameters
     ----------
-    wrong : float
-        Bags predicted wrongly, between 0 and `tested`; need not be whole (an expected number will do).
+    wrong : int
+        Bags predicted wrongly, between 0 and `tested`.
     tested : int
         Bags tested.
     confidence : float
@@ -32,14 +30,12 @@ def error_interval(wrong: float, tested: int, confidence: float = 0.95) -> tuple
     tuple of float
         Low and high end.
     """
-    tail = (1 - confidence) / 2
-    low = 0.0 if wrong <= 0 else float(beta.ppf(tail, wrong, tested - wrong + 1))
-    high = 1.0 if wrong >= tested else float(beta.ppf(1 - tail, wrong + 1, tested - wrong))
-    return low, high
+    interval = binomtest(wrong, tested).proportion_ci(confidence, method="exact")
+    return float(interval.low), float(interval.high)
 
 
-def test_set_size(error: float, width: float, confidence: float = 0.95) -> int:
-    """The least number of test bags that measures an error rate with an interval no wider than wanted.
+def sample_size_for_error(error: float, width: float, confidence: float = 0.95) -> int:
+    """The number of test bags that measures an error rate with an interval no wider than wanted.
 
     The interval is exact (Clopper-Pearson), taken at the expected number of wrong bags.
 
@@ -60,14 +56,14 @@ def test_set_size(error: float, width: float, confidence: float = 0.95) -> int:
     Raises
     ------
     ValueError
-        If an argument is out of its range, or more than a billion bags would be needed.
+        If an argument is out of its range, or more than ten million bags would be needed.
     """
     error = real_number("error", error, 0.0, 1.0)
     width = real_number("width", width, 0.0, 1.0, open_low=True, open_high=True)
     confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
 
     def narrow(m: int) -> bool:
-        low, high = error_interval(error * m, m, confidence)
+        low, high = error_interval(round(error * m), m, confidence)
         return high - low <= width
 
     return _least(narrow, f"an interval of width {width:g}")
@@ -95,8 +91,7 @@ def comparison_power(
         The power.
     """
     error, other = real_number("error", error, 0.0, 1.0), real_number("other", other, 0.0, 1.0)
-    gap = abs(error - other)
-    most = min(error + other, 2 - error - other)
+    gap, most = abs(error - other), min(error + other, 2 - error - other)
     if disagreement is None:
         share = error * (1 - other) + other * (1 - error)
     else:
@@ -105,28 +100,19 @@ def comparison_power(
             raise ValueError(f"disagreement must lie between {gap:g} and {most:g} for these errors, got {share:g}")
     if share == 0:
         return 0.0
-    first = (share + gap) / (2 * share)  # of the disagreements, how many the worse one is wrong at
+    worse = (share + gap) / (2 * share)  # share of the disagreements at which the worse classifier is wrong
     low, high = binom.ppf([_TAIL, 1 - _TAIL], tested, share)
     counts = np.arange(int(low), int(high) + 1)
-    weight = binom.pmf(counts, tested, share)
-    if len(counts) > _MOST_TERMS:
-        counts = counts[:: math.ceil(len(counts) / _MOST_TERMS)]
-        weight = binom.pmf(counts, tested, share)
-        weight = weight / weight.sum()
     tail = (1 - confidence) / 2
     # Significant where P(X <= k) <= tail or P(X >= k) <= tail under a fair coin.
     k = binom.ppf(tail, counts, 0.5)
     k = np.where(binom.cdf(k, counts, 0.5) <= tail, k, k - 1)
-    found = binom.cdf(k, counts, first) + binom.sf(counts - k - 1, counts, first)
-    return float(np.sum(weight * np.where(k >= 0, found, 0.0)))
+    power = binom.cdf(k, counts, worse) + binom.sf(counts - k - 1, counts, worse)
+    return float(binom.pmf(counts, tested, share) @ np.where(k >= 0, power, 0.0))
 
 
-def comparison_set_size(
-    error: float,
-    other: float,
-    power: float = 0.8,
-    confidence: float = 0.95,
-    disagreement: float | None = None,
+def sample_size_for_comparison(
+    error: float, other: float, power: float = 0.8, confidence: float = 0.95, disagreement: float | None = None
 ) -> int:
     """The number of test bags with which two classifiers of given error rates are told apart.
 
@@ -152,14 +138,14 @@ def comparison_set_size(
     Raises
     ------
     ValueError
-        If an argument is out of its range, or more than a billion bags would be needed.
+        If an argument is out of its range, or more than ten million bags would be needed.
     """
     power = real_number("power", power, 0.0, 1.0, open_low=True, open_high=True)
     confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
     if error == other:
         raise ValueError(f"error and other must differ, both are {error:g}: equal classifiers cannot be told apart")
 
-    def enough(m):
+    def enough(m: int) -> bool:
         return comparison_power(error, other, m, disagreement, confidence) >= power
 
     return _least(enough, f"power {power:g}")

@@ -1,18 +1,14 @@
-"""A measured learning curve carried on to more bags, with an error bar.
+"""A measured learning curve extrapolated to more bags, with an error bar.
 
-The law is loss(n) = e (rho + (1 - rho) F(n/n1)), at most chance: e is the loss at the largest size measured, n1; rho is the
-share of it that no number of bags removes; the rest falls with a local exponent c at n1 that itself changes as n^g,
+The law is loss(n) = a + b (n/n1)^-c with a, b, c >= 0, at most chance; n1 is the largest size measured. A curve that no number
+of bags improves has b = 0. Written with e = a + b, the loss at n1, and rho = a/e, the share of it that remains. A few noisy
+points do not determine three numbers, so all laws are kept that the points allow: a grid over (e, rho, c), weighted by prior
+and likelihood. What the curve will be at n, and how many bags a target needs, are quantiles over the grid. Priors: e and rho
+have the arcsine law (Jeffreys' for a share: curves that level off completely, or not at all, are likelier than those between),
+c is log-normal around 1 with a factor e as its spread.
 
-    F(x) = exp(-c (x^g - 1)/g),    x^-c for g = 0,
-
-so that g = 0 is a power law, and with g > 0 the fall grows steeper (up to x = 5; from there on it keeps its exponent): curves
-that leave the level of chance late, and learners that have soon seen all there is to see, do that. A few noisy points do not
-determine four numbers, so all of them are kept that the points allow: a grid over (e, rho, c, g) weighted by prior and
-likelihood. What the curve will be at n, and how many bags a target needs, are then quantiles over the grid.
-
-The likelihood is normal, with the binomial variance of the bags tested (at the law's own loss) and the measured correlation
-between sizes, which share their test bags; a real curve is not quite of this family, so points count less the farther they
-lie from n1, and the forecast widens in the same measure beyond it.
+The likelihood is normal, with the binomial variance of the bags tested and the measured correlation between sizes, which share
+their test bags. Real curves are not quite of this family: every measured point may depart from it.
 """
 
 from __future__ import annotations
@@ -28,21 +24,12 @@ import numpy as np
 from .._core.validation import whole_number
 from .learning_curve import MeasuredCurve
 
-# The choices below were made on 22 sets of bags and confirmed on others: see docs/plan.md and
-# benchmarks/forecast_backtest.py.
+# Chosen on the sets CHOSEN_ON of benchmarks/forecast_backtest.py and confirmed on its others.
 LEVEL = 0.9  # probability that an interval is meant to hold
-INFLATION = 1.2  # of the binomial standard errors: training sets of one set of bags are alike, and others would differ
-MISFIT = 0.25  # relative departure from the law for every factor e of bags away from n1
-MEAN_EXPONENT, EXPONENT_SPREAD = 1.0, 0.6  # prior of c: log-normal
-EXPONENTS = (0.1, 5.0)
-BENDS = (0.0, 0.5, 1.0)  # values of g, equally likely: power law, half-way, exponential
-BENT_UP_TO = 5.0  # times n1, from where on c no longer changes: the measured sizes span such a factor, and say no more
-FLOOR_POWER = 1.7  # prior of rho: density proportional to (1 - rho)^(FLOOR_POWER - 1)
+MISFIT = 0.2  # relative departure of a measured point from the law
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
-_DRAWS = 4000  # from the grid
-_GRID = (60, 14, 16)  # points of e, rho, c
-_REACH = 6.0  # standard errors of the last measured loss that the grid of e reaches to either side
-_FARTHEST_MISFIT = 8.0  # times n1, from where on the departure from the law does not grow
+GAIN = 0.1  # relative reduction of the loss that counts as an improvement
+_DRAWS = 4000  # of laws from the grid
 
 
 @dataclass(frozen=True)
@@ -116,49 +103,46 @@ class Extrapolation:
     curve: MeasuredCurve
 
     @cached_property
-    def _laws(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(e, rho, c, g, z) of the draws; z is the standardised departure from the law."""
-        curve = self.curve
-        # Even in the root: Jeffreys' prior of a share. The root of a measured share has the same deviation everywhere.
-        root, top = math.sqrt((curve.losses[-1] * curve.tested + 0.5) / (curve.tested + 1.0)), math.sqrt(self._worst)
-        reach = _REACH * INFLATION * 0.5 / math.sqrt(curve.tested)
-        ends = max(min(root - reach, 0.5 * top), 0.0), min(root + reach, top)
-        e = np.linspace(*ends, _GRID[0] + 1)[1:] ** 2
-        rho = (np.arange(_GRID[1]) + 0.5) / _GRID[1]
-        c = np.geomspace(EXPONENTS[0], EXPONENTS[1], _GRID[2])
-        grid = [axis.ravel() for axis in np.meshgrid(e, rho, c, BENDS, indexing="ij")]
-        E, P, C, G = grid
-        prior = (FLOOR_POWER - 1) * np.log1p(-P) - 0.5 * (np.log(C / MEAN_EXPONENT) / EXPONENT_SPREAD) ** 2
-        sizes = np.array(curve.sizes, dtype=float)
-        away = np.log(sizes / sizes[-1])
-        losses = self._law(E[:, None], P[:, None], C[:, None], G[:, None], sizes)
-        m = curve.tested
-        seen = (np.array(curve.losses) * m + 0.5) / (m + 1.0)  # none wrong of m is not a loss of zero
-        # The variance of a share near zero is that of half a bag more: a normal law there would be far too sure.
-        share = (losses * m + 0.5) / (m + 1.0)
-        deviation = INFLATION * np.sqrt(share * (1 - share) / m)
-        covariance = deviation[:, :, None] * np.array(curve.correlation) * deviation[:, None, :]
-        every = np.arange(len(sizes))
-        covariance[:, every, every] += (MISFIT * away * losses) ** 2 + 1e-12
-        gap = seen - losses
-        factor = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(factor, gap[:, :, None])[:, :, 0]
-        log_weight = prior - 0.5 * (white**2).sum(1) - np.log(factor[:, every, every]).sum(1)
-        weight = np.exp(log_weight - log_weight.max())
+    def _laws(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(e, rho, c) of laws drawn from the grid."""
+        e, rho, c, prior = self._grid()
+        weight = np.log(prior) + self._log_likelihood(self._law(e, rho, c, np.array(self.curve.sizes)))
+        weight = np.exp(weight - weight.max())
         # Systematic draws: every grid point as often as its weight says, to within one.
         places = (np.arange(_DRAWS) + 0.5) / _DRAWS * weight.sum()
         rows = np.searchsorted(np.cumsum(weight), places).clip(max=len(weight) - 1)
-        z = np.random.default_rng(0).permutation(_normal_scores(_DRAWS))
-        return E[rows], P[rows], C[rows], G[rows], z
+        return e[rows], rho[rows], c[rows]
 
-    def _law(self, e: np.ndarray, rho: np.ndarray, c: np.ndarray, g: np.ndarray, n: Any) -> np.ndarray:
-        log_x = np.log(np.asarray(n, dtype=float) / self.curve.sizes[-1])
-        bent = np.minimum(log_x, math.log(BENT_UP_TO))
-        # (x^g - 1)/g, which is log x at g = 0; farther out a straight line in log x.
-        along = np.where(g == 0, bent, np.expm1(g * bent) / np.where(g == 0, 1.0, g)) + np.exp(g * bent) * (
-            log_x - bent
-        )
-        return np.minimum(e * (rho + (1 - rho) * np.exp(np.minimum(-c * along, 50.0))), self._worst)
+    def _grid(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(e, rho, c) of all laws and their prior weights."""
+        # e is even in its root, six standard errors to either side of the last measured loss.
+        tested = self.curve.tested
+        root, top = math.sqrt((self.curve.losses[-1] * tested + 0.5) / (tested + 1.0)), math.sqrt(self._worst)
+        reach = 3.0 / math.sqrt(tested)
+        levels = np.linspace(max(min(root - reach, 0.5 * top), 0.0), min(root + reach, top), 61)[1:] ** 2
+        shares = np.sin(np.linspace(0.0, np.pi / 2, 21)) ** 2
+        e, rho, c = (axis.ravel() for axis in np.meshgrid(levels, shares, np.geomspace(0.05, 5.0, 24), indexing="ij"))
+        return e, rho, c, np.exp(-0.5 * np.log(c) ** 2)
+
+    def _log_likelihood(self, losses: np.ndarray) -> np.ndarray:
+        """Of the measured points under laws with these losses, (laws, sizes)."""
+        m = self.curve.tested
+        seen = (np.array(self.curve.losses) * m + 0.5) / (m + 1.0)  # none wrong of m is not a loss of zero
+        share = (losses * m + 0.5) / (m + 1.0)
+        deviation = np.sqrt(share * (1 - share) / m)
+        covariance = deviation[:, :, None] * np.array(self.curve.correlation) * deviation[:, None, :]
+        diagonal = np.arange(losses.shape[1])
+        covariance[:, diagonal, diagonal] += (MISFIT * losses) ** 2 + 1e-12
+        factor = np.linalg.cholesky(covariance)
+        white = np.linalg.solve(factor, (seen - losses)[:, :, None])[:, :, 0]
+        return -0.5 * (white**2).sum(1) - np.log(factor[:, diagonal, diagonal]).sum(1)
+
+    def _law(self, e: np.ndarray, rho: np.ndarray, c: np.ndarray, n: Any) -> np.ndarray:
+        """loss(n) of every law, (laws,) or (laws, sizes)."""
+        x = np.asarray(n, dtype=float) / self.curve.sizes[-1]
+        if x.ndim:
+            e, rho, c = e[:, None], rho[:, None], c[:, None]
+        return np.minimum(e * (rho + (1 - rho) * x**-c), self._worst)
 
     @property
     def _worst(self) -> float:
@@ -167,9 +151,7 @@ class Extrapolation:
 
     def draws(self, n: float) -> np.ndarray:
         """Losses at n bags, one for each of the laws that the measurement allows."""
-        e, rho, c, g, z = self._laws
-        away = np.clip(math.log(n / self.curve.sizes[-1]), -math.log(_FARTHEST_MISFIT), math.log(_FARTHEST_MISFIT))
-        return np.minimum(self._law(e, rho, c, g, n) * np.exp(MISFIT * abs(away) * z), self._worst)
+        return self._law(*self._laws, n)
 
     def at(self, n: float, level: float = LEVEL, tested: int | None = None) -> Interval:
         """The criterion's value to expect with n bags.
@@ -189,25 +171,47 @@ class Extrapolation:
         Interval
             Median and interval.
         """
-        tail = (1 - level) / 2
-        drawn = self.draws(n)
+        losses = self.draws(n)
+        measured = losses
         if tested is not None:
             count = whole_number("tested", tested, 1)
-            measured = np.random.default_rng(1).binomial(count, np.clip(drawn, 0.0, 1.0)) / count
-            low, high = np.quantile(measured, [tail, 1 - tail])
-            middle = np.quantile(drawn, 0.5)
-        else:
-            low, middle, high = np.quantile(drawn, [tail, 0.5, 1 - tail])
-        low, middle, high = (self.curve.criterion.shown(float(v)) for v in (low, middle, high))
-        return Interval(middle, min(low, high), max(low, high), level)
+            measured = np.random.default_rng(1).binomial(count, np.clip(losses, 0.0, 1.0)) / count
+        return self._interval(losses, measured, level)
 
     def floor(self, level: float = LEVEL) -> Interval:
-        """Where the curve levels off, with any number of bags."""
-        e, rho, *_, z = self._laws
-        tail = (1 - level) / 2
-        drawn = np.minimum(e * rho * np.exp(MISFIT * math.log(_FARTHEST_MISFIT) * z), self._worst)
-        low, middle, high = (self.curve.criterion.shown(float(v)) for v in np.quantile(drawn, [tail, 0.5, 1 - tail]))
-        return Interval(middle, min(low, high), max(low, high), level)
+        """Where the curve levels off, with any number of bags.
+
+        Parameters
+        ----------
+        level : float
+            Probability that the interval is meant to hold.
+
+        Returns
+        -------
+        Interval
+            Median and interval.
+        """
+        e, rho, _ = self._laws
+        return self._interval(e * rho, e * rho, level)
+
+    def _interval(self, losses: np.ndarray, measured: np.ndarray, level: float) -> Interval:
+        ends = np.quantile(measured, [(1 - level) / 2, (1 + level) / 2])
+        low, high = sorted(self.curve.criterion.shown(float(v)) for v in ends)
+        return Interval(self.curve.criterion.shown(float(np.median(losses))), low, high, level)
+
+    def gain_probability(self, n: float, more: float) -> float:
+        """Probability that the loss with `more` bags is at least a tenth (`GAIN`) smaller than with n.
+
+        Parameters
+        ----------
+        n, more : float
+            Bags to learn from.
+
+        Returns
+        -------
+        float
+        """
+        return float(np.mean(self.draws(more) <= (1 - GAIN) * self.draws(n)))
 
     def needed(self, target: float, level: float = LEVEL) -> BagsNeeded:
         """How many bags a target needs.
@@ -225,27 +229,24 @@ class Extrapolation:
             Median and interval, or why there is none.
         """
         aim, here = self.curve.criterion.shown(target), self.curve.n
-        factors = np.geomspace(1 / 16, FARTHEST, 240)
-        sizes = np.unique(np.maximum(np.round(here * factors), 2))
+        sizes = np.unique(np.maximum(np.round(here * np.geomspace(1 / 16, FARTHEST, 240)), 2))
         sizes = np.union1d(sizes, [here])
         met = np.stack([self.draws(n) <= aim for n in sizes])  # (sizes, draws)
         first = np.where(met.any(0), met.argmax(0), len(sizes))
         needs = np.append(sizes, math.inf)[first]
         probability = float(np.mean(np.isfinite(needs)))
         now = float(np.mean(met[np.searchsorted(sizes, here)]))
-        tail = (1 - level) / 2
-        low, middle, high = np.quantile(needs, [tail, 0.5, 1 - tail], method="inverted_cdf")
+        tails = [(1 - level) / 2, 0.5, (1 + level) / 2]
+        low, middle, high = (
+            int(v) if np.isfinite(v) else None for v in np.quantile(needs, tails, method="inverted_cdf")
+        )
         if now >= 0.5:
             status = "met"
-        elif np.isfinite(middle):
+        elif middle is not None:
             status = "found"
         else:
             status = "doubtful" if probability >= 0.05 else "impossible"
-
-        def whole(v):
-            return int(v) if np.isfinite(v) else None
-
-        return BagsNeeded(target, status, whole(middle), whole(low), whole(high), probability, now)
+        return BagsNeeded(target, status, middle, low, high, probability, now)
 
     def frame(self, times: Iterable[float] = (1, 2, 4, 8)) -> Any:
         """A pandas table: what was measured, then what is forecast for more bags.
@@ -276,10 +277,3 @@ class Extrapolation:
         """Measured points, forecasts at 1, 2, 4 and 8 times the bags, and where the curve levels off."""
         rows = [{"n": k * self.curve.n, **self.at(k * self.curve.n).to_dict()} for k in (1, 2, 4, 8)]
         return {"measured": self.curve.to_dict(), "forecast": rows, "floor": self.floor().to_dict()}
-
-
-def _normal_scores(count: int) -> np.ndarray:
-    """Quantiles of the standard normal at the middles of `count` equal shares."""
-    from scipy.special import ndtri
-
-    return ndtri((np.arange(count) + 0.5) / count)

@@ -1,9 +1,8 @@
-"""A learner's own learning curve on the bags at hand: measured on parts of them.
+"""`measure_curve`: a learner's learning curve on the bags at hand, measured on parts of them.
 
-Every bag is predicted by learners that have not seen it. The bags are dealt into folds; for each fold, one random order of
+Every bag is predicted by learners that have not seen it. The bags are split into folds; for each fold, one random order of
 the other bags is drawn and the learner is trained on its first bags, as many as each size says, so that the training sets
 of one fold are nested and all sizes are tested on the same bags: what differs between them is the number of bags alone.
-`extrapolation` carries the curve on to more bags.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ FOLDS = 10
 FEWER_FOLDS = 5  # where ten would take longer than allowed
 FEWEST_FOLDS = 3  # folds after which a measurement may end early
 PARTS = (0.21, 0.36, 0.6, 1.0)  # training sizes, as parts of the largest: even on a logarithmic scale
-LEAST_TRAINING = 8  # bags; learners on fewer say nothing about the curve
-LEAST_OF_CLASS = 3  # bags of either class in the smallest training set
+LEAST_TRAINING, LEAST_OF_CLASS = 8, 3  # bags, and bags of either class, in the smallest training set
 BUDGET = 60.0  # CPU seconds that a measurement may take
 MOST_TESTED = 2000  # bags predicted at every size: enough for a standard error below 0.011
 _RESAMPLES = 400  # of the bags, for the covariance between sizes
@@ -37,7 +35,7 @@ class MeasuredCurve:
     Attributes
     ----------
     criterion : Criterion
-        What was measured, as a loss (`Criterion.shown` turns it into the criterion's own value).
+        What was measured, as a loss (`Criterion.shown` turns it into the criterion's value).
     sizes : tuple of int
         Training bags, rising.
     losses : tuple of float
@@ -68,7 +66,7 @@ class MeasuredCurve:
 
     @property
     def standard_errors(self) -> tuple[float, ...]:
-        """Of the losses, from the number of bags tested; a loss of none or all wrong counts as one bag otherwise."""
+        """Of the losses, from the number of bags tested; one wrong and one right bag are added."""
         m = self.tested
         shares = [(loss * m + 1.0) / (m + 2.0) for loss in self.losses]
         return tuple(float(np.sqrt(p * (1 - p) / m)) for p in shares)
@@ -90,20 +88,6 @@ def held_out_loss(scores: np.ndarray, positive: np.ndarray, criterion: Criterion
 
     Log odds of a calibrated learner have known best thresholds: 0 for the error, that of the class shares for the balanced
     error. Only sensitivity has a threshold taken from the scores themselves.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (bags,)
-        Log odds.
-    positive : ndarray of bool
-        The truth.
-    criterion : Criterion
-        What is measured.
-
-    Returns
-    -------
-    float
-        The loss.
     """
     from ..estimators.calibration import area_under_curve
 
@@ -160,96 +144,102 @@ def measure_curve(
         If there are too few bags of either class to learn from some and test on others.
     """
     judged = Criterion.of(criterion)
-    scores, sizes, seconds, fits = held_out_scores(bags, positive, make, budget=budget, seed=seed, report=report)
-    known = np.isfinite(scores[0])
-    truth, table = positive[known], scores[:, known]
-    losses = [held_out_loss(row, truth, judged) for row in table]
-    counts = {"auc": 2, "balanced_error": 2, "sensitivity": 1}
-    tested = float(min(truth.sum(), (~truth).sum()) if judged.kind in counts else len(truth))
+    measured = _measured_scores(bags, np.asarray(positive, dtype=bool), make, budget, seed, report)
+    tested_bags = np.isfinite(measured.scores[0])
+    truth, scores = positive[tested_bags], measured.scores[:, tested_bags]
+    tested = len(truth)
     if judged.kind == "sensitivity":
-        tested = float(truth.sum())
-    elif judged.kind in counts:  # both classes count alike, so the smaller one decides
-        tested *= 2
-    share = float(truth.mean())
-    chance = {"error": min(share, 1 - share), "threshold_error": min(share, 1 - share)}.get(judged.kind)
-    if chance is None:
-        chance = 0.5 if judged.specificity is None else judged.specificity
-    correlation = _correlation(table, truth, judged, seed)
+        tested = int(truth.sum())
+    elif not judged.weighs_prevalence:  # both classes count alike, so the smaller one decides
+        tested = min(tested, 2 * int(min(truth.sum(), (~truth).sum())))
     return MeasuredCurve(
-        judged, tuple(sizes), tuple(losses), correlation, min(tested, float(len(truth))), chance, len(positive), fits, seconds
-    )  # fmt: skip
+        criterion=judged,
+        sizes=tuple(measured.sizes),
+        losses=tuple(held_out_loss(row, truth, judged) for row in scores),
+        correlation=_correlation(scores, truth, judged, seed),
+        tested=float(tested),
+        chance=judged.chance(float(truth.mean())),
+        n=len(positive),
+        fits=measured.fits,
+        seconds=measured.seconds,
+    )
 
 
-def held_out_scores(
-    bags: Any,
-    positive: np.ndarray,
-    make: Callable[[], Any],
-    *,
-    budget: float = BUDGET,
-    seed: int = 0,
-    report: Report | None = None,
-) -> tuple[np.ndarray, list[int], float, int]:
-    """Held-out log odds of every bag at every training size.
+def positive_labels(bags: Any, y: Any) -> np.ndarray:
+    """Which bags have the second of two labels; refuses labels that are unknown, too many or of other than two classes."""
+    labels = np.asarray(y)
+    if labels.shape != (len(bags),):
+        raise ValueError(f"y must have one label per bag ({len(bags)}), got shape {labels.shape}")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("the labels must be known: some are NaN")
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise ValueError(f"the labels must be of two classes, they are of {len(classes)}")
+    return labels == classes[1]
 
-    Parameters
-    ----------
-    bags, positive, make, budget, seed, report
-        As for `measure_curve`.
 
-    Returns
-    -------
-    tuple
-        Log odds of shape (sizes, bags), NaN where a bag was not reached; sizes; CPU seconds; fits.
-    """
+@dataclass(frozen=True)
+class _Scores:
+    """Held-out log odds, (sizes, bags) with NaN for bags that were not predicted, and what they took."""
+
+    scores: np.ndarray
+    sizes: list[int]
+    seconds: float
+    fits: int
+
+
+def _measured_scores(
+    bags: Any, positive: np.ndarray, make: Callable[[], Any], budget: float, seed: int, report: Report | None
+) -> _Scores:
+    """Held-out log odds of every bag at every training size."""
     from sklearn.model_selection import StratifiedKFold
 
-    positive = np.asarray(positive, dtype=bool)
+    n, rng = len(positive), np.random.default_rng([seed, len(positive)])
+    folds, sizes = _design(bags, positive, make, budget, rng)
+    split = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(np.zeros(n), positive)
+    scores = np.full((len(sizes), n), np.nan)
+    begun, done, trained_on, in_all = time.process_time(), 0, 0, folds * sum(sizes)
+    for fold, (rest, held) in enumerate(split, start=1):
+        order = nested_order(positive, rest, rng)
+        held = nested_order(positive, held, rng)[: MOST_TESTED // folds]
+        for row, size in zip(scores, sizes):
+            row[held] = _fitted(make, bags, positive, order[:size]).decision_function(bags[held])
+            done, trained_on = done + 1, trained_on + size
+            if report is not None:  # fits take about as long as they have bags
+                left = (time.process_time() - begun) * (in_all / trained_on - 1)
+                report(done, folds * len(sizes), left)
+        spent = time.process_time() - begun
+        if FEWEST_FOLDS <= fold < folds and spent * (fold + 1) / fold > 1.5 * budget:
+            break
+    return _Scores(scores, sizes, time.process_time() - begun, done)
+
+
+def _design(
+    bags: Any, positive: np.ndarray, make: Callable[[], Any], budget: float, rng: np.random.Generator
+) -> tuple[int, list[int]]:
+    """Number of folds and training sizes that the budget allows, judged by one small fit."""
     n, rare = len(positive), int(min(positive.sum(), (~positive).sum()))
     if rare < LEAST_OF_CLASS + 1 or n < LEAST_TRAINING + FEWEST_FOLDS:
         raise ValueError(
             f"a learning curve needs at least {LEAST_OF_CLASS + 1} bags of each class and "
             f"{LEAST_TRAINING + FEWEST_FOLDS} in all, got {rare} and {n}"
         )
-    rng = np.random.default_rng([seed, n])
     folds = min(FOLDS, rare)
     probe = max(LEAST_TRAINING, round(PARTS[0] * n * (1 - 1 / folds)))
     begun = time.process_time()
     _fitted(make, bags, positive, nested_order(positive, np.arange(n), rng)[:probe])
-    first = time.process_time() - begun
+    per_bag = (time.process_time() - begun) / probe  # an upper bound: the first fit also loads what the learner needs
 
-    # Fits take about as long as they have bags; the first one also loads what the learner needs, so this is an upper bound.
-    def expected(k, largest):
-        return k * first * largest * sum(PARTS) / probe
+    def seconds(folds: int, largest: float) -> float:
+        return folds * per_bag * largest * sum(PARTS)
 
-    if expected(folds, n * (1 - 1 / folds)) > budget:
+    if seconds(folds, n * (1 - 1 / folds)) > budget:
         folds = min(folds, FEWER_FOLDS)
     largest = int(np.floor(n * (1 - 1 / folds)))
-    if expected(folds, largest) > budget:
-        largest = max(min(largest, 10 * LEAST_TRAINING), round(largest * budget / expected(folds, largest)))
+    if seconds(folds, largest) > budget:
+        largest = max(min(largest, 10 * LEAST_TRAINING), round(largest * budget / seconds(folds, largest)))
     least = max(LEAST_TRAINING, int(np.ceil(LEAST_OF_CLASS * n / rare)))
-    sizes = sorted({size for size in (round(part * largest) for part in PARTS) if size >= least} | {largest})
-    split = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31))).split(np.zeros(n), positive)
-    scores = np.full((len(sizes), n), np.nan)
-    spent = [0.0] * len(sizes)
-    done, total = 0, folds * len(sizes)
-    for k, (rest, held) in enumerate(split):
-        order = nested_order(positive, rest, rng)
-        held = nested_order(positive, held, rng)[: MOST_TESTED // folds]
-        for j, size in enumerate(sizes):
-            begun = time.process_time()
-            # The largest training set is all of the other bags where they are meant to be all used.
-            scores[j, held] = _fitted(make, bags, positive, order[:size]).decision_function(bags[held])
-            spent[j] += time.process_time() - begun
-            done += 1
-            if report is not None:
-                per_size = [spent[i] / (k + (i <= j)) if k + (i <= j) else None for i in range(len(sizes))]
-                known = [s / size_ for s, size_ in zip(per_size, sizes) if s is not None]
-                guess = [s if s is not None else known[-1] * size_ for s, size_ in zip(per_size, sizes)]
-                left = sum(g * (folds - k - (i <= j)) for i, g in enumerate(guess))
-                report(done, total, left)
-        if k + 1 >= FEWEST_FOLDS and k + 1 < folds and sum(spent) * (k + 2) / (k + 1) > 1.5 * budget:
-            break
-    return scores, sizes, sum(spent), done
+    return folds, sorted({size for size in (round(part * largest) for part in PARTS) if size >= least} | {largest})
 
 
 def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.ndarray) -> Any:
@@ -259,7 +249,7 @@ def _fitted(make: Callable[[], Any], bags: Any, positive: np.ndarray, rows: np.n
 
 
 def nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows in a random order of which every beginning has the classes in about their own shares."""
+    """The rows in a random order of which every beginning has the classes in about the same shares."""
     keys = np.empty(len(rows))
     for side in (True, False):
         where = np.flatnonzero(positive[rows] == side)
@@ -268,21 +258,19 @@ def nested_order(positive: np.ndarray, rows: np.ndarray, rng: np.random.Generato
 
 
 def _correlation(
-    table: np.ndarray, positive: np.ndarray, criterion: Criterion, seed: int
+    scores: np.ndarray, positive: np.ndarray, criterion: Criterion, seed: int
 ) -> tuple[tuple[float, ...], ...]:
-    """Correlation between sizes of the losses' sampling errors, from resampled bags, drawn in towards independence."""
-    if len(table) == 1:
+    """Correlation between sizes of the losses' sampling errors, from resampled bags, shrunk towards independence."""
+    if len(scores) == 1:
         return ((1.0,),)
     rng = np.random.default_rng([seed, 1])
     drawn = []
     for _ in range(_RESAMPLES):
         rows = rng.integers(len(positive), size=len(positive))
         if positive[rows].any() and not positive[rows].all():
-            drawn.append([held_out_loss(row[rows], positive[rows], criterion) for row in table])
+            drawn.append([held_out_loss(row[rows], positive[rows], criterion) for row in scores])
     spread = np.cov(np.array(drawn).T)
     scale = np.sqrt(np.maximum(np.diag(spread), 1e-12))
-    found = spread / np.outer(scale, scale)
-    # A size without a single error has no correlation of its own.
-    shrunk = 0.9 * np.where(np.isfinite(found), found, 0.0)
+    shrunk = 0.9 * spread / np.outer(scale, scale)
     np.fill_diagonal(shrunk, 1.0)
     return tuple(tuple(float(v) for v in row) for row in shrunk)

@@ -15,19 +15,7 @@ from .style import REFERENCE, colour, label, marker
 
 @dataclass(frozen=True)
 class Line:
-    """A curve (theory, as a rule).
-
-    Attributes
-    ----------
-    x, y : array
-        Its points, in order.
-    label : str
-        In the legend; none without one.
-    colour : str
-        "#RRGGBB".
-    dash : str
-        "solid", "dash", "dot" or "dashdot".
-    """
+    """A curve (theory, as a rule)."""
 
     x: Any
     y: Any
@@ -38,21 +26,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Points:
-    """Measured points with their standard errors.
-
-    Attributes
-    ----------
-    x, y : array
-        The points.
-    error : array or None
-        Standard errors of y.
-    label : str
-        In the legend; none without one.
-    colour : str
-        "#RRGGBB".
-    marker : str
-        "circle", "square", "triangle-up", "diamond", "star" or "x".
-    """
+    """Measured points with their standard errors."""
 
     x: Any
     y: Any
@@ -64,19 +38,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Densities over bins, as filled steps.
-
-    Attributes
-    ----------
-    edges : array
-        Borders of the bins, one more than there are bins.
-    density : array
-        Heights.
-    label : str
-        In the legend; none without one.
-    colour : str
-        "#RRGGBB".
-    """
+    """Densities over bins, as filled steps."""
 
     edges: Any
     density: Any
@@ -86,23 +48,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Heat:
-    """A map.
-
-    Attributes
-    ----------
-    x, y : array
-        Centres of the cells.
-    z : array
-        Values, a row per y and a column per x.
-    label : str
-        Of the colour bar.
-    diverging : bool
-        Whether colours run symmetrically around zero.
-    log : bool
-        Whether colours go by the logarithm of z.
-    limits : tuple of float or None
-        Values at the ends of the colours; None takes those of z.
-    """
+    """A map."""
 
     x: Any
     y: Any
@@ -126,19 +72,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line across the panel.
-
-    Attributes
-    ----------
-    axis : str
-        "x" for a vertical line at that x, "y" for a horizontal one at that y.
-    value : float
-        Where.
-    label : str
-        In the legend; none without one.
-    colour : str
-        "#RRGGBB".
-    """
+    """A straight line across the panel."""
 
     axis: str
     value: float
@@ -208,26 +142,7 @@ class Panel:
 
 
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", dash: str = "solid") -> list[Line]:
-    """A line for each value of a column.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        A row per point.
-    x, y : str
-        Columns drawn.
-    by : str
-        The column whose values make the lines (models have their own colours).
-    suffix : str
-        Added to every label.
-    dash : str
-        As in `Line`.
-
-    Returns
-    -------
-    list of Line
-        In order of appearance.
-    """
+    """A line for each value of a column."""
     lines = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         part = part.sort_values(x)
@@ -237,24 +152,7 @@ def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", da
 
 
 def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") -> list[Points]:
-    """Means and standard errors over trials, for each value of a column.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        A row per trial.
-    x, y : str
-        Columns drawn.
-    by : str
-        The column whose values make the groups (models have their own colours and markers).
-    suffix : str
-        Added to every label.
-
-    Returns
-    -------
-    list of Points
-        In order of appearance.
-    """
+    """Means and standard errors over trials, for each value of a column."""
     layers = []
     for i, (name, part) in enumerate(table.groupby(by, sort=False)):
         means = summarise(part, x, y).sort_values(x)
@@ -273,19 +171,6 @@ def measured(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "") 
 
 
 def grid_of(table: pd.DataFrame, x: str, y: str, z: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Axes and matrix of a map.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        A row per cell.
-    x, y, z : str
-        Columns of the axes and of the values.
-
-    Returns
-    -------
-    tuple of arrays
-        x, y and z of a `Heat`.
-    """
+    """Axes and matrix of a map."""
     matrix = table.pivot_table(index=y, columns=x, values=z, sort=True)
     return matrix.columns.to_numpy(float), matrix.index.to_numpy(float), matrix.to_numpy(float)

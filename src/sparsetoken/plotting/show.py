@@ -1,11 +1,15 @@
-"""How results show themselves: a line as text, a table in a notebook, a picture on request."""
+"""How results show themselves: a line as text, a table in a notebook, a picture on request or as a file."""
 
 from __future__ import annotations
 
 import html
+import io
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+from .._core.files import write_bytes
 
 MOST_ROWS = 20  # of a table in a notebook; `frame()` has them all
 
@@ -100,3 +104,25 @@ def legend_above(ax: Any) -> None:
     )  # fmt: skip
     if ax.get_title():
         ax.set_title(ax.get_title(), pad=6 + LEGEND_LINE * -(-len(unique) // columns))
+
+
+ENDINGS = (".png", ".pdf", ".svg")  # give them to `check_writable` before the work begins
+RESOLUTION = 150  # dots per inch of a PNG
+
+
+def picture_bytes(figure: Any, ending: str) -> bytes:
+    """The figure in the format of a file's ending, the same bytes for the same figure (no dates, no random names)."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    metadata = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(ending.lower())
+    with matplotlib.rc_context({"svg.hashsalt": "sparsetoken"}):
+        figure.savefig(buffer, format=ending.lstrip(".").lower(), dpi=RESOLUTION, metadata=metadata)
+    return buffer.getvalue()
+
+
+def write_picture(path: Path, figure: Any, *, make_folder: bool = False) -> None:
+    """Write the figure in the format that the file's ending names."""
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"{path.name} must end in {', '.join(ENDINGS)}")
+    write_bytes(path, picture_bytes(figure, path.suffix), make_folder=make_folder)

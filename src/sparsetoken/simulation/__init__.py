@@ -1,22 +1,22 @@
 """Finite-size experiments: one trial from a seed, with everything measured in closed form."""
 
-from __future__ import annotations
+from .heads import head_readout
+from .noise import RealNoise
+from .repeats import mean_and_error, trial_seeds
+from .simulate import simulate
+from .trajectory import joint_trajectory, mean_trajectory, simulate_trajectory
+from .trial import SimulationResult
+from .two_steps import two_steps
 
-from .._core.lazy import lazy_exports
-
-_HOME = {
-    "RealNoise": "noise",
-    "SimulationResult": "trial_result",
-    "head_readout": "heads",
-    "joint_trajectory": "trajectory",
-    "mean_and_error": "repeats",
-    "mean_trajectory": "trajectory",
-    "simulate": "trial",
-    "simulate_trajectory": "trajectory",
-    "trial_seeds": "repeats",
-    "two_steps": "steps",
-}
-
-__all__ = list(_HOME)
-
-__getattr__, __dir__ = lazy_exports(__name__, _HOME)
+__all__ = [
+    "RealNoise",
+    "SimulationResult",
+    "head_readout",
+    "joint_trajectory",
+    "mean_and_error",
+    "mean_trajectory",
+    "simulate",
+    "simulate_trajectory",
+    "trial_seeds",
+    "two_steps",
+]

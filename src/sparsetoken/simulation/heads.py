@@ -7,7 +7,6 @@ the same data stay identical, so D0 is split among them: head h takes its two gr
 from __future__ import annotations
 
 import math
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,14 @@ from ..results import cosine_of
 from ..task import Task
 from ..training import Training
 from .measures import Measures, summarised
-from .readout import Readout, fit_readout
+from .readout import TrainedReadout, fit_readout
 from .repeats import trial_seeds
-from .samplers.drawn_bags import draw_bags
-from .samplers.labels import sample_count
-from .samplers.signals import SignalBags, draw_directions
+from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.streams import stream
-from .samplers.tensor import TensorData, draw_signal
-from .steps import SimulatedSteps, check_size, steps_on, two_steps
+from .samplers.tensor import TensorData, draw_directions
+from .size import check_size
+from .trial import Trial
+from .two_steps import SimulatedSteps, steps_on, two_steps
 
 # Tokens' coordinates held at a time (32 MB).
 _HELD = 2**22
@@ -62,23 +61,7 @@ def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random
 
 
 def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias: float) -> Measures:
-    """Test error and its relatives of a readout of several heads.
-
-    Parameters
-    ----------
-    law : HeadsLaw
-        That of the test bags.
-    coordinates : ndarray (H, dimension)
-        <w_h, e> for the vectors e of the law's basis.
-    gram : ndarray (H, H)
-        <w_g, w_h>.
-    bias : float
-        b.
-
-    Returns
-    -------
-    Measures
-    """
+    """Test error and its relatives of a readout of several heads."""
     nodes = law.at(_POINTS)
     m_T, m_S = coordinates @ law.query_space, coordinates @ law.signal_space
     copies = len(nodes.y)
@@ -92,7 +75,7 @@ def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias
 
 def head_readout(
     law: HeadsLaw, alpha: float, ridge: float, d: int, seed: int, loss: str | Loss = "logistic"
-) -> tuple[Measures, Readout]:
+) -> tuple[Measures, TrainedReadout]:
     """The readout of several heads alone, the finite twin of `theory.erm` on the same law.
 
     It minimises (1/n) sum l(sum_h <w_h, f_ih> + b; y_i) + (ridge/2) sum_h ||w_h||^2 over n = alpha d bags.
@@ -112,7 +95,7 @@ def head_readout(
 
     Returns
     -------
-    tuple of Measures and Readout
+    tuple of Measures and TrainedReadout
     """
     d, seed = check_size(d, seed, "reduced")
     if d <= law.queries.shape[1]:
@@ -124,107 +107,141 @@ def head_readout(
     return head_measures(law, w[:, : law.queries.shape[1]], w @ w.T, readout.bias), readout
 
 
-def simulate_heads(
-    task: Task,
-    training: Training,
-    d: int,
-    seed: int,
-    heads: int,
-    sampler: str,
-    deployment: Deployment | None,
-    signals: Signals | None = None,
-) -> dict[str, Any]:
-    """The fields of a `SimulationResult` of H attention heads, on one signal or on several; see `simulate`."""
-    if training.schedule != "staged":
-        raise ValueError(f"several heads are trained by the schedule 'staged', not {training.schedule!r}")
-    clock: dict[str, float] = {}
-    start = perf_counter()
-    part = training.but(alpha0=training.alpha0 / heads)
-    if signals is None:
-        steps = _queries(task, part, d, seed, heads, sampler)
-        directions = steps[0].signal[None]
-        space, given = directions.T, Signals.of(1)
-    else:
-        given = signals
-        directions, space = draw_directions(given, seed, d)
-        n0 = sample_count("alpha0 per head", part.alpha0, d)
-        steps = [steps_on(SignalBags(task, given, directions, n0, one, "0"), part) for one in trial_seeds(seed, heads)]
-    clock["steps"], start = perf_counter() - start, perf_counter()
-    n1 = sample_count("alpha1", training.alpha1, d)
-    labels = draw_bags(task, n1, seed, "1").labels
-    queries = training.beta * np.stack([one.query for one in steps])
-    basis, _ = np.linalg.qr(np.column_stack([space, queries.T]))
-    size = space.shape[1]
-    basis[:, :size] = space  # qr is free in its signs
-    if d <= basis.shape[1]:
-        words = "plus one" if size == 1 else f"plus the signals' coordinates ({size})"
-        raise ValueError(f"d must be larger than the number of heads {words} ({basis.shape[1]}), got {d}")
-    carrying: dict[str, Any] = {"shares": given.shares, "carried": given.carried}
-    in_basis = np.zeros((len(given), basis.shape[1]))
-    in_basis[:, :size] = given.directions
-    law = heads_law(task, queries=queries @ basis, signals=in_basis, **carrying)
-    if sampler == "tensor":
-        data: TensorData | SignalBags
-        if signals is None:
-            data = TensorData(task, n1, d, seed, "1", signal=directions[0])
+class HeadsTrial(Trial):
+    """What both samplers have in common: the law of the heads' features, the measures, and where heads and readout point."""
+
+    head_steps: list[SimulatedSteps]
+    directions: np.ndarray  # the signals (J, d)
+    space: np.ndarray  # orthonormal basis (d, dimension) that the signals' coordinates refer to
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return self.classifier.heads or 1
+
+    @property
+    def signals(self) -> Signals:
+        """The signals; a single one where several are not asked for."""
+        return self.source.signals or Signals.of(1)
+
+    @property
+    def share(self) -> Training:
+        """The training of one head's query."""
+        return self.training.but(alpha0=self.training.alpha0 / self.heads)
+
+    @property
+    def query_norm(self) -> float:
+        return float(np.mean([steps.norm["q"] for steps in self.head_steps]))
+
+    def find_law(self) -> None:
+        """The law of the features, in an orthonormal basis of signals and queries."""
+        self.queries = self.training.beta * np.stack([steps.query for steps in self.head_steps])
+        self.basis, _ = np.linalg.qr(np.column_stack([self.space, self.queries.T]))
+        size = self.space.shape[1]
+        self.basis[:, :size] = self.space  # qr is free in its signs
+        if self.d <= self.basis.shape[1]:
+            more = "one" if size == 1 else f"the signals' coordinates ({size})"
+            raise ValueError(f"d must be larger than the number of heads plus {more}, got {self.d}")
+        self.in_basis = np.zeros((len(self.signals), self.basis.shape[1]))
+        self.in_basis[:, :size] = self.signals.directions
+        self.law = self.law_on(self.task, 1.0)
+
+    def law_on(self, task: Task, scale: float) -> HeadsLaw:
+        """The law on the bags of a task, all queries multiplied by a number."""
+        return heads_law(
+            task,
+            queries=scale * self.queries @ self.basis,
+            signals=self.in_basis,
+            shares=self.signals.shares,
+            carried=self.signals.carried,
+        )
+
+    def scale_at(self, test: Deployment) -> float:
+        """What the queries are multiplied by in a test."""
+        sharpness = self.training.beta * self.query_norm
+        return 1.0 if test.sharpness is None else test.sharpness / (sharpness or 1.0)
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        """Coordinates (H, dimension) of every head's readout in the law's basis."""
+        raise NotImplementedError
+
+    def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
+        w = readout.w.reshape(self.heads, self.d)
+        law = self.law_on(test.bags, self.scale_at(test))
+        return head_measures(law, self.special(w), w @ w.T, readout.bias + test.bias_shift)
+
+    def geometry(self, readout: TrainedReadout) -> dict[str, Any]:
+        """Per signal: the readout against (xi_j, .., xi_j)/sqrt(H), and every query; a single signal has no number."""
+        coordinates = self.special(readout.w.reshape(self.heads, self.d))
+        overlap, cosine = {}, {}
+        for j, direction in enumerate(self.directions):
+            place = "" if self.source.signals is None else f":{j + 1}"
+            along = float((coordinates @ self.in_basis[j]).sum()) / math.sqrt(self.heads)
+            overlap[f"w{place}"], cosine[f"w{place}"] = along, cosine_of(along, readout.norm)
+            for h, steps in enumerate(self.head_steps):
+                along = float(steps.query @ direction)
+                overlap[f"q{h + 1}{place}"], cosine[f"q{h + 1}{place}"] = along, cosine_of(along, steps.norm["q"])
+        return {"overlap": overlap, "cosine": cosine, "sharpness": self.training.beta * self.query_norm}
+
+
+class ReducedHeadsTrial(HeadsTrial):
+    """Features are drawn without tokens; the signal is the first axis."""
+
+    sampler = "reduced"
+
+    def prepare(self) -> None:
+        self.directions = np.eye(1, self.d)
+        self.space = self.directions.T
+
+    def take_steps(self) -> None:
+        self.head_steps = [
+            two_steps(self.task, self.share, self.d, seed) for seed in trial_seeds(self.seed, self.heads)
+        ]
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        self.find_law()
+        labels = draw_bags(self.task, self.n1, self.seed, "1").labels
+        return draw_head_features(self.law, labels, self.d, stream(self.seed, "features")).reshape(self.n1, -1), labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return w[:, : self.basis.shape[1]]
+
+
+class TensorHeadsTrial(HeadsTrial):
+    """Every token is drawn."""
+
+    sampler = "tensor"
+
+    def prepare(self) -> None:
+        if self.source.signals is None:
+            self.directions = self.source.directions(self.seed, self.d)[0][None]
+            self.space = self.directions.T
         else:
-            data = SignalBags(task, given, directions, n1, seed, "1")
-        features = np.empty((n1, heads, d))
-        for which, tokens in data.blocks():
-            features[which] = softmax(np.einsum("nld,hd->nhl", tokens, queries)) @ tokens
-        labels = data.labels
-    else:
-        features = draw_head_features(law, labels, d, stream(seed, "features"))
-    clock["features"], start = perf_counter() - start, perf_counter()
-    readout = fit_readout(features.reshape(n1, -1), labels, training.ridge, training.loss)
-    clock["readout"], start = perf_counter() - start, perf_counter()
-    w = readout.w.reshape(heads, d)
-    coordinates = w @ basis if sampler == "tensor" else w[:, : basis.shape[1]]
-    test = deployment or Deployment(task)
-    at_test = law
-    if deployment is not None:
-        scale = 1.0 if test.sharpness is None else test.sharpness / _mean_sharpness(steps)
-        at_test = heads_law(test.task, queries=scale * law.queries, signals=law.signals, **carrying)
-    measured = head_measures(at_test, coordinates, w @ w.T, readout.bias + test.bias_shift)
-    clock["test_error"] = perf_counter() - start
-    sharpness = _mean_sharpness(steps)
-    # Per signal: the readout against (xi_j, .., xi_j)/sqrt(H), and every query; only one signal needs no number.
-    overlap, cosine = {}, {}
-    for j, direction in enumerate(directions):
-        place = "" if signals is None else f":{j + 1}"
-        along = float((coordinates @ in_basis[j]).sum()) / math.sqrt(heads)
-        overlap[f"w{place}"], cosine[f"w{place}"] = along, cosine_of(along, readout.norm)
-        for h, one in enumerate(steps):
-            along = one.overlap["q"] if signals is None else float(one.query @ direction)
-            overlap[f"q{h + 1}{place}"], cosine[f"q{h + 1}{place}"] = along, cosine_of(along, one.norm["q"])
-    return {
-        **vars(measured),
-        "train_loss": readout.train_loss,
-        "train_error": readout.train_error,
-        "norm_w": readout.norm,
-        "bias": readout.bias,
-        "overlap": overlap,
-        "cosine": cosine,
-        "sharpness": sharpness,
-        "n0": heads * steps[0].n0,
-        "n1": n1,
-        "stopped": readout.stopped,
-        "gradient_norm": readout.gradient_norm,
-        "converged": readout.converged,
-        "seconds": clock,
-        **({} if deployment is None else deployment.record(task, sharpness)),
-    }
+            self.directions, self.space = draw_directions(self.source.signals, self.seed, self.d)
 
+    def data(self, task: Task, count: int, seed: int, dataset: str) -> TensorData:
+        """One of the trial's data sets."""
+        return TensorData(task, count, self.d, seed, dataset, signal=self.directions, signals=self.source.signals)
 
-def _mean_sharpness(steps: list[SimulatedSteps]) -> float:
-    return float(np.mean([one.sharpness for one in steps]))
+    def take_steps(self) -> None:
+        count = self.n0 // self.heads
+        data = [self.data(self.task, count, seed, "0") for seed in trial_seeds(self.seed, self.heads)]
+        self.head_steps = [steps_on(part, self.share) for part in data]
 
+    def feature(self, tokens: np.ndarray, scale: float = 1.0) -> np.ndarray:
+        """The heads' features side by side (m, H d)."""
+        weights = softmax(np.einsum("nld,hd->nhl", tokens, scale * self.queries))
+        return (weights @ tokens).reshape(len(tokens), -1)
 
-def _queries(task: Task, training: Training, d: int, seed: int, heads: int, sampler: str) -> list[SimulatedSteps]:
-    """The two gradient steps of every head, on data of its own; all see the same signal."""
-    seeds = trial_seeds(seed, heads)
-    if sampler == "reduced":
-        return [two_steps(task, training, d, one) for one in seeds]  # the signal is the first axis
-    n0 = sample_count("alpha0 per head", training.alpha0, d)
-    signal = draw_signal(seed, d)
-    return [steps_on(TensorData(task, n0, d, one, "0", signal=signal), training) for one in seeds]
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        self.find_law()
+        data = self.data(self.task, self.n1, self.seed, "1")
+        return data.collect(self.feature), data.labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return w @ self.basis
+
+    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
+        data, scale = self.data(test.bags, test.samples, self.seed, "_test"), self.scale_at(test)
+        scores = data.collect(lambda tokens: self.feature(tokens, scale) @ readout.w) + readout.bias + test.bias_shift
+        return float(np.mean(scores * data.truth <= 0.0))

@@ -1,6 +1,6 @@
 """What tokens are made of besides the signal: entries of a named law, coloured Gaussians, or the user's own bags.
 
-The model's noise is white and Gaussian. Everything else goes through one mechanism: a `Noise` deals tokens to the data
+The model's noise is white and Gaussian. Everything else goes one way: a `TokenNoise` deals tokens to the data
 sets of a trial, theta xi is added to the signal tokens of positive bags, and the trained classifier is tested on tokens
 it has not seen. Where no formula gives the test error, every test bag is scored twice, as it is and with the signal planted.
 """
@@ -16,11 +16,11 @@ import numpy as np
 
 from .._core.validation import real_number, rejection
 from ..bags import Bags
-from ..bags.shipped import SHIPPED, shipped_bags
+from ..bags.reading.shipped import SHIPPED, shipped_bags
 from .samplers.streams import stream
 
 # Draws a block of noise: (generator, first bag, last bag) -> tokens (last - first, L, d).
-Tokens = Callable[[np.random.Generator, int, int], np.ndarray]
+TokenDraw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 STANDARDS = ("features", "whiten", "scale", "none")
 TOKEN_SOURCES = ("own", "mixed")
@@ -41,13 +41,13 @@ class Demand:
     length: int
 
 
-class Noise:
+class TokenNoise:
     """Base of the kinds of noise: a `name`, the `dimension` of its tokens where that is fixed, and `deal`."""
 
     name: str
     dimension: int | None = None
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """For every data set ("0", "1", ":0" of a descent, "_test") the number of its bags, and what draws their tokens."""
         raise NotImplementedError
 
@@ -56,24 +56,16 @@ class Noise:
 
 
 @dataclass(frozen=True, repr=False)
-class EntryNoise(Noise):
-    """Independent tokens, drawn by a function; every entry has mean 0 and variance 1.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    draw : callable
-        (generator, shape (bags, L, d)) -> tokens of that shape.
-    """
+class EntryNoise(TokenNoise):
+    """Independent tokens, drawn by a function; every entry has mean 0 and variance 1."""
 
     name: str
     draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray] = field(compare=False)
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """Without end: every data set has what it asks for, `TEST_BAGS` where it asks for all."""
 
-        def tokens(length: int) -> Tokens:
+        def tokens(length: int) -> TokenDraw:
             return lambda rng, first, last: self._checked(rng, (last - first, length, d))
 
         return {
@@ -88,7 +80,7 @@ class EntryNoise(Noise):
         return drawn
 
 
-class RealNoise(Noise):
+class RealNoise(TokenNoise):
     """The user's own negative bags as noise.
 
     Every trial shuffles the bags by its seed and holds `test_share` of them out for the test; the rest is dealt to D0 and to
@@ -149,7 +141,7 @@ class RealNoise(Noise):
         self.standardise, self.tokens, self.replace, self.name = standardise, tokens, replace, name
         self.test_share, self.dimension = share, self.bags.n_features
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens]]:
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
         """Disjoint bags for every data set; the test has those held out, all of them where it asks for all."""
         rng = stream(seed, "noise")
         order = rng.permutation(len(self.bags))
@@ -185,7 +177,7 @@ class RealNoise(Noise):
             )
         return found
 
-    def _source(self, dataset: str, groups: list[np.ndarray], demand: Demand) -> tuple[int, Tokens]:
+    def _source(self, dataset: str, groups: list[np.ndarray], demand: Demand) -> tuple[int, TokenDraw]:
         """How many bags a data set has, and what draws them."""
         length, tokens = demand.length, self.bags.tokens
         everything = max(len(groups), TEST_BAGS_AGAIN) if self.replace else len(groups)
@@ -217,20 +209,7 @@ def _name(dataset: str) -> str:
 
 
 def standardised(tokens: np.ndarray, standard: str) -> np.ndarray:
-    """Tokens (N, d) made comparable with unit noise; see `RealNoise`.
-
-    Parameters
-    ----------
-    tokens : ndarray (N, d)
-        All tokens.
-    standard : str
-        One of `STANDARDS`.
-
-    Returns
-    -------
-    ndarray (N, d')
-        With the constant features, or directions, dropped.
-    """
+    """Tokens (N, d) made comparable with unit noise; see `RealNoise`."""
     x = np.asarray(tokens, dtype=np.float64)
     if standard == "none":
         return x
@@ -246,53 +225,27 @@ def standardised(tokens: np.ndarray, standard: str) -> np.ndarray:
     return x / (np.sqrt((x**2).mean(axis=0)) if standard == "features" else np.sqrt((x**2).mean()))
 
 
-def _sparse(share: float) -> Callable:
-    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(shape) * (rng.random(shape) < share) / np.sqrt(share)
-
-    return draw
+def _sparse(rng: np.random.Generator, shape: tuple[int, ...], share: float) -> np.ndarray:
+    return rng.standard_normal(shape) * (rng.random(shape) < share) / np.sqrt(share)
 
 
-def _student(degrees: float) -> Callable:
-    scale = np.sqrt((degrees - 2.0) / degrees)
-    return lambda rng, shape: scale * rng.standard_t(degrees, shape)
+def _student(rng: np.random.Generator, shape: tuple[int, ...], degrees: float) -> np.ndarray:
+    return np.sqrt((degrees - 2.0) / degrees) * rng.standard_t(degrees, shape)
 
 
-# Name -> what makes its sampler from its parameter, the parameter's default, and its bounds (open).
-_ENTRIES: dict[str, tuple[Callable[[float], Callable], float | None, tuple[float, float]]] = {
-    "rademacher": (lambda _: lambda rng, shape: 2.0 * rng.integers(0, 2, shape) - 1.0, None, (0.0, 0.0)),
-    "uniform": (lambda _: lambda rng, shape: np.sqrt(12.0) * (rng.random(shape) - 0.5), None, (0.0, 0.0)),
-    "laplace": (lambda _: lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2.0), None, (0.0, 0.0)),
-    "sparse": (_sparse, 0.1, (0.0, 1.0)),
-    "student": (_student, 5.0, (2.0, np.inf)),
+# Laws of entries of mean 0 and variance 1. With a parameter: its default, and the bounds that it lies between.
+_PLAIN: dict[str, Callable] = {
+    "rademacher": lambda rng, shape: 2.0 * rng.integers(0, 2, shape) - 1.0,
+    "uniform": lambda rng, shape: np.sqrt(12.0) * (rng.random(shape) - 0.5),
+    "laplace": lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2.0),
 }
-NOISES = ("gaussian", *_ENTRIES, *SHIPPED)
+_WITH_PARAMETER = {"sparse": (_sparse, 0.1, 0.0, 1.0), "student": (_student, 5.0, 2.0, np.inf)}
+NOISES = ("gaussian", *_PLAIN, *_WITH_PARAMETER, *SHIPPED)
 
 
-def noise_of(value: Any) -> Noise | None:
-    """The noise that an argument stands for.
-
-    Parameters
-    ----------
-    value : None, str, callable, Noise, Bags or what `Bags` takes
-        None and "gaussian" are white Gaussian noise. "rademacher", "uniform", "laplace", "sparse:0.1" (that share of
-        entries is not zero) and "student:5" (degrees of freedom) are laws of independent entries with mean 0 and
-        variance 1. "digits", "photographs" and "text" are real tokens that come with packages (`bags.shipped`),
-        standardised per feature and used again as often as needed; "text:whiten" (or scale, none) standardises
-        otherwise, "text:mixed" and "text:whiten:mixed" shuffle tokens across bags. A function (generator, shape) ->
-        tokens is a law of one's own. Bags are the user's own noise, `RealNoise(bags)`.
-
-    Returns
-    -------
-    Noise or None
-        None for white Gaussian noise.
-
-    Raises
-    ------
-    ValueError
-        If there is no such noise.
-    """
-    if value is None or isinstance(value, Noise):
+def noise_of(value: Any) -> TokenNoise | None:
+    """The noise that an argument stands for."""
+    if value is None or isinstance(value, TokenNoise):
         return value
     if isinstance(value, str):
         return _named(value)
@@ -302,11 +255,11 @@ def noise_of(value: Any) -> Noise | None:
 
 
 @lru_cache(maxsize=16)  # standardising takes longer than many a trial
-def _shipped(name: str, standard: str, tokens: str, text: str) -> Noise:
+def _shipped(name: str, standard: str, tokens: str, text: str) -> TokenNoise:
     return RealNoise(shipped_bags(name), standard, tokens, replace=True, name=text)
 
 
-def _named(text: str) -> Noise | None:
+def _named(text: str) -> TokenNoise | None:
     name, _, parameter = text.partition(":")
     if name in SHIPPED:
         standard, tokens = "features", "mixed" if name == "digits" else "own"  # digits have no bags of their own
@@ -320,19 +273,18 @@ def _named(text: str) -> Noise | None:
                     "noise", text, f"{name}, with one of {', '.join(STANDARDS + TOKEN_SOURCES)} behind a colon"
                 )
         return _shipped(name, standard, tokens, text)
-    if name in _ENTRIES:
-        make, default, (low, high) = _ENTRIES[name]
-        if default is None and parameter:
+    if name in _PLAIN:
+        if parameter:
             raise ValueError(f"noise {name!r} takes no parameter, got {parameter!r}")
-        if default is None:
-            return EntryNoise(name, make(0.0))
-        if not parameter:
-            return EntryNoise(text, make(default))
+        return EntryNoise(name, _PLAIN[name])
+    if name in _WITH_PARAMETER:
+        draw, default, low, high = _WITH_PARAMETER[name]
         try:
-            number = float(parameter)
+            number = float(parameter or default)
         except ValueError:
             raise rejection("noise", text, f"{name}:NUMBER") from None
-        return EntryNoise(text, make(real_number(f"noise {name}", number, low, high, open_low=True, open_high=True)))
+        number = real_number(f"noise {name}", number, low, high, open_low=True, open_high=True)
+        return EntryNoise(text, lambda rng, shape: draw(rng, shape, number))
     if text == "gaussian":
         return None
     raise rejection("noise", text, f"one of {', '.join(NOISES)}, a function, or bags")

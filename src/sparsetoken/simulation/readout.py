@@ -13,20 +13,8 @@ from ..solvers.erm import fit_erm
 
 
 @dataclass(frozen=True)
-class Readout:
-    """A trained readout.
-
-    Attributes
-    ----------
-    w, bias : ndarray, float
-        Weights and bias of the score <w, f> + b.
-    train_loss, train_error : float
-        Mean loss (without the ridge term) and share of misclassified samples.
-    stopped, gradient_norm : str, float
-        How the optimisation ended.
-    converged : bool
-        Whether it ended at a minimum.
-    """
+class TrainedReadout:
+    """A trained readout."""
 
     w: np.ndarray
     bias: float
@@ -42,29 +30,11 @@ class Readout:
         return float(np.linalg.norm(self.w))
 
 
-def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: Any = None) -> Readout:
-    """Minimise (1/n) sum l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised.
-
-    Parameters
-    ----------
-    x : array (n, d)
-        Features, in NumPy's memory or on a device of JAX's.
-    y : ndarray (n,)
-        Labels, -1 or +1.
-    ridge : float
-        lambda.
-    loss : str or Loss
-        l.
-    device : jax.Device, optional
-        Where the features are; None for NumPy.
-
-    Returns
-    -------
-    Readout
-    """
+def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: Any = None) -> TrainedReadout:
+    """Minimise (1/n) sum l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised."""
     fit = fit_erm(x, y, ridge, loss, device="numpy" if device is None else "auto")
     with working_on(device):
         z = np.asarray(x @ fit.coef) + fit.bias
     train_error = float(np.mean(z * y <= 0.0))  # a score of zero counts as a mistake
     train_loss = float(get_loss(loss).value(z, y).mean())
-    return Readout(fit.coef, fit.bias, train_loss, train_error, fit.stopped, fit.gradient_norm, fit.converged)
+    return TrainedReadout(fit.coef, fit.bias, train_loss, train_error, fit.stopped, fit.gradient_norm, fit.converged)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error
 from .._core.validation import whole_number
 
 

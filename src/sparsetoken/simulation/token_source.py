@@ -9,30 +9,24 @@ from typing import Any
 import numpy as np
 
 from .._core.validation import rejection
-from ..laws.coloured import Spectrum, power_spectrum
+from ..classifiers import Classifier
+from ..laws.coloured import Spectrum, spectrum_of
+from ..laws.signals import Signals
 from ..task import Task
-from .noise import Demand, Noise, Tokens, noise_of
-from .samplers.coloured import coloured_tokens
+from ..tokens import Tokens
+from .noise import Demand, TokenDraw, TokenNoise, noise_of
+from .samplers.reduced import coloured_tokens
 from .samplers.tensor import draw_signal
 
 
 @dataclass(frozen=True, eq=False)
 class TokenSource:
-    """What tokens are made of.
+    """What tokens are made of."""
 
-    Attributes
-    ----------
-    noise : Noise or None
-        Other than Gaussian noise.
-    spectrum : Spectrum or None
-        Coloured Gaussian noise.
-    signal : ndarray or None
-        The signal's direction, a unit vector; None for a random one. In coloured noise, in the eigenbasis.
-    """
-
-    noise: Noise | None = None
+    noise: TokenNoise | None = None
     spectrum: Spectrum | None = None
     signal: np.ndarray | None = None
+    signals: Signals | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +38,7 @@ class TokenSource:
     @property
     def sampler(self) -> str:
         """The sampler that serves it by default."""
-        return "reduced" if self.noise is None else "tensor"
+        return "reduced" if self.noise is None and self.signals is None else "tensor"
 
     def dimension(self, d: Any) -> Any:
         """d, checked against the dimension that noise, covariance or signal have; or, for None, that dimension."""
@@ -58,37 +52,46 @@ class TokenSource:
             d = own if d is None else d
         return d
 
-    def check(self, sampler: str, schedule: str, model: str, device: str) -> None:
-        """Raise ValueError where this noise is not served."""
-        if self == WHITE:
-            return
-        if device not in ("numpy", "auto"):
+    def check(self, sampler: str, schedule: str, known: Classifier, device: str) -> None:
+        """Raise ValueError where these tokens are not served."""
+        if known.heads is not None and (self.noise is not None or self.spectrum is not None):
+            raise ValueError(f"model {known.name!r} is simulated in white Gaussian noise, not in {self.name} noise")
+        if self.signals is not None and known.heads is None:
+            raise ValueError(
+                f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {known.name!r}"
+            )
+        white = self.noise is None and self.spectrum is None and self.signal is None and self.signals is None
+        if not white and device not in ("numpy", "auto"):
             raise ValueError(f"device {device!r} serves white Gaussian noise only")
         if sampler == "tensor":
             return
+        if self.signals is not None:
+            raise ValueError("several signals need every token: use sampler 'tensor', not 'reduced'")
         if self.noise is not None:
             raise ValueError(f"noise {self.noise.name!r} needs every token: use sampler 'tensor', not 'reduced'")
-        if self.spectrum is not None and (model == "vectorized" or schedule != "staged"):
+        if self.spectrum is not None and (known.name == "vectorized" or schedule != "staged"):
             raise ValueError(
                 "in coloured noise the sampler 'reduced' serves the schedule 'staged' and models other than vectorized: "
                 "use 'tensor'"
             )
 
     def check_task(self, task: Task) -> None:
-        """Raise ValueError where bags that differ are not served in this noise."""
+        """Raise ValueError where bags of this kind are not served."""
         if self.noise is not None or self.spectrum is not None:
             task.require_plain(f"{self.name} noise")
+        if self.signals is not None:
+            self.signals.check(task.only_kind("several signals").sparsity)
 
     def directions(self, seed: int, d: int) -> tuple[np.ndarray, np.ndarray]:
         """The signal's direction, and the root of the noise's variances."""
         signal = draw_signal(seed, d) if self.signal is None else self.signal
         return signal, np.ones(d) if self.spectrum is None else np.sqrt(self.spectrum.eigenvalues)
 
-    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, Tokens | None]]:
+    def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw | None]]:
         """For every data set the number of its bags, and what draws their tokens (None: white Gaussian ones)."""
         if self.noise is not None:
             return dict(self.noise.deal(seed, d, demands))
-        tokens: dict[str, tuple[int, Tokens | None]] = {}
+        tokens: dict[str, tuple[int, TokenDraw | None]] = {}
         for name, demand in demands.items():
             source = None
             if self.spectrum is not None:
@@ -100,38 +103,22 @@ class TokenSource:
 WHITE = TokenSource()
 
 
-def token_source(noise: Any, covariance: Any, signal: Any, d: int | None) -> TokenSource:
-    """The source that the arguments of `simulate` describe.
-
-    Parameters
-    ----------
-    noise, covariance, signal : object
-        As `simulate` takes them.
-    d : int or None
-        The dimension asked for, which a covariance given by its name needs.
-
-    Returns
-    -------
-    TokenSource
-
-    Raises
-    ------
-    ValueError
-        If they make no sense, alone or together.
-    """
-    found = noise_of(noise)
-    if covariance is None:
-        return WHITE if found is None and signal is None else TokenSource(found, None, _direction(signal))
-    if found is not None:
+def token_source(tokens: Tokens | None, d: int | None) -> TokenSource:
+    """The source that the argument `tokens` of `simulate` describes."""
+    if tokens is None:
+        return WHITE
+    Tokens.require(tokens)
+    noise = noise_of(tokens.noise)
+    signals = None if tokens.signals is None else Signals.of(tokens.signals)
+    if signals is not None and tokens.signal is not None:
+        raise ValueError("tokens have one signal or several signals: give signal or signals, not both")
+    if tokens.covariance is None:
+        return TokenSource(noise, None, _direction(tokens.signal), signals)
+    if noise is not None:
         raise ValueError("covariance is that of Gaussian noise: give covariance or noise, not both")
-    if isinstance(covariance, str):
-        covariance = power_spectrum(covariance, 1000 if d is None and signal is None else d or len(signal))
-    if isinstance(covariance, Spectrum):
-        if signal is not None:
-            raise ValueError("signal must not be given beside a Spectrum, which has one of its own")
-        return TokenSource(None, covariance, covariance.direction)
-    spectrum = Spectrum.of(covariance, signal)
-    return TokenSource(None, spectrum, None if signal is None else spectrum.direction)
+    spectrum = spectrum_of(tokens.covariance, tokens.signal, d)
+    drawn = tokens.signal is None and not isinstance(tokens.covariance, Spectrum)
+    return TokenSource(None, spectrum, None if drawn else spectrum.direction, signals)
 
 
 def _direction(signal: Any) -> np.ndarray | None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error
 from .._core.validation import whole_number
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss, get_loss
@@ -29,12 +29,13 @@ from ..schedules import Schedule, Stage, expand
 from ..task import Task
 from ..training import Training
 from ..trajectories import SCALARS, Trajectory, at_steps, mistakes, steps_tested
-from .noise import Tokens
-from .samplers import SAMPLERS, TensorData
-from .samplers.implicit_bags import ImplicitBags
-from .samplers.labels import sample_count
-from .samplers.streams import check_seed, stream
+from .noise import TokenDraw
+from .samplers import TensorData
+from .samplers.drawn_bags import sample_count
+from .samplers.implicit import ImplicitBags
+from .samplers.streams import stream
 from .samplers.tensor import draw_signal
+from .size import check_affordable, check_size
 
 # Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): what automatic
 # differentiation makes of them stays in the cache, and the size of the data set, which is no part of the shape, compiles
@@ -48,6 +49,7 @@ def simulate_trajectory(
     stages: Stage | Sequence[Stage],
     d: int,
     seed: int,
+    *,
     sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
@@ -99,9 +101,12 @@ def simulate_trajectory(
     FloatingPointError
         Where the descent diverges beyond the largest number.
     """
-    from ..laws.bag_model_measures import FreshBags  # brings JAX, which a trial of `simulate` does without
+    from ..laws.bag_model_measures import FreshBags, check_score  # bring JAX, which a trial of `simulate` does without
 
-    model, test_replicates = get_bag_model(model), whole_number("test_replicates", test_replicates, 2)
+    model = check_trajectory(task, model, stages, d, seed, sampler, loss, start)
+    d, seed = check_size(d, seed, sampler)
+    check_score(model)
+    test_replicates = whole_number("test_replicates", test_replicates, 2)
     entries = expand(stages, model.directions).steps + 1
     which = steps_tested(tested, entries)
     began = perf_counter()
@@ -118,18 +123,38 @@ def simulate_trajectory(
     return _result(model, path, measured, details)
 
 
-class Path(NamedTuple):
-    """What a descent went through, entry t of the arrays over steps before step t.
+def check_trajectory(
+    task: Task,
+    model: str | BagModel,
+    stages: Stage | Sequence[Stage],
+    d: int,
+    seed: int,
+    sampler: str = "reduced",
+    loss: str | Loss = "logistic",
+    start: Mapping[str, float] | None = None,
+) -> BagModel:
+    """Check the arguments of `simulate_trajectory` without running anything, and give its model."""
+    Task.require(task)
+    d, seed = check_size(d, seed, sampler)
+    model = get_bag_model(model)
+    get_loss(loss)
+    model.start_norms(start)
+    schedule = expand(stages, model.directions)
+    steps = np.bincount(schedule.data_set)
+    for k, alpha in enumerate(schedule.alpha):
+        count, length = sample_count("alpha", float(alpha), d), task.longest
+        held = descent_numbers(sampler, count * length, d, model.rank, int(steps[k]))
+        check_affordable(count, length, d, held + 10.0 * length * (d if sampler == "tensor" else 1))
+    return model
 
-    Attributes
-    ----------
-    overlap, gram, bias, train_loss, train_error : ndarray
-        Theta^T xi, Theta^T Theta, b, and loss and mistakes on the data set of step t; all with T + 1 entries.
-    bags : tuple of int
-        Size of each data set.
-    theta, signal : ndarray
-        Theta (d, r) at the end, and xi.
-    """
+
+def descent_numbers(sampler: str, tokens: int, d: int, directions: int, steps: int) -> float:
+    """About how many numbers a descent on one data set holds: its fields, and without tokens all that was asked of them."""
+    return 4.0 * directions * (tokens + d) * (1.0 if sampler == "tensor" else 1.0 + 0.5 * steps)
+
+
+class Path(NamedTuple):
+    """What a descent went through, entry t of the arrays over steps before step t."""
 
     overlap: np.ndarray
     gram: np.ndarray
@@ -151,30 +176,9 @@ def train(
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
     signal: np.ndarray | None = None,
-    tokens: Mapping[str, Tokens | None] | None = None,
-    chunk: int | None = None,
+    tokens: Mapping[str, TokenDraw | None] | None = None,
 ) -> Path:
-    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures.
-
-    Parameters
-    ----------
-    task, model, stages, d, seed, sampler, loss, start
-        See there.
-    signal : ndarray (d,), optional
-        xi, a random direction when not given.
-    tokens : mapping, optional
-        For the tensor sampler: data set (":0", ":1", ..) -> what draws its noise, as `TokenSource.deal` gives it; white
-        Gaussian noise where there is none.
-    chunk : int, optional
-        Bags that the tensor sampler draws at a time.
-
-    Returns
-    -------
-    Path
-    """
-    if sampler not in SAMPLERS:
-        raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
-    d, seed = whole_number("d", d, 2), check_seed(seed)
+    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures."""
     schedule = expand(stages, model.directions)
     counts = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
     xi = draw_signal(seed, d) if signal is None else signal
@@ -183,7 +187,7 @@ def train(
     def draw(k: int) -> _Bags:
         name = f":{k}"
         if sampler == "tensor":
-            return _TensorBags(TensorData(task, counts[k], d, seed, name, chunk, (tokens or {}).get(name), xi))
+            return TensorData(task, counts[k], d, seed, name, (tokens or {}).get(name), xi)
         return ImplicitBags(task, counts[k], xi, seed, name)
 
     return _descend(draw, counts, schedule, model, get_loss(loss), theta, xi, model.start_bias(start))
@@ -221,7 +225,7 @@ def joint_trajectory(
     Trajectory
     """
     model, stages = joint_schedule(training)
-    return simulate_trajectory(task, model, stages, d, seed, sampler, training.loss)
+    return simulate_trajectory(task, model, stages, d, seed, sampler=sampler, loss=training.loss)
 
 
 def joint_schedule(training: Training) -> tuple[BagModel, tuple[Stage, ...]]:
@@ -294,30 +298,6 @@ class _Bags(Protocol):
         ...
 
 
-class _TensorBags:
-    """Bags with all their tokens."""
-
-    def __init__(self, data: TensorData):
-        self.data, self.labels = data, data.labels
-
-    def fields(self, theta: np.ndarray) -> list[np.ndarray]:
-        found: dict[int, list[np.ndarray]] = {}
-        for _, tokens in self.data.blocks():
-            found.setdefault(tokens.shape[1], []).append(tokens @ theta)
-        return [np.concatenate(parts) for parts in found.values()]
-
-    def pull(self, weights: list[np.ndarray]) -> np.ndarray:
-        total = np.zeros((self.data.d, weights[0].shape[2]))
-        lengths = [length for _, length in self.data.bags.by_length()]
-        starts = dict(zip(lengths, (group.start for group, _ in self.data.bags.by_length())))
-        for which, tokens in self.data.blocks():
-            length = tokens.shape[1]
-            first = which.start - starts[length]
-            part = weights[lengths.index(length)][first : first + len(tokens)]
-            total += tokens.reshape(-1, self.data.d).T @ part.reshape(-1, part.shape[2])
-        return total
-
-
 def _descend(
     draw: Callable[[int], _Bags],
     counts: tuple[int, ...],
@@ -367,7 +347,7 @@ def _descend(
 
 def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores (n,) of the bags with these fields, and their derivatives: (n, L, r) in the fields, (n,) in the bias."""
-    from .._core.precision import double_precision  # brings JAX
+    from .._core.devices import double_precision  # brings JAX
 
     n, length, r = fields.shape
     chunk = min(CHUNK_BAGS, 2 ** max(0, int(math.log2(CHUNK_NUMBERS / (length * r)))))

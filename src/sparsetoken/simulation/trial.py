@@ -1,224 +1,407 @@
-"""`simulate`: check what one trial is asked for, choose who runs it, and say where its training did not converge."""
+"""One trial, stage by stage: two gradient steps, features, readout, measures on fresh bags.
+
+The stages are common to all trials; how data is drawn differs: in full (`TensorTrial`), or without tokens in white noise
+(`ReducedTrial`), from bags that serve twice (`ReusedTrial`), on a device (`DeviceTrial`), in coloured noise (`ColouredTrial`).
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
-from .._core.devices import wanted_device
-from .._core.validation import whole_number
-from ..activations import DEFAULT_ACTIVATION
-from ..deployment import deployment_of
-from ..laws.signals import Signals
-from ..models import SIMULATED, check_model, has_query, heads_of, weighting_of
-from ..results import NotConvergedWarning
+import numpy as np
+
+from ..activations import token_weights
+from ..classifiers import Classifier
+from ..deployment import Deployment
+from ..results import ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
-from .heads import simulate_heads
-from .mechanism import Mechanism
-from .samplers.labels import sample_count
-from .steps import check_size
-from .token_source import TokenSource, token_source
-from .trial_reduced import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial
-from .trial_result import SimulationResult
-from .trial_stages import Trial
-from .trial_tensor import TensorTrial
+from .feature_map import FeatureMap
+from .measures import Measures, coloured_measures, counted_measures
+from .noise import Demand, TokenDraw
+from .readout import TrainedReadout, fit_readout
+from .samplers import TensorData
+from .samplers.drawn_bags import draw_bags
+from .samplers.implicit import ImplicitBags
+from .samplers.reduced import draw_coloured_features, draw_two_steps, place_features
+from .samplers.streams import stream
+from .samplers.tensor import draw_signal
+from .token_source import TokenSource
+from .trajectory import joint_schedule, train
+from .two_steps import SimulatedSteps, implicit_steps, steps_on, summarise, two_steps
 
-# What a trial may ask for. Features: 64 GB of numbers, more than most machines have. Tokens: one bag's are held at a time, in
-# about ten arrays (5 GB at the limit), and drawing them all at the other limit takes about an hour.
-MOST_FEATURES, MOST_TOKENS_IN_A_BAG, MOST_TOKENS = 8 * 10**9, 5 * 10**7, 10**11
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulationResult(ClassifierResult):
+    """What one trial gives.
 
-def simulate(
-    task: Task,
-    training: Training,
-    d: int | None,
-    seed: int,
-    model: str = "attention",
-    sampler: str | None = None,
-    activation: str | Callable[[Any], Any] = DEFAULT_ACTIVATION,
-    equal_samples: bool = False,
-    test_samples: int = 0,
-    chunk: int | None = None,
-    device: str = "numpy",
-    test_task: Task | Mapping[str, Any] | None = None,
-    test_sharpness: float | None = None,
-    test_bias_shift: float = 0.0,
-    noise: Any = None,
-    covariance: Any = None,
-    signal: Any = None,
-    signals: Any = None,
-) -> SimulationResult:
-    """Train one classifier on data drawn from `task` in dimension d, and measure it.
-
-    The readout minimises (1/n1) sum l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised. With schedule "joint"
-    attention descends on the same with (q, w, b) together, over all n = (alpha0 + alpha1) d bags: `training.steps` steps of
-    plain gradient descent from zero with constant rates, (q, w, b) <- (q, w, b) - (eta_q, eta_w, eta_b) * gradient, the
-    run of `joint_trajectory`.
-
-    Parameters
+    Attributes
     ----------
-    task : Task
-        What the data is.
-    training : Training
-        How it is learned.
-    d : int or None
-        Dimension of a token, at least 2; None takes that of the noise, the covariance or the signal.
-    seed : int
-        All randomness of the trial comes from it.
-    model : str
-        "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
-        "vectorized" learn from D1 alone. "heads:H" is H attention heads side by side under one readout, each with a query from
-        two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH". A mechanism of
-        one's own goes by the name it was registered under (`register_mechanism`).
-    sampler : str, optional
-        "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
-        "tensor", the only one, in any other.
-    activation : str or callable
-        Of the elementwise model: a name or a function, see `activations`.
-    equal_samples : bool
-        Give pooled and vectorized n0 + n1 samples (models with a query have used D0 already).
-    test_samples : int
-        Also count errors on that many fresh bags (tensor sampler only). In other noise than Gaussian, where the test is
-        counted anyway, the number of its bags.
-    chunk : int, optional
-        Bags the tensor sampler draws at a time; changes memory use, never a result.
-    device : str
-        "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
-        draws other numbers of the same law. Reduced sampler and schedule "staged" only, and not for the vectorized model.
-    test_task : Task or mapping, optional
-        What the trained classifier is tested on, or the fields in which that differs from `task`; for the vectorized model
-        with bags of the same length.
-    test_sharpness : float, optional
-        k = beta ||q|| at test time, for models with a query; the trained one by default.
-    test_bias_shift : float
-        Added to the trained bias at test time.
-    noise : str, callable, Noise, Bags or what `Bags` takes, optional
-        What tokens are made of besides the signal, white Gaussian noise by default; see `noise.noise_of`. In other noise than
-        Gaussian the test is counted: on 10,000 bags where there is no end to the noise, else on the bags that were held
-        out, and every one of them as it is and with the signal planted.
-    covariance : array (d, d) or (d,), Spectrum or str, optional
-        Gaussian noise of that covariance: a matrix, its eigenvalues, a `theory.Spectrum`, which has a signal of its own, or
-        "power:a", eigenvalues proportional to j^-a with mean 1.
-    signal : array (d,), optional
-        The signal's direction xi, of any length; a random one by default. In the coordinates of the noise as it is standardised
-        (see `noise.RealNoise`), or of the covariance.
-    signals : Signals, int or array (J, dimension), optional
-        Several signals, of which a positive bag carries one or more (`theory.Signals.of`), for "heads:H" and the sampler
-        "tensor". `overlap` and `cosine` then have an entry per signal, "w:1" and "q1:1" for the first.
-
-    Returns
-    -------
-    SimulationResult
-        Where a test option is given, its measures on fresh bags (and `sampled_error`) are those of the test, all other
-        fields those of the training; `trained` and `tested` say what the two were.
-
-    Raises
-    ------
-    ValueError
-        If the arguments do not go together, or D0 or D1 holds fewer than two bags or only one class.
-
-    Warns
-    -----
-    NotConvergedWarning
-        If the readout's solver did not reach a minimum (`converged` is then False).
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `errors`: the finite counterparts of `forecast`'s.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there; standard errors are those of the numerical integration.
+    sampler : str
+        "reduced" or "tensor".
+    d, seed : int
+        Dimension of a token, and the seed all randomness came from.
+    n0, n1 : int
+        Samples of the query (0 for models without one) and of the readout: the same ones twice for "reuse" and "joint".
+    token_overlaps : tuple of float
+        <W_l, xi> for each token l of the vectorized model; empty for the others.
+    stopped, gradient_norm : str, float
+        How the last optimisation ended (see `solvers.erm`); "steps" and NaN for joint training, which takes its number of
+        steps.
+    converged : bool
+        Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
+    sampled_error, sampled_standard_error : float
+        Test error, on true labels, counted on the deployment's `samples` fresh bags, and its standard error (NaN without any).
+    noise : str
+        What the noise is called: "gaussian", "coloured", or the name of another.
+    seconds : mapping
+        Time spent, stage by stage.
     """
-    if (heads := heads_of(model)) is not None:
-        options = (equal_samples, test_samples, noise, covariance, signal, device != "numpy", chunk)
-        if any(option is not None and option is not False and option != 0 for option in options):
-            raise ValueError(
-                f"model {model!r} takes none of equal_samples, test_samples, noise, covariance, signal, chunk, device"
+
+    sampler: str
+    d: int
+    seed: int
+    n0: int
+    n1: int
+    stopped: str
+    gradient_norm: float
+    converged: bool
+    sampled_error: float = math.nan
+    sampled_standard_error: float = math.nan
+    token_overlaps: tuple[float, ...] = ()
+    noise: str = "gaussian"
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    def _setting(self) -> str:
+        return f"{self.model}, d={self.d}, seed={self.seed}"
+
+
+class Trial:
+    """The stages common to all trials; subclasses draw, and say where the special directions are."""
+
+    sampler: str
+    device: Any = None  # of JAX, where features and readout live; None: NumPy
+
+    def __init__(
+        self,
+        task: Task,
+        training: Training,
+        d: int,
+        seed: int,
+        classifier: Classifier,
+        counts: tuple[int, int],
+        source: TokenSource,
+    ):
+        self.task, self.training, self.d, self.seed, self.source = task, training, d, seed, source
+        self.classifier, self.model, self.sigma = classifier, classifier.name, classifier.weighting
+        self.n0, self.n1 = counts
+        self.seconds: dict[str, float] = {}
+        self.steps: SimulatedSteps | None = None
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Draw what has to exist before the first stage."""
+
+    def take_steps(self) -> None:
+        """The two gradient steps, as `self.steps`."""
+        raise NotImplementedError
+
+    def features(self) -> tuple[Any, np.ndarray]:
+        """(features, labels) of the readout."""
+        raise NotImplementedError
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        """w's coordinates along the special directions of the feature map."""
+        raise NotImplementedError
+
+    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
+        """Share of fresh bags with the wrong sign, counted."""
+        raise NotImplementedError
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A stage whose time is taken."""
+        start = perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+    def run(self, test: Deployment | None, samples: int) -> SimulationResult:
+        """All stages, and what they give; without a test of its own, tested on what it was trained on."""
+        readout = self.train()
+        if test is not None:
+            test.check_query(self.query_norm)
+        tested = replace(test or Deployment(self.task), samples=samples)
+        with self.stage("test_error"):
+            measured = self.measures(readout, tested)
+        sampled = spread = math.nan
+        if samples and self.source.noise is None:
+            with self.stage("sampled_error"):
+                sampled = self.sampled_error(readout, tested)
+            spread = math.sqrt(sampled * (1.0 - sampled) / samples)
+        geometry = self.geometry(readout)
+        return SimulationResult(
+            model=self.model,
+            sampler=self.sampler,
+            d=self.d,
+            seed=self.seed,
+            **vars(measured),
+            train_loss=readout.train_loss,
+            train_error=readout.train_error,
+            norm_w=readout.norm,
+            bias=readout.bias,
+            **geometry,
+            n0=self.n0,
+            n1=self.n1,
+            stopped=readout.stopped,
+            gradient_norm=readout.gradient_norm,
+            converged=readout.converged,
+            sampled_error=sampled,
+            sampled_standard_error=spread,
+            seconds=self.seconds,
+            noise=self.source.name,
+            **({} if test is None else test.record(self.task, geometry["sharpness"])),
+        )
+
+    def train(self) -> TrainedReadout:
+        """All stages of the training."""
+        if self.joint:
+            return self.train_jointly()
+        if self.n0:
+            with self.stage("steps"):
+                self.take_steps()
+        with self.stage("features"):
+            x, y = self.features()
+        with self.stage("readout"):
+            return fit_readout(x, y, self.training.ridge, self.training.loss, self.device)
+
+    def train_jointly(self) -> TrainedReadout:
+        """Query, readout and bias by plain gradient descent on all bags at once."""
+        training = self.training
+        model, stages = joint_schedule(training)
+        with self.stage("descent"):
+            path = train(
+                *(self.task, model, stages, self.d, self.seed, self.sampler, training.loss),
+                signal=self.source.signal,
+                tokens=self.tokens_of_descent(),
             )
-        several = None if signals is None else Signals.of(signals)
-        sampler = sampler or ("reduced" if several is None else "tensor")
-        d, seed = check_size(d, seed, sampler)  # type: ignore[arg-type]
-        if several is not None:
-            task.require_plain("several signals")
-            several.check(task.only_kind("several signals").sparsity)
-            if sampler != "tensor":
-                raise ValueError("several signals need every token: use sampler 'tensor', not 'reduced'")
-        there = deployment_of("attention", task, test_task, test_sharpness, test_bias_shift)
-        fields = simulate_heads(task, training, d, seed, heads, sampler, there, several)
-        return _warned(SimulationResult(model=model, sampler=sampler, d=d, seed=seed, **fields))
-    if signals is not None:
-        raise ValueError(f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {model!r}")
-    with_query = check_model(model, SIMULATED).has_query
-    sigma = weighting_of(model, activation)
-    source = token_source(noise, covariance, signal, d)
-    sampler = sampler or source.sampler
-    d, seed = check_size(source.dimension(d), seed, sampler)
-    test_samples = whole_number("test_samples", test_samples, 0)
-    deployment = deployment_of(model, task, test_task, test_sharpness, test_bias_shift)
-    for used in {task, task if deployment is None else deployment.task}:
-        Mechanism(model).check(used)
-        source.check_task(used)
-    schedule = training.schedule
-    source.check(sampler, schedule, model, device)
-    if sampler == "reduced" and test_samples:
-        raise ValueError("test_samples needs full bags: use sampler 'tensor', not 'reduced'")
-    if schedule == "joint" and sigma is not None:
-        raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {model!r}")
-    n0, n1 = _sample_counts(training, d, with_query, equal_samples)
-    _check_affordable(task, d, max(n0, n1), model)
-    trial = _trial_class(device, model, sampler, schedule, source)
-    return _warned(trial(task, training, d, seed, model, sigma, n0, n1, chunk, source).run(test_samples, deployment))
+        (query, w), bias = path.theta.T, float(path.bias[-1])
+        self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
+        last = (float(path.train_loss[-1]), float(path.train_error[-1]))
+        return TrainedReadout(w, bias, *last, stopped="steps", gradient_norm=math.nan, converged=True)
+
+    def tokens_of_descent(self) -> dict[str, TokenDraw | None]:
+        """What draws the noise of the one data set of joint training, where it is not white and Gaussian."""
+        return {}
+
+    @property
+    def joint(self) -> bool:
+        """Whether query and readout are trained together."""
+        return self.training.schedule == "joint" and self.model == "attention"
+
+    @property
+    def query_norm(self) -> float:
+        """||q||; infinite without a query, which nothing is asked of."""
+        return math.inf if self.steps is None else self.steps.norm["q"]
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """The way from bag to feature, once the query is known."""
+        if self.steps is None:
+            return FeatureMap(self.model)
+        return FeatureMap(self.model, self.steps.query_cosine, self.steps.sharpness)
+
+    def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
+        """How well the readout does on fresh bags."""
+        features, bias = self.feature_map, readout.bias + test.bias_shift
+        if test.sharpness is not None:
+            features = replace(features, sharpness=test.sharpness)
+        special = self.special_coordinates(readout.w)
+        return features.measures(test.bags, special, readout.norm, bias, stream(self.seed, "quadrature"))
+
+    def special_coordinates(self, w: np.ndarray) -> np.ndarray:
+        """w's coordinates along the special directions; joint training has vectors whatever the sampler."""
+        return self.special_of_vectors(w) if self.joint else self.special(w)
+
+    def special_of_vectors(self, w: np.ndarray) -> np.ndarray:
+        """The readout's coordinates along qhat and u where query and signal are vectors of the same space."""
+        assert self.steps is not None
+        xi, norm_q = self.steps.signal, self.steps.norm["q"]
+        q_hat = self.steps.query / norm_q if norm_q > 0 else xi
+        u = xi - self.steps.query_cosine * q_hat
+        length = float(np.linalg.norm(u))
+        # At |gamma| = 1 u is what rounding leaves of xi, and has no direction.
+        return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
+
+    def geometry(self, readout: TrainedReadout) -> dict[str, Any]:
+        """The fields of the result that say where query and readout point."""
+        special, norm = self.special_coordinates(readout.w), readout.norm
+        steps = None if self.steps is None else self.steps.summary()
+        m_q, m_u = self.feature_map.coordinates(self.task, special)
+        return {
+            **directions_of_readout(m_q, m_u, norm, steps),
+            "m_q": m_q,
+            "m_u": m_u,
+            "nu": math.sqrt(max(0.0, norm**2 - m_q**2 - m_u**2)),
+            "sharpness": math.nan if steps is None else steps.sharpness,
+            "steps": steps,
+            "token_overlaps": tuple(map(float, special)) if self.model == "vectorized" else (),
+        }
+
+    def query_at(self, test: Deployment) -> np.ndarray:
+        """beta q of the test."""
+        assert self.steps is not None
+        scale = self.training.beta
+        if test.sharpness is not None:
+            scale = test.sharpness / (self.steps.norm["q"] or 1.0)  # a query that vanishes has sharpness 0 only
+        return scale * self.steps.query
 
 
-def _warned(result: SimulationResult) -> SimulationResult:
-    """The result; with a warning that points at the caller of `simulate` where its readout did not converge."""
-    if not result.converged:
-        warnings.warn(
-            f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
-            "its numbers are those of where it stopped",
-            NotConvergedWarning,
-            stacklevel=3,
-        )
-    return result
+class ReducedTrial(Trial):
+    """Features come in coordinates whose first axes are the special directions."""
+
+    sampler = "reduced"
+
+    def take_steps(self) -> None:
+        self.steps = two_steps(self.task, self.training, self.d, self.seed)
+
+    def features(self) -> tuple[Any, np.ndarray]:
+        bags = draw_bags(self.task, self.n1, self.seed, "0" if self.training.schedule == "reuse" else "1")
+        return self.feature_map.draw(bags, self.d, self.seed), bags.labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return w[: self.feature_map.special_count(self.task)]
 
 
-def _check_affordable(task: Task, d: int, n: int, model: str) -> None:
-    """Refuse what no machine would finish, before anything is drawn."""
-    longest = task.longest
-    held = max(n * d * (longest if model == "vectorized" else 1), n, d)
-    if held > MOST_FEATURES:
-        raise ValueError(
-            f"{n:,} bags in dimension {d:,} are too many to simulate: their features would take {8e-9 * held:,.0f} GB, "
-            f"and at most {8e-9 * MOST_FEATURES:,.0f} GB are held"
-        )
-    if longest > MOST_TOKENS_IN_A_BAG or n * longest > MOST_TOKENS:
-        raise ValueError(
-            f"{n:,} bags of {longest:,} tokens are too many to simulate: a bag may have {MOST_TOKENS_IN_A_BAG:,} tokens and "
-            f"all bags together {MOST_TOKENS:,}"
-        )
+class ReusedTrial(ReducedTrial):
+    """The readout learns from the very bags that gave the query: about n0 (3 L + d) numbers are drawn instead of n0 L d."""
+
+    def take_steps(self) -> None:
+        self.bags = ImplicitBags(self.task, self.n0, draw_signal(self.seed, self.d), self.seed, "0")
+        self.steps = implicit_steps(self.bags, self.training)
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        assert self.steps is not None
+        return self.bags.attended(self.training.beta * self.steps.query, self.sigma), self.bags.labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return self.special_of_vectors(w)
 
 
-def _sample_counts(training: Training, d: int, with_query: bool, equal_samples: bool) -> tuple[int, int]:
-    """(n0, n1): bags of the two steps, 0 for models without a query, and bags of the readout."""
-    n0 = sample_count("alpha0", training.alpha0, d) if with_query else 0
-    if training.schedule == "reuse":
-        return n0, sample_count("alpha0", training.alpha0, d)
-    if training.schedule == "joint" and with_query:
-        n = sample_count("alpha0 + alpha1", training.alpha0 + training.alpha1, d)
-        return n, n
-    n1 = sample_count("alpha1", training.alpha1, d)
-    return n0, n1 + (round(training.alpha0 * d) if equal_samples and not with_query else 0)
+class DeviceTrial(ReducedTrial):
+    """The reduced trial with its features and readout on a JAX device (query models and pooled)."""
+
+    def features(self) -> tuple[Any, np.ndarray]:
+        bags = draw_bags(self.task, self.n1, self.seed, "1")
+        return place_features(self.feature_map.leading(bags, self.seed), self.d, self.seed, self.device), bags.labels
 
 
-def _trial_class(device: str, model: str, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
-    """The trial class for the sampler, the schedule, the noise and the device, JAX's or NumPy."""
-    chosen: type[Trial] = TensorTrial if sampler == "tensor" else ReducedTrial
-    if source.spectrum is not None and sampler == "reduced":
-        return ColouredTrial
-    if sampler == "reduced" and schedule == "reuse" and has_query(model):
-        chosen = ReusedTrial
-    found = None if device == "numpy" else wanted_device(device)
-    if found is None:
-        return chosen
-    if sampler != "reduced" or model == "vectorized" or schedule != "staged":
-        if device == "auto":
-            return chosen
-        raise ValueError(
-            f"device {device!r} serves the reduced sampler, the staged schedule and models other than vectorized"
-        )
-    return type("_PlacedTrial", (DeviceTrial,), {"device": found})
+class ColouredTrial(Trial):
+    """Coloured Gaussian noise without tokens, in the eigenbasis of its covariance: about n (L + d) numbers are drawn."""
+
+    sampler = "reduced"
+
+    def prepare(self) -> None:
+        self.signal, self.root = self.source.directions(self.seed, self.d)
+
+    def take_steps(self) -> None:
+        bags = draw_bags(self.task, self.n0, self.seed, "0")
+        w1, b1, q2 = draw_two_steps(bags, self.training, self.d, self.seed, self.signal, self.root)
+        self.steps = summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        y = draw_bags(self.task, self.n1, self.seed, "1").labels
+        query = np.zeros(self.d) if self.steps is None else self.training.beta * self.steps.query
+        return draw_coloured_features(self.task, y, self.signal, self.root, self.seed, query, self.sigma), y
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        return np.array([w @ self.signal]) if self.model == "pooled" else self.special_of_vectors(w)
+
+    def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
+        query = None if self.steps is None else self.query_at(test)
+        bias = readout.bias + test.bias_shift
+        return coloured_measures(test.bags, readout.w, bias, self.signal, self.root, query, self.sigma)
+
+
+class TensorTrial(ColouredTrial):
+    """Every token is drawn, in any noise."""
+
+    sampler = "tensor"
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.joint:
+            self.demands = {":0": Demand(self.n0, self.task.longest)}
+            return
+        # With "reuse" D0 serves the readout too, whether or not there is a query to learn from it.
+        counts = {"0": self.n1} if self.training.schedule == "reuse" else {"0": self.n0, "1": self.n1}
+        self.demands = {name: Demand(count, self.task.longest) for name, count in counts.items() if count}
+        with self.stage("sampling"):
+            dealt = self.source.deal(self.seed, self.d, self.demands)
+            data = {name: self.data(self.task, count, name, noise) for name, (count, noise) in dealt.items()}
+            self.first, self.second = data.get("0"), data["0" if self.training.schedule == "reuse" else "1"]
+
+    def data(
+        self, task: Task, count: int, dataset: str, noise: TokenDraw | None = None, labels: np.ndarray | None = None
+    ) -> TensorData:
+        """One of the trial's data sets."""
+        return TensorData(task, count, self.d, self.seed, dataset, noise, self.signal, labels)
+
+    def tokens_of_descent(self) -> dict[str, TokenDraw | None]:
+        dealt = self.source.deal(self.seed, self.d, self.demands)
+        return {name: noise for name, (_, noise) in dealt.items()}
+
+    def take_steps(self) -> None:
+        assert self.first is not None
+        self.steps = steps_on(self.first, self.training)
+
+    def feature(self, tokens: np.ndarray, test: Deployment | None = None) -> np.ndarray:
+        """Features of bags (m, L, d), as in training or as in a test."""
+        if self.model == "pooled":
+            return tokens.mean(axis=1)
+        if self.model == "vectorized":
+            return tokens.reshape(len(tokens), -1)
+        weights = token_weights(tokens @ self.query_at(test or Deployment()), self.sigma)
+        return np.matmul(weights[:, None, :], tokens)[:, 0, :]
+
+    def features(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.second.collect(self.feature), self.second.labels
+
+    def special(self, w: np.ndarray) -> np.ndarray:
+        if self.model == "vectorized":
+            return w.reshape(self.task.longest, self.d) @ self.signal
+        return super().special(w)
+
+    def measures(self, readout: TrainedReadout, test: Deployment) -> Measures:
+        if self.source.spectrum is not None:
+            return super().measures(readout, test)
+        if self.source.noise is None:
+            return Trial.measures(self, readout, test)
+        # The same test bags twice, without and with the signal.
+        scores = {}
+        for label in (-1.0, 1.0):
+            count, noise = self._dealt_for_test(test, test.samples or None)
+            data = self.data(test.bags, count, "_test", noise, np.full(count, label))
+            scores[label] = self.scores(data, readout, test)
+        return counted_measures(scores[1.0], scores[-1.0], test.bags.prevalence)
+
+    def sampled_error(self, readout: TrainedReadout, test: Deployment) -> float:
+        data = self.data(test.bags, test.samples, "_test", self._dealt_for_test(test, test.samples)[1])
+        return float(np.mean(self.scores(data, readout, test) * data.truth <= 0.0))
+
+    def _dealt_for_test(self, test: Deployment, count: int | None) -> tuple[int, TokenDraw | None]:
+        demands = {**self.demands, "_test": Demand(count, test.bags.longest)}
+        return self.source.deal(self.seed, self.d, demands)["_test"]
+
+    def scores(self, data: TensorData, readout: TrainedReadout, test: Deployment) -> np.ndarray:
+        """<w, f> + b of every bag."""
+        scores = data.collect(lambda tokens: self.feature(tokens, test) @ readout.w)
+        return scores + readout.bias + test.bias_shift

@@ -25,25 +25,7 @@ Objective = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def minimize_together(
     objective: Objective, start: np.ndarray, tolerance: float, iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise K independent smooth functions of p parameters each.
-
-    Parameters
-    ----------
-    objective : callable
-        ``objective(x, which)`` gives the values (k,) and gradients (k, p) of the problems numbered `which` (k,) at the
-        rows of x (k, p).
-    start : ndarray of shape (K, p)
-        Where to start.
-    tolerance : float
-        A problem is done when a step decreases it by no more than this times max(|f|, 1).
-    iterations : int
-        The most accepted steps of each problem.
-
-    Returns
-    -------
-    tuple of ndarrays
-        The minimisers found (K, p), and whether each reached the tolerance (K,).
-    """
+    """Minimise K independent smooth functions of p parameters each."""
     found = np.array(start, dtype=np.float64)
     which = np.arange(len(found))
     f, g = objective(found, which)

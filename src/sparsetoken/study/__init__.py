@@ -5,13 +5,13 @@ Names are resolved on first use, so that worker processes import no more than th
 
 from __future__ import annotations
 
-from .._core.lazy import lazy_exports
+from .._core.imports import lazy_exports
 
 _HOME = {
-    "trial_kind": "registry",
-    "Trial": "specification",
-    "Grid": "specification",
-    "Study": "specification",
+    "trial_kind": "kind",
+    "TrialSpec": "study",
+    "Grid": "study",
+    "Study": "study",
     "Claim": "claims",
     "Judgement": "claims",
     "Panel": ".plotting.panels",

@@ -18,13 +18,19 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from .._core.averages import with_error
 from .._core.validation import rejection
-from .._core.words import with_error
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import COLOURS, REFERENCE
-from .specification import ORIGINS
 
 VERDICTS = ("confirmed", "refuted", "undecided")
+# Whose a claim is -> how its claims are called. Statements often made about the paper are not the paper's.
+SOURCES = {
+    "paper": "claims of the paper",
+    "commonly stated": "claims commonly stated",
+    "ours": "claims of our own",
+    "yours": "claims of your studies",
+}
 _VERDICT_COLOURS = {"confirmed": COLOURS["vectorized"], "refuted": COLOURS["attention"], "undecided": REFERENCE}
 LEVEL = 1e-3
 Tables = Mapping[str, Any]  # name -> pandas.DataFrame; its stubs cannot follow arithmetic on columns
@@ -64,7 +70,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, where it comes from, how it is judged, and the verdict recorded for it.
+    """A statement, whose it is, how it is judged, and the verdict recorded for it.
 
     Attributes
     ----------
@@ -72,33 +78,36 @@ class Claim:
         Its short name.
     statement : str
         In words.
-    source : str
-        Where it is stated.
     rule : str
         The criterion in words.
     criterion : callable
         Tables -> Judgement.
+    source : str
+        "paper", "commonly stated" (often said about the paper, but not in it), "ours" or "yours".
+    reference : str
+        Where it is stated, such as "Theorem 2".
     expected : str
         The recorded verdict; a run whose verdict differs ends with a non-zero exit code.
-    origin : str
-        Whose claim it is: "paper", "beyond" (it goes beyond the paper) or "own".
     """
 
     id: str
     statement: str
-    source: str
     rule: str
     criterion: Callable[[Tables], Judgement]
+    source: str = "yours"
+    reference: str = ""
     expected: str = "confirmed"
-    origin: str = "own"
 
     def __post_init__(self):
-        if self.origin not in ORIGINS:
-            raise rejection(f"origin of claim {self.id}", self.origin, f"one of {', '.join(ORIGINS)}")
+        if self.source not in SOURCES:
+            raise rejection(f"source of claim {self.id}", self.source, f"one of {', '.join(SOURCES)}")
         if self.expected not in VERDICTS:
-            raise ValueError(
-                f"expected verdict of {self.id} must be one of {', '.join(VERDICTS)}, got {self.expected!r}"
-            )
+            raise rejection(f"expected verdict of {self.id}", self.expected, f"one of {', '.join(VERDICTS)}")
+
+    @property
+    def cited(self) -> str:
+        """The source with its reference, such as "paper, Theorem 2"."""
+        return ", ".join(filter(None, (self.source, self.reference)))
 
     def judge(self, tables: Tables) -> Judgement:
         """Apply the criterion; where rows are missing the claim is undecided."""
@@ -110,24 +119,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A judged claim of a study.
-
-    Attributes
-    ----------
-    study : str
-        The study's name.
-    claim : Claim
-        What was judged.
-    judgement : Judgement
-        What was found.
-    problem : str
-        Why the criterion could not be applied at all, where it is itself at fault.
-    """
+    """A judged claim of a study."""
 
     study: str
     claim: Claim
     judgement: Judgement
     problem: str = ""
+    tested: str = ""
 
     @property
     def as_recorded(self) -> bool:
@@ -135,12 +133,17 @@ class LedgerRow:
         return self.judgement.verdict == self.claim.expected and not self.problem
 
 
+def verdict_counts(rows: Iterable[LedgerRow]) -> dict[str, int]:
+    """Verdict -> number of claims, for the verdicts that occur."""
+    found = [row.judgement.verdict for row in rows]
+    return {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
+
+
 class Ledger(Shown, list[LedgerRow]):
     """Judged claims: a list of rows that shows itself."""
 
     def __repr__(self) -> str:
-        counts = {verdict: sum(row.judgement.verdict == verdict for row in self) for verdict in VERDICTS}
-        words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        words = ", ".join(f"{count} {verdict}" for verdict, count in verdict_counts(self).items())
         deviating = sum(not row.as_recorded for row in self)
         return f"Ledger({len(self)} claims: {words or 'none'}{f'; {deviating} not as recorded' if deviating else ''})"
 
@@ -153,17 +156,7 @@ class Ledger(Shown, list[LedgerRow]):
         return table[["study", "claim", "statement", "measured", "verdict"]] if len(table) else table
 
     def plot(self, ax: Any = None) -> Any:
-        """How many claims of each study have which verdict.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """How many claims of each study have which verdict."""
         studies = list(dict.fromkeys(row.study for row in self))
         ax = axes_for(ax, (6.0, 1.4 + 0.3 * len(studies)))
         left = np.zeros(len(studies))
@@ -183,9 +176,45 @@ def ledger(study: str, claims: Iterable[Claim], tables: Tables) -> Ledger:
     """Judge claims in order; a criterion that fails is a problem of its own row and keeps no other from being judged."""
     rows = Ledger()
     for claim in claims:
-        judged, problem = attempt(f"claim {claim.id!r} of study {study!r}", claim.judge, tables)
-        rows.append(LedgerRow(study, claim, judged or Judgement("undecided", "-", "-", problem), problem))
+        seen = _Watched(tables)
+        judged, problem = attempt(f"claim {claim.id!r} of study {study!r}", claim.judge, seen)
+        judged = judged or Judgement("undecided", "-", "-", problem)
+        rows.append(LedgerRow(study, claim, judged, problem, range_tested(tables[name] for name in seen.read)))
     return rows
+
+
+class _Watched(dict[str, Any]):
+    """Tables that note which of them a criterion reads."""
+
+    def __init__(self, tables: Tables):
+        super().__init__(tables)
+        self.read: dict[str, None] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        self.read[name] = None
+        return super().__getitem__(name)
+
+
+# Columns whose ranges say where a claim was tested. The two steps alone do not depend on alpha1.
+_RANGES = {"length": "L", "test_length": "test L", "alpha0": "α₀", "alpha1": "α₁", "alpha": "α", "d": "d"}
+_USE_ALPHA1 = ("test_error", "strength_needed")
+
+
+def range_tested(tables: Iterable[Any]) -> str:
+    """The bags, samples and dimensions in tables, of those simulated if any was: "L = 10; α from 0.5 to 8; d = 150, 300"."""
+    read = [table for table in tables if len(table)]
+    read = [table for table in read if "d" in table] or read
+    words = []
+    for column, symbol in _RANGES.items():
+        used = [t for t in read if column in t and (column != "alpha1" or any(name in t for name in _USE_ALPHA1))]
+        parts = [pd.to_numeric(table[column], errors="coerce").dropna() for table in used]
+        values = sorted({float(value) for part in parts for value in part})
+        if values:
+            listed = ", ".join(f"{v:g}" for v in values)
+            words.append(
+                f"{symbol} = {listed}" if len(values) < 4 else f"{symbol} from {values[0]:g} to {values[-1]:g}"
+            )
+    return "; ".join(words) + ("" if any("d" in table for table in read) or not words else "; theory")
 
 
 def attempt(what: str, make: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
@@ -211,7 +240,8 @@ def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
             "claim": row.claim.id,
             "statement": row.claim.statement,
             "source": row.claim.source,
-            "origin": row.claim.origin,
+            "reference": row.claim.reference,
+            "tested": row.tested,
             "predicted": row.judgement.predicted,
             "measured": row.judgement.measured,
             "criterion": row.claim.rule,
@@ -224,29 +254,7 @@ def ledger_table(rows: Iterable[LedgerRow]) -> pd.DataFrame:
 
 
 def need(tables: Tables, name: str, columns: Sequence[str] = ()) -> Any:
-    """A table with the given columns.
-
-    Parameters
-    ----------
-    tables : mapping
-        The study's tables.
-    name : str
-        Which one.
-    columns : sequence of str
-        What it must have.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The table.
-
-    Raises
-    ------
-    NotJudgeable
-        If it has no rows.
-    TableError
-        If there is no such table or column.
-    """
+    """A table with the given columns."""
     if name not in tables:
         raise TableError(f"there is no table {name!r}; there are {', '.join(tables)}")
     table = tables[name]

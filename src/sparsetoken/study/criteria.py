@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from .claims import (
     greater_verdict,
     need,
     quantile,
+    within_verdict,
     worst,
 )
 
@@ -31,27 +32,6 @@ def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predi
 
     With two dimensions in the simulated table the comparison is at d -> infinity (see `extrapolate`); with one, at that
     dimension.
-
-    Parameters
-    ----------
-    simulated, predicted : pandas.DataFrame
-        A row per trial, and a row per point.
-    value : str
-        The column compared.
-    on : sequence of str
-        Columns that make a point.
-    predicted_error : str or None
-        The column with the predictions' standard errors, where they have any.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `on`, `measured`, `error`, `degrees`, `predicted`, `difference`, `bias`.
-
-    Raises
-    ------
-    NotJudgeable
-        If a measured point has no prediction.
     """
     on = list(on)
     if "d" in simulated and simulated["d"].nunique() >= 2:
@@ -80,28 +60,7 @@ def judge_agreement(
     predicted_error: str | None = None,
     relative: bool = False,
 ) -> Judgement:
-    """Do simulation and prediction agree at every point?
-
-    Parameters
-    ----------
-    simulated, predicted : pandas.DataFrame
-        A row per trial, and a row per point.
-    value : str
-        The column compared.
-    on : sequence of str
-        Columns that make a point.
-    resolution : float
-        The difference that matters: absolute, or as a share of the prediction when `relative`.
-    predicted_error : str or None
-        The column with the predictions' standard errors, where they have any.
-    relative : bool
-        Whether differences count as shares of the prediction.
-
-    Returns
-    -------
-    Judgement
-        With the point that is furthest off.
-    """
+    """Do simulation and prediction agree at every point?"""
     points = compare(simulated, predicted, value, on, predicted_error)
     scale = points["predicted"].abs() if relative else pd.Series(1.0, index=points.index)
     margin = quantile(len(points), points["degrees"].to_numpy(float)) * points["error"]
@@ -118,7 +77,7 @@ def judge_agreement(
 
 
 @dataclass(frozen=True)
-class Fit:
+class LineFit:
     """A straight line fitted by weighted least squares, with errors of slope and intercept."""
 
     slope: float
@@ -129,7 +88,7 @@ class Fit:
     degrees: int
 
 
-def fit_line(x: Any, y: Any, error: Any = None) -> Fit:
+def fit_line(x: Any, y: Any, error: Any = None) -> LineFit:
     """Weighted least squares of y = intercept + slope x; without errors they come from the scatter about the line."""
     x, y = np.asarray(x, float), np.asarray(y, float)
     known = error is not None
@@ -142,7 +101,67 @@ def fit_line(x: Any, y: Any, error: Any = None) -> Fit:
     if not known:
         covariance *= chi_square / degrees if degrees > 0 else np.nan
     slope_error, intercept_error = np.sqrt(np.diag(covariance))
-    return Fit(float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error), chi_square, degrees)
+    return LineFit(
+        float(solution[0]), float(slope_error), float(solution[1]), float(intercept_error), chi_square, degrees
+    )
+
+
+class ValueWithError(NamedTuple):
+    """A number with its standard error and the degrees of freedom of that."""
+
+    value: float
+    error: float
+    degrees: float = np.inf
+
+    def __str__(self) -> str:
+        return format_value(self.value, self.error)
+
+    def scaled(self, factor: float) -> ValueWithError:
+        """The estimate times a number."""
+        return ValueWithError(factor * self.value, abs(factor) * self.error, self.degrees)
+
+
+def limits_of(table: Any, by: str | Sequence[str], value: str) -> dict[Any, ValueWithError]:
+    """Group -> the value at d -> infinity; groups of one column have its values as keys, else tuples."""
+    names = [by] if isinstance(by, str) else list(by)
+    rows = extrapolate(table, names, value)
+    return dict(zip(_keys(rows, by), map(ValueWithError, rows["limit"], rows["error"], rows["degrees"])))
+
+
+def means_of(table: Any, by: str | Sequence[str], value: str) -> dict[Any, ValueWithError]:
+    """Group -> the mean over its trials."""
+    rows = summarise(table, by, value)
+    return dict(zip(_keys(rows, by), map(ValueWithError, rows["mean"], rows["error"], rows["count"] - 1)))
+
+
+def predictions_of(
+    table: Any, by: str | Sequence[str], value: str, error: str, degrees: float
+) -> dict[Any, ValueWithError]:
+    """Group -> the predicted value of its row, with the standard error in the column `error`."""
+    return {
+        key: ValueWithError(float(v), float(e), degrees)
+        for key, v, e in zip(_keys(table, by), table[value], table[error])
+    }
+
+
+def _keys(rows: Any, by: str | Sequence[str]) -> list[Any]:
+    return list(rows[by]) if isinstance(by, str) else list(zip(*(rows[name] for name in by)))
+
+
+def _margin(a: ValueWithError, b: ValueWithError, comparisons: int) -> float:
+    return float(quantile(comparisons, min(a.degrees, b.degrees))) * float(np.hypot(a.error, b.error))
+
+
+def larger(a: ValueWithError, b: ValueWithError | float, comparisons: int = 1) -> str:
+    """The verdict on a > b, one of so many comparisons of a claim."""
+    other = b if isinstance(b, ValueWithError) else ValueWithError(b, 0.0)
+    return greater_verdict(a.value - other.value, _margin(a, other, comparisons))
+
+
+def near(a: ValueWithError, b: ValueWithError | float, tolerance: float, comparisons: int = 1) -> str:
+    """The verdict on |a - b| <= tolerance, one of so many comparisons of a claim."""
+    other = b if isinstance(b, ValueWithError) else ValueWithError(b, 0.0)
+    return within_verdict(a.value - other.value, _margin(a, other, comparisons), tolerance)
 
 
 def judge_value(measured: float, error: float, predicted: float, resolution: float, points: int = 1) -> Judgement:
@@ -153,15 +172,7 @@ def judge_value(measured: float, error: float, predicted: float, resolution: flo
 
 @dataclass(frozen=True)
 class NamedCriterion:
-    """A criterion written as data, which says what it needs before it sees any table.
-
-    Attributes
-    ----------
-    judge : callable
-        Tables -> Judgement.
-    needs : tuple of (str, tuple of str)
-        Tables with the columns that it reads.
-    """
+    """A criterion written as data, which says what it needs before it sees any table."""
 
     judge: Callable[[Tables], Judgement]
     needs: tuple[tuple[str, tuple[str, ...]], ...]
@@ -192,17 +203,30 @@ def named_criterion(parameters: Mapping[str, Any]) -> NamedCriterion:
 
 
 def agreement_criterion(
-    *, table: str, theory: str, value: str, on: Sequence[str], resolution: float, relative: bool = False
+    *,
+    table: str,
+    theory: str,
+    value: str,
+    on: Sequence[str],
+    resolution: float,
+    relative: bool = False,
+    predicted_error: str | None = None,
+    where: Mapping[str, Any] | None = None,
 ) -> NamedCriterion:
-    """Table `table` agrees with table `theory` in `value` at every combination of `on`."""
+    """Table `table` agrees with table `theory` in `value` at every combination of `on`, of the rows `where`.
+
+    `predicted_error` is the column with the standard errors of the theory.
+    """
     _check_text(table=table, theory=theory, value=value)
     on, resolution = _names("on", on), real_number("resolution", resolution, 0.0, open_low=True)
+    where = _where(where)
 
     def criterion(tables: Tables) -> Judgement:
-        simulated, predicted = need(tables, table, [*on, value]), need(tables, theory, [*on, value])
-        return judge_agreement(simulated, predicted, value, on, resolution, relative=relative)
+        simulated, predicted = (select(need(tables, name, [*on, value]), where) for name in (table, theory))
+        return judge_agreement(simulated, predicted, value, on, resolution, predicted_error, relative)
 
-    return NamedCriterion(criterion, ((table, (*on, value)), (theory, (*on, value))))
+    columns = (*on, value, *where)
+    return NamedCriterion(criterion, ((table, columns), (theory, (*columns, *filter(None, [predicted_error])))))
 
 
 def slope_criterion(
@@ -211,11 +235,10 @@ def slope_criterion(
     """log(value) against log(x) has that slope."""
     _check_text(table=table, x=x, value=value)
     slope, resolution = real_number("slope", slope, -np.inf), real_number("resolution", resolution, 0.0, open_low=True)
-    if where is not None and not isinstance(where, Mapping):
-        raise rejection("where", where, "a table of columns and values")
+    where = _where(where)
 
     def criterion(tables: Tables) -> Judgement:
-        means = summarise(select(need(tables, table, [x, value]), where or {}), x, value)
+        means = summarise(select(need(tables, table, [x, value]), where), x, value)
         if len(means) < 2 or (means["mean"] <= 0).any():
             raise NotJudgeable(f"{value} must be positive at two points or more for a slope")
         errors = means["error"] / means["mean"]
@@ -223,7 +246,7 @@ def slope_criterion(
         fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if known else None)
         return judge_value(fit.slope, fit.slope_error, slope, resolution)
 
-    return NamedCriterion(criterion, ((table, (x, value, *(where or {}))),))
+    return NamedCriterion(criterion, ((table, (x, value, *where)),))
 
 
 def below_criterion(
@@ -261,6 +284,12 @@ def _check_text(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
             raise rejection(name, value, "text")
+
+
+def _where(value: Any) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise rejection("where", value, "a table of columns and values")
+    return value or {}
 
 
 def _names(name: str, values: Any) -> list[str]:

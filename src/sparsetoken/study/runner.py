@@ -10,64 +10,37 @@ from itertools import zip_longest
 from typing import Any
 
 from .._core.user_code import shared_sources
-from .executor import LOST, ExecutorError, TrialExecutor
-from .specification import Study, Trial
+from .executor import LOST, ExecutorError, TrialExecutor, run_trial
 from .store import Store
+from .study import Study, TrialSpec
 from .tables import StudyTables, build_tables
-from .worker import run_trial
 
 SOLO_DEATHS = 2  # a trial that kills its worker this often, running alone, is recorded as failed
 
 
 @dataclass
 class RunSummary:
-    """How a run went.
-
-    Attributes
-    ----------
-    total : int
-        Distinct trials.
-    reused : int
-        Of these, found in the store.
-    done : int
-        Newly computed.
-    failed : list of Trial
-        Those that failed.
-    worker_deaths : int
-        How often a worker process died.
-    cpu_seconds : float
-        Spent in this run.
-    """
+    """How a run went."""
 
     total: int = 0
     reused: int = 0
     done: int = 0
-    failed: list[Trial] = field(default_factory=list)
+    failed: list[TrialSpec] = field(default_factory=list)
     worker_deaths: int = 0
     cpu_seconds: float = 0.0
 
 
 @dataclass
 class Batch:
-    """Trials that are accounted for together, such as those of one study.
+    """Trials that are accounted for together, such as those of one study."""
 
-    Attributes
-    ----------
-    trials : list of Trial
-        What is wanted.
-    advance : callable
-        Called with a number of newly settled trials (for a progress bar).
-    summary : RunSummary
-        How it went.
-    """
-
-    trials: list[Trial]
+    trials: list[TrialSpec]
     advance: Callable[[int], None] = lambda count: None
     summary: RunSummary = field(default_factory=RunSummary)
 
 
 def run_trials(
-    trials: Iterable[Trial],
+    trials: Iterable[TrialSpec],
     store: Store,
     executor: TrialExecutor,
     advance: Callable[[int], None] = lambda count: None,
@@ -78,7 +51,7 @@ def run_trials(
 
     Parameters
     ----------
-    trials : iterable of Trial
+    trials : iterable of TrialSpec
         What is wanted.
     store : Store
         Takes every outcome as it comes.
@@ -103,38 +76,82 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
     """Run the trials of several batches one after the other, without a pause between them; see `run_trials`.
 
     A trial that several batches want is run for the first of them, and found by the others.
-
-    Parameters
-    ----------
-    batches : sequence of Batch
-        Their summaries are filled in.
-    store : Store
-        Takes every outcome as it comes.
-    executor : TrialExecutor
-        Where trials run.
-    fresh : bool
-        Whether rows of the store are left aside, and replaced by new ones.
     """
+    run = _Run(store, executor, fresh)
     finished = set() if fresh else store.finished()
-    queues: list[list[Trial]] = []
-    wanted_by: dict[str, list[Batch]] = {}  # the first one runs the trial
-    for batch in batches:
+    queues = [run.enter(batch, finished) for batch in batches]
+    run.work(deque(scouts_ahead(queues)))
+
+
+@dataclass
+class _Run:
+    """A run in progress. When a worker dies, the trials in flight are repeated one at a time, which finds the culprit."""
+
+    store: Store
+    executor: TrialExecutor
+    fresh: bool
+    wanted_by: dict[str, list[Batch]] = field(default_factory=dict)  # the first one runs the trial
+    flying: dict[Future, TrialSpec] = field(default_factory=dict)
+    suspects: deque[TrialSpec] = field(default_factory=deque)
+    solo_deaths: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, batch: Batch, finished: set[str]) -> list[TrialSpec]:
+        """Account for a batch; the trials that must run for it."""
         distinct = {trial.key: trial for trial in batch.trials}
         missing = [trial for key, trial in distinct.items() if key not in finished]
-        new = [trial for trial in missing if trial.key not in wanted_by]
+        new = [trial for trial in missing if trial.key not in self.wanted_by]
         for trial in missing:
-            wanted_by.setdefault(trial.key, []).append(batch)
-        queues.append(new)
+            self.wanted_by.setdefault(trial.key, []).append(batch)
         batch.summary.total, batch.summary.reused = len(distinct), len(distinct) - len(new)
         batch.advance(batch.summary.reused)
-    waiting = deque(scouts_ahead(queues))
-    flying: dict[Future, Trial] = {}
-    suspects: deque[Trial] = deque()  # in flight when a worker died: repeated one at a time, which finds the culprit
-    solo_deaths: Counter[str] = Counter()
+        return new
 
-    def settle(trial: Trial, outcome: dict[str, Any]) -> None:
-        store.record(trial, outcome, replace=fresh)
-        first, *others = wanted_by[trial.key]
+    def work(self, waiting: deque[TrialSpec]) -> None:
+        """Run until nothing is left."""
+        while waiting or self.suspects or self.flying:
+            alone = bool(self.suspects) and not self.flying
+            healthy = self._submit(self.suspects.popleft()) if alone else True
+            while healthy and waiting and not alone and not self.suspects and len(self.flying) < self.executor.slots:
+                healthy = self._submit(waiting.popleft())
+            if self.flying:
+                done = wait(self.flying, return_when=FIRST_COMPLETED).done
+                healthy = self._collect(done, alone) and healthy
+            if not healthy:
+                self._recover()
+
+    def _submit(self, trial: TrialSpec) -> bool:
+        """Hand a trial to the executor; False where its workers are gone."""
+        try:
+            code = trial.code if self.executor.remote else None
+            sources = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
+            self.flying[self.executor.submit(run_trial, trial.kind, dict(trial.arguments), sources, code)] = trial
+        except BrokenExecutor:
+            self.suspects.append(trial)
+            return False
+        return True
+
+    def _collect(self, futures: Iterable[Future], alone: bool = False) -> bool:
+        """Record outcomes; False where a worker process died in one of these trials."""
+        healthy = True
+        for future in futures:
+            trial = self.flying.pop(future)
+            try:
+                outcome = future.result()
+            except BrokenExecutor:
+                healthy = False
+                self.suspects.append(trial)
+                self.solo_deaths[trial.key] += alone
+                continue
+            except CancelledError as error:
+                raise ExecutorError(LOST) from error
+            except Exception as error:  # the trial never ran or its result could not travel: a failure of this trial
+                outcome = {"result": None, "traceback": f"{type(error).__name__}: {error}"}
+            self._settle(trial, outcome)
+        return healthy
+
+    def _settle(self, trial: TrialSpec, outcome: dict[str, Any]) -> None:
+        self.store.record(trial, outcome, replace=self.fresh)
+        first, *others = self.wanted_by[trial.key]
         first.summary.cpu_seconds += outcome.get("cpu_seconds") or 0.0
         first.summary.done += outcome["traceback"] is None
         if outcome["traceback"] is not None:
@@ -144,56 +161,15 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
                 batch.summary.reused -= 1
         first.advance(1)
 
-    def collect(future: Future, trial: Trial) -> bool:
-        """Record a future's outcome; False when its worker process died."""
-        try:
-            outcome = future.result()
-        except BrokenExecutor:
-            return False
-        except CancelledError as error:
-            raise ExecutorError(LOST) from error
-        except Exception as error:  # the trial never ran or its result could not travel: a failure of this trial
-            outcome = {"result": None, "traceback": f"{type(error).__name__}: {error}"}
-        settle(trial, outcome)
-        return True
-
-    def submit(trial: Trial) -> bool:
-        try:
-            code = trial.code if executor.remote else None
-            own = tuple(dict.fromkeys((*shared_sources(), *([trial.source] if trial.source else []))))
-            flying[executor.submit(run_trial, trial.kind, dict(trial.arguments), own, code)] = trial
-        except BrokenExecutor:
-            suspects.append(trial)
-            return False
-        return True
-
-    while waiting or suspects or flying:
-        healthy, alone = True, False
-        if suspects:
-            if not flying:
-                healthy, alone = submit(suspects.popleft()), True
-        else:
-            while healthy and waiting and len(flying) < executor.slots:
-                healthy = submit(waiting.popleft())
-        if flying:
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                trial = flying.pop(future)
-                if not collect(future, trial):
-                    healthy = False
-                    suspects.append(trial)
-                    if alone:
-                        solo_deaths[trial.key] += 1
-        if healthy:
-            continue
-        for future in wait(flying).done:  # a broken pool settles all its futures at once
-            trial = flying.pop(future)
-            if not collect(future, trial):
-                suspects.append(trial)
-        wanted_by[suspects[-1].key][0].summary.worker_deaths += 1
-        for trial in [t for t in suspects if solo_deaths[t.key] >= SOLO_DEATHS]:
-            suspects.remove(trial)
-            settle(trial, {"result": None, "traceback": f"the worker process died {SOLO_DEATHS} times in this trial"})
-        executor.restart()
+    def _recover(self) -> None:
+        """Start new workers; a trial that has killed its worker too often is a failed one."""
+        self._collect(wait(self.flying).done)  # a broken pool settles all its futures at once
+        self.wanted_by[self.suspects[-1].key][0].summary.worker_deaths += 1
+        for trial in [t for t in self.suspects if self.solo_deaths[t.key] >= SOLO_DEATHS]:
+            self.suspects.remove(trial)
+            reason = f"the worker process died {SOLO_DEATHS} times in this trial"
+            self._settle(trial, {"result": None, "traceback": reason})
+        self.executor.restart()
 
 
 def run_study(
@@ -233,18 +209,18 @@ def run_study(
     return build_tables(tables, store), summary
 
 
-def scouts_ahead(queues: Iterable[Sequence[Trial]]) -> list[Trial]:
+def scouts_ahead(queues: Iterable[Sequence[TrialSpec]]) -> list[TrialSpec]:
     """All trials in the order to run them: batch after batch, but each batch's scouts before the rest of the batch before it.
 
     A scout is the first trial that needs some compiled program, as far as its kind, texts and whole numbers tell. By the time
     the others come, what one worker has compiled for it lies where the other workers find it.
     """
     seen: set[tuple[Any, ...]] = set()
-    ordered: list[Trial] = []
-    rest: list[Trial] = []
+    ordered: list[TrialSpec] = []
+    rest: list[TrialSpec] = []
     for trials in queues:
-        scouts: list[Trial] = []
-        others: list[Trial] = []
+        scouts: list[TrialSpec] = []
+        others: list[TrialSpec] = []
         for trial in trials:
             shape = (
                 (name, value)
@@ -259,7 +235,7 @@ def scouts_ahead(queues: Iterable[Sequence[Trial]]) -> list[Trial]:
     return ordered + rest
 
 
-def in_turn(tables: Mapping[str, Sequence[Trial]]) -> list[Trial]:
+def in_turn(tables: Mapping[str, Sequence[TrialSpec]]) -> list[TrialSpec]:
     """The trials of all tables, one of each in turn.
 
     Trials of one table mostly need the same compiled program. This way workers do not begin by compiling the same one.

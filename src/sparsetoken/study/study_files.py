@@ -1,4 +1,4 @@
-"""A user's own studies: TOML and YAML files are data, nothing in them is executed; a Python file is the user's code.
+"""A user's own studies: a TOML file is data and nothing in it is executed; a Python file is the user's code.
 
 See docs/studies.md for the format and examples/my_study.toml for an example.
 """
@@ -17,22 +17,16 @@ from .._core.user_code import load_source
 from ..plotting.panels import Panel, curves, measured
 from .claims import Claim, TableError, Tables, need
 from .criteria import named_criterion
-from .registry import TrialKind, get_kind
-from .specification import Grid, Study
+from .kind import TrialKind, get_kind
+from .study import Grid, Study
 
-MOST_ENTRIES = 1_000_000  # of a YAML file; a few lines of aliases to aliases can stand for billions
 _SPACINGS: dict[str, Callable[..., np.ndarray]] = {"linear": np.linspace, "log": np.geomspace}
 
 
 def load_studies(path: str | Path) -> list[Study]:
-    """The studies in a file: one in TOML or YAML; in Python, those bound to the names `study` or `studies`."""
+    """The studies in a file: one in TOML; in Python, those bound to the names `study` or `studies`."""
     path = Path(path)
-    readers: dict[str, Callable[[Path], list[Study]]] = {
-        ".toml": _from_toml,
-        ".yaml": _from_yaml,
-        ".yml": _from_yaml,
-        ".py": _from_python,
-    }
+    readers: dict[str, Callable[[Path], list[Study]]] = {".toml": _from_toml, ".py": _from_python}
     if path.suffix not in readers:
         raise ValueError(f"study file {path} must end in {', '.join(readers)}")
     if not path.is_file():
@@ -46,32 +40,6 @@ def _from_toml(path: Path) -> list[Study]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"study file {path} is not TOML: {error}") from error
     return [_checked(path, content)]
-
-
-def _from_yaml(path: Path) -> list[Study]:
-    import yaml
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        if _written_out(yaml.compose(text, Loader=yaml.SafeLoader), {}) > MOST_ENTRIES:
-            raise ValueError(
-                f"study file {path} has more than {MOST_ENTRIES:,} entries when its aliases are written out"
-            )
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"study file {path} is not YAML: {error}") from error
-    return [_checked(path, content)]
-
-
-def _written_out(node: Any, known: dict[int, int]) -> int:
-    """How many entries a YAML node has with its aliases written out (an alias to a node that contains it: endless)."""
-    if node is None or isinstance(node.value, str):
-        return 1
-    if id(node) not in known:
-        known[id(node)] = MOST_ENTRIES + 1  # while its own parts are counted
-        parts = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]
-        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
-    return known[id(node)]
 
 
 def _from_python(path: Path) -> list[Study]:
@@ -96,7 +64,7 @@ def study_from_dict(content: Any) -> Study:
     """A study from plain data, checked to the last name (its trials are specified and validated here already)."""
     given = _fields("the study", content, needed=("name", "trials"), allowed=("title", "question", "panels", "claims"))
     name = _text("name", given["name"])
-    grids = tuple(_grid(i, part) for i, part in enumerate(_list_of("trials", given["trials"])))
+    grids = tuple(_grid(i, part) for i, part in enumerate(_full_list("trials", given["trials"])))
     tables = [grid.name for grid in grids]
     kinds = {(grid.name, grid.kind) for grid in grids}
     if len(kinds) > len(set(tables)):
@@ -124,7 +92,7 @@ def _grid(place: int, content: Any) -> Grid:
         name: _axis(f"{where}.grid.{name}", v) for name, v in _table(f"{where}.grid", given.get("grid", {})).items()
     }
     fixed = _table(f"{where}.fixed", given.get("fixed", {}))
-    points = [_table(f"{where}.points", point) for point in _points(f"{where}.points", given.get("points", [{}]))]
+    points = [_table(f"{where}.points", point) for point in _full_list(f"{where}.points", given.get("points", [{}]))]
     # Points may differ from what is fixed for the others; an axis would hide either.
     for name in axes:
         hidden = "fixed" if name in fixed else "points" if any(name in point for point in points) else None
@@ -143,11 +111,11 @@ def _grid(place: int, content: Any) -> Grid:
     )
 
 
-def _points(where: str, value: Any) -> list[Any]:
-    points = _list_of(where, value)
-    if not points:
-        raise ValueError(f"{where} must not be empty")
-    return points
+def _full_list(where: str, value: Any) -> list[Any]:
+    values = _list_of(where, value)
+    if not values:
+        raise ValueError(f"{where} must not be empty: give at least one entry")
+    return values
 
 
 def _axis(where: str, value: Any) -> list[Any]:
@@ -162,10 +130,7 @@ def _axis(where: str, value: Any) -> list[Any]:
             return [float(v) for v in _SPACINGS[spacing](given["from"], given["to"], given["count"])]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where} must run between two numbers: {error}") from error
-    values = _list_of(where, value)
-    if not values:
-        raise ValueError(f"{where} must not be empty")
-    return values
+    return _full_list(where, value)
 
 
 def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names: Sequence[str]) -> None:
@@ -230,14 +195,13 @@ def _claim(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
         for table, names in criterion.needs:
             if table in tables:
                 _check_columns("criterion", tables, table, names)
-        words = ", ".join(f"{k} = {v}" for k, v in parameters.items())
         return Claim(
             _text("id", given["id"]),
             _text("statement", given["statement"]),
-            _text("source", given.get("source", "")),
-            words,
+            ", ".join(f"{name} = {value}" for name, value in parameters.items()),
             criterion,
-            given.get("expected", "confirmed"),
+            reference=_text("source", given.get("source", "")),
+            expected=given.get("expected", "confirmed"),
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from .._core.extras import require
 from .._core.files import write_bytes
-from .specification import Trial
+from .._core.imports import require
 from .store import Row, Store
+from .study import TrialSpec
 
 StudyTables = dict[str, pd.DataFrame]
 
@@ -40,7 +40,7 @@ def tidy(rows: Iterable[Row]) -> pd.DataFrame:
     return pd.DataFrame.from_records(records)
 
 
-def build_tables(trials: Mapping[str, Sequence[Trial]], store: Store) -> StudyTables:
+def build_tables(trials: Mapping[str, Sequence[TrialSpec]], store: Store) -> StudyTables:
     """Table name -> tidy table of its finished trials, in the order of the specification."""
     found = store.lookup(trial.key for part in trials.values() for trial in part)
     return {name: tidy(found[t.key] for t in part if t.key in found) for name, part in trials.items()}

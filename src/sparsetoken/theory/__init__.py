@@ -7,26 +7,28 @@ from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_
 from ..laws.signals import Signals
 from .alignment import Alignment, alignment
 from .attention_mass import AttentionMass, attention_mass
-from .bayes import BayesLimit, bayes_limit
+from .bayes.limit import BayesLimit, bayes_limit
+from .bayes.oracle import Oracle, oracle, strength_needed
 from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
-from .coloured import ColouredAlignment, ColouredResult, coloured_alignment
-from .continuation import WarmStart
 from .design import Design, design
-from .erm import ErmResult, erm
-from .errors import AccuracyError, ConvergenceError, UnstableTrainingWarning
+from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
+from .dynamics.trajectory import trajectory
+from .errors import AccuracyError, AccuracyWarning, ConvergenceError, UnstableTrainingWarning
+from .fixed_point.coloured import ColouredAlignment, ColouredResult, coloured_alignment
+from .fixed_point.erm import erm
+from .fixed_point.heads import HeadsResult
+from .fixed_point.plain import ErmResult
+from .fixed_point.readout import WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
-from .heads import HeadsResult
-from .known_signal import Oracle, oracle, strength_needed
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
-from .trajectory import trajectory
-from .trajectory_gradient import TrajectoryGradient, trajectory_gradient
 
 __all__ = [
     "AccuracyError",
+    "AccuracyWarning",
     "Alignment",
     "AttentionMass",
     "BayesLimit",

@@ -75,21 +75,7 @@ def field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
 
 
 class _Group(NamedTuple):
-    """Bags of D0 that are alike to the two steps.
-
-    Attributes
-    ----------
-    probability : float
-        Their share.
-    label : float
-        The label seen.
-    length : int
-        L.
-    push : float
-        theta R/L, what the signal adds to the mean token along xi; 0 without signal.
-    spread : float
-        theta^2 R (1 - R/L), the signal's scatter over the tokens; 0 without signal.
-    """
+    """Bags of D0 that are alike to the two steps."""
 
     probability: Any
     label: float
@@ -162,24 +148,7 @@ def _first_step(loss: Loss, task: Task, groups: Sequence[_Group], alpha0: Any, e
 def alignment_formulas(
     loss: Loss, task: Task, pi, alpha0, eta_w, eta_b, eta_q, beta, kinds: Sequence[BagKind] | None = None
 ) -> dict[str, Any]:
-    """The formulas themselves, on Python floats or JAX scalars (then differentiable in all but L and R).
-
-    Parameters
-    ----------
-    loss : Loss
-        l.
-    task : Task
-        The kinds of bags, label noise, contamination and correlation; its prevalence is not looked at.
-    pi, alpha0, eta_w, eta_b, eta_q, beta : float
-        Prevalence, n0/d, the three rates and the inverse temperature.
-    kinds : sequence of BagKind, optional
-        In the place of the task's own (strengths may be JAX numbers).
-
-    Returns
-    -------
-    dict
-        "a" and "norm_w" of w1, "bias", "overlap_q", "norm_q" and "cos_q" of q2, and the "condition" of anti-alignment.
-    """
+    """The formulas themselves, on Python floats or JAX scalars (then differentiable in all but L and R)."""
     given = kinds or task.kinds
     xp = namespace(*(kind.strength for kind in given), pi, alpha0, eta_w, eta_b, eta_q, beta)
     groups = _groups(task, given, pi)
@@ -238,6 +207,8 @@ def alignment(task: Task, training: Training) -> Alignment:
     -------
     Alignment
     """
+    Task.require(task)
+    Training.require(training)
     loss = training.loss_function
     t = training
     f = alignment_formulas(loss, task, task.prevalence, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.replicates import standard_error
+from .._core.averages import standard_error, with_error
 from .._core.validation import real_number
-from .._core.words import with_error
 from ..laws.populations import draws_of_kinds
 from ..laws.statistics import signal_masses
 from ..plotting.show import Shown, axes_for, legend_above

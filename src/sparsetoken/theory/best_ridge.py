@@ -14,11 +14,11 @@ from ..laws.heads import HeadsLaw
 from ..laws.law import Law
 from ..losses import Loss
 from ..results import NOT_PLAIN, Result
-from .coloured import ColouredResult
-from .continuation import WarmStart
-from .erm import ErmResult, erm
-from .heads import HeadsResult
-from .refinement import DEFAULT_ACCURACY
+from .fixed_point.coloured import ColouredResult
+from .fixed_point.erm import erm
+from .fixed_point.heads import HeadsResult
+from .fixed_point.plain import ErmResult
+from .fixed_point.readout import DEFAULT_ACCURACY, WarmStart
 
 LOWEST, HIGHEST = 1e-6, 1e3  # default range of the search
 _PRECISION = 0.05  # of log ridge: at the minimum the test error is flat

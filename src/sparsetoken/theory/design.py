@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
-from .._core.precision import in_double_precision
+from .._core.averages import with_error
+from .._core.devices import in_double_precision
 from .._core.validation import real_number, whole_number
-from .._core.words import with_error
 from ..bag_models import BagModel, get_bag_model
 from ..losses import Loss
 from ..plotting.show import Shown, legend_above
@@ -36,14 +36,14 @@ from ..plotting.style import REFERENCE
 from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
-from .bayes import bayes_limit
+from .bayes.limit import bayes_limit
+from .dynamics.draws import checked_bags, replicate_draws
+from .dynamics.gradient import BAGS, PROBES, replicate_gradient
+from .dynamics.problem import problem_of
+from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
+from .dynamics.trajectory import DEFAULT_ACCURACY, REPLICATES, solve_replicate, trajectory
+from .dynamics.trajectory import PROBES as CONFIRMING_PROBES
 from .errors import AccuracyError
-from .trajectory import BAGS as CONFIRMING_BAGS
-from .trajectory import DEFAULT_ACCURACY, REPLICATES, solve_replicate, trajectory
-from .trajectory import PROBES as CONFIRMING_PROBES
-from .trajectory_draws import replicate_draws
-from .trajectory_gradient import BAGS, PROBES, replicate_gradient
-from .trajectory_problem import problem_of
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
@@ -249,6 +249,7 @@ def design(
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     steps = whole_number("budget_of_steps", budget_of_steps, 1)
     count = min(whole_number("stages", stages, 1), steps)
+    bags = checked_bags(bags)
     chosen = get_bag_model(model)
     layout = _Layout(chosen, alpha, tuple(len(part) for part in np.array_split(np.arange(steps), count)))
     problem = problem_of(task, chosen, layout.stages(layout.constant()), loss, start)
@@ -303,7 +304,7 @@ def design(
     best = layout.model_at(best_x)
     confirm = partial(trajectory, task, best, layout.stages(best_x), loss, start=start, at="best step")
     try:
-        confirmed = confirm(accuracy=accuracy, most_replicates=max(MOST_CONFIRMING, REPLICATES))
+        confirmed = confirm(accuracy=accuracy, most_replicates=max(MOST_CONFIRMING, REPLICATES), strict=True)
     except AccuracyError:
         confirmed = confirm(accuracy=1.0, replicates=MOST_CONFIRMING)
     stop = confirmed.best_step

@@ -10,6 +10,8 @@ so one adjoint solve of size five serves all parameters. The law's draws are hel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
-from .._core.precision import in_double_precision
-from .._core.replicates import standard_error
-from ..activations import get_activation
+from .._core.averages import standard_error
+from .._core.devices import in_double_precision
+from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
 from ..laws.draws import TokenDraws
-from ..laws.nodes import Nodes, Population, nodes_of
+from ..laws.law import law_of_population
+from ..laws.nodes import ClassColumns, Nodes, Population, nodes_of
 from ..laws.populations import (
     attended_mixture,
     draws_of_kinds,
@@ -32,17 +35,14 @@ from ..laws.populations import (
     vectorized_mixture,
 )
 from ..losses import Loss
-from ..models import check_model, has_query
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import colour
 from ..task import Task
 from ..training import Training
 from .alignment import alignment_formulas
-from .continuation import solve
-from .equations import TOLERANCE, field_of_nodes, grid_size, moments, quadrature, residual
-from .errors import ConvergenceError
+from .fixed_point.equations import Iterate, ScoreNodes, moments, quadrature
+from .fixed_point.plain import PLAIN, PlainReadout, plain_nodes
 from .forecast import law_of, readout_alpha
-from .newton import newton_traced
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 TEN_PERCENT = 0.1
@@ -102,9 +102,7 @@ class Gradient(Shown, dict[str, float]):
         return ax
 
 
-def _population(
-    model: str, task: Task, loss: Loss, activation: Any, p: dict[str, Any], draws: list[TokenDraws] | None
-) -> Population:
+def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: list[TokenDraws] | None) -> Population:
     """The chain from the parameters to the population of a model; `draws` where its weights depend on the tokens.
 
     The task has a mean strength of 1 here: `p` holds the number that all strengths are multiplied by.
@@ -120,40 +118,40 @@ def _population(
     gamma, k = steps["cos_q"], p["beta"] * steps["norm_q"]
     if draws is None:
         return uniform_attention_mixture(task, pi, gamma, kinds=kinds)
-    sigma = None if model == "attention" else get_activation(activation)
-    return attended_mixture(task, pi, gamma, k, sigma, draws=draws, kinds=kinds)
+    return attended_mixture(task, pi, gamma, k, classifier(model).weighting, draws=draws, kinds=kinds)
 
 
 def _error(x, tested: Nodes):
-    mean, deviation, _ = field_of_nodes(x, tested)
-    return (tested.weight * ndtr(-tested.y * mean / deviation)).sum(-1).mean()
+    m_q, m_u, log_nu, b, _ = x
+    mean = m_q * tested.T + m_u * tested.S + b
+    variance = m_q**2 * tested.tau**2 + tested.kappa**2 * (m_u**2 + jnp.exp(2 * log_nu))
+    return (tested.weight * ndtr(-tested.y * mean / jnp.sqrt(variance))).sum(-1).mean()
 
 
 # In two parts: the first is compiled once for all tasks with as many nodes, and takes far longer than the second.
-@partial(jax.jit, static_argnames=("loss", "size"))
-def _slopes_in_nodes(x0, alpha, ridge, nodes: Nodes, tested: Nodes, loss, size):
-    """On one replicate's nodes, from x0: test error, dE/d(alpha, ridge, nodes, tested nodes), and the residual left."""
-    solution = newton_traced(loss, size, x0, alpha, ridge, nodes)
-    x = solution.x
-    adjoint = jnp.linalg.solve(solution.J[:5].T, jax.grad(_error)(x, tested))
+@partial(jax.jit, static_argnames="loss")
+def _slopes_in_nodes(x, J, alpha, ridge, nodes: Nodes, grid, tested: Nodes, loss):
+    """At the fixed point x on one replicate's nodes: test error, and dE/d(alpha, ridge, nodes, tested nodes)."""
+    adjoint = jnp.linalg.solve(J.T, jax.grad(_error)(x, tested))
 
     def lagrangian(alpha, ridge, training, fresh):
-        nodes_here, tested_here = Nodes(nodes.y, *training), Nodes(tested.y, *fresh)
-        averages = moments(loss, x, nodes_here, quadrature(nodes_here, size)).mean(0)
-        return _error(x, tested_here) - adjoint @ residual(x, averages, alpha, ridge)
+        here = Nodes(nodes.y, *training)
+        score_nodes = ScoreNodes(here.y, *plain_nodes(here), here.weight, *grid)
+        averages = moments(loss, PLAIN.fields(x), score_nodes).mean(0)
+        return _error(x, Nodes(tested.y, *fresh)) - adjoint @ PLAIN.residual(x, averages, (alpha, ridge))
 
     slopes = jax.grad(lagrangian, argnums=(0, 1, 2, 3))(alpha, ridge, _but_labels(nodes), _but_labels(tested))
-    return _error(x, tested), slopes, jnp.abs(solution.F).max()
+    return _error(x, tested), slopes
 
 
-@partial(jax.jit, static_argnames=("model", "task", "loss", "activation", "equal"))
-def _slopes_in_parameters(p, draws, slopes, model, task, loss, activation, equal):
+@partial(jax.jit, static_argnames=("model", "task", "loss", "equal"))
+def _slopes_in_parameters(p, draws, slopes, model, task, loss, equal):
     """dE/dp from dE/d(alpha, ridge, nodes, tested nodes), on one replicate's draws."""
 
     def chain(p):
         extra = p["alpha0"] if equal and not has_query(model) else 0.0
         alpha = (p["alpha1"] + extra) / (task.longest if model == "vectorized" else 1)
-        population = _population(model, task, loss, activation, p, draws)
+        population = _population(model, task, loss, p, draws)
         return alpha, p["ridge"], *(_but_labels(nodes_of(some)) for some in (population, population.as_tested()))
 
     _, pull = jax.vjp(chain, p)
@@ -170,8 +168,6 @@ def gradient(
     training: Training,
     model: str = "attention",
     *,
-    activation: Any = "sigmoid",
-    equal_samples: bool = False,
     points: int = POINTS,
 ) -> Gradient:
     """d test_error/d parameter for strength, prevalence, beta, ridge, alpha0, alpha1, eta_w, eta_b and eta_q.
@@ -183,10 +179,6 @@ def gradient(
         "strength" is in their mean, all of them moving in proportion.
     model : str
         Classifier, as in `forecast`.
-    activation : str or callable
-        sigma of elementwise attention.
-    equal_samples : bool
-        Sample accounting, as in `forecast`.
     points : int
         Draws per replicate.
 
@@ -197,31 +189,28 @@ def gradient(
         derivative is their mean.
     """
     loss = traceable(training.loss_function)
-    if check_model(model).weighting is not None:
+    known = check_model(model)
+    if not known.built_in:
         raise ValueError(f"model must be a built-in one for derivatives, got {model!r}: its weights only know NumPy")
-    law, steps = law_of(task, training, model, activation)
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
-    alpha = readout_alpha(training, model, equal_samples) / law.dimension_factor
+    law, steps = law_of(task, training, model)
     given = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
     given |= {"strength": task.mean_strength, "prevalence": task.prevalence}
     p = {name: jnp.asarray(float(value)) for name, value in given.items()}
-    drawn = steps is not None and (task.longest > 1 or model == "elementwise")
-    draws = draws_of_kinds(task, points, model == "elementwise") if drawn else None
+    drawn = steps is not None and (task.longest > 1 or known.weighting is not None)
+    draws = draws_of_kinds(task, points, known.weighting is not None) if drawn else None
     unit = task.at_strength(1.0).but(prevalence=0.5)  # what is compiled for: strength and prevalence are in p
-    population = _population(model, unit, loss, activation, p, draws)
-    both = nodes_of(population), nodes_of(population.as_tested())
-    nodes, tested = jax.tree_util.tree_map(np.asarray, both)
-    start = solve(loss, alpha, training.ridge, nodes).x
-    statics = (model, unit, loss, activation, equal_samples)
-    size = grid_size(nodes)
+    # The query's own direction where it vanishes, unlike in `law`, so that derivatives have their limits there.
+    fixed = law_of_population(_in_numpy(_population(model, unit, loss, p, draws)), law.dimension_factor)
+    problem = PlainReadout(fixed, readout_alpha(training, model), training.ridge, training.loss)
+    statics = (model, unit, loss, training.equal_samples)
     rows = []
-    for b in range(nodes.T.shape[0]):
-        here, there, mine = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], (nodes, tested, draws))
-        value, in_nodes, missed = _slopes_in_nodes(start, alpha, training.ridge, here, there, loss, size)
+    for b, (here, there, grid, solution) in enumerate(_replicates(problem)):
+        x, J = solution.x, solution.J[:-1]
+        value, in_nodes = _slopes_in_nodes(x, J, *problem.constants(training.ridge), here, grid, there, loss)
+        mine = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
         slope = _slopes_in_parameters(p, mine, in_nodes, *statics)
-        if not float(missed) <= TOLERANCE:
-            raise ConvergenceError(f"gradient: residual {float(missed):.1e} on replicate {b} of {task} {training}")
         rows.append([float(value), *(float(slope[name]) for name in PARAMETERS)])
     table = np.array(rows)
     mean = table.mean(0)
@@ -232,3 +221,25 @@ def gradient(
         float(mean[0]),
         {name: float(given[name]) for name in PARAMETERS},
     )
+
+
+def _in_numpy(population: Population) -> Population:
+    positive, negative = (
+        ClassColumns(*map(np.asarray, columns)) for columns in (population.positive, population.negative)
+    )
+    prevalence = float(population.prevalence)
+    return replace(population, positive=positive, negative=negative, prevalence=prevalence)
+
+
+def _replicates(
+    problem: PlainReadout,
+) -> Iterator[tuple[Nodes, Nodes, tuple[np.ndarray, np.ndarray], Iterate]]:
+    """Nodes, tested nodes, quadrature and own fixed point of each replicate of a law."""
+    population, nodes = problem.law.at(0)
+    tested, (zeta, share) = nodes_of(population.as_tested()), quadrature(nodes.offset)
+    common = problem.solver(0, problem.blocks(0)).solve(problem.ridge).x
+    for b in range(len(nodes.T)):
+        here, there = (Nodes(*(leaf[b : b + 1] for leaf in some.leaves())) for some in (nodes, tested))
+        grid = zeta[:, b : b + 1], share[:, b : b + 1]
+        block = ScoreNodes(here.y, *plain_nodes(here), here.weight, *grid)
+        yield here, there, grid, problem.solver(0, (block,)).solve(problem.ridge, common)

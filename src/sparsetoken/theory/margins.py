@@ -16,25 +16,6 @@ def margin_densities(x: np.ndarray, loss: Loss, population: Population, margins)
 
     h is Gaussian at every entry of the law. Since h = r + V kappa^2 l'(r; y), the density of r there is that of h at this
     point times 1 + V kappa^2 l''(r; y).
-
-    Parameters
-    ----------
-    x : array (5,)
-        The fixed point (m_q, m_u, log nu, b, log V).
-    loss : Loss
-        l.
-    population : Population
-        The law's entries.
-    margins : array
-        Where the densities are wanted.
-
-    Returns
-    -------
-    dict of arrays
-        `train` (of y r), `test` (of y h), and each class's: `train_positive`, `train_negative`, `test_positive`,
-        `test_negative`. Those of a class integrate to 1; `train` and `test` mix them by prevalence. With label noise the
-        training's classes and margins are those of the labels seen. An interpolator (square
-        loss, ridge 0, alpha < 1) has all training margins at 1: `train` is then zero elsewhere.
     """
     at = np.atleast_1d(np.asarray(margins, dtype=float))
     if not np.isfinite(at).all() or at.ndim != 1:

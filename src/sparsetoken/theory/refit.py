@@ -16,8 +16,8 @@ from ..laws.law import Law, same_mechanism
 from ..laws.measures import score_laws
 from ..laws.nodes import Population
 from ..task import Task
-from .deployment import check_same_geometry, error_at, shifted
-from .erm import DEFAULT_ACCURACY, ErmResult
+from .fixed_point.plain import ErmResult, check_same_geometry, readout_errors, shifted
+from .fixed_point.readout import DEFAULT_ACCURACY
 
 WHAT = ("threshold", "sharpness")
 FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
@@ -81,7 +81,7 @@ def refit(
 
     def error(log_k: float) -> float:
         law = same_mechanism(result.law, where, math.exp(log_k))
-        return error_at(result.fixed_point, law.at(law.first_points)[0])
+        return _error(result.fixed_point, law.at(law.first_points)[0])
 
     best = _least(error, np.linspace(math.log(low), math.log(high), _SHARPNESSES))
     return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
@@ -92,7 +92,7 @@ def threshold_error(result: ErmResult, law: Law) -> float:
     check_same_geometry(result.law, law)
     population = law.at(law.first_points)[0]
     x = result.fixed_point
-    return error_at(shifted(x, _best_shift(x, population)), population)
+    return _error(shifted(x, _best_shift(x, population)), population)
 
 
 def _sharpness_bounds(trained: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
@@ -117,7 +117,12 @@ def _best_shift(x: np.ndarray, population: Population) -> float:
     ends = scores.min() - widest, scores.max() + widest
     thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))
     candidates = np.unique(-np.array([*thresholds, *ends, 0.0]))
-    return _least(lambda shift: error_at(shifted(x, shift), population), candidates)
+    return _least(lambda shift: _error(shifted(x, shift), population), candidates)
+
+
+def _error(x: np.ndarray, population: Population) -> float:
+    """Test error of the readout x, averaged over the replicates of a population."""
+    return float(np.mean(readout_errors(x, population)))
 
 
 def _least(function: Callable[[float], float], candidates: np.ndarray) -> float:

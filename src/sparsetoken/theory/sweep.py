@@ -16,28 +16,26 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._core.threads import keep_to_one_thread
 from .._core.user_code import load_source, shared_sources
 from .._core.validation import whole_number
+from .._core.workers import keep_to_one_thread
+from ..classifiers import classifier
 from ..laws.law import SECOND_LEVEL, Law
 from ..losses import Loss
-from ..models import check_model, heads_of
 from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import colour, label
 from ..task import Task
 from ..training import Training
-from .continuation import WarmStart
-from .erm import ErmResult, erm
+from .fixed_point.erm import erm
+from .fixed_point.plain import ErmResult
+from .fixed_point.readout import DEFAULT_ACCURACY, SAFETY, WarmStart
 from .forecast import forecast
-from .refinement import DEFAULT_ACCURACY, SAFETY
 
 Point = Mapping[str, Any]
 Row = TypeVar("Row")
 _BLOCKS_PER_WORKER = 4  # more even work, at the price of one cold start per block
-_FURTHEST = 2.0  # times the last step: how far ahead two solutions are extended
-_AMPLE = (
-    3  # a standard error this many times smaller than needed lets half the draws (less than twice the error) suffice
-)
+_FURTHEST = 2.0  # times the shortest of the last steps: how far ahead solutions are extrapolated
+_AMPLE = 3  # a standard error this many times smaller than needed: half the draws (less than twice the error) suffice
 
 
 class ForecastGrid(Shown, list[dict[str, Any]]):
@@ -232,8 +230,7 @@ def forecast_grid(
     """
     models = (model,) if isinstance(model, str) else tuple(model)
     for name in models:
-        if heads_of(name) is None:
-            check_model(name)
+        classifier(name)
     names = list(over)
     for name in names:
         if name not in task.__dataclass_fields__ and name not in training.__dataclass_fields__:
@@ -259,7 +256,7 @@ def forecast_grid(
     try:
         pickle.dumps((task, training, options))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValueError(f"workers must be 1 with a loss or activation that cannot be pickled: {error}") from None
+        raise ValueError(f"workers must be 1 with a loss or tokens that cannot be pickled: {error}") from None
     found: dict[int, list[dict[str, Any]]] = {}
     own = (shared_sources(),)
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=own) as pool:
@@ -327,7 +324,7 @@ def sweep(
     list
         What `solve` gave first, point by point.
     """
-    path = Path(accuracy)
+    path = SweepPath(accuracy)
     rows = []
     for point in points:
         row, result = solve(point, path.start(point))
@@ -375,17 +372,12 @@ def erm_sweep(
     return ErmSweep(sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy), alphas)
 
 
-class Path:
+class SweepPath:
     """Solutions met on the way through a grid, and where the next one is likely to lie.
 
-    Along a line (all fields fixed but the last) the last two solutions are extended; a new line starts from the beginning of
+    Along a line (all fields fixed but the last) the last solutions are extrapolated; a new line starts from the beginning of
     the one before it. The draws that a point took are what its neighbour begins with, or half of them if those would have
     sufficed.
-
-    Parameters
-    ----------
-    accuracy : float
-        Absolute error allowed on the test error.
     """
 
     def __init__(self, accuracy: float) -> None:
@@ -399,17 +391,14 @@ class Path:
         if self._begins_a_line(point):
             return self.line[0][1]
         last = self.line[-1][1]
-        before, reach = self.line[-2][1] if len(self.line) > 1 else None, self._reach(point)
-        if last is None or before is None or reach == 0.0:
-            return last
-        return last.extended(before, reach)
+        return None if last is None else self._extrapolated(point, last)
 
     def add(self, point: Point, result: ErmResult | None) -> None:
         """Take note of a point's solution, None where there is none."""
         if self.line and self._begins_a_line(point):
             self.line.clear()
         self.line.append((point, None if result is None else self._from(result)))
-        del self.line[1:-2]
+        del self.line[1:-3]
 
     def _from(self, result: ErmResult) -> WarmStart | None:
         start = result.warm_start
@@ -421,15 +410,18 @@ class Path:
             return result.points
         return result.points // 2 if result.points >= 2 * least else result.law.first_points
 
-    def _reach(self, point: Point) -> float:
-        """The distance of the new point in units of the last step (at most twice that); 0 where there was none."""
-        if len(self.line) == 1:
-            return 0.0
+    def _extrapolated(self, point: Point, last: WarmStart) -> WarmStart:
+        """The polynomial through up to three solutions, read off at a point that is not much farther ahead than their steps."""
         axis = list(point)[-1]
-        here, there, further = self.line[-2][0][axis], self.line[-1][0][axis], point[axis]
-        if not all(isinstance(value, Real) for value in (here, there, further)) or here == there:
-            return 0.0
-        return float(np.clip((further - there) / (there - here), -_FURTHEST, _FURTHEST))
+        known = [(p[axis], s.x) for p, s in self.line[-3:] if s is not None and s.x.shape == last.x.shape]
+        if not all(isinstance(at, Real) for at in (point[axis], *(at for at, _ in known))):
+            return last
+        at = np.array([float(place) for place, _ in known])
+        steps = np.abs(np.diff(at))
+        if not len(steps) or not steps.all() or abs(point[axis] - at[-1]) > _FURTHEST * steps.min():
+            return last
+        weights = [np.prod((point[axis] - np.delete(at, i)) / (at[i] - np.delete(at, i))) for i in range(len(at))]
+        return replace(last, x=sum(w * x for w, (_, x) in zip(weights, known)))
 
     def _begins_a_line(self, point: Point) -> bool:
         return any(point[name] != self.line[-1][0][name] for name in list(point)[:-1])

@@ -1,64 +1,48 @@
-"""The likelihood ratio as a member of the default learner's vote, and whether the model behind it could hold.
+"""The likelihood ratio of "some tokens carry theta xi besides Gaussian noise" against "all tokens are noise", fitted to bags.
 
-The model: tokens are Gaussian noise, and some tokens of a positive bag carry theta xi besides. Real features hardly ever look
-Gaussian, so that one look at their fourth moments tells whether message passing is worth its time.
+Direction, strength and number of signal tokens come from message passing on the positive bags, the noise from the others.
+It is `MessagePassingClassifier`, and a candidate of the default learner where the tokens look Gaussian (`could_hold`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import kurtosis
 
-from ...bags import scratch
 from ...bags.bags import Bags
-from ...bags.segments import bag_sum, over_tokens, rows_of
-from ..calibration import Calibration
-from .amp import ONE_DIRECTION, Fit, Prior, excess_variance, token_evidence
-from .fitting import ENOUGH, refitted_ratios, two_classes, usual_priors
-from .noise import AnyNoise, Noise, NoiseTokens, centred_bags, estimate_noise, whitened_bags
+from ...bags.segments import bag_sum, over_tokens, rows_of, starts_of
+from .amp import Messages, Prior, excess_variance, pass_messages, token_evidence
+from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_features
+from .witness_prior import COUNTS, ExactCount, IndependentRate
 
-# Below, the messages' own estimates of what they know are too rough, and the other candidates do as well.
-LEAST_BAGS, LEAST_FEATURES = 200, 20
-# Tokens and features that are looked at to see whether the model could hold: fourth moments are then known to .05 each.
-LOOKED_AT, FEATURES_LOOKED_AT = 10_000, 100
+# Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
+# terms that vanish with many bags.
+ENOUGH = 1000
+LEAST_BAGS, LEAST_FEATURES = 200, 20  # below, the default learner's other candidates do as well
+LOOKED_AT = 10_000  # tokens whose fourth moments tell whether the model could hold: they are then known to .05 each
 # Root mean square of the features' excess kurtosis beyond what chance explains, at most. It is 0 for Gaussian noise, 1.8 for
 # uniform features, and above 1 on all real sets of docs/learners.md.
 EXCESS_KURTOSIS = 0.2
-# Mean squared correlation of two features over what chance explains, at most, for noise to be taken as white.
-CORRELATED = 1.5
-# How far the logarithm of the calibration's slope may be from that of log odds: its standard error is .1 to .2 with 500 bags.
-LOG_SLOPE_OFF = float(np.log(2.0))
 
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """log P(tokens | positive bag) / P(tokens | noise), behind the interface of a head.
-
-    Attributes
-    ----------
-    signal : ndarray of shape (features,)
-        The direction xi times the square root of the overlap.
-    strength : float
-        theta.
-    prior : ExactCount or IndependentRate
-        Which tokens carry the signal.
-    noise : Noise
-        What makes the tokens' noise white.
-    """
+    """log P(tokens | positive bag) / P(tokens | noise), behind the interface of a head."""
 
     signal: np.ndarray
     strength: float
     prior: Prior
-    noise: Noise
+    noise: Noise | None
+    offset: float = 0.0
 
-    def evidence(self, tokens: Any) -> Any:
+    def evidence(self, tokens: Any) -> np.ndarray:
         """log likelihood ratio "signal against noise" of single tokens."""
-        return token_evidence(self.noise.whitened(tokens), self.signal, self.strength)
+        return token_evidence(WhiteTokens(tokens, self.noise), self.signal, self.strength, self.offset)
 
-    def attention(self, tokens: Any, starts: np.ndarray) -> Any:
+    def attention(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """Each token's probability of carrying the signal if its bag is positive, normalised over the bag."""
         share = self.prior.posterior(self.evidence(tokens), starts)[1]
         total = over_tokens(bag_sum(share, starts), starts, len(share))
@@ -66,208 +50,134 @@ class LikelihoodRatio:
 
     def decide(self, tokens: Any, starts: np.ndarray) -> np.ndarray:
         """One log likelihood ratio per bag."""
-        return np.asarray(self.prior.posterior(self.evidence(tokens), starts)[0])
-
-
-def could_hold(bags: Bags, signs: np.ndarray) -> bool:
-    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags to make use of it.
-
-    Parameters
-    ----------
-    bags : Bags
-        The training bags.
-    signs : ndarray
-        Their labels.
-
-    Returns
-    -------
-    bool
-        False at once where there are few bags or features.
-    """
-    if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
-        return False
-    sample = _some_features(bags.tokens, _looked_at(bags, signs < 0))
-    sample -= sample.mean(axis=0)
-    powers = np.square(sample)
-    variances = powers.mean(axis=0)
-    if not np.all(variances > 0.0):
-        return False
-    kurtosis = np.square(powers, out=powers).mean(axis=0) / variances**2 - 3.0
-    beyond_chance = float(np.mean(kurtosis**2)) - 24.0 / len(sample)
-    return beyond_chance <= EXCESS_KURTOSIS**2
-
-
-def _looked_at(bags: Bags, chosen: np.ndarray) -> np.ndarray:
-    """Numbers of some tokens of the chosen bags, evenly spread."""
-    rows = np.flatnonzero(np.repeat(chosen, bags.lengths))
-    return rows[:: -(-len(rows) // LOOKED_AT)]
-
-
-def _blocks(tokens: np.ndarray, rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Those tokens in double precision, a few megabytes at a time."""
-    step = max(1, scratch.BLOCK_BYTES // (8 * tokens.shape[1]))
-    return (np.asarray(tokens[rows[i : i + step]], dtype=np.float64) for i in range(0, len(rows), step))
-
-
-def _some_features(tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Some features of those tokens, evenly spread."""
-    every = -(-tokens.shape[1] // FEATURES_LOOKED_AT)
-    return np.concatenate([block[:, ::every] for block in _blocks(tokens, rows)])
-
-
-def noise_of(bags: Bags, signs: np.ndarray) -> Noise:
-    """What whitens the tokens: mean and scale alone where no features are correlated, else the negative bags' covariance.
-
-    Parameters
-    ----------
-    bags : Bags
-        Training bags.
-    signs : ndarray
-        Their labels.
-
-    Returns
-    -------
-    Noise
-        The noise of the negative bags' tokens.
-    """
-    rows = _looked_at(bags, signs < 0)
-    return estimate_noise(bags[signs < 0].tokens) if _correlated(bags, rows) else _white_noise(bags, rows)
-
-
-def _correlated(bags: Bags, rows: np.ndarray) -> bool:
-    """Whether features of these tokens are correlated beyond chance."""
-    some = _some_features(bags.tokens, rows)
-    some -= some.mean(axis=0)
-    some /= np.maximum(some.std(axis=0), np.finfo(float).tiny)
-    n, d = some.shape
-    squares = (float(np.sum((some.T @ some / n) ** 2)) - d) / (d * (d - 1))
-    return squares * n > CORRELATED
-
-
-def _white_noise(bags: Bags, rows: np.ndarray) -> Noise:
-    """Mean and scale of these tokens."""
-    n = len(rows)
-    mean = sum(block.sum(axis=0) for block in _blocks(bags.tokens, rows)) / n
-    total = sum(float(np.sum(np.square(block - mean))) for block in _blocks(bags.tokens, rows))
-    return Noise(mean, None, float(np.sqrt(total / (n * len(mean)))), 1.0)
+        return self.prior.posterior(self.evidence(tokens), starts)[0]
 
 
 @dataclass(frozen=True)
 class RatioFit:
-    """A fitted likelihood ratio.
-
-    Attributes
-    ----------
-    ratio : LikelihoodRatio
-        What decides.
-    found : Fit
-        The fit behind it.
-    training : ndarray
-        Log likelihood ratios of the training bags, each without its own contribution.
-    excess_variance : float
-        Largest variance of the signal tokens, in units of the noise's.
-    """
+    """A fitted likelihood ratio: `training` are the training bags' ratios without their own contribution, `loss` the mean
+    logistic loss of the labels under them."""
 
     ratio: LikelihoodRatio
-    found: Fit
+    messages: Messages
     training: np.ndarray
+    loss: float
     excess_variance: float
-
-    def holds(self, calibration: Calibration, bags: Bags, signs: np.ndarray, weights: np.ndarray) -> bool:
-        """Whether all that was seen agrees with the model: then no other candidate can do better than its likelihood ratio.
-
-        The noise is white, the messages have settled, one direction describes the signal tokens, the ratios are log odds as
-        they are (on bags that were held out), they explain more than half of the labels' entropy, and lengths tell nothing.
-
-        Parameters
-        ----------
-        calibration : Calibration
-            Of held-out ratios.
-        bags : Bags
-            The training bags.
-        signs, weights : ndarray
-            Their labels and weights.
-
-        Returns
-        -------
-        bool
-            False where anything speaks against it.
-        """
-        share = float(np.average(signs > 0, weights=weights))
-        entropy = -share * np.log(share) - (1.0 - share) * np.log1p(-share)
-        lengths = bags.lengths
-        telling = 0.0
-        if lengths.min() < lengths.max():
-            telling = abs(float(np.corrcoef(np.log(lengths), signs)[0, 1])) * np.sqrt(len(lengths))
-        return (
-            self.ratio.noise.whitening is None
-            and self.found.passed.converged
-            and self.excess_variance <= ONE_DIRECTION
-            and abs(np.log(calibration.slope)) <= LOG_SLOPE_OFF
-            and calibration.loss <= 0.5 * entropy
-            and telling <= 2.0
-        )
+    given_strength: float | None
 
 
-def fit_ratio(bags: Bags, signs: np.ndarray, weights: np.ndarray) -> RatioFit:
-    """Fit direction, strength and number of signal tokens.
+def could_hold(bags: Bags, signs: np.ndarray) -> bool:
+    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags to make use of it."""
+    if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
+        return False
+    rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))
+    sample = np.asarray(bags.tokens[rows[:: -(-len(rows) // LOOKED_AT)]], dtype=np.float64)
+    if not np.all(np.ptp(sample, axis=0) > 0.0):
+        return False
+    excess = np.array(
+        [kurtosis(feature) for feature in sample.T]
+    )  # one at a time: SciPy holds several copies of its input
+    beyond_chance = float(np.mean(excess**2)) - 24.0 / len(sample)
+    return beyond_chance <= EXCESS_KURTOSIS**2
 
-    Parameters
-    ----------
-    bags : Bags
-        The training bags.
-    signs, weights : ndarray
-        Their labels and weights.
 
-    Returns
-    -------
-    RatioFit
-        The fit.
+def usual_priors(lengths: np.ndarray) -> list[Prior]:
+    """The priors to try where nothing is known of the number of signal tokens in positive bags of these lengths."""
+    length = float(np.median(lengths))
+    counts: list[Prior] = [ExactCount(c) for c in COUNTS if c == 1 or c <= length / 2]
+    return [*counts, IndependentRate(min(0.5, 1.5 / length))] if length > 1 else counts
+
+
+def fit_ratio(
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    strength: float | None = None,
+    priors: list[Prior] | None = None,
+    whiten: bool = True,
+) -> RatioFit:
+    """The likelihood ratio under the prior that explains the labels best: of least
+
+        sum_i p_i log(1 + exp(-y_i (ratio_i + log odds of the classes)))
+
+    with p the normalised weights and the training bags' ratios without their own contribution. A strength or priors of None are
+    estimated.
     """
-    noise = noise_of(bags, signs)
-    classes = two_classes(whitened_bags(noise, bags), signs, weights, None, True)
-    found = classes.best(usual_priors(bags, signs))
-    ratio = LikelihoodRatio(found.passed.signal, found.strength, found.prior, noise)
-    wide = excess_variance(classes.positive.tokens, found.passed.share)
-    return RatioFit(ratio, found, classes.training_ratios(found), wide)
+    positive, negative = bags[signs > 0], bags[signs < 0]
+    noise = None
+    if whiten:
+        center = _mean_token(negative.tokens)
+        halves = [negative[half::2] for half in range(min(2, len(negative)))]
+        noise = noise_of([moments(half.tokens, center) for half in halves], center, varying_features(bags.tokens))
+    white, p = WhiteTokens(positive.tokens, noise), weights / weights.sum()
+    odds = np.log(p[signs > 0].sum() / p[signs < 0].sum())
+    copies = p[signs > 0] / p[signs > 0].mean()
+    best: tuple[float, Messages, np.ndarray] | None = None
+    worse = 0
+    for prior in priors or usual_priors(positive.lengths):
+        if worse >= 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
+            continue
+        messages = pass_messages(white, positive.starts, copies, prior, strength, priors is None)
+        ratios = np.empty(len(signs))
+        ratios[signs > 0] = messages.own_ratios(positive.starts)
+        # The noise's mean is that of these bags: their fields have no offset.
+        ratios[signs < 0] = replace(_ratio(messages, noise), offset=0.0).decide(negative.tokens, negative.starts)
+        loss = float(p @ np.logaddexp(0.0, -signs * (ratios + odds)))
+        worse += 1
+        if best is None or loss < best[0]:
+            best, worse = (loss, messages, ratios), 0
+    if best is None:
+        raise ValueError("priors must hold at least one")
+    loss, messages, ratios = best
+    wide = excess_variance(white, messages.share)
+    return RatioFit(_ratio(messages, noise), messages, ratios, loss, wide, strength)
 
 
 def held_out_ratios(
     bags: Bags, signs: np.ndarray, weights: np.ndarray, folds: list[np.ndarray], fitted: RatioFit, grouped: bool
 ) -> np.ndarray:
-    """Scores of bags by fits that have not seen them; of many bags, by the fit itself without their own contribution.
+    """Log likelihood ratios of bags by fits that have not seen them: noise, direction and strength anew, the prior as found.
 
-    Parameters
-    ----------
-    bags : Bags
-        The training bags.
-    signs, weights : ndarray
-        Their labels and weights.
-    folds : list of ndarray
-        The bags to hold out in turn.
-    fitted : RatioFit
-        The fit to all bags.
-    grouped : bool
-        Whether bags have siblings: then their own contribution is not all that must be held out.
-
-    Returns
-    -------
-    ndarray
-        One log likelihood ratio per bag.
+    Of many bags, those of the fit itself without their own contribution. No bag is copied: those held out have no weight in
+    the messages.
     """
     if len(signs) >= ENOUGH and not grouped:
         return fitted.training
+    positive, negative = bags[signs > 0], bags[signs < 0]
+    above, below = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    noises = _noises_without(negative, [np.flatnonzero(np.isin(below, held)) for held in folds], bags, fitted)
+    ratios = np.full(len(signs), np.nan)
+    for held, noise in zip(folds, noises):
+        out = np.isin(above, held)
+        copies = np.where(out, 0.0, weights[above])
+        copies *= np.count_nonzero(copies) / copies.sum()
+        white = WhiteTokens(positive.tokens, noise)
+        prior, strength = fitted.messages.prior, fitted.given_strength
+        messages = pass_messages(white, positive.starts, copies, prior, strength, start=fitted.messages)
+        ratio = _ratio(messages, noise)
+        ratios[above[out]] = messages.own_ratios(positive.starts)[out]
+        unseen = np.flatnonzero(np.isin(below, held))
+        rows = rows_of(negative.starts[unseen], negative.lengths[unseen])
+        if len(rows):
+            ratios[below[unseen]] = ratio.decide(negative.tokens[rows], starts_of(negative.lengths[unseen]))
+    return ratios
 
-    center, shrinkage = fitted.ratio.noise.mean, fitted.ratio.noise.shrinkage
-    positive, negative = (centred_bags(bags[signs * side > 0], center) for side in (1.0, -1.0))
-    below, tokens = np.flatnonzero(signs < 0), NoiseTokens(negative.tokens)
 
-    def noise_without(held: np.ndarray) -> AnyNoise:
-        if shrinkage < 1.0:
-            return tokens.without(rows_of(negative.starts[held], negative.lengths[held]), shrinkage)
-        rest = signs < 0
-        rest[below[held]] = False
-        noise = _white_noise(bags, _looked_at(bags, rest))
-        return replace(noise, mean=noise.mean - center)
+def _noises_without(negative: Bags, folds: list[np.ndarray], bags: Bags, fitted: RatioFit) -> list[Noise | None]:
+    """The noise of the negative bags outside each fold, from moments that are computed fold by fold."""
+    if fitted.ratio.noise is None:
+        return [None] * len(folds)
+    noise, varies = fitted.ratio.noise, varying_features(bags.tokens)
+    parts: list[TokenMoments] = []
+    for fold in folds:
+        rows = rows_of(negative.starts[fold], negative.lengths[fold])
+        parts.append(moments(negative.tokens[rows], noise.mean))
+    return [noise_of(parts[:k] + parts[k + 1 :], noise.mean, varies, noise.shrinkage) for k in range(len(folds))]
 
-    return refitted_ratios(positive, negative, signs, weights, folds, fitted.found, None, noise_without)
+
+def _ratio(messages: Messages, noise: Noise | None) -> LikelihoodRatio:
+    return LikelihoodRatio(messages.signal, messages.strength, messages.prior, noise, messages.offset)
+
+
+def _mean_token(tokens: Any) -> np.ndarray:
+    return np.asarray(tokens.mean(axis=0, dtype=np.float64))

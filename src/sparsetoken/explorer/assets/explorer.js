@@ -6,7 +6,6 @@
   const triggered = () => String(context().triggered_id || "");
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const DEBOUNCE = 40;
-  const ASK_AGAIN = 500, GIVE_UP = 120000; // ms: between two questions after points that are late, and until the last
   const MAPS = ["phase", "bag"]; // views whose two settings stand below each other; lines are laid over each other
   const NARROW = 600; // px: names in two columns of small letters, so that they leave room for the plot
   const TWO_COLUMNS = { font: { size: 10 }, entrywidthmode: "fraction", entrywidth: 0.5 };
@@ -17,7 +16,6 @@
   let pending = false; // a field has been touched and its state is not known yet
   let turn = 0;
   let timer = null;
-  let waiting = { key: null, since: 0, after: null }; // for points that are late: since when, and the answer last asked after
   let exported = null; // what is on the screen, for pictures and tables
 
   function digits(value, count) {
@@ -298,21 +296,9 @@
   };
   const pageInk = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() || DARK_INK;
 
-  /* Ask again while points are late; whether the page has given up. */
-  function askAgain(found) {
-    if (waiting.key !== found.key) waiting = { key: found.key, since: Date.now(), after: null };
-    if (Date.now() - waiting.since > GIVE_UP) return true;
-    if (waiting.after === found) return false; // painted once more, for other reasons
-    waiting.after = found;
-    setTimeout(function () {
-      if (found.key === current) window.dash_clientside.set_props("again", { data: { key: found.key, at: Date.now() } });
-    }, ASK_AGAIN);
-    return false;
-  }
-
   /* The answer to the current state, or nothing: an answer to another state is never drawn. */
-  function show(changed, answer, refined, completed, simulated, words) {
-    const found = [completed, refined, answer].find((one) => one && one.key === current);
+  function show(changed, answer, exact, simulated, words) {
+    const found = [exact, answer].find((one) => one && one.key === current);
     if (!found) return Array(10).fill(skip());
     const ink = pageInk();
     drawn = found.key;
@@ -343,11 +329,9 @@
     const second = other && map ? inked(other.data, other.layout, ink) : EMPTY;
     const parts = [words.status[found.view]];
     if (found.stage === "quick") parts[0] = "quick answer, refining …";
-    if (found.stage === "models") parts.push("the rest follows …");
     if (found.remark) parts.push(found.remark);
     if (other && other.remark && other.remark !== found.remark) parts.push("of A: " + other.remark);
     if (other && other.failures.length) parts.push("some points of A have no answer: " + other.failures[0]);
-    if (found.stage === "exact" && (found.late || (other && other.late)) && askAgain(found)) parts.push("the page waits for them no longer");
     if (found.no_other) parts.push("nothing to compare with: " + found.no_other);
     if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
     const named = (letter, one) => letter + (one.differs ? " (" + one.differs + ")" : "") + ": " + one.setting;

@@ -8,12 +8,11 @@ import numpy as np
 
 from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
 from ...theory import alignment
-from ..points import Alive, BayesLimits
 from ..state import State
 from .drawing import axis, figure, log_axis, upright
 
 
-def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+def alignment_view(state: State, quick: bool) -> dict[str, Any]:
     """The query's cosine with the signal against alpha0, its first-order approach to one, and the sharpness."""
     here = state.training.alpha0
     alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
@@ -25,7 +24,7 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
         return {"type": "scatter", "mode": "lines", "name": name, "x": alphas, "y": y, **more}
 
     def cosines(name):
-        return [c if np.isfinite(c := f.cosine[name]) else None for f in found]
+        return [f.cosine[name] for f in found]
 
     traces = [line("query: cos(q₂, ξ)", cosines("q"), line={"color": colour("attention"), "width": 3}, meta="cosine_q")]
     traces.append(line("readout: cos(w₁, ξ)", cosines("w"), line={"color": OTHER_COLOURS[0]}, meta="cosine_w"))
@@ -36,7 +35,7 @@ def alignment_view(state: State, stage: str, alive: Alive, limits: BayesLimits) 
     traces.append(
         line("sharpness k = β‖q₂‖", sharpness, line={"color": OTHER_COLOURS[2], "dash": "dot"}, yaxis="y2", meta="k")
     )
-    still = not np.isfinite(found[alphas.index(here)].cosine["q"])
+    still = found[alphas.index(here)].norm["q"] == 0
     note = ": anti-aligned here" if found[alphas.index(here)].cosine["q"] < 0 else ""
     return figure(
         f"Alignment after the two steps{note}",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ...plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
-from ...simulation.steps import two_steps
-from ..points import Alive, BayesLimits
+from ...simulation.two_steps import two_steps
 from ..state import State
 from .drawing import axis, figure
 
@@ -17,7 +15,7 @@ BAG_DIMENSION = 400
 SHOWN_COORDINATES = 24
 
 
-def bag(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+def bag_view(state: State, quick: bool) -> dict[str, Any]:
     """Each token's attention before and after the two steps, and below it the tokens of one positive bag as a heat map.
 
     Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags, d = 400.
@@ -53,7 +51,7 @@ def bag(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str
         "hovertemplate": "token %{x}, coordinate %{y}: %{z}<extra></extra>",
     }  # fmt: skip
     share, cosine = float(after[places].sum()), steps.cosine["q"]
-    query = f"cos(q₂, ξ) = {cosine:.2f}" if math.isfinite(cosine) else "the query is zero"
+    query = f"cos(q₂, ξ) = {cosine:.2f}" if steps.norm["q"] > 0 else "the query is zero"
     return figure(
         f"A positive bag: the weight of its signal tokens goes from {sparsity / length:.2f} to {share:.2f} "
         f"({query} at d = {d})",

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label, marker
-from ..points import REFUSALS, Alive, BayesLimits, threshold, words_of
+from ..points import REFUSALS, threshold, words_of
 from ..state import State
+from .curves import MODELS
 from .drawing import axis, figure, finite, log_axis, upright
-from .stages import MODELS
 
 
-def capacity_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+def capacity_view(state: State, quick: bool) -> dict[str, Any]:
     """The separability threshold alpha* against the strength, and the readout's alpha1."""
-    here, quick = state.task.mean_strength, stage == "quick"
+    here = state.task.mean_strength
     strengths = np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist()
     strengths = sorted({*strengths, here})
     traces, failures, never = [], [], 0
@@ -23,7 +23,6 @@ def capacity_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -
         values: list[float | None] = []
         errors: list[float | None] = []
         for strength in strengths:
-            alive()
             try:
                 found = threshold(state.task.but(strength=strength), state.training, model, quick)
                 values.append(finite(found.alpha))

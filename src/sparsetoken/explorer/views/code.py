@@ -15,8 +15,9 @@ def code_of(state: State) -> str:
     task = ", ".join(f"{name}={getattr(t, name)!r}" for name in ("length", "sparsity", "strength", "prevalence"))
     fields = ("loss", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q", "beta", "ridge")
     training = ", ".join(f"{name}={getattr(tr, name)!r}" for name in fields)
+    training += ", equal_samples=True" * state.training.equal_samples
     lines = [
-        "from sparsetoken import Task, Training, forecast, forecast_grid, theory",
+        "from sparsetoken import Deployment, Task, Training, forecast, forecast_grid, theory",
         "",
         f"task = Task({task})",
         f"training = Training({training})",
@@ -25,8 +26,8 @@ def code_of(state: State) -> str:
         grid = {a: axis_values(a, float(value_of(state, a)), 9) for a in (state.x, state.y)}
         lines += [
             f"grid = {grid!r}",
-            f"rows = forecast_grid(task, training, ['attention', 'pooled'], over=grid, equal_samples={state.equal_samples},",
-            "                     accuracy=1e-3, with_capacity=False)",
+            "rows = forecast_grid(task, training, ['attention', 'pooled'], over=grid, accuracy=1e-3,",
+            "                     with_capacity=False)",
         ]
     elif state.view == "training":
         lines[0] = "from sparsetoken import Stage, Task, Training, forecast, get_bag_model, theory"
@@ -34,7 +35,8 @@ def code_of(state: State) -> str:
     elif state.view == "lengths":
         lines += [
             f"for length in ({t.longest}, {10 * t.longest}, {100 * t.longest}):",
-            "    found = forecast(task, training, 'attention', test_task={'length': length}, accuracy=5e-3)",
+            "    there = Deployment(task={'length': length})",
+            "    found = forecast(task, training, 'attention', deployment=there, accuracy=5e-3)",
             "    print(length, found.test_error, found.auc, found.sensitivity)",
         ]
     elif state.view == "heads":
@@ -48,7 +50,7 @@ def code_of(state: State) -> str:
     else:
         lines += [
             "for model in ('attention', 'pooled', 'vectorized', 'bayes'):",
-            f"    found = forecast(task, training, model, equal_samples={state.equal_samples}, accuracy=1e-3)",
+            "    found = forecast(task, training, model, accuracy=1e-3)",
             "    print(model, found.test_error, found.standard_error, found.capacity)",
         ]
     return "\n".join(lines) + "\n"
@@ -67,5 +69,5 @@ def _code_of_training(state: State) -> list[str]:
         f"                          accuracy=1.0, bags={bags or None}, replicates={REPLICATES})",
         "print(found)",
         "for model in ('attention', 'bayes'):  # staged, and the limit",
-        f"    print(forecast(task, training, model, equal_samples={state.equal_samples}, accuracy=1e-3))",
+        "    print(forecast(task, training, model, accuracy=1e-3))",
     ]

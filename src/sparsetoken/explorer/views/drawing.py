@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...plotting.scales import plain_number, round_numbers
-from ...plotting.style import REFERENCE
-from ..state import BAG_MODELS, DESCENT, NUMBERS, State, descent_fields, tidy
+from ...plotting.style import REFERENCE, plain_number, round_numbers
+from ..state import BAG_MODELS, NUMBERS, State, descent_fields, tidy
 
 _NAMED = 4  # differences between two settings that a legend has room for
 _GRID = "rgba(128,128,128,0.25)"
@@ -35,32 +34,9 @@ def figure(
     *,
     failures: Sequence[str] = (),
     remark: str = "",
-    late: bool = False,
     **layout: Any,
 ) -> dict[str, Any]:
-    """A figure as the page takes it.
-
-    Parameters
-    ----------
-    title : str
-        What is shown. The page has it above the plot, and puts it into the pictures that it saves.
-    data : sequence of dict
-        Plotly's traces; their `meta` tells them apart.
-    x, y : dict
-        The axes, from `axis`.
-    failures : sequence of str
-        Why some points have no answer; the first is told.
-    remark : str
-        What else should be said.
-    late : bool
-        Whether something is still being computed: the figure may look better the next time.
-    **layout
-        Further entries of Plotly's layout.
-
-    Returns
-    -------
-    dict
-    """
+    """A figure as the page takes it."""
     frame = {
         "xaxis": x,
         "yaxis": y,
@@ -84,7 +60,6 @@ def figure(
         "layout": frame,
         "failures": list(failures)[:1],
         "remark": remark,
-        "late": late,
     }
 
 
@@ -116,7 +91,7 @@ def describe(state: State) -> str:
 def _descent(state: State) -> dict[str, str]:
     """The fields of step-by-step training that its model has a use for, as they are written."""
     used = descent_fields(state.descent.model)
-    texts = {name: f"{DESCENT[name][0].lower()} {getattr(state.descent, name):g}" for name in used}
+    texts = {name: f"{NUMBERS[name].label.lower()} {getattr(state.descent, name):g}" for name in used}
     return {"model": BAG_MODELS[state.descent.model], **texts}
 
 
@@ -126,7 +101,9 @@ def differences(state: State, other: State) -> tuple[str, str]:
     def written(one: State) -> dict[str, str]:
         texts = _fields(one)
         if one.view in ("curves", "phase", "capacity"):
-            texts["equal"] = "pooled, vectorized: all samples" if one.equal_samples else "pooled, vectorized: α₁"
+            texts["equal"] = (
+                "pooled, vectorized: all samples" if one.training.equal_samples else "pooled, vectorized: α₁"
+            )
         if one.view == "training":
             texts |= _descent(one)
         return texts

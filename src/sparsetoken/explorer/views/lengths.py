@@ -7,23 +7,22 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import OTHER_COLOURS, colour
-from ..points import REFUSALS, Alive, BayesLimits, tested_at, words_of
+from ..points import REFUSALS, tested_at, words_of
 from ..state import LONGEST, State
 from .drawing import axis, figure, finite, log_axis
 
 FARTHEST = 100  # test bags are at most that many times longer than those of the training
 
 
-def lengths_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
+def lengths_view(state: State, quick: bool) -> dict[str, Any]:
     """Attention trained at this length and tested on longer bags: error, AUC and sensitivity against their length."""
-    quick, here = stage == "quick", state.task.longest
+    here = state.task.longest
     furthest = min(FARTHEST * here, LONGEST)
     spaced = np.geomspace(here, furthest, 4 if quick else 7) if furthest > here else [here]
     lengths = sorted({round(float(length)) for length in spaced})
     rows: list[dict[str, float] | None] = []
     failures: list[str] = []
     for length in lengths:
-        alive()
         try:
             rows.append(tested_at(state.task, state.training, length, quick))
         except REFUSALS as error:

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...task import Task
-from ...training import Training
-from ..points import Alive, BayesLimits, Point, point
+from ..points import Point, point
 from ..state import COLOURS, NUMBERS, State
 from .drawing import axis, figure, finite, log_axis, value_of
 
-CELLS = 25  # values along each axis; fewer where whole numbers run out
-_STRIDES = {"quick": 8, "models": 2, "exact": 1}  # of those values, one in this many at each stage: 4, 13 and 25
+CELLS = 21  # values along each axis; fewer where whole numbers run out
+_QUICK_STRIDE = 4  # of those values, one in so many in the quick answer: 6
 
 
 def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
@@ -32,53 +30,50 @@ def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
     return [float(f"{v:.4g}") for v in values]
 
 
-def _some(values: Sequence[float], stride: int) -> list[float]:
-    """One value in `stride`, and the last."""
-    return [v for i, v in enumerate(values) if i % stride == 0 or i == len(values) - 1]
-
-
-def phase(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
-    """Attention's test error, or attention minus pooling, over two parameters; rough forecasts, which share their draws."""
-    values = {
-        name: _some(axis_values(name, float(value_of(state, name))), _STRIDES[stage]) for name in (state.x, state.y)
-    }
-    models = ("attention",) if state.colour == "error" else ("attention", "pooled")
-    z: list[list[float | None]] = []
-    failures: list[str] = []
-    spread = 0.0
-    above: list[dict[str, Point]] = [{} for _ in values[state.x]]
+def phase_view(state: State, quick: bool) -> dict[str, Any]:
+    """Attention's test error, or attention minus pooling, over two parameters; quick points, which share their draws."""
+    stride = _QUICK_STRIDE if quick else 1
+    values = {name: axis_values(name, float(value_of(state, name)))[::stride] for name in (state.x, state.y)}
+    cells: dict[tuple[float, float], list[Point]] = {}
+    columns = values[state.x]
     for y in values[state.y]:
-        row: list[float | None] = []
-        before: dict[str, Point] = {}
-        for place, x in enumerate(values[state.x]):
-            alive()
-            try:
-                task, training = _with(state, {state.x: x, state.y: y})
-            except ValueError:  # a combination that does not exist, such as R > L: a gap in the picture
-                row.append(None)
-                continue
-            found = {}
-            for model in models:
-                near = above[place].get(model) or before.get(model)
-                found[model] = point(task, training, model, equal_samples=state.equal_samples, quick=True, near=near)
-            above[place] = before = {model: p for model, p in found.items() if not p.failure}
-            failures += [p.failure for p in found.values() if p.failure]
-            spread = max([spread, *(p.standard_error for p in before.values())])
-            errors = [p.test_error for p in found.values()]
-            row.append(finite(errors[0] if len(errors) == 1 else errors[0] - errors[1]))
-        z.append(row)
-    off = [name for name in (state.x, state.y) if NUMBERS[name].logarithmic and value_of(state, name) <= 0.0]
+        for x in columns:
+            cells[x, y] = _cell(state, {state.x: x, state.y: y})
+        columns = columns[::-1]  # back along the next row: every point has its neighbour's solution to start from
+    points = [p for cell in cells.values() for p in cell]
+    spread = max((p.standard_error for p in points), default=0.0)
     remarks = [f"standard errors of the cells up to {spread:.1g}"]
+    off = [name for name in (state.x, state.y) if NUMBERS[name].logarithmic and value_of(state, name) <= 0.0]
     if off:
         remarks.append(f"{' and '.join(off)} = 0 has no place on a logarithmic axis, which shows the slider's range")
+    z = [[_colour(cells[x, y]) for x in values[state.x]] for y in values[state.y]]
     return figure(
         COLOURS[state.colour].capitalize(),
-        [*_layers(state, values, z, contours=stage != "quick"), _mark(state)],
+        [*_layers(state, values, z, contours=not quick), _mark(state)],
         *(_axis(name, values[name]) for name in (state.x, state.y)),
-        failures=failures,
+        failures=[p.failure for p in points if p.failure],
         remark="; ".join(remarks),
         showlegend=False,
     )
+
+
+def _cell(state: State, changes: dict[str, float]) -> list[Point]:
+    """The points behind a cell's colour; none for a combination that does not exist, such as R > L."""
+    models = ("attention",) if state.colour == "error" else ("attention", "pooled")
+    groups = {
+        group: {name: value for name, value in changes.items() if NUMBERS[name].group == group}
+        for group in ("task", "training")
+    }
+    try:
+        task, training = state.task.but(**groups["task"]), state.training.but(**groups["training"])
+    except ValueError:
+        return []
+    return [point(task, training, model, quick=True) for model in models]
+
+
+def _colour(cell: Sequence[Point]) -> float | None:
+    errors = [p.test_error for p in cell]
+    return finite(errors[0] - sum(errors[1:])) if errors else None
 
 
 def _layers(state: State, values: dict[str, list[float]], z: list[list[float | None]], contours: bool) -> list[dict]:
@@ -114,9 +109,3 @@ def _axis(name: str, values: Sequence[float]) -> dict[str, Any]:
     field = NUMBERS[name]
     title = f"{field.label.lower()} {field.symbol}"
     return log_axis(title, values) if field.logarithmic else axis(title)
-
-
-def _with(state: State, changes: dict[str, float]) -> tuple[Task, Training]:
-    task = {k: v for k, v in changes.items() if NUMBERS[k].group == "task"}
-    training = {k: v for k, v in changes.items() if NUMBERS[k].group == "training"}
-    return state.task.but(**task), state.training.but(**training)

@@ -7,10 +7,44 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label
-from ..points import Alive, BayesLimits, Curve
+from ..points import Curve
 from ..state import BAG_MODELS, LEAST, State
 from .drawing import axis, figure, log_axis
 from .rows import STAGED, curve_of, numbers
+
+
+def training_view(state: State, quick: bool) -> dict[str, Any]:
+    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them.
+
+    The quick answer has the staged forecast alone.
+    """
+    descent, curve = state.descent, None if quick else curve_of(state)
+    steps = [] if curve is None or curve.failure else _steps(state, curve)
+    rows = numbers(state, quick)
+    references, failures = _references(rows, descent.steps)
+    if curve is not None and curve.failure:
+        failures.insert(0, curve.failure)
+    return figure(
+        f"Training step by step: {BAG_MODELS[descent.model]}",
+        [*steps, *references],
+        axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
+        _error_axis(curve, rows),
+        failures=failures,
+        remark="; ".join(_remarks(state, curve)),
+    )
+
+
+def _steps(state: State, curve: Curve) -> list[dict[str, Any]]:
+    """Training and test error over the steps, and a star at the best one."""
+    ink = colour(state.descent.model, tuple(BAG_MODELS).index(state.descent.model))
+    best = curve.best_step
+    value = float(curve.test_error[best])
+    return [
+        *_over_steps("training error", "train", curve.train_error, curve.train_spread, {"color": ink, "dash": "dot"}),
+        *_over_steps("test error", "test", curve.test_error, curve.test_spread, {"color": ink, "width": 3}),
+        {"type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
+         "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip"},
+    ]  # fmt: skip
 
 
 def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
@@ -29,69 +63,42 @@ def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, li
     }]  # fmt: skip
 
 
-def _error_axis(found: Curve | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _references(rows: list[dict[str, Any]], steps: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Staged attention and the Bayes limit as level lines, and why one has no place."""
+    looks = {
+        "attention": (STAGED, "staged", {"color": REFERENCE, "dash": "dash"}),
+        "bayes": (label("bayes"), "bayes", {"color": colour("bayes"), "width": 1}),
+    }
+    shown = [(row, *looks[row["model"]]) for row in rows if row["model"] in looks]
+    lines = [
+        {"type": "scatter", "mode": "lines", "name": name, "x": [0, steps], "y": [row["test_error"]] * 2,
+         "line": line, "meta": meta}
+        for row, name, meta, line in shown
+    ]  # fmt: skip
+    return lines, [f"{name}: {row['failure']}" for row, name, _, _ in shown if row["failure"]]
+
+
+def _remarks(state: State, curve: Curve | None) -> list[str]:
+    remarks = []
+    if curve is None:
+        remarks.append("the steps follow; a new length, model or number of steps is compiled first")
+    elif curve.unstable_from is not None:
+        remarks.append(f"training is unstable from step {curve.unstable_from} on, take smaller rates")
+    if curve is not None and (curve.train_error == 0).any():
+        remarks.append("training errors of zero have no place on the logarithmic axis")
+    if state.descent.model.startswith("heads") and state.descent.start == 0:
+        remarks.append("from a start at zero both heads stay equal")
+    return remarks
+
+
+def _error_axis(curve: Curve | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """A logarithmic axis of errors up to one half.
 
     It ends at half the least test error of the rows, or lower where the training error goes on, by up to another factor of
     ten; never below 1e-6.
     """
     least = min((row["test_error"] for row in rows if row["test_error"]), default=0.1) / 2
-    errors = np.array([]) if found is None else found.train_error
+    errors = np.array([]) if curve is None else curve.train_error
     training = errors[errors > 0]
     low = max(min(least, max(float(training.min(initial=1.0)) / 2, least / 10)), 1e-6)
     return log_axis("error", [low, 0.7], range=[float(np.log10(low)), float(np.log10(0.7))])
-
-
-def training_view(state: State, stage: str, alive: Alive, limits: BayesLimits) -> dict[str, Any]:
-    """Test and training error over the steps of descent on all samples; the staged forecast and the Bayes limit beside them.
-
-    The first stage has the staged forecast alone.
-    """
-    descent, traces, failures, remarks = state.descent, [], [], []
-    found = curve_of(state, stage, alive)
-    ink = colour(descent.model, tuple(BAG_MODELS).index(descent.model))
-    if found is None:
-        remarks.append("the steps follow; a new length, model or number of steps is compiled first")
-    elif found.failure:
-        failures.append(found.failure)
-    else:
-        traces += _over_steps(
-            "training error", "train", found.train_error, found.train_spread, {"color": ink, "dash": "dot"}
-        )
-        traces += _over_steps("test error", "test", found.test_error, found.test_spread, {"color": ink, "width": 3})
-        best = found.best_step
-        value = float(found.test_error[best])
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
-            "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip",
-        })  # fmt: skip
-        if found.unstable_from is not None:
-            remarks.append(f"training is unstable from step {found.unstable_from} on, take smaller rates")
-        if (found.train_error == 0).any():
-            remarks.append("training errors of zero have no place on the logarithmic axis")
-    rows = numbers(state, stage, limits)
-    for model, name, line in (
-        ("attention", STAGED, {"color": REFERENCE, "dash": "dash"}),
-        ("bayes", label("bayes"), {"color": colour("bayes"), "width": 1}),
-    ):
-        row = next((row for row in rows if row["model"] == model), None)
-        if row is None:
-            continue
-        if row["failure"]:
-            (remarks if row.get("late") else failures).append(f"{name}: {row['failure']}")
-        alive()
-        traces.append({
-            "type": "scatter", "mode": "lines", "name": name, "x": [0, descent.steps], "y": [row["test_error"]] * 2,
-            "line": line, "meta": "staged" if model == "attention" else model,
-        })  # fmt: skip
-    if descent.model.startswith("heads") and descent.start == 0:
-        remarks.append("from a start at zero both heads stay equal")
-    return figure(
-        f"Training step by step: {BAG_MODELS[descent.model]}",
-        traces,
-        axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
-        _error_axis(found, rows),
-        failures=failures,
-        remark="; ".join(remarks),
-        late=any(row.get("late") for row in rows),
-    )

@@ -1,4 +1,4 @@
-"""The paper's studies, in the order of the report; the module of its name binds each to `study`."""
+"""The paper's studies, in the order of the report: what the paper proves, its open questions, and our own."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 
-from ...study.specification import SIZES, Study
-from .common import FOLKLORE, PAPER
+from ...study.study import SIZES, Study
 
-# Name -> CPU seconds of the quick and of the full form. Quick forms: one run of all of them on two cores, trials that two
-# studies share counted for the first. Full forms of the first eleven studies: the same machine, while others used it too, which
-# costs about a quarter more, and with the readout as it was; of the others: another one, quiet, with six workers. Those of
-# `heads` and `depth`: runs on busy machines, scaled by what these took for studies that were measured both ways.
-COSTS: dict[str, tuple[float, float]] = {
-    "fig1": (22, 201),
-    "alignment": (5, 45),
-    "anti-alignment": (12, 43),
-    "scaling": (34, 342),
-    "fixed-strength": (9, 85),
-    "misalignment": (14, 81),
-    "capacity": (33, 1222),
-    "query-capacity": (17, 758),
-    "transition": (5, 167),
-    "attention-map": (22, 63),
-    "rates": (15, 171),
-    "hyperparameters": (22, 48),
-    "guidelines": (12, 96),
-    "interpolation": (8, 211),
-    "positions": (22, 198),
-    "limits": (21, 97),
-    "joint": (39, 290),
-    "reuse": (23, 175),
-    "query-steps": (18, 171),
-    "designed": (26, 401),
-    "universality": (35, 732),
-    "heads": (17, 110),
-    "depth": (67, 1150),
-    "lengths": (14, 172),
-    "long-bags": (13, 123),
-    "mechanisms": (27, 231),
-    "rare": (6, 152),
+# Study -> its module, and CPU seconds of the quick and of the full form on one core, for the listing. Trials that two studies
+# share count for the first. The module binds the study to its name.
+STUDIES: dict[str, tuple[str, float, float]] = {
+    # Propositions 1 to 4: how strong the signal must be
+    "scaling": ("separation", 34, 342),
+    "fixed-strength": ("separation", 9, 85),
+    # Theorem 1, Corollary 1: alignment
+    "alignment": ("alignment", 5, 45),
+    "anti-alignment": ("alignment", 12, 43),
+    "attention-map": ("attention_map", 22, 63),
+    # Theorems 2 and 3: test error and training loss
+    "fig1": ("error_and_loss", 29, 201),
+    "rates": ("error_and_loss", 15, 171),
+    "positions": ("error_and_loss", 23, 198),
+    "hyperparameters": ("hyperparameters", 22, 48),
+    # Conjecture 1: capacity
+    "capacity": ("capacity", 33, 1222),
+    "query-capacity": ("capacity", 17, 758),
+    "transition": ("capacity", 5, 167),
+    # Figure 5: a misaligned query
+    "misalignment": ("misaligned_query", 14, 81),
+    # Open questions of the paper
+    "joint": ("joint_training", 39, 290),
+    "reuse": ("reuse_and_more_steps", 23, 175),
+    "query-steps": ("reuse_and_more_steps", 18, 171),
+    "designed": ("designed_schedules", 26, 401),
+    "heads": ("heads_and_depth", 17, 110),
+    "depth": ("heads_and_depth", 67, 1150),
+    "mechanisms": ("mechanisms_and_losses", 27, 231),
+    "rare": ("rare_positives", 6, 152),
+    "long-bags": ("long_bags", 13, 123),
+    # Our own
+    "limits": ("bayes_limit", 21, 97),
+    "interpolation": ("interpolation_peak", 8, 211),
+    "guidelines": ("planned_training", 12, 96),
+    "universality": ("other_noise", 44, 732),
+    "lengths": ("long_bags", 14, 172),
 }
-NAMES = tuple(COSTS)
+NAMES = tuple(STUDIES)
 
 
 def get_studies(names: Sequence[str] | None = None) -> list[Study]:
@@ -50,17 +54,10 @@ def get_studies(names: Sequence[str] | None = None) -> list[Study]:
     unknown = [name for name in names or () if name not in NAMES]
     if unknown:
         raise ValueError(f"there is no study {unknown[0]!r}; there are {', '.join(NAMES)}")
-    chosen = [name for name in NAMES if names is None or name in names]
-    return [_study(name) for name in chosen]
+    return [_study(name) for name in NAMES if names is None or name in names]
 
 
 def _study(name: str) -> Study:
-    study: Study = import_module(f".{name.replace('-', '_')}", __name__).study
-    claims = [replace(claim, origin=_origin(claim.source)) for claim in study.claims]
-    origin = "paper" if any(claim.origin == "paper" for claim in claims) else "beyond"
-    return replace(study, cost=dict(zip(SIZES, COSTS[name])), claims=claims, origin=origin)
-
-
-def _origin(source: str) -> str:
-    """Whether a claim is the paper's (or commonly made of its subject), or goes beyond it."""
-    return "paper" if PAPER in source or FOLKLORE in source else "beyond"
+    module, *seconds = STUDIES[name]
+    study: Study = getattr(import_module(f".{module}", __name__), name.replace("-", "_"))
+    return replace(study, cost=dict(zip(SIZES, seconds)))

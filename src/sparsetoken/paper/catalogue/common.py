@@ -1,15 +1,18 @@
-"""What the studies share: sources of claims, symbols on axes, the same task in several figures."""
+"""What the studies share: symbols on axes, tasks, and builders for claims and panels that many of them have."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
 
+import numpy as np
+
+from ..._core.averages import extrapolate, summarise
+from ...plotting.panels import Layer, Line, Points
+from ...plotting.style import colour, marker
+from ...study.claims import Claim, Judgement, Tables, worst
+from ...study.criteria import agreement_criterion
 from ...study.kinds.dynamics import REPLICATES
-
-PAPER = "Barnfield, Cui, Lu 2025 (arXiv 2509.25153)"
-HERE = "docs/theory.md"
-OPEN = "open question of the paper"
-FOLKLORE = "commonly stated"
 
 AXES = {
     "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
@@ -35,10 +38,102 @@ AXES = {
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
 MODELS = ("attention", "pooled", "vectorized")
 
-# Bags per replicate of the trajectory theory: enough for differences of a hundredth in the quick form, the default in the full.
-QUICK_BAGS, FULL_BAGS = 512, 1024
-# Replicates behind the exact dynamics unless a study asks for more (study/kinds/dynamics.py), and the degrees of freedom that
-# they leave to its standard errors; those of other theory have no fewer.
-THEORY_DEGREES = REPLICATES - 1
-# For quick forms whose claims compare errors that are many standard errors of half as many bags apart.
-FEW_BAGS = 256
+# Bags per replicate of the trajectory theory: few where errors are many standard errors apart, the default in full forms.
+FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
+THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study asks for more replicates
+
+Criterion = Callable[[Tables], Judgement]
+
+
+class Source(TypedDict):
+    """Whose a claim is, as keyword arguments of `Claim`."""
+
+    source: str
+    reference: str
+
+
+OPEN = Source(source="ours", reference="open question of the paper")
+OURS = Source(source="ours", reference="docs/theory.md")
+STATED = Source(source="commonly stated", reference="")
+SEPARATION = Source(source="paper", reference="Propositions 1 to 4")
+ALIGNMENT = Source(source="paper", reference="Theorem 1")
+MANY_SAMPLES = Source(source="paper", reference="Corollary 1")
+TEST_ERROR = Source(source="paper", reference="Theorems 2 and 3")
+CAPACITY = Source(source="paper", reference="Conjecture 1")
+MISALIGNED = Source(source="paper", reference="Figure 5")
+
+
+def exact(
+    id: str,
+    statement: str,
+    on: Sequence[str],
+    resolution: float,
+    *,
+    source: str,
+    reference: str = "",
+    points: str = "every point",
+    table: str = "simulated",
+    theory: str = "predicted",
+    value: str = "test_error",
+    error: str | None = "standard_error",
+    where: Mapping[str, Any] | None = None,
+    criterion: Criterion | None = None,
+) -> Claim:
+    """The claim that theory and simulation agree in `value` at every combination of `on`, or `criterion` as given."""
+    made = criterion or agreement_criterion(
+        table=table, theory=theory, value=value, on=on, resolution=resolution, predicted_error=error, where=where
+    )
+    rule = f"{points}, extrapolated to d → ∞, within the margin at level 0.1 %; resolution {resolution:g}"
+    return Claim(id, statement, rule, made, source, reference)
+
+
+def both(parts: Mapping[str, Judgement]) -> Judgement:
+    """Several judgements of one claim as one, each under its name."""
+    return Judgement(
+        worst(part.verdict for part in parts.values()),
+        "; ".join(f"{name} {part.predicted}".strip() for name, part in parts.items()),
+        "; ".join(f"{name} {part.measured}".strip() for name, part in parts.items()),
+        "; ".join(f"{name}: {part.note}" for name, part in parts.items()),
+    )
+
+
+def largest(table: Any) -> Any:
+    """The rows of the largest dimension."""
+    return table[table["d"] == table["d"].max()]
+
+
+def spots(table: Any, x: str, y: str, name: str, shade: str, mark: str = "circle", *, limit: bool = False) -> Points:
+    """Simulated points: means at the largest dimension or, with `limit`, extrapolated to d → ∞."""
+    rows = extrapolate(table, [x], y) if limit else summarise(largest(table), x, y)
+    label = f"{f'{name}: ' if name else ''}simulated{', d → ∞' if limit else ''}"
+    return Points(rows[x], rows["limit" if limit else "mean"], rows["error"], label, shade, mark)
+
+
+def overlay(
+    pair: Iterable[Any], x: str, y: str, name: str, shade: str | None = None, *, limit: bool = False
+) -> list[Layer]:
+    """A theory's curve and the simulated points on it (two tables), in the colour of the classifier `name` or as given."""
+    theory, simulated = pair
+    line, ink, mark = theory.sort_values(x), shade or colour(name), "circle" if shade else marker(name)
+    curve = Line(line[x], line[y], f"{name}: theory" if name else "theory", ink)
+    return [curve, spots(simulated, x, y, name, ink, mark, limit=limit)]
+
+
+def level(value: float, ends: Sequence[float], name: str, shade: str, dash: str = "dash") -> Line:
+    """A horizontal line between two ends."""
+    return Line([float(min(ends)), float(max(ends))], [float(value)] * 2, name, shade, dash)
+
+
+def first_crossing(x: Any, gap: Any) -> float:
+    """Where a gap that is given at points x first falls to zero, by linear interpolation; nan where it does not."""
+    x, gap = np.asarray(x, float), np.asarray(gap, float)
+    at = np.flatnonzero((gap[:-1] > 0) & (gap[1:] <= 0))
+    if not len(at):
+        return float("nan")
+    i = at[0]
+    return float(x[i] + (x[i + 1] - x[i]) * gap[i] / (gap[i] - gap[i + 1]))
+
+
+def sharp(length: Any) -> Any:
+    """sqrt(2 log L): the size of the largest noise score, and the sharpness that grows with it."""
+    return np.sqrt(2 * np.log(length))

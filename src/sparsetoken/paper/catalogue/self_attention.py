@@ -14,24 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._core.averages import summarise
-from ...plotting.panels import Line, Panel, Points
+from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, REFERENCE, marker
-from ...study.claims import (
-    Claim,
-    Judgement,
-    NotJudgeable,
-    Tables,
-    format_value,
-    greater_verdict,
-    need,
-    quantile,
-    worst,
-)
-from ...study.criteria import fit_line, judge_value
-from ...study.specification import Grid
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, greater_verdict, need, quantile, worst
+from ...study.criteria import ValueWithError, fit_line, judge_value, means_of
+from ...study.study import Grid
 from .common import AXES, OPEN
-from .crossings import Exponent, crossing, exponents, two_strengths
+from .separation import Exponent, crossing, exponents, two_strengths
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
@@ -51,41 +40,35 @@ FIRST_SEED = 1000  # criteria and sizes were chosen on others
 SHADE = OTHER_COLOURS[2]
 
 
+def saddle_grids(length: int, strength: float, sizes: dict[int, int]) -> list[Grid]:
+    """Runs from a start that knows nothing of the signal, at several dimensions with their repeats."""
+    uninformed = {**DESCENT, "steps": SADDLE_STEPS, "rows_at": [SADDLE_STEPS], "start": UNINFORMED}
+    fixed = {**uninformed, "length": length, "strength": strength}
+    return [
+        Grid("saddle", "simulate_trajectory", {**fixed, "d": d}, repeats=times, first_seed=FIRST_SEED)
+        for d, times in sizes.items()
+    ]
+
+
 def leaving_spots(lengths: Sequence[int]) -> list[dict[str, Any]]:
     """Points on both sides of the strength at which the saddle is left."""
     common = {**DESCENT, "start": FAINT, "steps": LATE, "rows_at": [EARLY, LATE]}
     return [{**common, "length": n, "strength": s} for n in lengths for s in LEAVING[n]]
 
 
-def grids(
-    length: int,
-    strength: float,
-    sizes: dict[int, int],
-    lengths: Sequence[int],
-    d: int,
-    repeats: int,
-    theory: Sequence[int],
-) -> list[Grid]:
-    """The trials of one form: task and dimensions with their repeats of the runs that may leave the saddle; lengths, dimension
-    and repeats of the strengths at which it is left, and lengths of their theory."""
-    steps: dict[str, Any] = {"steps": SADDLE_STEPS, "rows_at": [SADDLE_STEPS]}
-    uninformed = {**DESCENT, **steps, "length": length, "strength": strength, "start": UNINFORMED}
-    drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
+def leaving_grids(lengths: Sequence[int], d: int, repeats: int, theory: Sequence[int]) -> list[Grid]:
+    """Runs on both sides of the strength at which the saddle is left; lengths of their theory."""
+    points = leaving_spots(lengths)
     exact = [{**spot, "bags": LEAVING_BAGS[spot["length"]]} for spot in leaving_spots(theory)]
-    return [
-        *(
-            Grid("saddle", "simulate_trajectory", {**uninformed, "d": size}, repeats=times, **drawn)
-            for size, times in sizes.items()
-        ),
-        Grid("leaving", "simulate_trajectory", {"d": d}, points=leaving_spots(lengths), repeats=repeats, **drawn),
-        *([Grid("leaving_predicted", "trajectory", {"accuracy": 1.0}, points=exact)] if theory else []),
-    ]
+    runs: dict[str, Any] = {"points": points, "repeats": repeats, "first_seed": FIRST_SEED}
+    predicted = [Grid("leaving_predicted", "trajectory", {"accuracy": 1.0}, points=exact)]
+    return [Grid("leaving", "simulate_trajectory", {"d": d}, **runs), *(predicted if theory else [])]
 
 
-def by_dimension(tables: Tables) -> Any:
+def by_dimension(tables: Tables) -> dict[int, ValueWithError]:
     """Mean size of the cosine of query and signal in the runs that start without knowing it, by dimension."""
     runs = need(tables, "saddle", ["cosine[q]", "d"])
-    return summarise(runs.assign(size=runs["cosine[q]"].abs()), "d", "size").sort_values("d")
+    return dict(sorted(means_of(runs.assign(size=runs["cosine[q]"].abs()), "d", "size").items()))
 
 
 def stays(tables: Tables) -> Judgement:
@@ -93,9 +76,10 @@ def stays(tables: Tables) -> Judgement:
     found = by_dimension(tables)
     if len(found) < 2:
         raise NotJudgeable("runs at one dimension")
-    fit = fit_line(np.log(found["d"]), np.log(found["mean"]), found["error"] / found["mean"])
+    sizes, relative = [size.value for size in found.values()], [size.error / size.value for size in found.values()]
+    fit = fit_line(np.log(list(found)), np.log(sizes), relative)
     judged = judge_value(fit.slope, fit.slope_error, SQUARE_ROOT, RESOLUTION)
-    words = ", ".join(f"{format_value(r['mean'], r['error'])} (d = {r['d']:g})" for _, r in found.iterrows())
+    words = ", ".join(f"{size} (d = {d:g})" for d, size in found.items())
     return Judgement(judged.verdict, f"exponent {SQUARE_ROOT:g}", judged.measured, words)
 
 
@@ -156,69 +140,50 @@ def own_law(tables: Tables) -> Judgement:
         greater_verdict(line.slope - OWN_LAW, float(quantile(len(found), line.degrees)) * line.error)
         for line in found.values()
     ]
-    words = "; ".join(f"{source}: {format_value(line.slope, line.error)}" for source, line in found.items())
-    return Judgement(worst(verdicts), f"above {OWN_LAW:g}", words, listed(tables))
-
-
-def listed(tables: Tables) -> str:
-    """The strengths themselves in words."""
-    return "; ".join(
-        f"{source}: θ = {', '.join(format_value(r['strength'], r['error']) for _, r in rows.iterrows())} at L = "
+    words = "; ".join(f"{source}: {line}" for source, line in found.items())
+    listed = "; ".join(
+        f"{source}: θ = {', '.join(str(ValueWithError(r['strength'], r['error'])) for _, r in rows.iterrows())} at L = "
         f"{', '.join(f'{n:g}' for n in rows['length'])}"
         for source, rows in leaving(tables).items()
     )
+    return Judgement(worst(verdicts), f"above {OWN_LAW:g}", words, listed)
 
 
 def finding(tables: Tables) -> str:
     """Both claims in a sentence or two."""
-    sizes, task = by_dimension(tables), tables["saddle"].iloc[0]
-    said = " and ".join(
-        f"{source} {format_value(line.slope, line.error)}" for source, line in leaving_exponents(tables).items()
-    )
-    listed_sizes = ", ".join(f"{format_value(r['mean'], r['error'])} at d = {r['d']:g}" for _, r in sizes.iterrows())
+    task, sizes = tables["saddle"].iloc[0], by_dimension(tables)
+    exponent = " and ".join(f"{source} {line}" for source, line in leaving_exponents(tables).items())
     return (
         "One layer of self-attention whose tokens are averaged starts at a saddle where it is pooling, and a start that knows "
         "nothing of the signal leaves it the later the larger d is: the cosine of its query with the signal is "
-        f"{listed_sizes} after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g}). Below a strength that "
-        f"grows with the length to the power {said} it does not leave."
+        f"{', '.join(f'{size} at d = {d:g}' for d, size in sizes.items())} after {SADDLE_STEPS} steps (L = "
+        f"{task['length']:g}, θ = {task['strength']:g}). Below a strength that grows with the length to the power {exponent} "
+        "it does not leave."
     )
 
 
 def panels(tables: Tables) -> list[Panel]:
     """The overlap by dimension, and the strength at which the saddle is left by length."""
-    sizes, task = by_dimension(tables), tables["saddle"].iloc[0]
-    guide = sizes["mean"].iloc[-1] * (sizes["d"] / sizes["d"].iloc[-1]) ** SQUARE_ROOT
-    strengths: list[Any] = []
-    sources = leaving(tables)
-    for source, rows in sources.items():
-        rows = rows.sort_values("length")
-        at = (rows["length"], rows["strength"])
-        if source == "theory":
-            strengths.append(Line(*at, "self-attention: theory", SHADE))
-        else:
-            if "theory" not in sources:  # the eye's guide where no line of the theory is
-                strengths.append(Line(*at, "self-attention: through the runs", SHADE, "dash"))
-            d = int(tables["leaving"]["d"].max())
-            strengths.append(Points(*at, rows["error"], f"self-attention: simulated, d = {d}", SHADE, marker(MODEL)))
+    found, task, sources = by_dimension(tables), tables["saddle"].iloc[0], leaving(tables)
+    d, values = np.array(list(found), float), np.array([size.value for size in found.values()])
+    spread, guide = [size.error for size in found.values()], values[-1] * (d / d[-1]) ** SQUARE_ROOT
+    overlaps: list[Layer] = [
+        Points(d, values, spread, "random start: simulated", SHADE, marker(MODEL)),
+        Line(d, guide, "in proportion to 1/√d", REFERENCE, "dash"),
+    ]
+    runs = sources["simulated"].sort_values("length")
+    line = sources.get("theory", runs).sort_values("length")  # without theory, the eye's guide through the runs
+    how, dash = ("theory", "solid") if "theory" in sources else ("through the runs", "dash")
+    name = f"self-attention: simulated, d = {int(tables['leaving']['d'].max())}"
+    strengths: list[Layer] = [
+        Line(line["length"], line["strength"], f"self-attention: {how}", SHADE, dash),
+        Points(runs["length"], runs["strength"], runs["error"], name, SHADE, marker(MODEL)),
+    ]
+    title = f"Self-attention after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g})"
+    leaves = "Where self-attention leaves its saddle"
     return [
-        Panel(
-            f"Self-attention after {SADDLE_STEPS} steps (L = {task['length']:g}, θ = {task['strength']:g})",
-            "dimension d",
-            "mean |cos(q, ξ)|",
-            [
-                Points(sizes["d"], sizes["mean"], sizes["error"], "random start: simulated", SHADE, marker(MODEL)),
-                Line(sizes["d"], guide, "in proportion to 1/√d", REFERENCE, "dash"),
-            ],
-            logx=True,
-            logy=True,
-        ),
-        Panel(
-            "Where self-attention leaves its saddle",
-            AXES["length"],
-            "strength θ of no growth",
-            strengths,
-            logx=True,
-        ),
+        Panel(title, "dimension d", "mean |cos(q, ξ)|", overlaps, logx=True, logy=True),
+        Panel(leaves, AXES["length"], "strength θ of no growth", strengths, logx=True),
     ]
 
 
@@ -227,18 +192,18 @@ CLAIMS = (
         "self-attention-saddle",
         "Self-attention whose tokens are averaged, from a start that knows nothing of the signal, stays at its saddle, where "
         "it is pooling, in the limit of large d",
-        OPEN,
         f"simulated overlap of query and signal after {SADDLE_STEPS} steps: exponent {SQUARE_ROOT:g} in d within the margin; "
         f"resolution {RESOLUTION:g}",
         stays,
+        **OPEN,
     ),
     Claim(
         "self-attention-law",
         "The strength above which self-attention leaves that saddle grows with the length by a law of its own, far from one "
         "head's",
-        OPEN,
         f"strength at which a faint overlap of query and signal is the same after {EARLY} and {LATE} steps: exponent in L, "
         f"simulated (and, in the full form, in theory), above {OWN_LAW:g}, beyond the margin",
         own_law,
+        **OPEN,
     ),
 )

@@ -1,4 +1,4 @@
-"""What each bag of a data set is, before its tokens: label, signal or none, and which of the task's kinds."""
+"""What each bag of a data set is, before its tokens: label, signal or none, and which of the task's kinds; sample sizes."""
 
 from __future__ import annotations
 
@@ -11,27 +11,12 @@ import numpy as np
 
 from ...laws.positions import draw_places
 from ...task import BagKind, Task
-from .labels import check_classes, draw_truth
 from .streams import stream
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnBags:
-    """The bags of a data set without their tokens, arrays over bags.
-
-    Attributes
-    ----------
-    task : Task
-        What they were drawn from.
-    labels : ndarray
-        -1 or +1 as seen in training: with label noise, some of them flipped.
-    truth : ndarray
-        The true labels.
-    carries : ndarray of bool
-        Whether a bag has a signal: all positive ones do, and contaminated negative ones.
-    kind : ndarray of int
-        Its place among `task.kinds`.
-    """
+    """The bags of a data set without their tokens, arrays over bags."""
 
     task: Task
     labels: np.ndarray
@@ -111,7 +96,7 @@ def plain_bags(task: Task, labels: np.ndarray) -> DrawnBags:
 
 
 def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
-    """`count` bags without their tokens; `dataset` as in `labels.draw_truth`.
+    """`count` bags without their tokens; `dataset` as in `draw_truth`.
 
     A single class in a data set to learn from is an error.
     """
@@ -127,3 +112,37 @@ def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
     edges = np.cumsum([kind.probability for kind in task.kinds])[:-1]
     kind = np.searchsorted(edges, which, side="right")
     return DrawnBags(task, labels, truth, (truth > 0) | (contaminations < task.contamination), kind)
+
+
+def sample_count(name: str, alpha: float, d: int) -> int:
+    """n = alpha d, rounded; `name` (alpha0, alpha1) is for the message."""
+    count = round(alpha * d)
+    if count < 2:
+        raise ValueError(f"{name} = {alpha:g} gives {count} samples at d = {d}, at least 2 are needed")
+    return count
+
+
+def draw_truth(task: Task, count: int, seed: int, dataset: str) -> np.ndarray:
+    """`count` true labels, P(+1) = prevalence; `dataset` is "0", "1", ":k" (the k-th of a trajectory) or "_test"."""
+    return np.where(stream(seed, f"labels{dataset}").random(count) < task.prevalence, 1.0, -1.0)
+
+
+class OneClassError(ValueError):
+    """A drawn data set to learn from holds a single class."""
+
+
+def check_classes(labels: np.ndarray, dataset: str, task: Task) -> None:
+    """Raise OneClassError if a data set to learn from holds a single class."""
+    if dataset != "_test":
+        name = f"data set {dataset[1:]}" if dataset.startswith(":") else f"D{dataset}"
+        require_both_classes(labels, name, task)
+
+
+def require_both_classes(labels: np.ndarray, name: str, task: Task) -> None:
+    """Raise OneClassError if all labels are the same; `name` is the data set, for the message."""
+    if abs(labels.sum()) == len(labels):
+        sign = "positive" if labels[0] > 0 else "negative"
+        raise OneClassError(
+            f"{name} holds only {sign} samples ({len(labels)} of them, prevalence {task.prevalence:g}): "
+            "take more samples, another prevalence or another seed"
+        )

@@ -7,11 +7,15 @@ sample ("bulk"). Nothing here is an approximation: every array has the joint law
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.devices import working_on
+from ...activations import token_weights
 from ...laws.statistics import Activation, bag_statistics
+from ...task import Task
 from ...training import Training
 from .drawn_bags import DrawnBags
 from .streams import stream
@@ -107,32 +111,38 @@ def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int
     return rows
 
 
-def draw_pooled(bags: DrawnBags, d: int, seed: int) -> np.ndarray:
-    """Pooled features xbar; the first coordinate is <xbar, xi>."""
+class Leading(NamedTuple):
+    """Features as far as they are special: their leading coordinates (n, m), the scale (n,) of their isotropic rest, and the
+    generator for that."""
+
+    coordinates: np.ndarray
+    scale: np.ndarray
+    rng: np.random.Generator
+
+
+def draw_features(leading: Leading, dimension: int) -> np.ndarray:
+    """Features in R^dimension, exact in law up to a rotation that leaves the leading coordinates in place."""
+    count, special = leading.coordinates.shape
+    features = draw_bulk(leading.rng, count, dimension - special, leading=special)
+    features *= leading.scale[:, None]
+    features[:, :special] = leading.coordinates
+    return features
+
+
+def draw_pooled(bags: DrawnBags, seed: int) -> Leading:
+    """Of pooled features xbar: the coordinate <xbar, xi>."""
     rng = stream(seed, "features")
-    first = rng.standard_normal(len(bags))
-    features = draw_bulk(rng, len(bags), d - 1, leading=1)
-    features[:, 0] = first
-    features *= bags.mean_scale[:, None]
-    features[:, 0] += bags.mean_shift
-    return features
+    first = bags.mean_scale * rng.standard_normal(len(bags)) + bags.mean_shift
+    return Leading(first[:, None], bags.mean_scale, rng)
 
 
-def draw_pooled_leading(bags: DrawnBags, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinate <xbar, xi> (n, 1) of pooled features, and the scale (n,) of all others."""
-    first = bags.mean_scale * stream(seed, "features").standard_normal(len(bags)) + bags.mean_shift
-    return first[:, None], bags.mean_scale
-
-
-def draw_flattened(bags: DrawnBags, d: int, seed: int) -> np.ndarray:
-    """Flattened bags, all of one length and with independent tokens; the first L coordinates are <x_l, xi>."""
-    rng, length = stream(seed, "features"), bags.task.longest
-    first = rng.standard_normal((len(bags), length))
-    features = draw_bulk(rng, len(bags), length * (d - 1), leading=length)
-    features[:, :length] = first
+def draw_flattened(bags: DrawnBags, seed: int) -> Leading:
+    """Of flattened bags, all of one length and with independent tokens: the coordinates <x_l, xi>."""
+    rng = stream(seed, "features")
+    first = rng.standard_normal((len(bags), bags.task.longest))
     which, places, strength = bags.places(stream(seed, "places1"))
-    features[which, places] += strength
-    return features
+    first[which, places] += strength
+    return Leading(first, np.ones(len(bags)), rng)
 
 
 def seen_statistics(
@@ -145,28 +155,7 @@ def seen_statistics(
     correlation: float,
     activation: Activation | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(T, S, kappa) of bags whose tokens share a part of their noise.
-
-    Parameters
-    ----------
-    t : ndarray (n, L)
-        The tokens' coordinates along the query without what they share.
-    shared : ndarray (n,) or float
-        The coordinate of what they share, of variance rho.
-    signal : slice
-        The signal tokens of the last axis.
-    strength, cosine, sharpness : float
-        theta, gamma and k.
-    correlation : float
-        rho.
-    activation : callable, optional
-        sigma of elementwise attention; softmax, whose weights do not see what tokens share, without one.
-
-    Returns
-    -------
-    tuple of ndarray (n,)
-        S as of bags with signal.
-    """
+    """(T, S, kappa) of bags whose tokens share a part of their noise."""
     if not correlation:
         return bag_statistics(t, signal, strength, cosine, sharpness, activation)
     if activation is not None:
@@ -179,23 +168,21 @@ def seen_statistics(
 
 
 def draw_attended(
-    bags: DrawnBags, d: int, seed: int, cosine: float, sharpness: float, activation: Activation | None
-) -> np.ndarray:
-    """Attended features f = T qhat + S u + kappa z; the first coordinate is along qhat, the second along u.
+    bags: DrawnBags, seed: int, cosine: float, sharpness: float, activation: Activation | None
+) -> Leading:
+    """Of attended features f = T qhat + S u + kappa z: the coordinates along qhat and u.
 
     qhat = q/||q||, u is xi's unit direction orthogonal to it, z standard Gaussian orthogonal to qhat.
     """
-    leading, scale, rng = draw_attended_leading(bags, seed, cosine, sharpness, activation)
-    features = draw_bulk(rng, len(bags), d - 2, leading=2)
-    features *= scale[:, None]
-    features[:, :2] = leading
-    return features
+    along, across, scale, rng = draw_statistics(bags, seed, cosine, sharpness, activation)
+    across += scale * rng.standard_normal(len(bags))
+    return Leading(np.stack([along, across], axis=1), scale, rng)
 
 
-def draw_attended_leading(
+def draw_statistics(
     bags: DrawnBags, seed: int, cosine: float, sharpness: float, activation: Activation | None
-) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-    """The two leading coordinates (n, 2) of attended features, kappa (n,), and the generator for the rest."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
+    """T, S and kappa (n,) of bags, and the generator for what comes next."""
     rng = stream(seed, "features")
     n, rho = len(bags), bags.task.correlation
     own = math.sqrt(1.0 - rho)
@@ -215,5 +202,71 @@ def draw_attended_leading(
                 t, shared[which], slice(kind.sparsity), kind.strength, cosine, sharpness, rho, activation
             )
             along[which], across[which], scale[which] = T, S * bags.carries[which], kappa
-    across += scale * rng.standard_normal(n)
-    return np.stack([along, across], axis=1), scale, rng
+    return along, across, scale, rng
+
+
+def coloured_tokens(root: np.ndarray, length: int) -> Callable[[np.random.Generator, int, int], np.ndarray]:
+    """What draws the tokens of the tensor sampler: (generator, first bag, last bag) -> tokens."""
+    return lambda rng, first, last: root * rng.standard_normal((last - first, length, len(root)))
+
+
+def draw_coloured_features(
+    task: Task,
+    labels: np.ndarray,
+    signal: np.ndarray,
+    root: np.ndarray,
+    seed: int,
+    query: np.ndarray,
+    activation: Callable[[Any], Any] | None = None,
+) -> np.ndarray:
+    """Attended features f = T a + S xi + kappa Sigma'^{1/2} z (n, d) of `laws.coloured`, in the eigenbasis of Sigma.
+
+    `root` = sqrt(s_j) there. With `root` = 1 they have the law of `draw_attended`, in which xi is an axis and fewer numbers are
+    drawn.
+    """
+    rng = stream(seed, "features")
+    n, positive = len(labels), labels > 0
+    spread = float(np.linalg.norm(root * query))  # sigma of beta q
+    length, sparsity, theta, _ = task.only_kind("coloured noise")
+    shift = theta * float(signal @ query)
+    along, mass, kappa = np.empty(n), np.zeros(n), np.empty(n)
+    block = max(1, BLOCK_TOKENS // length)
+    for first in range(0, n, block):
+        which = slice(first, min(first + block, n))
+        t = rng.standard_normal((which.stop - first, length))
+        scores = spread * t
+        scores[positive[which], :sparsity] += shift
+        weights = token_weights(scores, activation)
+        along[which], kappa[which] = (weights * t).sum(axis=1), np.linalg.norm(weights, axis=1)
+        mass[which] = weights[:, :sparsity].sum(axis=1) * positive[which]
+    features = root * rng.standard_normal((n, len(root)))
+    if spread > 0:  # what the noise has along the query is `along` already
+        a = root**2 * query / spread
+        features -= np.outer(features @ query / spread, a)
+        features *= kappa[:, None]
+        features += np.outer(along, a)
+    else:
+        features *= kappa[:, None]
+    return features + np.outer(theta * mass, signal)
+
+
+def place_features(leading: Leading, d: int, seed: int, device: Any) -> Any:
+    """`draw_features` on a JAX device, from JAX's generator: a seed gives other numbers of the same law."""
+    import jax
+    import jax.numpy as jnp
+
+    count, special = leading.coordinates.shape
+    with working_on(device):
+        bulk = jax.random.normal(key_of(seed), (count, d), dtype=jnp.float64) * jnp.asarray(leading.scale)[:, None]
+        return bulk.at[:, :special].set(jnp.asarray(leading.coordinates))
+
+
+def key_of(seed: int) -> Any:
+    """JAX's key for a seed of any size: the first 63 bits make the key, and what is left is folded in, 32 bits at a time."""
+    import jax
+
+    key, rest = jax.random.key(seed & (2**63 - 1)), seed >> 63
+    while rest:
+        key = jax.random.fold_in(key, rest & 0xFFFFFFFF)
+        rest >>= 32
+    return key

@@ -1,7 +1,6 @@
 """The definition: bags of L x d tokens, drawn in full and streamed.
 
-Tokens come in blocks of a fixed number of bags, whatever chunk size is asked for, and sums go block by block: results
-do not depend on the chunk size by a single bit, and memory stays bounded whatever the number of bags.
+Tokens come in blocks of a fixed number of bags, and sums go block by block: memory stays bounded whatever the number of bags.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..._core.validation import whole_number
-from ...activations import token_weights
 from ...distributions import Distribution
+from ...laws.signals import Signals
 from ...task import Task
 from .drawn_bags import draw_bags, plain_bags
 from .streams import check_seed, stream
@@ -29,29 +28,19 @@ def draw_signal(seed: int, d: int) -> np.ndarray:
     return direction / np.linalg.norm(direction)
 
 
+def draw_directions(signals: Signals, seed: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Several signals (J, d) in a random place, and the orthonormal basis (d, dimension) that their coordinates refer to."""
+    size = signals.directions.shape[1]
+    if d <= size:
+        raise ValueError(f"d must be larger than the number of the signals' coordinates ({size}), got {d}")
+    basis, _ = np.linalg.qr(stream(seed, "signal").standard_normal((d, size)))
+    return signals.directions @ basis.T, basis
+
+
 class TensorData:
     """A data set of n labelled bags that can be walked through any number of times; bags of one length come together.
 
-    Parameters
-    ----------
-    task : Task
-        What the bags are.
-    count : int
-        n.
-    d : int
-        Dimension of a token.
-    seed : int
-        Of the trial.
-    dataset : str
-        "0", "1", ":k" (the k-th of a trajectory) or "_test": which of the trial's data sets.
-    chunk : int, optional
-        Bags drawn at a time, by default what fits 16 MB; it changes memory and speed, never the numbers.
-    noise : callable, optional
-        Draws other than white Gaussian tokens: (generator, first bag, last bag) -> tokens.
-    signal : ndarray (d,), optional
-        xi, a random direction when not given.
-    labels : ndarray (n,), optional
-        Instead of random ones.
+    `signal` is the direction xi (d,), or those of several `signals` (J, d), which sit in the first R tokens.
     """
 
     def __init__(
@@ -61,19 +50,31 @@ class TensorData:
         d: int,
         seed: int,
         dataset: str,
-        chunk: int | None = None,
         noise: Callable[[np.random.Generator, int, int], np.ndarray] | None = None,
         signal: np.ndarray | None = None,
         labels: np.ndarray | None = None,
+        signals: Signals | None = None,
     ):
         self.task, self.count, self.d, self.seed, self.dataset, self.noise = task, count, d, seed, dataset, noise
-        self.signal = draw_signal(seed, d) if signal is None else signal
+        self.directions = np.atleast_2d(draw_signal(seed, d) if signal is None else signal)
+        self.signal = self.directions[0]
         drawn = draw_bags(task, count, seed, dataset) if labels is None else plain_bags(task, labels)
         self.bags = drawn.in_order_of_length()
         self.labels, self.truth = self.bags.labels, self.bags.truth
-        self.carriers = self.bags.places(stream(seed, f"places{dataset}"))
-        self.chunk = None if chunk is None else whole_number("chunk", chunk, 1)
+        rng = stream(seed, f"places{dataset}")
+        if signals is None:
+            self.carriers, self._carried = self.bags.places(rng), None
+        else:
+            self.carriers, self._carried = self._places_of_several(signals, rng)
         self._kept: list[np.ndarray] | None = None
+
+    def _places_of_several(self, signals: Signals, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """(bag, token, strength) of every signal token, and which of the signals it carries."""
+        _, sparsity, strength, _ = self.task.only_kind("several signals")
+        positive = np.flatnonzero(self.labels > 0)
+        carried = signals.carriers(rng.random(len(positive)), sparsity, rng).ravel()
+        bags, places = np.repeat(positive, sparsity), np.tile(np.arange(sparsity), len(positive))
+        return (bags, places, np.full(len(bags), strength)), carried
 
     def _drawn(self) -> Iterator[np.ndarray]:
         """Blocks of tokens (m, L, d), drawn afresh."""
@@ -81,26 +82,22 @@ class TensorData:
         shared = stream(self.seed, f"shared{self.dataset}") if rho else None
         order = np.argsort(self.carriers[0], kind="stable")
         bags, places, strength = (column[order] for column in self.carriers)
+        carried = None if self._carried is None else self._carried[order]
         for group, length in self.bags.by_length():
             block = max(1, min(64, BLOCK_NUMBERS // (length * self.d)))
-            step = block * (1 if self.chunk is None else -(-self.chunk // block))
-            for first in range(group.start, group.stop, step):
-                last = min(first + step, group.stop)
-                tokens = self._noise(rng, first, last, length, block)
+            for first in range(group.start, group.stop, block):
+                last = min(first + block, group.stop)
+                if self.noise is None:
+                    tokens = rng.standard_normal((last - first, length, self.d))
+                else:
+                    tokens = self.noise(rng, first, last)
                 if shared is not None:
                     tokens *= (1.0 - rho) ** 0.5
                     tokens += rho**0.5 * shared.standard_normal((last - first, 1, self.d))
                 mine = slice(*np.searchsorted(bags, (first, last)))
-                tokens[bags[mine] - first, places[mine]] += strength[mine, None] * self.signal
-                for start in range(0, last - first, block):
-                    yield tokens[start : start + block]
-
-    def _noise(self, rng: np.random.Generator, first: int, last: int, length: int, block: int) -> np.ndarray:
-        """Tokens' own noise. Other noise than Gaussian comes block by block, whatever the size of a chunk."""
-        if self.noise is None:
-            return rng.standard_normal((last - first, length, self.d))
-        starts = range(first, last, block)
-        return np.concatenate([self.noise(rng, start, min(start + block, last)) for start in starts])
+                directions = self.signal if carried is None else self.directions[carried[mine]]
+                tokens[bags[mine] - first, places[mine]] += strength[mine, None] * directions
+                yield tokens
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """(which bags, their tokens), in order. Small data sets are kept after the first pass."""
@@ -111,52 +108,39 @@ class TensorData:
             yield slice(first, first + len(tokens)), tokens
             first += len(tokens)
 
-    def means(self) -> np.ndarray:
-        """Pooled features (n, d)."""
-        return self._collect(lambda tokens: tokens.mean(axis=1), self.d)
-
-    def flattened(self) -> np.ndarray:
-        """All tokens of a bag in a row (n, L d), for bags of one length."""
-        return self._collect(lambda tokens: tokens.reshape(len(tokens), -1), self.task.longest * self.d)
-
-    def attended(self, query: np.ndarray, activation: Callable[[Any], Any] | None) -> np.ndarray:
-        """sum_l p_l x_l (n, d); `query` is beta q, `activation` None for softmax."""
-
-        def feature(tokens: np.ndarray) -> np.ndarray:
-            weights = token_weights(tokens @ query, activation)
-            return np.matmul(weights[:, None, :], tokens)[:, 0, :]
-
-        return self._collect(feature, self.d)
-
-    def _collect(self, feature: Callable[[np.ndarray], np.ndarray], width: int) -> np.ndarray:
-        out = np.empty((self.count, width))
+    def collect(self, feature: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """What a function of a block of tokens (m, L, d) gives for every bag."""
+        out = None
         for which, tokens in self.blocks():
-            out[which] = feature(tokens)
+            part = feature(tokens)
+            if out is None:
+                out = np.empty((self.count, *part.shape[1:]))
+            out[which] = part
+        assert out is not None
         return out
+
+    def fields(self, theta: np.ndarray) -> list[np.ndarray]:
+        """X Theta for directions (d, r): (n, L, r) for the bags of each length."""
+        parts: dict[int, list[np.ndarray]] = {}
+        for _, tokens in self.blocks():
+            parts.setdefault(tokens.shape[1], []).append(tokens @ theta)
+        return [np.concatenate(blocks) for blocks in parts.values()]
+
+    def pull(self, weights: list[np.ndarray]) -> np.ndarray:
+        """sum_i X_i^T W_i for weights (n, L, r) of the bags of each length: (d, r)."""
+        total = np.zeros((self.d, weights[0].shape[2]))
+        groups = {length: (group.start, part) for (group, length), part in zip(self.bags.by_length(), weights)}
+        for which, tokens in self.blocks():
+            start, part = groups[tokens.shape[1]]
+            mine = part[which.start - start : which.stop - start]
+            total += tokens.reshape(-1, self.d).T @ mine.reshape(-1, mine.shape[2])
+        return total
 
 
 def sample_bags(task: Task, count: int, d: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Bags in full.
-
-    Parameters
-    ----------
-    task : Task
-        What the bags are.
-    count : int
-        How many.
-    d : int
-        Dimension of a token.
-    seed : int
-        All randomness comes from it.
-
-    Returns
-    -------
-    tuple of ndarray
-        Tokens (count, L, d), labels (-1 or +1; with label noise, as seen) and the signal direction xi (d,). Bags of
-        several lengths are a list of arrays (L_i, d), shorter bags first.
-    """
+    """Bags in full."""
     count, d, seed = whole_number("count", count, 1), whole_number("d", d, 1), check_seed(seed)
     data = TensorData(task, count, d, seed, "_test")
     if isinstance(task.length, Distribution):
         return [bag for _, tokens in data.blocks() for bag in tokens], data.labels, data.signal
-    return data.flattened().reshape(count, task.length, d), data.labels, data.signal
+    return data.collect(lambda tokens: tokens), data.labels, data.signal

@@ -14,7 +14,7 @@ from typing import Any
 from ...bag_models import get_bag_model
 from ...schedules import Stage, as_stages
 from ...task import Task
-from ..registry import trial_kind
+from ..kind import trial_kind
 from .columns import STEPS, columns
 
 ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
@@ -102,7 +102,8 @@ def simulate_trajectory_trial(
     from ...simulation.trajectory import simulate_trajectory
 
     schedule = schedule_of(model, stages, steps, alpha, rates, decay, momentum)
-    run = simulate_trajectory(task, model, schedule, d, seed, sampler, loss, start, TEST_REPLICATES, rows_at)
+    options: dict[str, Any] = {"sampler": sampler, "loss": loss, "start": start, "tested": rows_at}
+    run = simulate_trajectory(task, model, schedule, d, seed, **options, test_replicates=TEST_REPLICATES)
     return rows_of(run, rows_at)
 
 

@@ -10,7 +10,7 @@ from ..._core.validation import whole_number
 from ...results import NotConvergedWarning
 from ...task import Task
 from ...training import Training
-from ..registry import trial_kind
+from ..kind import trial_kind
 from .columns import columns
 from .simulation import check_sizes, with_sharpness
 from .theory import ACCURACY
@@ -34,7 +34,7 @@ def heads_trial(
     task: Task, training: Training, d: int, seed: int, heads: int = 2, sharpness: float | None = None
 ) -> dict[str, Any]:
     """Staged training of several heads; `cosine_q` is the mean over heads."""
-    from ...simulation.trial import simulate
+    from ...simulation.simulate import simulate
 
     chosen = of_heads(task, training, heads, sharpness)
     with warnings.catch_warnings():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ...planning.criterion import Criterion
 from ...planning.tuning import tune_attention
 from ...results import NotConvergedWarning
 from ...simulation.repeats import trial_seeds
 from ...task import Task
 from ...training import Training
-from ..registry import trial_kind
+from ..kind import trial_kind
 from .columns import PLANNED, columns
 from .simulation import check_sizes
 
@@ -41,10 +40,9 @@ def planned_trial(
     `expected` is the error that the plan promises at this n and d. The default training splits the samples in halves.
     A thorough plan searches from two starts and tries the neighbours of what it finds, as the command `plan` does.
     """
-    from ...simulation.trial import simulate
+    from ...simulation.simulate import simulate
 
-    options: dict[str, Any] = {} if thorough else {"starts": 1, "accuracy": None}
-    settings = tune_attention(task, alpha, Criterion.of("error"), d=d, **options)
+    settings = tune_attention(task, alpha, d=d, thorough=thorough)
     chosen, default = settings.training, Training(alpha0=alpha / 2, alpha1=alpha / 2)
     advice = {
         "expected": settings.loss,

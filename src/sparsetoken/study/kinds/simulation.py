@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..._core.validation import whole_number
-from ...models import SIMULATED, check_model, has_query, weighting_of
+from ...classifiers import check_model, has_query
+from ...deployment import Deployment
 from ...results import NotConvergedWarning
-from ...simulation.mechanism import Mechanism
+from ...simulation.feature_map import FeatureMap
 from ...simulation.readout import fit_readout
-from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags
-from ...simulation.samplers.labels import draw_truth, sample_count
+from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, draw_truth, sample_count
 from ...simulation.samplers.streams import stream
 from ...solvers.erm import fit_erm
 from ...task import Task
+from ...tokens import Tokens
 from ...training import Training
-from ..registry import trial_kind
+from ..kind import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns
 
 # Numbers in a design matrix (16 GB): four times the largest of the paper's studies.
@@ -31,14 +32,14 @@ def check_sizes(arguments: Mapping[str, Any]) -> None:
     """Refuse, before anything runs, a dimension or a model that cannot be, and data that no machine holds."""
     d = whole_number("d", arguments["d"], 2)
     model = arguments.get("model", "pooled")
-    check_model(model, SIMULATED)
+    check_model(model)
     alphas = [arguments[name] for name in ("alpha", "alpha_high", "alpha1") if name in arguments]
     if "model" not in arguments or not alphas:
         return
     if arguments.get("equal_samples") and not has_query(model):
         alphas[0] += arguments["alpha0"]
     task = Task.from_dict({f: arguments[f] for f in Task.__dataclass_fields__ if f in arguments})
-    Mechanism(model).check(task)
+    FeatureMap(model).check(task)
     numbers = max(alphas) * d * d * (task.longest if model == "vectorized" else 1)
     if numbers > MOST_NUMBERS:
         raise ValueError(f"d must be smaller than {d:,}: the {model} features would be {8e-9 * numbers:,.0f} GB")
@@ -73,20 +74,6 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-def elsewhere(
-    length: int | None,
-    sparsity: int | None,
-    strength: float | None,
-    prevalence: float | None,
-    sharpness: float | None,
-    bias_shift: float,
-) -> dict[str, Any]:
-    """The arguments `test_...` of `simulate` and `forecast` from those of a kind; None leaves a number as in training."""
-    task = {"length": length, "sparsity": sparsity, "strength": strength, "prevalence": prevalence}
-    changed = {name: value for name, value in task.items() if value is not None}
-    return {"test_task": changed or None, "test_sharpness": sharpness, "test_bias_shift": bias_shift}
-
-
 @trial_kind(
     "simulate", version=4, check=check_sizes, columns=columns(*ERROR, *MEASURES, *QUERY, "cosine_w", "converged")
 )
@@ -96,39 +83,18 @@ def simulate_trial(
     d: int,
     seed: int,
     model: str = "attention",
-    equal_samples: bool = False,
-    activation: str = "sigmoid",
     sharpness: float | None = None,
-    noise: str = "gaussian",
-    covariance: str | None = None,
-    test_samples: int = 0,
-    test_length: int | None = None,
-    test_sparsity: int | None = None,
-    test_strength: float | None = None,
-    test_prevalence: float | None = None,
-    test_sharpness: float | None = None,
-    test_bias_shift: float = 0.0,
+    *,
+    tokens: Tokens,
+    deployment: Deployment,
 ) -> dict[str, Any]:
     """The whole training of one classifier; `sharpness` sets eta_q through the predicted k."""
-    from ...simulation.trial import simulate
+    from ...simulation.simulate import simulate
 
     chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
-    there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the column `converged` says it
-        result = simulate(
-            task,
-            chosen,
-            d,
-            seed,
-            model=model,
-            equal_samples=equal_samples,
-            activation=activation,
-            noise=noise,
-            covariance=covariance,
-            test_samples=test_samples,
-            **there,
-        )
+        result = simulate(task, chosen, d, seed, model, tokens=tokens, deployment=deployment)
     names = (
         "test_error",
         "train_loss",
@@ -153,7 +119,7 @@ def simulate_trial(
 )
 def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps alone."""
-    from ...simulation.steps import two_steps
+    from ...simulation.two_steps import two_steps
 
     row = two_steps(task, training, d, seed).to_row()
     return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
@@ -178,7 +144,7 @@ def attention_mass_trial(
     """
     from ...activations import softmax
     from ...simulation.samplers.tensor import TensorData
-    from ...simulation.steps import two_steps
+    from ...simulation.two_steps import two_steps
 
     _, sparsity, _, _ = task.only_kind("the attention mass")
     steps = two_steps(task, with_sharpness(task, training, sharpness), d, seed, "tensor")
@@ -203,11 +169,6 @@ def attention_mass_trial(
     ]
 
 
-def mechanism_of(model: str, cosine: float, sharpness: float, activation: str = "sigmoid") -> Mechanism:
-    """The mechanism of a classifier whose query has a given cosine with the signal."""
-    return Mechanism(model, cosine, sharpness, weighting_of(model, activation))
-
-
 @trial_kind("readout", version=1, check=check_sizes, columns=columns(*ERROR))
 def readout_trial(
     task: Task,
@@ -219,14 +180,13 @@ def readout_trial(
     model: str = "attention",
     cosine: float = 1.0,
     sharpness: float = 1.0,
-    activation: str = "sigmoid",
 ) -> dict[str, float]:
     """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
-    mechanism = mechanism_of(model, cosine, sharpness, activation)
+    feature_map = FeatureMap(model, cosine, sharpness)
     bags = draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
-    readout = fit_readout(mechanism.draw(bags, d, seed), bags.labels, ridge, loss)
-    special = readout.w[: mechanism.special_count(task)]
-    found = mechanism.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
+    readout = fit_readout(feature_map.draw(bags, d, seed), bags.labels, ridge, loss)
+    special = readout.w[: feature_map.special_count(task)]
+    found = feature_map.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
     return {
         "test_error": found.test_error,
         "balanced_error": found.balanced_error,
@@ -274,7 +234,7 @@ def separability_trial(
     """
     most = sample_count("alpha_high", alpha_high, d)
     bags = draw_bags(task, most, seed, "1")
-    labels, features = bags.labels, mechanism_of(model, cosine, sharpness).draw(bags, d, seed)
+    labels, features = bags.labels, FeatureMap(model, cosine, sharpness).draw(bags, d, seed)
     if separable(features, labels):
         raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
     low, high = 1, most
@@ -306,12 +266,12 @@ def margins_trial(
     """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
     count = sample_count("alpha", alpha, d)
     bags = draw_bags(task, count, seed, "1")
-    mechanism = mechanism_of(model, cosine, sharpness)
-    labels, features = bags.labels, mechanism.draw(bags, d, seed)
+    feature_map = FeatureMap(model, cosine, sharpness)
+    labels, features = bags.labels, feature_map.draw(bags, d, seed)
     fit = fit_erm(features, labels, ridge, loss)
     inner = np.linspace(low, high, bins + 1)[1:-1]
     train = np.bincount(np.searchsorted(inner, labels * (features @ fit.coef + fit.bias)), minlength=bins) / count
-    test = _fresh_margins(draw_bags(task, count, seed, "_test"), seed, mechanism, fit.coef, fit.bias)
+    test = _fresh_margins(draw_bags(task, count, seed, "_test"), seed, feature_map, fit.coef, fit.bias)
     test_share = np.bincount(np.searchsorted(inner, test), minlength=bins) / count
     edges = np.linspace(low, high, bins + 1)
     return [
@@ -320,12 +280,12 @@ def margins_trial(
     ]
 
 
-def _fresh_margins(bags: DrawnBags, seed: int, mechanism: Mechanism, w: np.ndarray, bias: float) -> np.ndarray:
+def _fresh_margins(bags: DrawnBags, seed: int, feature_map: FeatureMap, w: np.ndarray, bias: float) -> np.ndarray:
     """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
-    lead = mechanism.special_count(bags.task)
+    lead = feature_map.special_count(bags.task)
     small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
     other_seed = int(stream(seed, "tokens_test").integers(2**62))
-    features = mechanism.draw(bags, small, other_seed)
+    features = feature_map.draw(bags, small, other_seed)
     rest = float(np.linalg.norm(w[lead:]))
     return bags.truth * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..._core.rootfind import FOUND, falling_root
-from ...deployment import deployment_of
-from ...models import SIMULATED, check_model, has_query
+from ...classifiers import check_model, has_query
+from ...deployment import Deployment
 from ...task import Task
+from ...tokens import Tokens
 from ...training import Training
-from ..registry import trial_kind
+from ..kind import trial_kind
 from .columns import QUERY, columns
-from .simulation import check_bins, elsewhere, with_sharpness
+from .simulation import check_bins, with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 
@@ -96,31 +97,16 @@ def forecast_trial(
     task: Task,
     training: Training,
     model: str = "attention",
-    equal_samples: bool = False,
-    activation: str = "sigmoid",
     sharpness: float | None = None,
-    test_length: int | None = None,
-    test_sparsity: int | None = None,
-    test_strength: float | None = None,
-    test_prevalence: float | None = None,
-    test_sharpness: float | None = None,
-    test_bias_shift: float = 0.0,
+    *,
+    tokens: Tokens,
+    deployment: Deployment,
 ) -> dict[str, Any]:
     """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
     from ...theory import forecast
 
     chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
-    there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
-    found = forecast(
-        task,
-        chosen,
-        model,
-        activation=activation,
-        equal_samples=equal_samples,
-        accuracy=ACCURACY,
-        with_capacity=False,
-        **there,
-    )
+    found = forecast(task, chosen, model, tokens=tokens, deployment=deployment, accuracy=ACCURACY, with_capacity=False)
     row = found.to_row()
     return {
         **{name: row[name] for name in FORECAST_FIELDS},
@@ -131,28 +117,15 @@ def forecast_trial(
 
 @trial_kind("coloured_forecast", version=1, columns=columns(*ERM_FIELDS, "cosine_w", "cosine_q", "steps_norm_q"))
 def coloured_forecast_trial(
-    task: Task,
-    training: Training,
-    d: int,
-    covariance: str,
-    model: str = "attention",
-    equal_samples: bool = False,
-    activation: str = "sigmoid",
+    task: Task, training: Training, d: int, covariance: str, model: str = "attention"
 ) -> dict[str, Any]:
     """The limit of `simulate` in coloured noise, at the spectrum of dimension d and a signal spread evenly over it."""
-    from ... import theory
-    from ...laws.coloured import power_spectrum
-    from ...theory.forecast import readout_alpha
+    from ...laws.coloured import spectrum_of
+    from ...theory import forecast
 
-    check_model(model, ("attention", "pooled", "elementwise"))
-    spectrum = theory.Spectrum.of(power_spectrum(covariance, d))
-    steps = theory.coloured_alignment(task, training, spectrum)
-    beta = 0.0 if model == "pooled" else training.beta  # at beta = 0 tokens are averaged, whatever the query
-    law = theory.coloured_law(task, spectrum, steps.query, beta, activation if model == "elementwise" else None)
-    alpha = readout_alpha(training, model, equal_samples)
-    found = theory.erm(law, alpha, training.ridge, training.loss, accuracy=ACCURACY)
-    row = {name: getattr(found, name) for name in ERM_FIELDS}
-    return {**row, "cosine_w": found.cosine["w"], "cosine_q": steps.cosine["q"], "steps_norm_q": steps.norm["q"]}
+    tokens = Tokens(covariance=spectrum_of(covariance, dimension=d))
+    row = forecast(task, training, model, tokens=tokens, accuracy=ACCURACY, with_capacity=False).to_row()
+    return {name: row[name] for name in (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_norm_q")}
 
 
 @trial_kind("forecast_curve", version=3, columns=columns(*ERM_FIELDS, *QUERY, "k", "eta_q_used"))
@@ -162,43 +135,28 @@ def forecast_curve_trial(
     over: str,
     values: list[float],
     model: str = "attention",
-    equal_samples: bool = False,
-    activation: str = "sigmoid",
     sharpness: float | None = None,
-    test_length: int | None = None,
-    test_sparsity: int | None = None,
-    test_strength: float | None = None,
-    test_prevalence: float | None = None,
-    test_sharpness: float | None = None,
-    test_bias_shift: float = 0.0,
+    *,
+    tokens: Tokens,
+    deployment: Deployment,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ...theory import erm
-    from ...theory.forecast import deployed, law_of, readout_alpha
+    from ...theory import forecast
     from ...theory.sweep import sweep
-
-    there = elsewhere(test_length, test_sparsity, test_strength, test_prevalence, test_sharpness, test_bias_shift)
-    known: dict[Any, Any] = {}  # the law of the last setting: neighbours that differ in alpha1 or ridge share it
 
     def solve(point: Mapping[str, Any], start: Any) -> tuple[dict[str, Any], Any]:
         t = task.but(**point) if over in task.to_dict() else task
         r = training.but(**point) if over in training.to_dict() else training
         chosen = with_sharpness(t, r, sharpness) if has_query(model) else r
-        setting = (t, chosen.but(alpha1=1.0, ridge=1.0))
-        if setting not in known:
-            known.clear()
-            known[setting] = law_of(t, chosen, model, activation)
-        law, steps = known[setting]
-        alpha = readout_alpha(chosen, model, equal_samples)
-        found = erm(law, alpha, chosen.ridge, chosen.loss, accuracy=ACCURACY, warm_start=start)
-        tested = deployed(found, steps, deployment_of(model, t, **there), ACCURACY)
-        row = {name: getattr(tested, name) for name in ERM_FIELDS}
-        if steps is not None:
-            row |= {"cosine_q": steps.cosine["q"], "steps_cosine_w": steps.cosine["w"]}
-            row |= {"steps_norm_q": steps.norm["q"], "k": steps.sharpness}
-        return {**point, **row, "eta_q_used": chosen.eta_q}, found
+        options: dict[str, Any] = {"tokens": tokens, "deployment": deployment, "accuracy": ACCURACY}
+        found = forecast(t, chosen, model, **options, with_capacity=False, warm_start=start)
+        row = found.to_row()
+        fields = {name: row[name] for name in (*ERM_FIELDS, *(QUERY if has_query(model) else ()))}
+        if has_query(model):
+            fields["k"] = found.sharpness
+        return {**point, **fields, "eta_q_used": chosen.eta_q}, found.result
 
-    check_model(model, SIMULATED)
+    check_model(model)
     if over not in (*task.to_dict(), *training.to_dict()):
         raise ValueError(f"over must be a field of the task or the training, got {over!r}")
     return sweep([{over: value} for value in values], solve, ACCURACY)
@@ -315,14 +273,13 @@ def readout_theory_trial(
     model: str = "attention",
     cosine: float = 1.0,
     sharpness: float = 1.0,
-    activation: str = "sigmoid",
     accuracy: float = ACCURACY,
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
     from ...laws.law import law_of_model
     from ...theory import erm_sweep
 
-    found = erm_sweep(law_of_model(task, model, cosine, sharpness, activation), alpha, ridge, loss, accuracy=accuracy)
+    found = erm_sweep(law_of_model(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=accuracy)
     return [{"alpha": value, **{name: getattr(one, name) for name in ERM_FIELDS}} for value, one in zip(alpha, found)]
 
 
@@ -399,14 +356,16 @@ def known_strength_trial(
     mechanism: str,
     target: float = 0.1,
     sharpness: float = 1.0,
-    activation: str = "sigmoid",
     sparsity: int = 1,
     prevalence: float = 0.5,
     guess: float = 4.0,
     points: int = 512,
 ) -> dict[str, float]:
-    """The strength a mechanism needs for the target error when the signal's direction is known."""
-    from ...theory import known_signal as limits
+    """The strength a classifier needs for the target error when the signal's direction is known.
+
+    `mechanism` is "pooled", "attention", "elementwise", "elementwise:relu" (and so on), "hardmax" or "bayes".
+    """
+    from ...theory.bayes import oracle as limits
 
     def error(strength: float) -> float:
         task = Task(length, sparsity, strength, prevalence)
@@ -416,7 +375,8 @@ def known_strength_trial(
             return limits.hardmax_error(task)
         if mechanism == "bayes":
             return limits.bayes_error(task, points=points)[0]
-        return limits.known_signal_error(task, mechanism, sharpness, activation, points)[0]
+        family, _, activation = mechanism.partition(":")
+        return limits.known_signal_error(task, family, sharpness, activation or "sigmoid", points)[0]
 
     return {"strength_needed": _crossing(error, target, guess)}
 
@@ -428,7 +388,6 @@ def trained_strength_trial(
     model: str,
     target: float = 0.1,
     sharpness: float | None = None,
-    equal_samples: bool = True,
     guess: float = 5.0,
 ) -> dict[str, float]:
     """The strength a trained classifier needs for the target error (`strength` itself is not used)."""
@@ -437,7 +396,7 @@ def trained_strength_trial(
     def found(strength: float) -> Any:
         t = task.but(strength=strength)
         chosen = with_sharpness(t, training, sharpness) if model == "attention" else training
-        return forecast(t, chosen, model, equal_samples=equal_samples, accuracy=1e-3, with_capacity=False)
+        return forecast(t, chosen, model, accuracy=1e-3, with_capacity=False)
 
     needed = _crossing(lambda strength: found(strength).test_error, target, guess)
     return {"strength_needed": needed, "cosine_q": found(needed).cosine.get("q", float("nan"))}

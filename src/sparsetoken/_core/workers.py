@@ -1,0 +1,171 @@
+"""Processes that share the work: one BLAS thread in each, and connections to a Dask cluster.
+
+Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread per process. The library's own
+functions leave BLAS as the caller has set it: the limit belongs to the whole process, which is the caller's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+from .imports import require
+
+# Whoever sets one of these has chosen a number of threads, and keeps it.
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "OMP_NUM_THREADS",
+)
+
+_lock = threading.Lock()
+_holders = 0
+_limiter: Any = None
+_setter: threading.Thread | None = None
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+):([0-9]{1,5})")
+_threads_limited = False
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  (SciPy brings a BLAS of its own, which must be loaded to be found)
+    from threadpoolctl import ThreadpoolController  # importing it sets an environment variable: not before it is needed
+
+    return ThreadpoolController()
+
+
+def single_blas_thread() -> Any:
+    """Run every BLAS loaded so far on one thread inside the block, and as before afterwards.
+
+    Blocks may be nested and may overlap in several threads: the first to enter sets the limit, the last to leave restores
+    what was there before. Nothing happens where the environment already says how many threads to use.
+    """
+    return _limited()
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    global _holders, _limiter, _setter
+    if any(os.environ.get(variable) for variable in THREAD_VARIABLES):
+        yield
+        return
+    with _lock:
+        if _holders == 0:
+            _limiter, _setter = _controller().limit(limits=1, user_api="blas"), threading.current_thread()
+            _limiter.__enter__()
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _release()
+
+
+def _release() -> None:
+    """Restore the number of threads, whichever thread set the limit."""
+    global _limiter, _setter
+    if threading.current_thread() is not _setter:
+        # Newer versions of threadpoolctl listen only to the thread that called first; that one is done with the limit.
+        for library in _controller().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+    _limiter.__exit__(None, None, None)
+    _limiter = _setter = None
+
+
+def keep_to_one_thread() -> None:
+    """One thread for BLAS and for JAX's compiled code in this (worker) process: the processes are the parallelism."""
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+    limit_threads()
+
+
+def limit_threads() -> None:
+    """One BLAS thread in this (worker) process from now on, also where NumPy is imported already."""
+    import scipy.linalg  # noqa: F401  (loads SciPy's own BLAS, so that the limit reaches it)
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+class ExecutorError(OSError):
+    """The cluster that does the work cannot be reached or was lost; the message says what is kept."""
+
+
+class ClusterConnection:
+    """A client of an existing Dask cluster, and Dask's own log silent as long as it is open."""
+
+    def __init__(self, scheduler: str, timeout: float = 10.0):
+        parse_address(scheduler)
+        require("dask")
+        from distributed import Client
+
+        if not _answers(scheduler, timeout):
+            raise ExecutorError(f"no Dask scheduler answers at {scheduler}")
+        # What Dask logs about a lost connection is said by `ExecutorError` in one line.
+        loggers = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+        self._loggers = {name: logging.getLogger(name).level for name in (*loggers, "tornado.application")}
+        self._quiet(True)
+        try:
+            self.client = Client(scheduler, timeout=timeout, set_as_default=False)
+        except Exception as error:  # a server of another kind may answer anything
+            self._quiet(False)
+            raise ExecutorError(f"no Dask scheduler answers at {scheduler}") from error
+
+    def _quiet(self, yes: bool) -> None:
+        for name, level in self._loggers.items():
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1 if yes else level)
+
+    def close(self) -> None:
+        """Leave the cluster as it is; Dask's log speaks again."""
+        try:
+            self.client.close(timeout=5)
+        finally:
+            self._quiet(False)
+
+
+def parse_address(scheduler: str) -> tuple[str, int]:
+    """Host and port of a Dask scheduler's address, or a ValueError that shows a right one."""
+    found = _ADDRESS.fullmatch(scheduler)
+    if found is None or not 0 < int(found[3]) < 2**16:
+        raise ValueError(f"scheduler must be an address such as tcp://127.0.0.1:8786, got {scheduler!r}")
+    return found[2].strip("[]"), int(found[3])
+
+
+def _answers(scheduler: str, timeout: float) -> bool:
+    """Whether a Dask scheduler greets us there in time.
+
+    Asked before Dask's own client, which keeps trying for long, and for ever at a server of another kind. A scheduler speaks
+    first: eight bytes with the length of its greeting (an encrypted one does not, and is believed once it connects).
+    Looking up a name has no time limit of its own, so all this happens in a thread.
+    """
+    host, port = parse_address(scheduler)
+    greeting: list[bytes] = []
+
+    def knock() -> None:
+        with suppress(OSError), socket.create_connection((host, port), timeout=timeout) as line:
+            greeting.append(line.recv(8) if scheduler.startswith("tcp:") else bytes(8))
+
+    knocking = threading.Thread(target=knock, daemon=True)
+    knocking.start()
+    knocking.join(timeout)
+    return bool(greeting) and len(greeting[0]) == 8 and int.from_bytes(greeting[0], "little") < 2**30
+
+
+def run_on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function on a worker of a cluster, with one BLAS thread from the first call on."""
+    global _threads_limited
+    if not _threads_limited:
+        limit_threads()
+        _threads_limited = True
+    return function(*arguments)

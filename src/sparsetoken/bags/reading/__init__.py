@@ -1,0 +1,1 @@
+"""Bags read from files: tables, folders, arrays, one reader per format."""

@@ -1,0 +1,310 @@
+"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet), read some rows at a time.
+
+Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that knows tensors only
+(`torch_files`).
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._core.imports import require
+from .. import scratch
+from .tables import is_number_column, listed, not_numeric
+from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
+
+ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
+# What tools call the array of features, in the order in which they are looked for.
+KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
+# What NumPy, zipfile and h5py raise at damaged files.
+DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, ValueError, KeyError, SyntaxError)
+MOST_ROWS = 2**48  # more than any disk holds; a header that says so is damaged
+# NumPy reads headers with Python's parser, which in early releases of Python 3.11 fails ("AST constructor recursion depth
+# mismatch", CPython's issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
+_ONE_HEADER_AT_A_TIME = threading.Lock()
+
+
+class UnreadableBag(ValueError):
+    """A file that holds no bag; the message names it."""
+
+
+@dataclass(frozen=True)
+class BagSource:
+    """A bag in an open file."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    blocks: Callable[[int], Iterator[np.ndarray]]
+    names: list[str] | None = None
+
+    @property
+    def working_dtype(self) -> np.dtype:
+        """Single precision for single and half, double for everything else."""
+        return np.dtype(np.float32 if self.dtype in (np.float32, np.float16) else np.float64)
+
+    def tokens(self) -> Iterator[np.ndarray]:
+        """Blocks of tokens in the working precision, some megabytes each."""
+        step = max(1, scratch.BLOCK_BYTES // max(1, self.working_dtype.itemsize * self.shape[1]))
+        for block in self.blocks(step):
+            yield block.astype(self.working_dtype, copy=False)
+
+
+def ending_of(path: Path) -> str | None:
+    """The ending by which a file of a bag is known, None for any other file."""
+    return next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
+
+
+@contextmanager
+def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) -> Iterator[BagSource]:
+    """The bag in a file."""
+    ending = ending_of(path)
+    if not path.is_file():
+        raise UnreadableBag(f"there is no file {path}")
+    if ending is None:
+        raise UnreadableBag(f"{path} must be one of {', '.join(ENDINGS)}")
+    if key is not None and ending in (".npy", ".parquet", ".pq"):
+        raise UnreadableBag(f"{path} holds one array, without a name: key goes with .npz, .h5 and .pt files")
+    openers = {".npy": _npy, ".npz": _npz, ".h5": _hdf5, ".hdf5": _hdf5, ".pt": _pt, ".pth": _pt}
+    context = _parquet(path, aside) if ending not in openers else contextmanager(openers[ending])(path, key)
+    with _said_in_one_sentence(path, "cannot be read as a bag"), context as source:
+        if source.dtype.kind not in "biuf":
+            raise UnreadableBag(f"{path} must hold numbers, got {source.dtype}")
+        for size, what in zip(source.shape, ("tokens", "features")):
+            if size == 0:
+                raise UnreadableBag(f"{path} has no {what}")
+            if not 0 < size < MOST_ROWS:
+                raise UnreadableBag(f"{path} is damaged: it claims to have {size} {what}")
+        yield source
+
+
+def _chosen(found: Mapping[str, Any], key: str | None, path: Path) -> Any:
+    """The array of features among several."""
+    if key is not None:
+        if key not in found:
+            raise UnreadableBag(f"{path} has no array {key!r}; it has {listed(found)}")
+        return found[key]
+    for name in KEYS:
+        if name in found:
+            return found[name]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        raise UnreadableBag(f"{path} holds no array")
+    raise UnreadableBag(f"{path} holds several arrays, {listed(found)}: say which one is the features (key)")
+
+
+def _two(shape: tuple[int, ...] | None, path: Path) -> tuple[int, int]:
+    """(tokens, features); a leading axis of one bag is dropped. HDF5 has arrays of no shape at all, None."""
+    if shape is None:
+        raise UnreadableBag(f"{path} holds an empty array")
+    flat = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+    if len(flat) != 2:
+        raise UnreadableBag(f"{path} must hold a (tokens, features) array, got shape {tuple(shape)}")
+    return int(flat[0]), int(flat[1])
+
+
+def _sliced(array: Any, shape: tuple[int, int], leading: bool) -> Callable[[int], Iterator[np.ndarray]]:
+    """Blocks of an array that can be sliced where it lies."""
+
+    def blocks(rows: int) -> Iterator[np.ndarray]:
+        for first in range(0, shape[0], rows):
+            part = slice(first, first + rows)
+            yield np.array(array[0, part] if leading else array[part])
+
+    return blocks
+
+
+def _npy(path: Path, key: str | None) -> Iterator[BagSource]:
+    if path.stat().st_size == 0:
+        raise UnreadableBag(f"{path} is empty")
+    with path.open("rb") as stream:
+        if stream.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise UnreadableBag(f"{path} is not in NumPy's format")  # NumPy would say how to load it as a pickle
+        stream.seek(0)
+        if _npy_header(stream)[2].hasobject:
+            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
+    with _ONE_HEADER_AT_A_TIME:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    shape = _two(array.shape, path)
+    yield BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
+
+
+def _npz(path: Path, key: str | None) -> Iterator[BagSource]:
+    with zipfile.ZipFile(path) as archive:
+        member = _chosen(_npz_members(archive), key, path)
+        with archive.open(member) as stream:
+            stored, fortran, dtype = _npy_header(stream)
+            shape, begin = _two(stored, path), stream.tell()
+        if dtype.hasobject:
+            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
+
+        def blocks(rows: int) -> Iterator[np.ndarray]:
+            with archive.open(member) as stream:
+                read_fully(stream, begin)
+                if fortran:  # column after column: no way to have some rows without all
+                    whole = np.frombuffer(read_fully(stream, shape[0] * shape[1] * dtype.itemsize), dtype)
+                    turned = whole.reshape(shape[::-1]).T
+                    for first in range(0, shape[0], rows):
+                        yield turned[first : first + rows]
+                    return
+                for first in range(0, shape[0], rows):
+                    some = min(rows, shape[0] - first)
+                    yield np.frombuffer(read_fully(stream, some * shape[1] * dtype.itemsize), dtype).reshape(some, -1)
+
+        yield BagSource(shape, dtype, blocks)
+
+
+def _npz_members(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Array -> member of the archive; members that are no arrays are left out."""
+    return {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+
+
+def npz_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an .npz file by name; nothing but plain numbers and text is read."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an .npz file, or is damaged")
+    arrays = {}
+    with _said_in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
+        for name, member in _npz_members(archive).items():
+            with archive.open(member) as stream:
+                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
+    return arrays
+
+
+@contextmanager
+def _said_in_one_sentence(path: Path, what: str) -> Iterator[None]:
+    """What a damaged file makes NumPy, zipfile or h5py raise, as an error that names the file."""
+    try:
+        yield
+    except UnreadableBag:
+        raise
+    except NotPlainTensors as error:
+        raise UnreadableBag(f"{path} is not read: {error}") from None
+    except (*DAMAGED, OverflowError, MemoryError) as error:
+        said = str(error).split("\n")[0]
+        raise UnreadableBag(f"{path} {what}: {said or type(error).__name__}") from None
+
+
+def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    with _ONE_HEADER_AT_A_TIME:
+        return read(stream)
+
+
+def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
+    require("hdf5")
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        found: dict[str, Any] = {}
+        file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        data = _chosen(found, key, path)
+        if data.external or data.is_virtual:
+            raise UnreadableBag(f"{path} is not read: its array lies in another file")
+        shape = _two(data.shape, path)
+        yield BagSource(shape, data.dtype, _sliced(data, shape, data.ndim == 3))
+
+
+def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
+    if not zipfile.is_zipfile(path):
+        yield _old_pt(path, key)
+        return
+    with zipfile.ZipFile(path) as archive:
+        tensor = _tensor_of(described_tensors(archive), key, path, Tensor)
+        shape = _two(tensor.shape, path)
+        flat = Tensor(tensor.storage, tensor.member, tensor.offset, shape, tensor.strides[-2:])
+        flat.check(archive)  # before anybody makes room for so many rows
+        yield BagSource(shape, tensor.dtype, lambda rows: flat.blocks(archive, rows))
+
+
+def _tensor_of(described: Any, key: str | None, path: Path, kind: type) -> Any:
+    if isinstance(described, list | tuple) and len(described) == 1 and key is None:
+        described = described[0]
+    if isinstance(described, dict):
+        tensors = {str(name): value for name, value in described.items() if isinstance(value, kind)}
+        described = _chosen(tensors, key, path)
+    if not isinstance(described, kind):
+        raise UnreadableBag(f"{path} must hold a tensor or a dict of tensors, it holds a {type(described).__name__}")
+    return described
+
+
+def _old_pt(path: Path, key: str | None) -> BagSource:
+    """PyTorch's format before 1.6, which only PyTorch itself reads, told to load tensors only."""
+    try:
+        import torch
+    except ImportError:
+        raise UnreadableBag(
+            f"{path} is no file of PyTorch 1.6 or later; an older one can be read where torch is installed"
+        ) from None
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever torch raises for what it refuses or cannot read
+        raise UnreadableBag(f"{path} is not read: {str(error).splitlines()[0]}") from None
+    array = _tensor_of(loaded, key, path, torch.Tensor).detach().float().numpy()
+    shape = _two(array.shape, path)
+    return BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
+
+
+@contextmanager
+def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
+    require("parquet")
+    import pyarrow.parquet
+
+    with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
+        columns = parquet_features(file, path, aside)
+        dtypes = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in columns]
+        single = all(np.dtype(t) in (np.float32, np.float16) for t in dtypes)
+        dtype = np.dtype(np.float32 if single else np.float64)
+
+        def blocks(rows: int) -> Iterator[np.ndarray]:
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                yield as_numbers(batch, columns, dtype)
+
+        yield BagSource((file.metadata.num_rows, len(columns)), dtype, blocks, columns)
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[None]:
+    """What Arrow says of a damaged file, in one sentence that names it."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError) as error:
+        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+
+
+def as_numbers(batch: Any, columns: list[str], dtype: np.dtype) -> np.ndarray:
+    """The named columns of an Arrow batch side by side; missing values become NaN."""
+    out = np.empty((batch.num_rows, len(columns)), dtype=dtype)
+    for j, name in enumerate(columns):
+        out[:, j] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return out
+
+
+def parquet_features(file: Any, path: Path, aside: Iterable[str]) -> list[str]:
+    """The columns of features of an open Parquet file."""
+    left_out = set(aside)
+    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+    if twice:
+        raise UnreadableBag(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
+    columns = [name for name in file.schema_arrow.names if name not in left_out]
+    for name in columns:
+        if not is_number_column(file.schema_arrow.field(name).type):
+            raise UnreadableBag(not_numeric(name, path))
+    if not columns:
+        raise UnreadableBag(f"{path} has no feature columns")
+    return columns

@@ -1,0 +1,155 @@
+"""Tensors from PyTorch's .pt files, without PyTorch and without running anything that a file says.
+
+A .pt file is a zip archive: `data.pkl` describes the object, `data/0`, `data/1`, ... hold the numbers. The description is a
+pickle, which in general may call any function. The reader here knows four things that a file may name (a tensor to rebuild, a
+parameter, a kind of storage, an ordered dictionary) and refuses every other name before anything is called. The functions it
+lends to a file are made for that file alone, so nothing a file does to them lasts.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# PyTorch's storages and NumPy's types; bfloat16 is the upper half of a float32 and comes as whole numbers.
+STORAGES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "BFloat16Storage": "<u2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "<i1",
+    "ByteStorage": "<u1",
+    "BoolStorage": "?",
+}
+# The description of a tensor takes some hundred bytes; a file that needs more than this for it is no bag of features.
+LARGEST_DESCRIPTION = 2**24
+
+
+class NotPlainTensors(ValueError):
+    """The file asks for something else than tensors of numbers."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Where a tensor lies in its file."""
+
+    storage: str
+    member: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of what `blocks` gives."""
+        return np.dtype(np.float32) if self.storage == "BFloat16Storage" else np.dtype(STORAGES[self.storage])
+
+    def check(self, archive: zipfile.ZipFile) -> int:
+        """The numbers that are stored; refuse a tensor that reaches beyond them, or repeats them by strides of zero."""
+        numbers = archive.getinfo(self.member).file_size // np.dtype(STORAGES[self.storage]).itemsize
+        last = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides))
+        # The stride of a single row is never used, and may be one that no array can have.
+        beyond = max(last, *self.strides) > max(numbers - 1, self.shape[1]) or self.shape[0] * self.shape[1] > numbers
+        if min(self.shape, default=0) > 0 and beyond:
+            raise NotPlainTensors("its tensor reaches beyond the numbers it stores")
+        return numbers
+
+    def blocks(self, archive: zipfile.ZipFile, rows: int) -> Iterator[np.ndarray]:
+        """The tensor, some rows at a time; one in another order than row by row is read as a whole first."""
+        stored, (count, width) = np.dtype(STORAGES[self.storage]), self.shape
+        numbers = self.check(archive)
+        with archive.open(self.member) as stream:
+            if self.strides != (width, 1) and count > 0:
+                whole = np.frombuffer(stream.read(), dtype=stored, count=numbers)
+                steps = tuple(s * stored.itemsize for s in self.strides)
+                view = np.lib.stride_tricks.as_strided(whole[self.offset :], self.shape, steps, writeable=False)
+                for first in range(0, count, rows):
+                    yield self._plain(np.ascontiguousarray(view[first : first + rows]))
+                return
+            stream.seek(self.offset * stored.itemsize)
+            for first in range(0, count, rows):
+                some = min(rows, count - first)
+                yield self._plain(
+                    np.frombuffer(read_fully(stream, some * width * stored.itemsize), stored).reshape(-1, width)
+                )
+
+    def _plain(self, block: np.ndarray) -> np.ndarray:
+        if self.storage != "BFloat16Storage":
+            return block
+        return (block.astype(np.uint32) << 16).view(np.float32)
+
+
+def read_fully(stream: Any, size: int) -> bytes:
+    """`size` bytes; a file that ends before is an EOFError."""
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError("it ends before its last number")
+    return data
+
+
+def described_tensors(archive: zipfile.ZipFile) -> Any:
+    """What the archive's description says: a tensor, or dicts, lists and tuples of tensors and plain values."""
+    names = archive.namelist()
+    found = [name for name in names if name.endswith("/data.pkl") or name == "data.pkl"]
+    if len(found) != 1:
+        raise NotPlainTensors("it is a zip archive, but not one that torch.save writes")
+    root = found[0][: -len("data.pkl")]
+    if f"{root}constants.pkl" in names:
+        raise NotPlainTensors("it holds a TorchScript program, not a tensor")
+    if f"{root}byteorder" in names and archive.read(f"{root}byteorder").strip() not in (b"little", b""):
+        raise NotPlainTensors("its numbers are in big-endian order; save it again on a little-endian machine")
+    if archive.getinfo(found[0]).file_size > LARGEST_DESCRIPTION:
+        raise NotPlainTensors("its description of the tensors is far longer than any tensor needs")
+    try:
+        return _Reader(archive.read(found[0]), root, set(names)).load()
+    except NotPlainTensors:
+        raise
+    except Exception as error:  # a broken pickle can fail in many ways
+        raise NotPlainTensors(f"its description cannot be read ({type(error).__name__}: {error})") from None
+
+
+class _Reader(pickle._Unpickler):
+    """An unpickler that rebuilds tensors and nothing else.
+
+    The one in pure Python: that in C makes room for as many memorised objects as a file claims to have.
+    """
+
+    def __init__(self, data: bytes, root: str, members: set[str]):
+        super().__init__(io.BytesIO(data))
+        self._root, self._members = root, members
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch" and name in STORAGES:
+            return f"torch.{name}"
+        if (module, name) == ("collections", "OrderedDict"):
+            return lambda *pairs: dict(*pairs)
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, size, stride, *_: _tensor(storage, offset, size, stride)
+        if (module, name) == ("torch._utils", "_rebuild_parameter"):
+            return lambda tensor, *_: tensor
+        raise NotPlainTensors(f"it asks for {module}.{name}; only tensors of numbers are read, nothing is executed")
+
+    def persistent_load(self, pid: Any) -> Any:
+        if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage" and isinstance(pid[2], str)):
+            raise NotPlainTensors("it refers to something that is not a tensor's storage")
+        member = f"{self._root}data/{pid[2]}"
+        kind = str(pid[1]).removeprefix("torch.")
+        if kind not in STORAGES or member not in self._members:
+            raise NotPlainTensors("it refers to numbers that are not in the file")
+        return kind, member
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+    numbers = (offset, *size, *stride)
+    if not isinstance(storage, tuple) or any(type(n) is not int or n < 0 for n in numbers) or len(size) != len(stride):
+        raise NotPlainTensors("its tensor has no sensible shape")
+    return Tensor(storage[0], storage[1], offset, tuple(size), tuple(stride))

@@ -1,0 +1,305 @@
+"""Options that several commands share, as objects that know what they mean to the library.
+
+A parameter of a command whose type is a class of `Options` becomes one option per field; the command gets the object, whose
+methods give the library's own objects. Rare options are shown by --help-all only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+import typer
+
+from ..task import Task
+from ..training import Training
+from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
+
+if TYPE_CHECKING:
+    from ..laws.signals import Signals
+    from ..tokens import Tokens
+
+
+class Options:
+    """The base of all blocks of options: dataclasses whose defaults are Typer's."""
+
+    panel: ClassVar[str] = ""
+
+    @classmethod
+    def declared(cls) -> dict[str, Any]:
+        """The options by field."""
+        return {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
+
+    def changed(self) -> list[str]:
+        """The fields that differ from their defaults."""
+        return [name for name, option in self.declared().items() if getattr(self, name) != option.default]
+
+
+def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take blocks of options."""
+    hints = get_type_hints(command)
+    parameters: list[inspect.Parameter] = []
+    blocks: dict[str, type[Options]] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        block = hints[name]
+        if not (isinstance(block, type) and issubclass(block, Options)):
+            parameters.append(parameter.replace(annotation=block, kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        blocks[name] = block
+        types = get_type_hints(block)
+        for field, option in block.declared().items():
+            option.rich_help_panel = option.rich_help_panel or block.panel or None
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(field, kind, default=option, annotation=types[field]))
+
+    def gathered(**given: Any) -> Any:
+        made = {name: block(**{f: given.pop(f) for f in block.declared()}) for name, block in blocks.items()}
+        return command(**made, **given)
+
+    gathered.__name__, gathered.__doc__, gathered.__module__ = command.__name__, command.__doc__, command.__module__
+    gathered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return gathered
+
+
+def rare(default: Any, *names: str, help: str) -> Any:
+    """An option that few need."""
+    return typer.Option(default, *names, help=help, hidden=True)
+
+
+def _field(of: Any, name: str, words: str, hidden: bool = False) -> Any:
+    """The option of a field of a library's object, its default being the library's."""
+    return typer.Option(f"{getattr(of, name):g}", f"--{name.replace('_', '-')}", help=words, hidden=hidden)
+
+
+@dataclass(frozen=True)
+class TaskOptions(Options):
+    """A task's fields as text; commands that run over grids take lists and ranges."""
+
+    panel: ClassVar[str] = "Task"
+    length: str = _field(Task(), "length", "L, tokens per bag; 10:0.5,20:0.5 (value:probability) where bags differ.")
+    sparsity: str = _field(Task(), "sparsity", "R, signal tokens in a positive bag; may differ likewise.")
+    strength: str = _field(Task(), "strength", "θ, the signal's size; may differ likewise.")
+    prevalence: str = _field(Task(), "prevalence", "π = P(y = +1).")
+    label_noise: str = _field(Task(), "label_noise", "Probability that a training label is flipped.", hidden=True)
+    contamination: str = _field(Task(), "contamination", "Probability of signal in a negative bag.", hidden=True)
+    correlation: str = _field(Task(), "correlation", "ρ, correlation of two tokens of a bag.", hidden=True)
+
+    def grid(self) -> dict[str, Sequence[Any]]:
+        """The values of every field."""
+        return {name: parse_values(name, text) for name, text in vars(self).items()}
+
+    def task(self) -> Task:
+        """The one task that they describe."""
+        texts = vars(self).items()
+        return Task.from_dict({name: text if name in DISTRIBUTED else number(name, text) for name, text in texts})
+
+
+LOSS = typer.Option(
+    "logistic",
+    help="logistic, square, smoothed_hinge, exponential, your own (--module); logistic:positives=9 weighs positive bags.",
+    rich_help_panel="Training",
+)
+
+
+@dataclass(frozen=True)
+class TrainingOptions(Options):
+    """A training's fields; numbers as text, lists and ranges included."""
+
+    panel: ClassVar[str] = "Training"
+    loss: str = LOSS
+    alpha0: str = _field(Training(), "alpha0", "n0/d, samples of the two gradient steps.")
+    alpha1: str = _field(Training(), "alpha1", "n1/d, samples of the readout.")
+    ridge: str = _field(Training(), "ridge", "λ of (1/n1) Σ l + (λ/2)‖w‖².")
+    eta_w: str = _field(Training(), "eta_w", "Rate of the readout's step.", hidden=True)
+    eta_b: str = _field(Training(), "eta_b", "Rate of the bias's step.", hidden=True)
+    eta_q: str = _field(Training(), "eta_q", "Rate of the query's step.", hidden=True)
+    beta: str = _field(Training(), "beta", "Inverse temperature of the softmax.", hidden=True)
+    equal_samples: bool = rare(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples.")
+
+    def grid(self) -> dict[str, Sequence[Any]]:
+        """The values of every number."""
+        texts = vars(self)
+        return {name: parse_values(name, texts[name]) for name in texts if name not in ("loss", "equal_samples")}
+
+
+@dataclass(frozen=True)
+class DeploymentOptions(Options):
+    """What is other at test time; not given where it is as in training."""
+
+    panel: ClassVar[str] = "Test on other bags than those of the training"
+    test_length: str = rare(None, "--test-length", help="Tokens per bag at test time.")
+    test_sparsity: str = rare(None, "--test-sparsity", help="Signal tokens in a positive bag at test time.")
+    test_strength: str = rare(None, "--test-strength", help="The signal's size at test time.")
+    test_prevalence: str = rare(None, "--test-prevalence", help="P(y = +1) at test time.")
+    test_sharpness: str = rare(None, "--test-sharpness", help="k = β‖q‖ at test time (models with a query).")
+    test_bias_shift: str = rare(None, "--test-bias-shift", help="Added to the trained bias at test time.")
+
+    def grid(self) -> dict[str, Sequence[Any]]:
+        """The values of the options that were given."""
+        return {name: parse_values(name, text) for name, text in vars(self).items() if text is not None}
+
+
+@dataclass(frozen=True)
+class SignalOptions(Options):
+    """Several signals instead of one."""
+
+    panel: ClassVar[str] = "Several signals"
+    signals: str = rare(
+        None,
+        "--signals",
+        help="For -m heads:H: number of signals, orthogonal to each other, or a .npy or .csv file with a unit vector per row.",
+    )
+    shares: str = rare(None, "--shares", help="How often each signal is carried, such as 0.7,0.3 [equal].")
+    carried: str = rare(
+        None,
+        "--carried",
+        help="What a positive bag carries: one signal [default], independent (each signal token its own) or all in turn.",
+    )
+
+    def read(self) -> Signals | None:
+        """The signals that the options describe; None without any."""
+        if self.signals is None:
+            if self.shares is not None or self.carried is not None:
+                raise ValueError("--shares and --carried belong to --signals")
+            return None
+        from ..laws.signals import Signals
+
+        directions: Any
+        if reads_array(self.signals):
+            directions = read_array("signals", self.signals)
+            directions = directions.reshape(1, -1) if directions.ndim < 2 else directions
+        else:
+            try:
+                directions = int(self.signals)
+            except ValueError:
+                words = f"a number of signals or a file .npy or .csv, got {self.signals!r}"
+                raise ValueError(f"signals must be {words}") from None
+        return Signals.of(directions, self._weights(), self.carried or "one")
+
+    def _weights(self) -> list[float] | None:
+        if self.shares is None:
+            return None
+        try:
+            return [float(part) for part in self.shares.split(",")]
+        except ValueError:
+            raise ValueError(f"shares must be numbers such as 0.7,0.3, got {self.shares!r}") from None
+
+
+@dataclass(frozen=True)
+class NoiseOptions(Options):
+    """What the tokens' noise is made of."""
+
+    panel: ClassVar[str] = "Noise"
+    noise: str = typer.Option(
+        None,
+        "--noise",
+        help="gaussian, rademacher, uniform, laplace, sparse:0.1, student:5; digits, photographs or text (real tokens); or a "
+        "file of your own bags without the signal.",
+    )
+    covariance: str = rare(
+        None,
+        "--covariance",
+        help="Gaussian noise of this covariance: power:0.5 (eigenvalues like j^-0.5), or a .npy or .csv file with a matrix or "
+        "its eigenvalues.",
+    )
+    standardise: str = rare(
+        "features", "--standardise", help="Of a file of noise: features (each), whiten, scale or none."
+    )
+    mixed: bool = rare(False, "--mixed", help="Shuffle tokens of a file of noise across bags.")
+    replace: bool = rare(False, "--replace", help="Use bags of a file of noise several times if there are too few.")
+    bag: str = rare("bag_id", "--bag", help="Column of a file of noise with the bag ids.")
+    label: str = rare(
+        "label", "--label", help="Column of a file of noise with labels, if any: bags of the first class are taken."
+    )
+    ignore: list[str] = rare([], "--ignore", help="Column of a file of noise that is no feature; repeatable.")
+
+    def read(self, signals: Signals | None) -> Tokens:
+        """The tokens that the options describe."""
+        from ..tokens import Tokens
+
+        covariance: Any = self.covariance
+        if covariance is not None and reads_array(covariance):
+            covariance = read_array("covariance", covariance)
+        return Tokens(self._noise(), covariance, signals=signals)
+
+    def _noise(self) -> Any:
+        if self.noise is None or not self.noise.lower().endswith((".csv", ".csv.gz", ".parquet", ".npz")):
+            if self.standardise != "features" or self.mixed or self.replace or self.ignore:
+                raise ValueError("--standardise, --mixed, --replace and --ignore belong to a file of noise")
+            return self.noise
+        from ..bags.reading.read_bags import read_bags
+        from ..simulation.noise import RealNoise
+
+        read = read_bags(self.noise, self.bag, self.label, ignore=self.ignore, need_labels=False)
+        bags = read.bags
+        if read.labels is not None:
+            bags = bags[read.labels == sorted(set(read.labels.tolist()))[0]]
+        order = "mixed" if self.mixed else "own"
+        return RealNoise(bags, self.standardise, order, self.replace, name=Path(self.noise).name)
+
+    def described(self) -> dict[str, str]:
+        """What files and titles say of the noise."""
+        return {"noise": self.noise or "gaussian"} | (
+            {} if self.covariance is None else {"covariance": self.covariance}
+        )
+
+
+@dataclass(frozen=True)
+class TableFiles(Options):
+    """Files for the numbers of a command."""
+
+    panel: ClassVar[str] = "Output"
+    json_file: Path = typer.Option(None, "--json", help="File for every number, as JSON.")
+    csv_file: Path = typer.Option(None, "--csv", help="File for a table, as CSV.")
+
+    def check(self, inputs: Sequence[Any] = (), plot: Path | None = None) -> None:
+        """Find out before the work whether they can be written, and that none replaces another or an input."""
+        from .._core.files import check_apart, check_ending, check_writable
+        from ..plotting.show import ENDINGS
+
+        check_apart((self.json_file, self.csv_file, plot), inputs)
+        for file, ending in ((self.json_file, ".json"), (self.csv_file, ".csv")):
+            check_writable(file)
+            check_ending(file, ending)
+        check_writable(plot, endings=ENDINGS)
+
+    def writers(self, record: Any, rows: Callable[[], Sequence[Mapping[str, Any]]]) -> list[Any]:
+        """What `console.deliver` writes to them."""
+        from .console import write_csv, write_json
+
+        return [
+            (self.json_file, lambda path: write_json(path, record)),
+            (self.csv_file, lambda path: write_csv(path, rows())),
+        ]
+
+
+def _execute(files: list[Path]) -> list[Path]:
+    """Execute the user's files, before the command looks at its other options; worker processes will do the same."""
+    from .._core.user_code import share_source
+
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"--module {file} does not exist")
+        try:
+            share_source(file)
+        except (Exception, SystemExit) as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
+            if os.environ.get("SPARSETOKEN_DEBUG"):
+                raise
+            raise ValueError(f"--module {file} cannot be executed: {type(error).__name__}: {error}") from error
+    return files
+
+
+MODULES = typer.Option(
+    [],
+    "--module",
+    callback=_execute,
+    is_eager=True,
+    help="Python file of your own, executed first: what it registers is known by name; repeatable.",
+    hidden=True,
+)
+SEED = typer.Option(0, "--seed", help="One integer all randomness comes from.")

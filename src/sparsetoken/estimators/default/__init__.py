@@ -1,0 +1,1 @@
+"""The default learners `BagClassifier` and `BagRegressor`, and what they are made of."""

@@ -1,0 +1,160 @@
+"""The default classifier for real bags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from ..._core.validation import true_or_false, whole_number
+from ...bags.bags import Bags
+from ...bags.scratch import DEVICE_BLOCK_BYTES
+from ...losses import Loss, get_loss
+from ..base import BaseBagClassifier, per_bag
+from ..calibration import final_calibration, fit_calibration, held_out_diagnostics, unvalidated_calibration
+from ..folds import checked_seed, class_folds
+from ..paper.readout import checked_ridge
+from ..several_classes import each_class, side_by_side
+from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
+from .learner import Vote, take_vote
+from .lift import LANDMARKS
+
+
+class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
+    """The strong default for real bags: several candidates, held-out bags that share out the vote, calibrated log odds.
+
+    Linear classifiers on the mean token and on a bag's statistics, attention heads on scaled and lifted tokens, trees and the
+    likelihood ratio of the paper's model learn from the same bags (`candidates`, `vote`); every one but the last two minimises
+
+        sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2),    p_i: normalised weights, the bias is free.
+
+    Parameters
+    ----------
+    ridge : float or "auto"
+        The ridge of all candidates that have one; "auto" tries several.
+    lift : int
+        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens.
+    candidates : "auto" or sequence of str
+        What may vote, by name: "pooled" (linear in the mean of the lifted tokens), "attention" (softmax attention on the
+        scaled tokens), "tied" and "even" (smooth maximum of scores of lifted tokens, the latter with
+        one scale for all features), "statistics", "likeness" (linear and kernel classifier on a bag's statistics), "trees"
+        (extremely randomised trees on them), "likelihood" (the paper's model by message passing, where the tokens look like
+        Gaussian noise). At least one that sees tokens: the first four or the last. "auto": all.
+    loss : str or Loss
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
+    scale : bool
+        Whether the tokens' features are standardised first, heavy tails compressed.
+    class_weight : None, "balanced" or dict
+        Weights of the classes.
+    random_state : int or None
+        Seed of folds, landmarks and trees.
+    device : str
+        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
+    positive_label : label or None
+        The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
+    missing : {"error", "drop-token", "impute"}
+        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+
+    Attributes
+    ----------
+    vote_ : Vote
+        What votes: its `members` with their names, shares and models, and the views of bags that they see.
+    calibration_ : Calibration
+        What turns the vote into log odds.
+    range_ : TrainingRange
+        What the training bags were like: log odds of bags unlike all of them are shrunk towards the class frequencies'.
+    diagnostics_ : dict
+        What the training found out about itself, the held-out loss of every candidate included.
+    """
+
+    vote_: Vote
+
+    def __init__(
+        self,
+        ridge: float | str = "auto",
+        lift: int = LANDMARKS,
+        candidates: str | Sequence[str] = "auto",
+        loss: str | Loss = "logistic",
+        scale: bool = True,
+        class_weight: Any = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        positive_label: Any = None,
+        missing: str = "error",
+    ):
+        self.ridge = ridge
+        self.lift = lift
+        self.candidates = candidates
+        self.loss = loss
+        self.scale = scale
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.positive_label = positive_label
+        self.missing = missing
+
+    def _room_beside(self, bags: Bags) -> int:
+        # Four kernels in single precision for all tokens, some double-precision copies of them for a block of tokens, and
+        # the heads' scores of all folds.
+        a_block = DEVICE_BLOCK_BYTES // (bags.n_features * bags.tokens.itemsize)
+        kernels = whole_number("lift", self.lift, 0) * (16 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
+        return kernels + 500 * bags.n_tokens
+
+    def _chosen(self) -> list[Candidate]:
+        """The candidates, at the given ridge if there is one."""
+        ridge, chosen = checked_ridge(self.ridge), chosen_candidates(self.candidates, CANDIDATES)
+        if isinstance(ridge, str):
+            return chosen
+        return [replace(candidate, ridges=(ridge,)) if candidate.ridges else candidate for candidate in chosen]
+
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
+        loss, candidates, seed = get_loss(self.loss), self._chosen(), checked_seed(self.random_state)
+        landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
+        folds = class_folds(signs, seed, groups)
+        problem = LearningProblem(None, signs, weights, folds, loss, seed, True, self._sides, groups)
+        self.vote_ = vote = take_vote(candidates, bags, problem, landmarks, scale)
+        if vote.held_out is None:
+            self.calibration_ = unvalidated_calibration(signs, weights)
+        else:
+            fitted = fit_calibration(vote.held_out, signs, weights)
+            self.calibration_ = final_calibration(fitted, vote.held_out, signs, weights, len(candidates), groups)
+            self.diagnostics_ |= held_out_diagnostics(vote.held_out, signs)
+        if vote.side is not None:
+            self.side_ = vote.side
+        wrong = float(np.mean(signs * self._decide(bags) <= 0))
+        self.diagnostics_ |= {
+            "bags": len(signs),
+            "dimensions": bags.n_features,
+            "members": [f"{m.name} share {m.share:.2f}" for m in vote.members if m.share > 0],
+            "held_out_losses": vote.losses,
+            "training_error": wrong,
+            "separable": wrong == 0.0,
+        }
+        self._n_features_out = vote.width
+        return vote.held_out
+
+    def _decide(self, bags: Bags) -> np.ndarray:
+        return self.calibration_(self.vote_.scores(self.vote_.views.of(bags)))
+
+    @each_class
+    def attention_weights(self, X: Any) -> list[np.ndarray]:
+        """Softmax weights of each bag's tokens (sum 1), averaged over the heads by their shares, one array per bag."""
+        bags = self._checked(X)
+        return per_bag(self.vote_.attention(bags).astype(bags.dtype), bags)
+
+    @each_class
+    def token_scores(self, X: Any) -> list[np.ndarray]:
+        """The evidence of each token for `classes_[1]`, comparable across bags, one array per bag.
+
+        The sum over the heads of <w, x_l>, each times its share among the heads and the slope of its calibration.
+        """
+        bags = self._checked(X)
+        return per_bag(self.vote_.evidence(bags).astype(bags.dtype), bags)
+
+    @side_by_side
+    def transform(self, X: Any) -> np.ndarray:
+        """The attention features f_q of each bag, (bags, features), those of the heads side by side."""
+        return self.vote_.features(self._checked(X))

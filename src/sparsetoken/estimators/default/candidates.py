@@ -1,0 +1,270 @@
+"""The candidates of the default learner: each sees one view of the bags and is fitted along a path of ridges.
+
+    pooled       linear in the mean of the lifted tokens
+    attention    softmax attention on the scaled tokens, query and readout fitted jointly
+    tied, even   smooth maximum of the lifted tokens' scores, features scaled one by one or alike
+    statistics   linear in a bag's statistics
+    likeness     linear in a kernel of the statistics
+    trees        extremely randomised trees on the statistics
+    likelihood   likelihood ratio of the paper's model, by message passing (classes only)
+
+Every candidate gives the scores of bags that its fit has not seen, at the ridge whose scores have the least held-out loss, and
+a way to finish the fit on all bags. Labels are signs with a logistic loss (classes) or standardised numbers with the square
+loss; nothing else differs between classification and regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from ...bags.segments import bag_mean
+from ...losses import Loss
+from ...solvers.erm import fit_erm
+from ..calibration import Calibration, fit_calibration
+from ..folds import held_out_scores, weights_without_folds
+from ..message_passing.ratio import could_hold, fit_ratio, held_out_ratios
+from ..paper.joint_heads import Head, decisions, fit_heads, start_head
+from .trees import grow_trees
+from .views import TOKEN_VIEWS
+
+SEARCH_TOLERANCE = 3e-5  # of heads that are compared: held-out losses are then within .003 of their limits
+FINAL_TOLERANCE = 1e-6
+RISEN = 3.0  # nats by which the held-out loss (a sum over bags) rises before a path of falling ridges ends
+
+
+@dataclass(frozen=True)
+class LearningProblem:
+    """What every candidate is given: y are signs, or numbers of zero mean and unit variance."""
+
+    views: Any
+    y: np.ndarray
+    weights: np.ndarray
+    folds: list[np.ndarray]
+    loss: Loss
+    seed: int
+    classes: bool
+    sides: tuple[float, ...] = (1.0, -1.0)
+    groups: np.ndarray | None = None
+
+    def calibrated(self, scores: np.ndarray) -> Calibration:
+        """What turns held-out scores into log odds (Platt), with its loss; of numbers, their squared error."""
+        if self.classes:
+            return fit_calibration(scores, self.y, self.weights)
+        return Calibration(loss=float(self.weights @ (scores - self.y) ** 2 / (2.0 * self.weights.sum())))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate at its best setting."""
+
+    name: str
+    view: str
+    scores: np.ndarray | None
+    calibration: Calibration
+    finish: Callable[[], Any]
+    side: float = 1.0
+    one_sided: bool = False
+
+    @property
+    def sees_tokens(self) -> bool:
+        """Whether it scores tokens one by one."""
+        return self.view in TOKEN_VIEWS
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may vote; `kind` says how it is fitted."""
+
+    name: str
+    view: str
+    kind: str
+    ridges: tuple[float, ...] = ()
+
+    def tried(self, problem: LearningProblem) -> Tried:
+        """The candidate, validated on the problem's folds."""
+        return _KINDS[self.kind](self, problem)
+
+
+def _linear(candidate: Candidate, problem: LearningProblem) -> Tried:
+    """sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 on the mean f_i of a bag's tokens, b free."""
+    bags = problem.views[candidate.view]
+    features = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
+    ridges = candidate.ridges
+    best, scores, calibration = len(ridges) // 2, None, Calibration()
+    if problem.folds:
+        path = np.empty((len(ridges), len(bags)))
+        for held in problem.folds:
+            rest, head = np.delete(np.arange(len(bags)), held), None
+            seen, unseen = features[rest], features[held]
+            for row, ridge in zip(path, ridges):
+                head = _readout(seen, problem.y[rest], problem.weights[rest], ridge, problem, head, 1e-4)
+                row[held] = unseen @ head.readout + head.bias
+        fits = [problem.calibrated(row) for row in path]
+        best = int(np.argmin([fit.loss for fit in fits]))
+        scores, calibration = path[best], fits[best]
+
+    def finish() -> Head:
+        return _readout(features, problem.y, problem.weights, ridges[best], problem)
+
+    return Tried(f"{candidate.name} ridge {ridges[best]:g}", candidate.view, scores, calibration, finish)
+
+
+def _readout(
+    features: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    ridge: float,
+    problem: LearningProblem,
+    start: Head | None = None,
+    tolerance: float = FINAL_TOLERANCE,
+) -> Head:
+    """The minimiser of `_linear`'s objective, as a head that attends to all tokens alike."""
+    zero = np.zeros(features.shape[1])
+    if problem.classes:
+        begin = None if start is None else (start.readout, start.bias)
+        found = fit_erm(features, y, ridge, problem.loss, weights, begin, tolerance)
+        return Head("free", zero, found.coef, found.bias)
+    # scikit-learn's objective is sum_i p_i (<w, f_i> + b - y_i)^2 + alpha ||w||^2: twice this one.
+    solved = Ridge(alpha=ridge).fit(features, y, sample_weight=weights / weights.sum())
+    return Head("free", zero, solved.coef_, float(solved.intercept_))
+
+
+def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
+    """Attention heads (`joint_heads`) at falling ridges: each fit starts the next, all folds and the whole at once.
+
+    A tied head looks for tokens of one side: both are tried at the first ridge, and the better one goes on.
+    """
+    bags, weights = problem.views[candidate.view], weights_without_folds(problem.weights, problem.folds)
+    sides = problem.sides if candidate.kind == "tied" else (1.0,)
+    paths = [_path(candidate, problem, bags, weights, side) for side in sides]
+    firsts = [next(path) for path in paths]
+    chosen = int(np.argmin([step.loss for step in firsts]))
+    best = firsts[chosen]
+    for step in paths[chosen]:
+        if step.loss < best.loss:
+            best = step
+        elif len(problem.y) * (step.loss - best.loss) > RISEN:
+            break
+    side = sides[chosen]
+
+    def finish() -> Head:
+        y, all_bags = side * problem.y, problem.weights[None, :]
+        return fit_heads(bags, y, all_bags, problem.loss, best.ridge, [best.head], FINAL_TOLERANCE)[0]
+
+    name, one_sided = f"{candidate.name} ridge {best.ridge:g}", candidate.kind == "tied"
+    return Tried(name, candidate.view, best.scores, best.calibration, finish, side, one_sided)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Heads of one kind at one ridge: the one fitted to all bags, and what those without the folds score."""
+
+    ridge: float
+    head: Head
+    scores: np.ndarray | None
+    calibration: Calibration
+    loss: float
+
+
+def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np.ndarray, side: float) -> Any:
+    """The steps of a path of falling ridges."""
+    y = side * problem.y
+    heads = [start_head(candidate.kind, bags, y, row, problem.loss) for row in weights]
+    for ridge in candidate.ridges:
+        heads = fit_heads(bags, y, weights, problem.loss, ridge, heads, SEARCH_TOLERANCE)
+        z = side * decisions(heads, bags)
+        if (
+            not problem.folds
+        ):  # nothing can be held out: the training loss tells the sides apart, and the first ridge serves
+            loss = float(problem.weights @ problem.loss.value(side * z[-1], y))
+            yield _Step(ridge, heads[-1], None, Calibration(), loss)
+            return
+        scores = np.empty(len(bags))
+        for row, held in zip(z, problem.folds):
+            scores[held] = row[held]
+        calibration = problem.calibrated(scores)
+        yield _Step(ridge, heads[-1], scores, calibration, calibration.loss)
+
+
+def _trees(candidate: Candidate, problem: LearningProblem) -> Tried:
+    """Trees on statistics: they see interactions of features, and leave most features alone."""
+    rows = np.asarray(problem.views[candidate.view].tokens)
+    targets = (problem.y + 1.0) / 2.0 if problem.classes else problem.y
+
+    def grown(some: np.ndarray) -> Any:
+        return grow_trees(rows[some], targets[some], problem.weights[some], problem.seed, problem.classes)
+
+    scores, calibration = None, Calibration()
+    if problem.folds:
+        scores = held_out_scores(problem.folds, len(rows), lambda rest, held: grown(rest).decide(rows[held], held))
+        calibration = problem.calibrated(scores)
+    return Tried(candidate.name, candidate.view, scores, calibration, lambda: grown(np.arange(len(rows))))
+
+
+def _likelihood(candidate: Candidate, problem: LearningProblem) -> Tried:
+    """The likelihood ratio of "some tokens carry theta xi" against Gaussian noise: the best where its model is true."""
+    bags, signs, weights = problem.views[candidate.view], problem.y, problem.weights
+    fits = [fit_ratio(bags, side * signs, weights) for side in problem.sides]
+    chosen = int(np.argmin([fit.loss for fit in fits]))
+    side, fit = problem.sides[chosen], fits[chosen]
+    scores, calibration = None, Calibration()
+    if problem.folds:
+        grouped = problem.groups is not None
+        scores = side * held_out_ratios(bags, side * signs, weights, problem.folds, fit, grouped)
+        calibration = problem.calibrated(scores)
+    return Tried(candidate.name, candidate.view, scores, calibration, lambda: fit.ratio, side, True)
+
+
+_KINDS: dict[str, Callable[[Candidate, LearningProblem], Tried]] = {
+    "linear": _linear,
+    "tied": _heads,
+    "free": _heads,
+    "trees": _trees,
+    "likelihood": _likelihood,
+}
+# The objective's terms are of order one and the features of unit size: ridges reach from heavy smoothing to nearly none.
+CANDIDATES = (
+    Candidate("pooled", "lifted", "linear", (0.1, 0.01, 1e-4)),
+    Candidate("attention", "tokens", "free", (0.1, 0.01, 1e-3, 1e-4)),
+    Candidate("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),
+    Candidate("even", "even", "tied", (0.1, 0.01, 1e-3)),
+    Candidate("statistics", "statistics", "linear", (0.1, 0.01)),
+    Candidate("likeness", "likeness", "linear", (0.1, 1e-3)),
+    Candidate("trees", "statistics", "trees"),
+    Candidate("likelihood", "tokens", "likelihood"),
+)
+
+
+def chosen_candidates(wanted: Any, known: Sequence[Candidate]) -> list[Candidate]:
+    """What the parameter `candidates` of a learner stands for."""
+    names = [candidate.name for candidate in known]
+    if isinstance(wanted, str) and wanted == "auto":
+        return list(known)
+    if isinstance(wanted, str) or not all(isinstance(name, str) for name in wanted):
+        raise ValueError(f"candidates must be 'auto' or a list of names, got {wanted!r}")
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"candidates must be among {', '.join(names)}, got {name!r}")
+    chosen = [candidate for candidate in known if candidate.name in wanted]
+    if not any(candidate.view in TOKEN_VIEWS for candidate in chosen):
+        seeing = ", ".join(candidate.name for candidate in known if candidate.view in TOKEN_VIEWS)
+        raise ValueError(f"candidates must hold at least one that sees tokens: {seeing}")
+    return chosen
+
+
+def try_candidates(candidates: Sequence[Candidate], problem: LearningProblem) -> list[Tried]:
+    """All candidates, validated; the likelihood ratio where tokens look like Gaussian noise, or nothing else is asked for."""
+    bags, others = problem.views.bags, [c for c in candidates if c.kind != "likelihood"]
+    if others and not any(could_hold(bags, side * problem.y) for side in problem.sides):
+        candidates = others
+    tried: list[Tried] = []
+    for candidate in candidates:
+        tried.append(candidate.tried(problem))
+        if candidate.kind == "tied":  # the side of the signal is the bags', and found once
+            problem = replace(problem, sides=(tried[-1].side,))
+    return tried

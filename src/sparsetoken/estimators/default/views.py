@@ -1,0 +1,107 @@
+"""What the candidates of the default learner look at: several views of the same bags, each made when it is first asked for.
+
+    lifted      scaled tokens and two kernels of them (`lift`), each feature scaled by itself
+    tokens      the scaled tokens alone
+    even        as lifted, with one scale for all features
+    statistics  one token per bag: mean, maximum, minimum and spread of its tokens' features, and its length (`statistics`)
+    likeness    one token per bag: a kernel of these statistics
+
+Views are learnt from the training bags without their labels, so one view serves all folds of the inner validation. Features
+that are constant in training are left out, and the others put in an order and given a sign that depend on their values alone
+(`ordered_features`): how features are ordered and signed decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ...bags.bags import Bags
+from ...bags.scaler import BagScaler
+from ...bags.scratch import rowwise
+from .lift import TokenLift
+from .statistics import BagStatistics, one_token_each
+
+TOKEN_VIEWS = ("tokens", "lifted", "even")
+BAG_VIEWS = ("statistics", "likeness")
+
+
+def ordered_features(bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """The features that vary, by rising fourth moment, and the signs that make their third moments positive."""
+    scaler = BagScaler(clip=False).fit(bags)
+    third, fourth = bags.combined(_third_and_fourth, shared=(scaler,)) / bags.n_tokens
+    varying = np.flatnonzero(fourth > 0)
+    order = varying[np.argsort(fourth[varying], kind="stable")]
+    return order, np.where(third[order] < 0, -1.0, 1.0)
+
+
+def _third_and_fourth(part: Bags, scaler: BagScaler) -> np.ndarray:
+    """Sums over tokens of z^3 and z^4 of the standardised features."""
+    z = np.asarray(scaler.scaled(part.tokens), dtype=np.float64)
+    squares = z * z
+    return np.stack([np.einsum("ij,ij->j", squares, z), np.einsum("ij,ij->j", squares, squares)])
+
+
+class BagViews(BaseEstimator):
+    """Learns the views that are asked for."""
+
+    def __init__(self, names: tuple[str, ...], landmarks: int, scale: bool):
+        self.names = names
+        self.landmarks = landmarks
+        self.scale = scale
+
+    def fit(self, bags: Bags, seed: int) -> BagViews:
+        """Learn the views; statistics when they are first asked for."""
+        self.order_, self.signs_ = ordered_features(bags)
+        if not len(self.order_):  # all tokens are alike
+            self.order_, self.signs_ = np.arange(1), np.ones(1)
+        bags = self.ordered(bags)
+        self.lift_ = TokenLift(self.landmarks, self.scale).fit(bags, seed)
+        self.even_: Any = None
+        self.statistics_: Any = None
+        if "even" in self.names:
+            self.even_ = TokenLift(self.landmarks, self.scale, common=True).fit(bags, seed)
+        if any(name in self.names for name in BAG_VIEWS):
+            self.statistics_ = BagStatistics(self.lift_).fit(bags, seed)
+        return self
+
+    def ordered(self, bags: Bags) -> Bags:
+        """The bags with their features in order."""
+
+        def turned(tokens: Any) -> Any:
+            return tokens[:, self.order_] * self.signs_.astype(tokens.dtype)
+
+        return bags.with_tokens(rowwise(turned, bags.tokens, len(self.order_), bags.dtype))
+
+    def of(self, bags: Bags, dtype: Any = None) -> Views:
+        """The views of these bags, in their precision or the given one."""
+        return Views(self, self.ordered(bags), dtype)
+
+
+class Views:
+    """The views of some bags."""
+
+    def __init__(self, fitted: BagViews, bags: Bags, dtype: Any = None):
+        self.fitted, self.bags, self.dtype = fitted, bags, dtype
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """The view of that name: bags of tokens, or bags of one token each."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def _make(self, name: str) -> Any:
+        fitted, bags = self.fitted, self.bags
+        if name == "raw statistics":
+            return fitted.statistics_.raw(bags)
+        if name == "statistics":
+            return one_token_each(fitted.statistics_.linear(self["raw statistics"]))
+        if name == "likeness":
+            return one_token_each(fitted.statistics_.kernel(self["raw statistics"]))
+        if name == "tokens":
+            return bags.with_tokens(fitted.lift_.linear(bags.tokens, self.dtype))
+        lift = fitted.even_ if name == "even" else fitted.lift_
+        return bags.with_tokens(lift.features(bags.tokens, self.dtype))

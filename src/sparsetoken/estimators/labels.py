@@ -1,0 +1,120 @@
+"""Checks of what comes with the bags: classes, numbers, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+from .._core.validation import check_real
+from ..bags.forms import shown
+
+# The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
+# precision.
+LEAST_WEIGHT = 1e-100
+
+
+def checked_classes(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in order, and the class of each bag by its place among them."""
+    check_real("y", y)
+    labels = column_or_1d(y, warn=True)
+    if len(labels) != count:
+        raise ValueError(f"y must hold one label per bag: there are {count} bags and {len(labels)} labels")
+    _check_every_label(labels)
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must hold at least two classes; these bags have only one class: {shown(classes[0])}")
+    return classes, codes
+
+
+def checked_numbers(y: Any, count: int) -> np.ndarray:
+    """Real-valued labels, one finite number per bag."""
+    check_real("y", y)
+    raw = column_or_1d(y, warn=True)
+    if raw.dtype.kind in "mM":
+        raise ValueError("y must hold numbers for a regression, not dates or times")
+    try:
+        targets = raw.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("y must hold numbers for a regression; for classes take a classifier") from None
+    if len(targets) != count:
+        raise ValueError(f"y must hold one number per bag: there are {count} bags and {len(targets)} labels")
+    if not np.all(np.isfinite(targets)):
+        raise ValueError(
+            f"y must hold finite numbers; that of bag {int(np.argmin(np.isfinite(targets)))} is NaN or inf"
+        )
+    return targets
+
+
+def checked_weights(sample_weight: Any, labels: np.ndarray) -> np.ndarray:
+    """One weight >= 0 per bag, of a size that can be added and compared; ones where none are given."""
+    check_real("sample_weight", sample_weight)
+    weights = _check_sample_weight(sample_weight, labels, dtype=np.float64)
+    if np.any(weights < 0):
+        raise ValueError("sample_weight must be >= 0 for every bag")
+    used = weights[weights > 0]
+    if len(used) and not LEAST_WEIGHT <= used.max() <= 1 / LEAST_WEIGHT:
+        raise ValueError(f"sample_weight must have its largest value between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}")
+    return weights
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """What `class_weight` multiplies each bag's weight by; every class keeps bags of positive weight."""
+    total = np.bincount(codes, weights, minlength=len(classes))
+    if np.count_nonzero(total) < 2:
+        raise ValueError("y must hold at least two classes; the bags of positive weight have only one class or none")
+    factors = np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        factors = total.sum() / (len(classes) * np.where(total > 0, total, np.inf))
+    elif isinstance(class_weight, Mapping):
+        factors = _given_factors(class_weight, classes.tolist())
+    elif class_weight is not None:
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {class_weight!r}")
+    without = total * factors == 0
+    if without.any():
+        raise ValueError(
+            f"y must hold classes with bags of positive weight; class {shown(classes[int(np.argmax(without))])} has none"
+        )
+    return factors[codes]
+
+
+def _given_factors(class_weight: Mapping[Any, Any], classes: list[Any]) -> np.ndarray:
+    for label, factor in class_weight.items():
+        if label not in classes:
+            raise ValueError(f"class_weight names the class {label!r}, which is not among the labels")
+        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
+            raise ValueError(f"class_weight must map classes to numbers >= 0, got {factor!r} for {label!r}")
+    return np.array([float(class_weight.get(label, 1.0)) for label in classes])
+
+
+def _check_every_label(labels: np.ndarray) -> None:
+    """Refuse missing labels and those that cannot be put in order, which end in messages about neither."""
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype == object:
+        missing = np.array([_is_missing(value) for value in labels])
+    else:
+        return
+    if missing.any():
+        raise ValueError(f"y must hold a label for every bag, there is none at place {np.argmax(missing)}")
+    if labels.dtype != object:
+        return
+    if len({isinstance(value, str) for value in labels}) > 1:
+        raise ValueError("y must hold labels of one kind, text or numbers, got both")
+    if not isinstance(labels[0], str):
+        raise ValueError(
+            f"Unknown label type: y holds {type(labels[0]).__name__} values as objects; give it a type, such as "
+            "np.asarray(y, dtype=int) or y.astype(str)"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, or pandas' NA, which cannot be compared."""
+    return (
+        value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    )

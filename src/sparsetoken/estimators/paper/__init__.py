@@ -1,0 +1,1 @@
+"""The paper's classifiers as estimators: pooled, vectorized, elementwise, attention."""

@@ -1,0 +1,205 @@
+"""Joint and tied training of the paper's attention: gradient descent on bag models, with the schedules of the theory.
+
+The models are those of `bag_models`, seen through the tokens x_l of a bag:
+
+    attention   z = sum_l p_l <w, x_l> + b,                   p = softmax(s <q, x_l>)        directions q and w
+    tied        z = log((1/L) sum_l exp(s <w, x_l>)) / s + b                                 direction w
+
+Both start at zero. A schedule (`schedules.Stage`) says how they move, on all bags at every step:
+
+    theta <- theta (1 - decay rate) + momentum (theta - theta before) - rate sum_i p_i dl(z_i; y_i)/dtheta,   theta = q, w
+    b     <- b - rate_b sum_i p_i dl(z_i; y_i)/db,                                           p_i: normalised weights
+
+which is what `theory.trajectory` forecasts for data drawn from the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...bag_models import get_bag_model
+from ...bags.bags import Bags
+from ...losses import Loss
+from ...schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
+from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
+from ..folds import class_folds, weights_without_folds
+from .joint_heads import Head, shared_objective
+from .two_steps import noise_scales, pooled_tokens
+
+KIND = {"joint": "free", "tied": "tied"}
+MODEL = {"joint": "attention", "tied": "tied"}
+# Steps of the default schedule on white tokens, and the most on tokens whose largest variance asks for smaller steps.
+STEPS, MOST_STEPS = 30, 300
+POWER_STEPS = 20  # of the power iteration: step sizes need one digit of the largest variance
+# Sharpnesses s to choose from. The schedules that `theory.design` finds for one to three signal tokens among ten lie between.
+SHARPNESSES = (1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Descended:
+    """What a descent arrived at."""
+
+    head: Head
+    stages: tuple[Stage, ...]
+    sharpness: float
+    calibration: Calibration
+    held_out: np.ndarray | None
+    side: float
+
+
+def fit_descent(
+    training: str,
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    stages: Stage | Sequence[Stage] | str,
+    sharpness: float | str,
+    seed: int,
+    groups: np.ndarray | None = None,
+    sides: tuple[float, ...] = (1.0, -1.0),
+) -> Descended:
+    """Descend the mean loss plus decay as the module's head says.
+
+    With "auto" for the stages, the schedule is the one from which `theory.design` sets out, its rates divided by the largest
+    variance of the tokens where that exceeds white noise's, and held-out bags choose the step at which to stop; they choose
+    an "auto" sharpness as well, and calibrate. What is given is done as it is. A tied model treats the classes differently: it
+    is fitted for every side that may hold the signal, and the least held-out loss decides (the training loss, where nothing is
+    held out).
+    """
+    alpha = len(signs) / bags.n_features
+    automatic = isinstance(stages, str)
+    directions = get_bag_model(MODEL[training]).directions
+    schedule = (_first_schedule(bags, alpha, directions),) if automatic else _on_these_bags(stages, alpha, directions)
+    sharpnesses = SHARPNESSES if isinstance(sharpness, str) else (sharpness,)
+    choosing = automatic or len(sharpnesses) > 1
+    folds = class_folds(signs, seed, groups) if choosing else []
+    rows = weights_without_folds(weights, folds)
+    trials = [(side, s) for side in (sides if training == "tied" else (1.0,)) for s in sharpnesses]
+    paths = [_descend(training, bags, side * signs, rows, loss, schedule, s) for side, s in trials]
+    steps = len(paths[0]) - 1
+    calibration, held_out = Calibration(), None
+    if folds:
+        candidates = [(k, t) for k in range(len(paths)) for t in (range(1, steps + 1) if automatic else (steps,))]
+        least = np.inf
+        for k, t in candidates:
+            scores = np.empty(len(signs))
+            for fold, held in enumerate(folds):
+                scores[held] = trials[k][0] * paths[k][t].scores[fold, held]
+            fitted = fit_calibration(scores, signs, weights)
+            if fitted.loss < least:
+                least, best, stop, calibration, held_out = fitted.loss, k, t, fitted, scores
+        assert held_out is not None
+        calibration = final_calibration(calibration, held_out, signs, weights, len(candidates), groups)
+    else:
+        training_losses = [weights @ loss.value(path[steps].scores[-1], t[0] * signs) for t, path in zip(trials, paths)]
+        best, stop = int(np.argmin(training_losses)), steps
+        if choosing:  # nothing can be held out
+            calibration = unvalidated_calibration(signs, weights)
+    side, s = trials[best]
+    point = paths[best][stop].parameters[-1]
+    d = bags.n_features
+    query = s * point[:d]  # of a tied model, its readout
+    head = Head(KIND[training], query, point[-1 - d : -1], float(point[-1]), s if training == "tied" else 1.0)
+    if training != "tied":
+        pooled = pooled_tokens(bags)
+        side = float(noise_scales(bags, pooled, signs, weights[None, :], query[None, :], sides)[1][0])
+    return Descended(head, _until(schedule, stop), float(s), calibration, held_out, side)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Parameters of all descents after a step (descents, parameters), and their scores of all bags (descents, bags)."""
+
+    parameters: np.ndarray
+    scores: np.ndarray
+
+
+def _descend(
+    training: str,
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    stages: tuple[Stage, ...],
+    sharpness: float,
+) -> list[_Point]:
+    """Steps 0 .. T of descents that differ in the bags' weights alone, by one pass over the tokens per step."""
+    kind, d, count = KIND[training], bags.n_features, len(weights)
+    p = weights / weights.sum(axis=1, keepdims=True)
+    scores = np.empty((count, len(signs)))
+    objective = shared_objective(kind, loss, sharpness, bags, signs, p, 0.0, scores)
+    schedule = expand(stages, get_bag_model(MODEL[training]).directions)
+    width = 2 * d if training == "joint" else d
+    # The passes know attention by its query with the sharpness in it; the schedule moves the direction without.
+    inner = np.ones(width + 1)
+    if training == "joint":
+        inner[:d] = sharpness
+    x = before = np.zeros((count, width + 1))
+    every, path = np.arange(count), []
+    for t in range(schedule.steps + 1):
+        _, gradient = objective(x * inner, every)
+        path.append(_Point(x, scores.copy()))
+        if t == schedule.steps:
+            break
+        rates = np.append(np.repeat(schedule.rates[t, :-1], d), schedule.rates[t, -1])
+        decay = np.append(np.repeat(schedule.decay[t], d), 0.0)
+        momentum = np.append(np.full(width, schedule.momentum[t]), 0.0)
+        x, before = x * (1.0 - decay * rates) + momentum * (x - before) - rates * gradient * inner, x
+        if not np.all(np.isfinite(x)):
+            raise ValueError(f"stages must have smaller rates: the descent diverged at step {t + 1}")
+    return path
+
+
+def _first_schedule(bags: Bags, alpha: float, directions: tuple[str, ...]) -> Stage:
+    """The schedule from which `theory.design` sets out, with rates for these tokens' largest variance."""
+    varying = np.count_nonzero(np.asarray(bags.tokens.max(axis=0) != bags.tokens.min(axis=0)))
+    white = (1.0 + np.sqrt(varying / bags.n_tokens)) ** 2  # the largest variance of as many white tokens
+    slower = max(1.0, _largest_variance(bags.tokens) / white)
+    rates = dict.fromkeys(directions, FIRST_RATE / slower) | {"bias": FIRST_BIAS_RATE}
+    decay = dict.fromkeys(directions, FIRST_DECAY)
+    return Stage(int(min(MOST_STEPS, round(STEPS * slower))), alpha, rates, decay)
+
+
+def _largest_variance(tokens: Any) -> float:
+    """Largest eigenvalue of the tokens' second moments, by power iteration from the largest token."""
+    tokens = np.asarray(tokens)
+    v = tokens[int(np.argmax(np.einsum("ij,ij->i", tokens, tokens)))].astype(np.float64)
+    length = float(np.linalg.norm(v))
+    for _ in range(POWER_STEPS):
+        if not 0.0 < length < np.inf:
+            return length
+        v = np.asarray((tokens @ (v / length).astype(tokens.dtype)) @ tokens, dtype=np.float64) / len(tokens)
+        length = float(np.linalg.norm(v))
+    return length
+
+
+def _on_these_bags(stages: Any, alpha: float, directions: tuple[str, ...]) -> tuple[Stage, ...]:
+    """The stages with these bags as their data; schedules on several data sets are refused."""
+    found = as_stages(stages)
+    if len(set(expand(found, directions).data_set)) > 1:
+        raise ValueError("stages must use one data set, all bags at every step: other schedules are for the theory")
+    return tuple(replace(stage, alpha=alpha) for stage in found)
+
+
+def _until(stages: tuple[Stage, ...], stop: int) -> tuple[Stage, ...]:
+    """The schedule's first `stop` steps."""
+    found, left = [], stop
+    for stage in stages:
+        steps = min(stage.steps, left)
+        left -= steps
+        if steps == stage.steps:
+            found.append(stage)
+        elif steps:
+
+            def cut(value, steps=steps):
+                return value[:steps] if isinstance(value, tuple) else value
+
+            rates = {name: cut(value) for name, value in stage.rates.items()}
+            decay = {name: cut(value) for name, value in stage.decay.items()}
+            found.append(replace(stage, steps=steps, rates=rates, decay=decay, momentum=cut(stage.momentum)))
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""Elementwise (approximate) attention: the softmax replaced by an elementwise activation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...activations import DEFAULT_ACTIVATION, get_activation
+from ...bags.bags import Bags
+from ...bags.scaler import scaled_bags
+from ...bags.segments import bag_sum, lengths_of
+from ...losses import Loss
+from ..base import per_bag
+from ..several_classes import each_class
+from .staged import StagedClassifier, attention_features
+
+
+class ElementwiseAttentionClassifier(StagedClassifier):
+    """Linear classifier on f = (1/L) sum_l sigma(<x_l, q>) x_l, trained in four stages.
+
+    The query is the one that two gradient steps of softmax attention give; only the feature of the last stage differs.
+    The readout minimises  sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2  with normalised weights and a free bias.
+
+    Parameters
+    ----------
+    activation : str or callable
+        sigma: "sigmoid", "relu", "tanh", "identity", "softplus", "threshold:1.5" or a function of an array.
+    sharpness : float or "auto"
+        Spread of the scores <x_l, q> over noise tokens (k = beta ||q|| of the theory).
+    split : float, "auto" or "reuse"
+        Share of the bags for the two steps (the others fit the readout); "reuse" takes all bags for both.
+    ridge : float or "auto"
+        lambda of the objective; "auto" chooses it by held-out bags.
+    loss : str or Loss
+        "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
+    eta_w : float
+        Learning rate of the readout in the first step.
+    eta_b : float or "auto"
+        Learning rate of the bias in the first step, as for `AttentionClassifier`.
+    scale : bool
+        Whether the tokens' features are standardised first (`BagScaler`).
+    class_weight : None, "balanced" or dict
+        Weights of the classes.
+    random_state : int or None
+        Seed of splits and folds.
+    device : str
+        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
+    positive_label : label or None
+        The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
+    missing : {"error", "drop-token", "impute"}
+        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+
+    Attributes
+    ----------
+    query_ : ndarray of shape (features,)
+        q, its sharpness included.
+    coef_, intercept_ : ndarray
+        w and b.
+    split_, sharpness_, ridge_ : float
+        The values that were used.
+    calibration_ : Calibration
+        What turns <w, f> + b into log odds.
+    diagnostics_ : dict
+        What the training found out about itself.
+    """
+
+    def __init__(
+        self,
+        activation: str | Callable[[Any], Any] = DEFAULT_ACTIVATION,
+        sharpness: float | str = "auto",
+        split: float | str = "auto",
+        ridge: float | str = "auto",
+        loss: str | Loss = "logistic",
+        eta_w: float = 1.0,
+        eta_b: float | str = "auto",
+        scale: bool = True,
+        class_weight: Any = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        positive_label: Any = None,
+        missing: str = "error",
+    ):
+        self.activation = activation
+        self.sharpness = sharpness
+        self.split = split
+        self.ridge = ridge
+        self.loss = loss
+        self.eta_w = eta_w
+        self.eta_b = eta_b
+        self.scale = scale
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.positive_label = positive_label
+        self.missing = missing
+
+    def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
+        return self._fit_staged(self._prepare(bags), signs, weights, groups, self._attend)
+
+    @property
+    def _sums_only(self) -> bool:
+        return True
+
+    def _attend(self, scores: Any, starts: Any) -> np.ndarray:
+        """sigma of every token's score over its bag's length."""
+        lengths = lengths_of(starts, len(scores))
+        return np.asarray(get_activation(self.activation)(np.asarray(scores))) / np.repeat(lengths, lengths)
+
+    def _weights(self, bags: Bags) -> np.ndarray:
+        scores = np.asarray(bags.tokens @ self.query_.astype(bags.tokens.dtype), dtype=np.float64)
+        return self._attend(scores, bags.starts)
+
+    def _features(self, bags: Bags) -> Any:
+        return attention_features(bags, self.query_[None, :], self._attend)[:, 0]
+
+    @each_class
+    def attention_weights(self, X: Any) -> list[np.ndarray]:
+        """|sigma| of each token, normalised over its bag (1/L where a bag has none)."""
+        bags = scaled_bags(self.scaler_, self._checked(X))
+        size = np.abs(self._weights(bags))
+        lengths = bags.lengths
+        total = np.repeat(bag_sum(size, bags.starts), lengths)
+        shares = np.where(total > 0, size / np.where(total > 0, total, 1.0), 1.0 / np.repeat(lengths, lengths))
+        return per_bag(shares.astype(bags.tokens.dtype), bags)
+
+    @each_class
+    def token_scores(self, X: Any) -> list[np.ndarray]:
+        """sigma(<x_l, q>) <w, x_l> of each token: L times what it adds to its bag's score, one array per bag."""
+        bags = scaled_bags(self.scaler_, self._checked(X))
+        values = np.asarray(bags.tokens @ self.coef_[0].astype(bags.tokens.dtype), dtype=np.float64)
+        scores = self._weights(bags) * np.repeat(bags.lengths, bags.lengths) * values
+        return per_bag(scores.astype(bags.tokens.dtype), bags)

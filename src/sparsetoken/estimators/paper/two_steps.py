@@ -1,0 +1,142 @@
+"""The query after two gradient steps from zero (stages 0 to 2 of the staged training), on ragged bags.
+
+    c_i = l'(0; y_i),               w1 = -eta_w sum_i p_i c_i xbar_i,     b1 = -eta_b sum_i p_i c_i
+    h_i = l'(<w1, xbar_i> + b1; y_i), q2 = -sum_i p_i h_i (1/L_i) X_i^T P_i X_i w1,   P_i = I - 11^T/L_i
+
+p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is left out: only the direction of q2 is
+used, and the sharpness sets its length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ...bags.bags import Bags
+from ...bags.segments import bag_mean, bag_sum, over_tokens
+from ...losses import Loss
+
+
+class Steps(NamedTuple):
+    """What two steps arrive at, one row per run of them."""
+
+    readout: np.ndarray
+    bias: Any
+    query: np.ndarray
+
+
+def two_gradient_steps(
+    bags: Bags,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    eta_w: float = 1.0,
+    eta_b: float | str = "auto",
+) -> Steps:
+    """Two full-batch gradient steps of  sum_i p_i l(<w, f_q(X_i)> + b; y_i)  from w = q = 0, b = 0.
+
+    On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]):  with h+ < 0, a query can
+    point away from the signal only if the mean slope E[h] is positive, as it is with a rare positive class and a bias
+    that has not followed. eta_b="auto" takes the bias b1 at which sum_i p_i h_i = 0, so it cannot; the noise of q2
+    loses a term as well.
+    """
+    found = many_two_steps(bags, pooled_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
+    return Steps(found.readout[0], float(found.bias[0]), found.query[0])
+
+
+def many_two_steps(
+    bags: Any,
+    pooled: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    loss: Loss,
+    eta_w: float = 1.0,
+    eta_b: float | str = "auto",
+) -> Steps:
+    """`two_gradient_steps` for many weights of the same bags, by one pass over the tokens."""
+    p = weights / weights.sum(axis=1, keepdims=True)
+    c = loss.slope(np.zeros(len(signs)), signs)
+    w1 = -eta_w * ((p * c) @ pooled)
+    z = w1 @ pooled.T
+    if isinstance(eta_b, str):
+        own = [p_run > 0 for p_run in p]
+        b1 = np.array([_balancing_bias(z[j, on], signs[on], p[j, on], loss) for j, on in enumerate(own)])
+    else:
+        b1 = -eta_b * (p @ c)
+    pull = p * np.stack([loss.slope(row + b, signs) for row, b in zip(z, b1)]) / bags.lengths
+    q2 = -bags.combined(_pulled_tokens, own=(pull.T,), shared=(w1.T,))
+    return Steps(w1, b1, q2)
+
+
+def pooled_tokens(bags: Any) -> np.ndarray:
+    """xbar of each bag, (bags, features), in double precision."""
+    return np.asarray(bags.mean_tokens(), dtype=np.float64)
+
+
+def _pulled_tokens(part: Bags, pull: np.ndarray, readouts: np.ndarray) -> np.ndarray:
+    """sum_i pull_i X_i^T P_i X_i w of each readout w: (readouts, features)."""
+    tokens, count = part.tokens, len(part.tokens)
+    centred = _centred_scores(part, readouts)
+    pulled = over_tokens(pull, part.starts, count) * centred
+    return np.asarray(pulled.T.astype(tokens.dtype) @ tokens, dtype=np.float64)
+
+
+def _centred_scores(part: Bags, directions: np.ndarray) -> Any:
+    """P_i X_i v of each direction v, bag after bag: (tokens, directions)."""
+    scores = (part.tokens @ directions.astype(part.tokens.dtype)).astype(np.float64)
+    return scores - over_tokens(bag_mean(scores, part.starts), part.starts, len(scores))
+
+
+def _balancing_bias(z: np.ndarray, signs: np.ndarray, p: np.ndarray, loss: Loss) -> float:
+    """b with  sum_i p_i l'(z_i + b; y_i) = 0  (a rising function of b, of both signs where both classes are there)."""
+
+    def mean_slope(b: float) -> float:
+        return float(p @ loss.slope(z + b, signs))
+
+    reach = 1.0 + float(np.abs(z).max())
+    while not mean_slope(-reach) < 0.0 < mean_slope(reach):
+        reach *= 2.0
+        if reach > 1e12:  # a loss of one's own whose slopes do not cancel
+            return 0.0
+    return float(brentq(mean_slope, -reach, reach, xtol=1e-12 * reach))
+
+
+def noise_scales(
+    bags: Any,
+    pooled: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    queries: np.ndarray,
+    sides: tuple[float, ...] = (1.0, -1.0),
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation of <x_l, q> over the tokens within bags of the noise class, and the side of the other, the signal's.
+
+    Of the `sides` that may hold the signal it is the one that spreads more. In the model the tokens of the noise class are pure
+    noise and this is ||q||; on real bags, whose noise is neither white nor of unit size, it is what makes `sharpness` mean the
+    same thing. One value per query, with its row of weights; bags of weight zero are left out. Bags of one token have no
+    spread: then that over all tokens stands in.
+    """
+    lengths = bags.lengths
+    within = np.asarray(bags.per_bag(_squares_within, shared=(queries.T,))).T
+    used = weights > 0
+    spreads = np.full((len(sides), len(queries)), np.inf)
+    for spread, side in zip(spreads, sides):
+        inside = used & (signs == -side)  # where this side holds the signal, the other class is noise
+        freedom = inside @ (lengths - 1)
+        some = freedom > 1
+        spread[some] = np.sqrt(np.einsum("jn,jn->j", inside, within)[some] / freedom[some])
+    scales, side = spreads.min(axis=0), np.array(sides)[spreads.argmin(axis=0)]
+    for j in np.flatnonzero(np.isinf(scales)):
+        on, means = used[j], pooled @ queries[j]
+        count = lengths[on].sum()
+        centre = lengths[on] @ means[on] / count
+        scales[j] = np.sqrt((within[j, on].sum() + lengths[on] @ (means[on] - centre) ** 2) / count)
+    return scales, side
+
+
+def _squares_within(part: Bags, directions: np.ndarray) -> Any:
+    """Sum over each bag's tokens of (<x_l, v> - its mean over the bag)^2, of each direction v: (bags, directions)."""
+    centred = _centred_scores(part, directions)
+    return bag_sum(centred * centred, part.starts)

@@ -1,0 +1,149 @@
+"""Through the interpolation threshold, and the laws of the margins. The study: `interpolation`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.averages import summarise
+from ...plotting.panels import Histogram, Layer, Panel, Points, Rule
+from ...plotting.style import colour
+from ...study.claims import Claim, Judgement, Tables, need, worst
+from ...study.criteria import judge_agreement, larger, limits_of, means_of, select
+from ...study.study import Grid, Study
+from .common import AXES, OURS, TEN_TOKENS, both, exact, largest, overlay
+
+QUERY = {"cosine": 0.9, "sharpness": 2.0}
+FIXED = {**TEN_TOKENS, "loss": "square"}
+NO_RIDGE = 1e-9  # stands for none in simulations; the theory is at exactly zero
+JUDGED = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]  # away from the peak, where the correction is not of order 1/d
+SPOTS = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
+LINE = sorted({*(float(a) for a in np.linspace(0.1, 3.0, 30)), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
+MODELS = ("attention", "pooled")
+MARGINS = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha": 4.0, "model": "attention", **QUERY}
+LEAST_SHARE = 0.005  # of margins in a bin, for its scatter to be judged by Student's t
+BINS = {"low": -3.0, "high": 12.0, "bins": 30}
+
+
+def grids(size: int, repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
+    """Below the threshold samples are few and dimensions cheap: larger d there, so that n is not tiny."""
+    laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
+    below: dict[str, list[Any]] = {"d": [2 * size, 4 * size], "alpha": [a for a in SPOTS if a < 1]}
+    above: dict[str, list[Any]] = {"d": [size, 2 * size], "alpha": [a for a in SPOTS if a >= 1]}
+    return [
+        *(
+            Grid("simulated", "readout", {**FIXED, "ridge": NO_RIDGE, **law}, axes, repeats=repeats[str(law["model"])])
+            for law in laws
+            for axes in (below, above)
+        ),
+        Grid("predicted", "readout_theory", {**FIXED, "ridge": 0.0, "alpha": LINE}, points=laws),
+        Grid("margins", "margins", {**MARGINS, **BINS}, {"d": margin_sizes}, repeats=margin_repeats),
+        Grid("margins_predicted", "margins_theory", {**MARGINS, **BINS}),
+    ]
+
+
+def away_exact(tables: Tables) -> Judgement:
+    simulated = need(tables, "simulated", ["test_error"])
+    judged = simulated[simulated["alpha"].isin(JUDGED)]
+    return judge_agreement(judged, need(tables, "predicted"), "test_error", ["model", "alpha"], 0.05, "standard_error")
+
+
+def largest_there(table: Any) -> Any:
+    """Rows of the largest size at each alpha."""
+    return table[table["d"] == table.groupby("alpha")["d"].transform("max")]
+
+
+def peak(tables: Tables) -> Judgement:
+    """At the largest size the error at alpha = 1 exceeds those at 0.5 and 2."""
+    found = means_of(largest_there(need(tables, "simulated", ["test_error"])), ["model", "alpha"], "test_error")
+    verdicts = [larger(found[model, 1.0], found[model, a], 4) for model in MODELS for a in (0.5, 2.0)]
+    words = (f"{m}: " + ", ".join(f"{found[m, a].value:.3f}" for a in (0.5, 1.0, 2.0)) for m in MODELS)
+    predicted = "0.5 at α = 1 (d → ∞), less on both sides"
+    return Judgement(worst(verdicts), predicted, "; ".join(words), "errors at α = 0.5, 1, 2")
+
+
+def margin_laws(tables: Tables) -> Judgement:
+    simulated, predicted = need(tables, "margins", ["train_share"]), need(tables, "margins_predicted", ["train_share"])
+    parts = {}
+    for name in ("train", "test"):
+        common = predicted[predicted[f"{name}_share"] >= LEAST_SHARE]
+        drawn = simulated[simulated["bin"].isin(common["bin"])]
+        parts[f"{name} share"] = judge_agreement(drawn, common, f"{name}_share", ["bin"], 0.03)
+    return both(parts)
+
+
+def draw(tables: Tables) -> list[Panel]:
+    shown = largest_there(tables["simulated"])
+    layers: list[Layer] = []
+    for model in MODELS:
+        part = select(shown, {"model": model}).assign(d=0)  # each alpha has its own largest size
+        layers += overlay((select(tables["predicted"], {"model": model}), part), "alpha", "test_error", model)
+    layers.append(Rule("x", 1.0, "interpolation threshold"))
+    title = f"Ridgeless square loss (d = {int(shown['d'].min())} and more)"
+    panels = [Panel(title, AXES["alpha"], AXES["test_error"], layers)]
+    edges = np.linspace(BINS["low"], BINS["high"], int(BINS["bins"]) + 1)
+    width, middle = edges[1] - edges[0], 0.5 * (edges[:-1] + edges[1:])
+    for name, title in (("train", "Training margins"), ("test", "Test margins")):
+        share = summarise(largest(tables["margins"]), "bin", f"{name}_share").sort_values("bin")["mean"].to_numpy()
+        predicted = tables["margins_predicted"].sort_values("bin")[f"{name}_share"].to_numpy()
+        bars: list[Layer] = [
+            Histogram(edges, share / width, "simulated", "#9CB8CF"),
+            Points(middle, predicted / width, None, "theory (bin averages)", colour("attention")),
+        ]
+        title = f"{title} (logistic, α = {MARGINS['alpha']:g}, λ = {MARGINS['ridge']:g})"
+        panels.append(Panel(title, "margin y (⟨w, f⟩ + b)", "probability density", bars))
+    return panels
+
+
+def findings(tables: Tables) -> str:
+    found = limits_of(tables["simulated"], ["model", "alpha"], "test_error")
+    return (
+        "With as many samples as weights the ridgeless square loss fits its data at any price: the norm diverges and the error "
+        "rises to one half. Fewer samples are better than exactly enough: at α = 0.5 the errors are "
+        f"{' and '.join(f'{model} {found[model, 0.5]}' for model in MODELS)}. Training margins pile up where the loss is "
+        "small, test margins keep a tail of errors; both laws follow from the same few numbers."
+    )
+
+
+interpolation = Study(
+    name="interpolation",
+    title="The interpolation peak, and the laws of the margins",
+    question="What happens to the ridgeless square loss where the number of samples equals the number of weights, and does the "
+    "theory give not only averages but the whole distribution of training and test margins? (L = 10, R = 1, π = 0.5, θ = 5; "
+    "cosine 0.9, k = 2.)",
+    notes=f"Simulations use λ = {NO_RIDGE:g} in place of zero.",
+    grids={
+        "quick": grids(150, {"attention": 20, "pooled": 32}, [200, 400], 30),
+        "full": grids(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20),
+    },
+    draw=draw,
+    findings=findings,
+    claims=(
+        exact(
+            "ridgeless-exact",
+            "The closed form gives the ridgeless test error on both sides of the interpolation threshold",
+            ["model", "alpha"],
+            0.05,
+            points="attention and pooled at six α away from the peak",
+            criterion=away_exact,
+            **OURS,
+        ),
+        Claim(
+            "interpolation-peak",
+            "The ridgeless error peaks where samples equal weights (α = 1)",
+            "error at α = 1 above those at α = 0.5 and 2 beyond the margin, both classifiers",
+            peak,
+            **OURS,
+        ),
+        exact(
+            "margin-laws",
+            "Training and test margins follow the predicted laws",
+            ["bin"],
+            0.03,
+            points="share of margins in every bin of width 0.5 with more than 0.5 %",
+            criterion=margin_laws,
+            **OURS,
+        ),
+    ),
+)

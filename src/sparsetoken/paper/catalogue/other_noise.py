@@ -1,0 +1,288 @@
+"""How much of the exact theory survives noise that is not white and Gaussian. The study: `universality`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..._core.averages import summarise
+from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.style import REFERENCE, colour, label, marker
+from ...study.claims import (
+    Claim,
+    Judgement,
+    Tables,
+    format_value,
+    greater_verdict,
+    need,
+    quantile,
+    within_verdict,
+    worst,
+)
+from ...study.criteria import judge_agreement, limits_of, select
+from ...study.study import Grid, Study
+from .common import AXES, OURS, TEN_TOKENS, exact
+
+FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
+CLASSIFIERS = ["attention", "elementwise", "pooled", "vectorized"]
+IN_COLOUR = CLASSIFIERS[:3]
+ENTRIES = {
+    "rademacher": "signs, ±1",
+    "student:5": "Student's t, 5 degrees of freedom",
+    "sparse:0.1": "sparse, 10 % not zero",
+}
+COLOUR = "power:0.5"
+# Real tokens, whitened: their covariance is the theory's, and only what is not Gaussian in them is left.
+APART = [f"{name}:whiten:mixed" for name in ("digits", "photographs", "text")]  # tokens shuffled among bags
+TOGETHER = ["photographs:whiten", "text:whiten"]  # tokens of one bag stay together
+REAL_SIZES = {name: 61 if name.startswith("digits") else 64 for name in (*APART, *TOGETHER)}
+# Criteria, sets, tolerance and repeats were chosen on other seeds than those of the grids. Digits, the smallest set, are too
+# few to tell whether attention fails.
+FAILING = APART[1:]
+TOLERANCE = 0.25  # of "the exact curve holds", as a share of the error
+FIRST_SEED = 30_000  # the trials before were used to choose the criteria
+
+
+def grids(sizes: list[int], repeats: int, real_repeats: int, tested: int) -> list[Grid]:
+    models, tests = {"model": CLASSIFIERS}, {**FIXED, "test_samples": tested}
+    coloured: dict[str, list[Any]] = {"d": sizes, "model": IN_COLOUR}
+    entries: dict[str, list[Any]] = {"d": sizes, "noise": list(ENTRIES), **models}
+    white: dict[str, list[Any]] = {"d": sorted({*sizes, *REAL_SIZES.values()}), **models}
+    real = [{"noise": name, "d": size} for name, size in REAL_SIZES.items()]
+    made = [
+        Grid("entries", "simulate", tests, entries, repeats=repeats),
+        Grid("coloured", "simulate", {**FIXED, "covariance": COLOUR}, coloured, repeats=2 * repeats),
+        Grid("white", "simulate", FIXED, white, repeats=2 * real_repeats),
+        Grid("real", "simulate", tests, models, points=real, repeats=real_repeats),
+        Grid("predicted", "forecast", FIXED, models),
+        # The spectrum depends on d, and with it the limit; the largest size stands for it.
+        Grid("coloured_predicted", "coloured_forecast", {**FIXED, "covariance": COLOUR}, coloured),
+    ]
+    return [replace(grid, first_seed=FIRST_SEED) for grid in made]
+
+
+def gaps_to_white(found: Any, white: Any, comparisons: int) -> Any:
+    """Measured errors against those in white Gaussian noise of the same size, by noise and classifier."""
+    names = {"mean": "white", "error": "white_error", "count": "white_count"}
+    base = summarise(white, ["d", "model"], "test_error").rename(columns=names)
+    means = summarise(found, [name for name in ("noise", "d", "model") if name in found], "test_error")
+    both = means.merge(base, on=["d", "model"])
+    both["difference"] = both["mean"] - both["white"]
+    both["share"] = both["difference"] / both["white"]
+    both["error_of_difference"] = np.hypot(both["error"], both["white_error"])
+    degrees = np.minimum(both["count"], both["white_count"]) - 1
+    both["margin"] = quantile(comparisons, np.asarray(degrees, float)) * both["error_of_difference"]
+    return both
+
+
+def entries_exact(tables: Tables) -> Judgement:
+    entries, predicted = need(tables, "entries", ["test_error"]), need(tables, "predicted", ["test_error"])
+    table = pd.concat([predicted.assign(noise=noise) for noise in ENTRIES], ignore_index=True)
+    return judge_agreement(entries, table, "test_error", ["noise", "model"], 0.04, "standard_error")
+
+
+def sparse_slow(tables: Tables) -> Judgement:
+    """At the smallest size attention's error in sparse noise lies above that in Gaussian noise; pooling's within 25 %."""
+    entries, white = need(tables, "entries", ["test_error"]), need(tables, "white", ["test_error"])
+    d = entries["d"].min()
+    sparse = select(entries, {"d": d, "noise": "sparse:0.1"})
+    gaps = gaps_to_white(sparse, select(white, {"d": d}), 2).set_index("model")
+    attention, pooled = gaps.loc["attention"], gaps.loc["pooled"]
+    verdicts = [
+        greater_verdict(attention["difference"], attention["margin"]),
+        within_verdict(pooled["difference"], pooled["margin"], TOLERANCE * pooled["white"]),
+    ]
+    names, found = ("attention above", "pooling within 25 % of"), (attention, pooled)
+    return Judgement(
+        worst(verdicts),
+        f"at d = {d}: " + ", ".join(f"{name} {format_value(row['white'])}" for name, row in zip(names, found)),
+        ", ".join(f"{n} {format_value(r['mean'], r['error'])}" for n, r in zip(("attention", "pooling"), found)),
+    )
+
+
+def coloured_exact(tables: Tables) -> Judgement:
+    """In coloured noise theory and simulation are compared at the largest size, the theory with that size's spectrum."""
+    coloured, predicted = need(tables, "coloured", ["test_error"]), need(tables, "coloured_predicted", ["test_error"])
+    runs, theory = (select(table, {"d": coloured["d"].max()}) for table in (coloured, predicted))
+    return judge_agreement(runs, theory, "test_error", ["model"], 0.03, "standard_error")
+
+
+def real_gaps(tables: Tables, noises: list[str], models: list[str], comparisons: int) -> Any:
+    real = need(tables, "real", ["test_error"])
+    return gaps_to_white(real[real["noise"].isin(noises) & real["model"].isin(models)], tables["white"], comparisons)
+
+
+def real_pooling(tables: Tables) -> Judgement:
+    """Whitened real tokens, independent: pooling and flattening keep their exact curves to 25 %."""
+    gaps = real_gaps(tables, APART, ["pooled", "vectorized"], 2 * len(APART))
+    row = gaps.loc[gaps["share"].abs().idxmax()]
+    return Judgement(
+        worst(within_verdict(r.difference, r.margin, TOLERANCE * r.white) for r in gaps.itertuples()),
+        f"within {TOLERANCE:.0%} of Gaussian noise",
+        f"furthest: {row['model']} on {_words(row['noise'])}, {row['share']:+.0%} "
+        f"({format_value(row['mean'], row['error'])} against {format_value(row['white'], row['white_error'])})",
+    )
+
+
+def real_attention(tables: Tables) -> Judgement:
+    """The same tokens: attention's error lies above its exact curve, on the two sets large enough to tell."""
+    gaps = real_gaps(tables, APART, ["attention"], len(FAILING))
+    judged, rest = gaps[gaps["noise"].isin(FAILING)], gaps[~gaps["noise"].isin(FAILING)]
+    return Judgement(
+        worst(greater_verdict(row.difference, row.margin) for row in judged.itertuples()),
+        f"above {format_value(judged['white'].iloc[0], judged['white_error'].iloc[0])}",
+        ", ".join(f"{_words(row.noise)} {format_value(row.mean, row.error)}" for row in judged.itertuples()),
+        ", ".join(f"{_words(row.noise)}, not judged: {format_value(row.mean, row.error)}" for row in rest.itertuples()),
+    )
+
+
+def together(tables: Tables) -> Judgement:
+    """Pooling on bags whose tokens stay together: below the exact curve on photographs, above it on text."""
+    gaps = real_gaps(tables, TOGETHER, ["pooled"], len(TOGETHER))
+    sign = {TOGETHER[0]: -1.0, TOGETHER[1]: 1.0}
+    words = ", ".join(
+        f"{_words(row.noise)} {row.share:+.0%} ± {row.error_of_difference / row.white:.0%}" for row in gaps.itertuples()
+    )
+    verdict = worst(greater_verdict(sign[row.noise] * row.difference, row.margin) for row in gaps.itertuples())
+    return Judgement(verdict, "photographs below, text above Gaussian noise", words)
+
+
+def _words(noise: str) -> str:
+    name, *how = noise.split(":")
+    return name if "mixed" in how or name == "digits" else f"{name} (bags kept together)"
+
+
+def draw(tables: Tables) -> list[Panel]:
+    return [_convergence(tables), _real(tables), _coloured(tables)]
+
+
+def _real(tables: Tables) -> Panel:
+    """Errors on real tokens over those in Gaussian noise of the same size."""
+    noises = [*APART, *TOGETHER]
+    gaps = gaps_to_white(tables["real"], tables["white"], 1)
+    layers: list[Layer] = []
+    for i, model in enumerate(CLASSIFIERS):
+        rows = select(gaps, {"model": model}).set_index("noise").loc[noises]
+        x = np.arange(1.0, len(noises) + 1) + 0.1 * (i - 1.5)
+        ratio, error = rows["mean"] / rows["white"], rows["error"] / rows["white"]
+        layers.append(Points(x, ratio, error, label(model), colour(model), marker(model)))
+    layers.append(Rule("y", 1.0, "Gaussian noise", REFERENCE))
+    words, y = [_words(noise) for noise in noises], "error over that in Gaussian noise"
+    return Panel("Real tokens", "tokens", y, layers, logy=True, ylim=(0.2, 12.0), names=words)
+
+
+def _coloured(tables: Tables) -> Panel:
+    """Theory and simulation in coloured Gaussian noise against the dimension."""
+    predicted = tables["predicted"].set_index("model")["test_error"]
+    layers: list[Layer] = []
+    for model in IN_COLOUR:
+        line = select(tables["coloured_predicted"], {"model": model}).sort_values("d")
+        means = summarise(select(tables["coloured"], {"model": model}), "d", "test_error")
+        points = (means["d"], means["mean"], means["error"])
+        layers += [
+            Line(line["d"], line["test_error"], f"{label(model)}: theory", colour(model)),
+            Points(*points, f"{label(model)}: simulated", colour(model), marker(model)),
+            Line(line["d"], [predicted[model]] * len(line), "", colour(model), "dot"),
+        ]
+    title = "Coloured noise, eigenvalues ∝ 1/√j (dots: white)"
+    return Panel(title, "dimension d", AXES["test_error"], layers, logx=True, ylim=(0.0, 0.5))
+
+
+def _convergence(tables: Tables) -> Panel:
+    """Attention's error against the dimension, noise by noise."""
+    parts = [
+        (select(tables["entries"], {"model": "attention", "noise": noise}), words, colour(noise, i), "diamond")
+        for i, (noise, words) in enumerate(ENTRIES.items())
+    ]
+    white = select(tables["white"], {"model": "attention"})
+    parts.append((white, "Gaussian", colour("attention"), marker("attention")))
+    layers: list[Layer] = []
+    for part, words, shade, mark in parts:
+        means = summarise(part, "d", "test_error").sort_values("d")
+        layers.append(Points(means["d"], means["mean"], means["error"], words, shade, mark))
+    limit = float(select(tables["predicted"], {"model": "attention"})["test_error"].iloc[0])
+    layers.append(Rule("y", limit, "theory (d → ∞)"))
+    return Panel("Attention, independent entries", "dimension d", AXES["test_error"], layers, logx=True)
+
+
+def findings(tables: Tables) -> str:
+    share = gaps_to_white(tables["real"], tables["white"], 1).set_index(["noise", "model"])["share"]
+
+    def each(model: str) -> str:
+        return ", ".join(f"{share[noise, model]:+.0%} on {_words(noise)}" for noise in APART)
+
+    sparse = select(tables["entries"], {"noise": "sparse:0.1"})
+    limit = limits_of(sparse, "model", "test_error")["attention"].value
+    gaps = select(gaps_to_white(sparse, tables["white"], 1), {"model": "attention"}).sort_values("d").iloc[0]
+    return (
+        "Independent entries of any law with a variance give the Gaussian curves as d grows. How soon depends on the tails: in "
+        f"sparse noise (kurtosis 30) attention's error at d = {gaps['d']:.0f} is {gaps['mean']:.3f} where Gaussian noise has "
+        f"{gaps['white']:.3f}, and {limit:.3f} extrapolated to d → ∞. Coloured Gaussian noise follows its own exact theory. "
+        "Real tokens have no d to grow: whitened and shuffled among bags, they leave the linear classifiers where the theory "
+        f"puts them (pooling {each('pooled')}; vectorized {each('vectorized')}), but not attention ({each('attention')}): an "
+        "average over tokens and features forgets their law, the largest of ten scores does not. Tokens that stay in their "
+        f"own bags are not independent, and then pooling is off as well ({share[TOGETHER[0], 'pooled']:+.0%} on neighbouring "
+        f"patches of a photograph, {share[TOGETHER[1], 'pooled']:+.0%} on successive words)."
+    )
+
+
+universality = Study(
+    name="universality",
+    title="Universality: noise that is not white and Gaussian",
+    question="The theory's noise is white and Gaussian. Which of its curves hold for independent entries of other laws, for "
+    "coloured noise, and for real tokens (handwritten digits, patches of photographs, words of a manual)? Real tokens are "
+    "whitened, so that only what is not Gaussian in them can matter. (L = 10, R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, λ = 10⁻², "
+    "logistic.)",
+    grids={"quick": grids([64, 192], 12, 30, 1000), "full": grids([128, 512], 24, 48, 4000)},
+    draw=draw,
+    findings=findings,
+    claims=(
+        exact(
+            "universality-entries",
+            "For independent entries the exact curves hold whatever the law of an entry",
+            ["noise", "model"],
+            0.04,
+            points="3 laws × 4 classifiers",
+            criterion=entries_exact,
+            **OURS,
+        ),
+        Claim(
+            "universality-sparse-slow",
+            "Sparse entries reach attention's curve slowly, pooling's at once",
+            "smallest d: attention's error above that in Gaussian noise beyond the margin; pooling's within 25 % of it",
+            sparse_slow,
+            **OURS,
+        ),
+        Claim(
+            "universality-coloured",
+            "In coloured Gaussian noise the theory with that covariance is exact",
+            "attention, elementwise, pooling at the largest d within the margin at level 0.1 %; resolution 0.03",
+            coloured_exact,
+            **OURS,
+        ),
+        Claim(
+            "universality-real-linear",
+            "On whitened, independent real tokens pooling and flattening keep their exact curves",
+            "3 sets × 2 classifiers: within 25 % of Gaussian noise of the same size, margin at level 0.1 % included",
+            real_pooling,
+            **OURS,
+        ),
+        Claim(
+            "universality-real-attention",
+            "On whitened, independent patches of photographs and words attention does worse than its exact curve",
+            "photographs and text: error above that in Gaussian noise of the same size, beyond the margin at level 0.1 %",
+            real_attention,
+            **OURS,
+        ),
+        Claim(
+            "universality-bags-together",
+            "Real bags whose tokens stay together move pooling off its exact curve",
+            "pooling's error below that in Gaussian noise on photographs, above it on text, beyond the margin at level 0.1 %",
+            together,
+            **OURS,
+        ),
+    ),
+)

@@ -1,0 +1,264 @@
+"""One positive bag in twenty: which loss and which weight come closest to the Bayes limit, and why. The study: `rare`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...plotting.panels import Layer, Line, Panel, Points, Rule
+from ...plotting.style import OTHER_COLOURS, loss_label
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, need, within_verdict, worst
+from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, predictions_of, select
+from ...study.study import Grid, Study
+from .common import AXES, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, both, exact
+
+TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
+ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each
+BALANCED = 19.0  # (1 - π)/π: both classes count the same
+WEIGHTS = [1.0, 4.0, BALANCED, 76.0]
+# Loss -> rates of the bias's step for `WEIGHTS`, the best at θ = 4.5 of `BIAS_RATES`. The readout's rate is small, so that the
+# query's step meets the loss at its bias alone; a balanced loss has no use for a bias there.
+RATES: dict[str, list[float]] = {
+    "logistic": [8.0, 8.0, 0.0, 0.0],
+    "smoothed_hinge": [2.0, 2.0, 0.0, 0.0],
+    "square": [1.0, 1.0, 0.0, 0.0],
+    "exponential": [2.0, 2.0, 0.0, 0.0],
+}
+BIAS_RATES = [0.0, 1.0, 2.0, 4.0, 8.0]
+COSINE = 0.9  # of the query that is given
+RIDGES = [0.001, 0.01, 0.1, 1.0, 10.0, 30.0]
+SIMULATED_RIDGE = 30.0
+# Losses and weights that are trained to the end: in the quick form, and in the full one.
+PLAIN, WEIGHTED = ("logistic", 1.0), ("logistic", BALANCED)
+FEW = [PLAIN, WEIGHTED]
+MANY = [*((loss, w) for loss in RATES for w in (1.0, BALANCED)), ("logistic", 4.0), ("logistic", 76.0)]
+# Log-sum-exp with everything trained at once, plain and focal.
+AT_ONCE = ["logistic", "focal:2"]
+AT_ONCE_RATES = [3.0, 4.0, 6.0]
+STEPS = 20
+ALIKE = 0.1  # what counts as the same error, as a share of it
+OFF = 1.3  # by what factor an error counts as lost to the threshold
+GAIN = 0.005  # of the AUC: what would be worth another loss
+FIRST_SEED = 5000  # criteria and sizes were chosen on others
+Case = tuple[str, float]
+
+
+def weighted(loss: str, weight: float) -> str:
+    """The name of a loss with that weight of the positive bags."""
+    return loss if weight == 1.0 else f"{loss}:positives={weight:g}"
+
+
+def steps_at(loss: str, weight: float, eta_b: float | None = None) -> dict[str, Any]:
+    """A point of the two steps, at the rate of the bias that suits loss and weight if none is given."""
+    rate = RATES[loss][WEIGHTS.index(weight)] if eta_b is None else eta_b
+    return {**TASK, "alpha0": ALPHA, "loss": weighted(loss, weight), "eta_w": 0.1, "eta_b": rate}
+
+
+def trained_at(loss: str, weight: float) -> dict[str, Any]:
+    """A point of the whole training."""
+    return {**steps_at(loss, weight), "alpha1": ALPHA, "sharpness": 2.5}
+
+
+def at_once(loss: str, rate: float) -> dict[str, Any]:
+    """Log-sum-exp trained at once with that loss, on the samples of both stages."""
+    rates = {"rates": {"w": rate, "bias": 0.5 * rate}, "decay": {"w": 0.2 / rate}}
+    return {**TASK, "model": "tied", "alpha": 2 * ALPHA, "steps": STEPS, "loss": loss, **rates}
+
+
+def grids(cases: list[Case], sizes: list[int], repeats: int, runs: int) -> list[Grid]:
+    tried = [steps_at(loss, w, rate) for loss in RATES for w in WEIGHTS for rate in BIAS_RATES]
+    steps = [steps_at(loss, w) for loss in RATES for w in (1.0, BALANCED)]
+    trained, spots = [trained_at(*case) for case in cases], [trained_at(*case) for case in cases if case[1] > 1.0]
+    once = [at_once(loss, rate) for loss in AT_ONCE for rate in AT_ONCE_RATES]
+    focal, last = [at_once("focal:2", AT_ONCE_RATES[1])], {"rows_at": [STEPS]}
+    ridges, ridge = {"ridges": RIDGES}, {"ridge": SIMULATED_RIDGE}
+    drawn: dict[str, Any] = {"first_seed": FIRST_SEED}
+    theory = {**last, "accuracy": 1.0, "bags": QUICK_BAGS}  # standard errors are far below what counts, in both forms
+    return [
+        Grid("query", "alignment", points=tried),
+        Grid("query_simulated", "two_steps", {}, {"d": [1000, 4000]}, points=steps, repeats=repeats, **drawn),
+        Grid("trained", "threshold_forecast", ridges, points=trained),
+        Grid("given", "threshold_forecast", {**ridges, "cosine": COSINE}, points=trained),
+        Grid("simulated", "simulate", ridge, {"d": sizes}, points=spots, repeats=repeats, **drawn),
+        Grid("at_once", "trajectory", theory, points=once),
+        Grid("at_once_simulated", "simulate_trajectory", last, {"d": [100, 200]}, points=focal, repeats=runs, **drawn),
+        Grid("bayes", "bayes_limit", {**TASK, "alpha": 2 * ALPHA}),
+    ]
+
+
+def cosines(tables: Tables) -> dict[Case, float]:
+    """The query's predicted cosine by loss and weight, each at its best rate of the bias."""
+    best = need(tables, "query", ["cosine_q"]).groupby("loss")["cosine_q"].max()
+    cases = [(loss, w) for loss in RATES for w in WEIGHTS]
+    if not all(weighted(*case) in best for case in cases):
+        raise NotJudgeable("no prediction for some losses and weights")
+    return {case: float(best[weighted(*case)]) for case in cases}
+
+
+def best(tables: Tables, name: str, column: str) -> dict[Case, float]:
+    """The least of a column over the ridges, by loss and weight in the order of the full form."""
+    least = need(tables, name, [column]).groupby("loss")[column].min()
+    found = {case: float(least[weighted(*case)]) for case in MANY if weighted(*case) in least}
+    if not set(FEW) <= set(found):
+        raise NotJudgeable(f"no prediction for all of {', '.join(weighted(*case) for case in FEW)}")
+    return found
+
+
+def auc_exact(tables: Tables) -> Judgement:
+    """AUC of whole trainings at the simulated ridge, and of the focal descent."""
+    theory = select(need(tables, "trained", ["auc"]), {"ridge": SIMULATED_RIDGE})
+    focal, runs = (select(need(tables, n, ["auc"]), {"step": STEPS}) for n in ("at_once", "at_once_simulated"))
+    return both(
+        {
+            "staged": judge_agreement(need(tables, "simulated", ["auc"]), theory, "auc", ["loss"], 0.05),
+            "focal": judge_agreement(runs, focal, "auc", ["loss", "rates"], 0.05, "auc_se"),
+        }
+    )
+
+
+def weights_align(tables: Tables) -> Judgement:
+    """Simulated cosines of the query at d -> infinity: balanced above unweighted, for every loss."""
+    seen, theory = limits_of(need(tables, "query_simulated", ["cosine_q"]), "loss", "cosine_q"), cosines(tables)
+    pairs = {loss: (seen[loss], seen[weighted(loss, BALANCED)]) for loss in RATES}
+    return Judgement(
+        worst(larger(balanced, plain, len(pairs)) for plain, balanced in pairs.values()),
+        ", ".join(f"{theory[loss, 1.0]:.3f} → {theory[loss, BALANCED]:.3f}" for loss in RATES),
+        ", ".join(f"{plain} → {balanced} ({loss_label(loss)})" for loss, (plain, balanced) in pairs.items()),
+    )
+
+
+def threshold_only(tables: Tables) -> Judgement:
+    """With a given query and a fitted threshold every loss and weight is as good as the unweighted logistic one."""
+    found = best(tables, "given", "threshold_error")
+    base = found.pop(PLAIN)
+    verdict = worst(within_verdict(value - base, 0.0, ALIKE * base) for value in found.values())
+    words = ", ".join(f"{value:.4f} ({loss_label(weighted(*case))})" for case, value in found.items())
+    return Judgement(verdict, f"within {ALIKE:.0%} of {base:.4f}", words)
+
+
+def weight_sets_threshold(tables: Tables) -> Judgement:
+    """With a given query the balanced weight puts the threshold right, and no weight does not."""
+    plain, fitted = best(tables, "given", "test_error"), best(tables, "given", "threshold_error")
+    ratio = {case: plain[case] / fitted[case] for case in plain}
+    verdicts = [within_verdict(value - 1.0, 0.0, ALIKE) for (_, w), value in ratio.items() if w == BALANCED]
+    verdicts += ["confirmed" if value >= OFF else "refuted" for (_, w), value in ratio.items() if w == 1.0]
+    words = ", ".join(f"{value:.2f} ({loss_label(weighted(*case))})" for case, value in ratio.items())
+    return Judgement(worst(verdicts), f"balanced within {1 + ALIKE:g}, unweighted {OFF:g} or more", words)
+
+
+def last_auc(tables: Tables) -> dict[str, ValueWithError]:
+    """AUC after the last step by loss, each at its best rate."""
+    table = select(need(tables, "at_once", ["auc"]), {"step": STEPS})
+    rows = table.sort_values("auc", ascending=False).groupby("loss", as_index=False).first()
+    found = predictions_of(rows, "loss", "auc", "auc_se", THEORY_DEGREES)
+    missing = [loss for loss in AT_ONCE if loss not in found]
+    if missing:
+        raise NotJudgeable(f"no prediction for {', '.join(missing)}")
+    return found
+
+
+def focal_gains_nothing(tables: Tables) -> Judgement:
+    plain, focal = (last_auc(tables)[loss] for loss in AT_ONCE)
+    verdict = larger(plain._replace(value=plain.value + GAIN), focal)
+    return Judgement(verdict, f"at most {GAIN:g} above {plain}", str(focal))
+
+
+def draw(tables: Tables) -> list[Panel]:
+    limit, theory = float(tables["bayes"]["test_error"].iloc[0]), cosines(tables)
+    seen = limits_of(tables["query_simulated"], "loss", "cosine_q")
+    query: list[Layer] = []
+    for loss, ink in zip(RATES, OTHER_COLOURS):
+        name, drawn = loss_label(loss), [seen[loss], seen[weighted(loss, BALANCED)]]
+        values, spread = [found.value for found in drawn], [found.error for found in drawn]
+        query.append(Line(WEIGHTS, [theory[loss, w] for w in WEIGHTS], f"{name}: theory", ink))
+        query.append(Points([1.0, BALANCED], values, spread, f"{name}: simulated, d → ∞", ink))
+    panels = [Panel("The query after two steps", "weight of positive bags", AXES["cosine_q"], query, logx=True)]
+    for name, title in (("given", f"Readout with a query of cosine {COSINE:g}"), ("trained", "Trained in stages")):
+        layers: list[Layer] = []
+        for column, words, ink, mark in (
+            ("test_error", "error as it is: theory", OTHER_COLOURS[1], "square"),
+            ("threshold_error", "threshold fitted: theory", OTHER_COLOURS[0], "diamond"),
+        ):
+            found = best(tables, name, column)
+            layers.append(Points(np.arange(1.0, len(found) + 1), list(found.values()), None, words, ink, mark))
+        layers.append(Rule("y", limit, "Bayes limit"))
+        names, label = [loss_label(weighted(*case)) for case in found], "loss × weight of positive bags"
+        panels.append(Panel(title, label, AXES["test_error"], layers, logy=True, names=names))
+    return panels
+
+
+def findings(tables: Tables) -> str:
+    limit, theory, auc = float(tables["bayes"]["test_error"].iloc[0]), cosines(tables), last_auc(tables)
+    given, as_is = best(tables, "given", "threshold_error"), best(tables, "given", "test_error")
+    staged, staged_as_is = best(tables, "trained", "threshold_error"), best(tables, "trained", "test_error")
+    raised = ", ".join(f"{loss_label(loss)} {theory[loss, 1.0]:.2f} → {theory[loss, BALANCED]:.2f}" for loss in RATES)
+    readout = ", ".join(f"{loss_label(weighted(*case))} {value:.4f}" for case, value in given.items())
+    whole = ", ".join(f"{loss_label(weighted(*c))} {staged_as_is[c]:.4f} ({value:.4f})" for c, value in staged.items())
+    return (
+        f"One bag in twenty is positive; the Bayes limit is {limit:.4f}. A weight acts on two things. In the two steps it "
+        "decides how well the query is found: negative bags bring no signal but as much noise each, and a weight w makes the "
+        "signal w times and the noise only √(1 − π + π w²) times as large. Balanced weights take the cosine from "
+        f"{raised}; a weight of 4, near the root of the balanced one, has most of that ({theory['logistic', 4.0]:.2f} with the "
+        f"logistic loss), and a four times larger one little more ({theory['logistic', 76.0]:.2f}, if the bias is left alone). "
+        f"In the readout a weight moves the threshold and nothing else that matters: with a query of cosine {COSINE:g} and the "
+        f"threshold fitted, errors are {readout}; as they are trained, {as_is[PLAIN]:.4f} without and {as_is[WEIGHTED]:.4f} "
+        f"with balanced weights. Trained in stages (in brackets with the threshold fitted): {whole}. Focal weighting, trained "
+        f"at once with log-sum-exp and the best rate, has AUC {auc['focal:2']} where the plain loss has {auc['logistic']}: it "
+        "slows descent on bags that are right, and leaves the weights of the classes as they are."
+    )
+
+
+rare = Study(
+    name="rare",
+    title="Rare positives: losses and weights",
+    question="Logistic, smoothed hinge, square and exponential loss, weights of the rare class, focal weighting: which comes "
+    "closest to the Bayes limit where one bag in twenty is positive, and what does a weight act on? (L = 10, R = 1, π = 0.05, "
+    "θ = 4.75, α₀ = α₁ = 4.)",
+    notes="Rates of the bias, ridges and criteria were settled at θ = 4.5, 5 and 5.5, on other seeds.",
+    grids={"quick": grids(FEW, [150, 300], 12, 6), "full": grids(MANY, [500, 1000], 24, 24)},
+    draw=draw,
+    findings=findings,
+    claims=(
+        exact(
+            "rare-exact",
+            "The theory gives the AUC of weighted losses at rare positives, and of a focal descent",
+            ["loss"],
+            0.05,
+            points=f"weighted trainings at λ = {SIMULATED_RIDGE:g} and the last step of the descent",
+            criterion=auc_exact,
+            **OPEN,
+        ),
+        Claim(
+            "weights-align",
+            "At rare positives a balanced weight gives a query closer to the signal, whatever the loss",
+            "two steps simulated, extrapolated to d → ∞, each with a rate of the bias that suits it: cosine above the "
+            "unweighted one's for every loss, beyond the margin",
+            weights_align,
+            **OPEN,
+        ),
+        Claim(
+            "threshold-only",
+            "With the query given and the threshold fitted, neither loss nor weight matters at rare positives",
+            f"theory, best ridge: error within {ALIKE:.0%} of the unweighted logistic one",
+            threshold_only,
+            **OPEN,
+        ),
+        Claim(
+            "weight-sets-threshold",
+            "A balanced weight puts the readout's threshold right; without a weight it is wrong at rare positives",
+            f"theory, query given, best ridge each: error as trained within {ALIKE:.0%} of that with a fitted threshold when "
+            f"balanced, and at least {OFF:g} times it without a weight",
+            weight_sets_threshold,
+            **OPEN,
+        ),
+        Claim(
+            "focal-gains-nothing",
+            "Focal weighting ranks bags no better than the plain logistic loss does",
+            f"theory of the descent, γ = 2, the best of three rates each: AUC after the last step less than {GAIN:g} above, "
+            "margin included",
+            focal_gains_nothing,
+            **OPEN,
+        ),
+    ),
+)

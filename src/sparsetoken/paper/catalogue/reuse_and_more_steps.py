@@ -1,0 +1,303 @@
+"""Staged training that goes on: the same samples for query and readout, and more than one query step.
+
+The studies: `reuse` and `query-steps`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
+from ...study.claims import Claim, Judgement, Tables, need, worst
+from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, predictions_of
+from ...study.study import Grid, Study
+from .common import AXES, FEW_BAGS, FULL_BAGS, OPEN, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, exact, overlay, spots
+
+RIDGE, ETA_Q = 0.1, 25.0
+# The convex readout as gradient descent with momentum: after 38 steps it has moved by less than 6e-4 over the last ten.
+READOUT: dict[str, Any] = {"rates": {"w": 1.5, "bias": 6.0}, "decay": {"w": RIDGE}, "momentum": 0.3}
+READOUT_STEPS = 38
+SIMULATED = [1.0, 2.0]
+FEWEST = 0.5
+REPLICATES = 16  # of the exact theory: what reuse gains over new data is a few standard errors of eight
+FIRST_SEED = 1000  # sizes were chosen on runs with smaller ones
+
+
+def stages(alpha: float) -> list[dict[str, Any]]:
+    """Two steps and a readout, all on the data set "all" of alpha d bags."""
+    return [
+        {"steps": 1, "alpha": alpha, "rates": {"w": 1.0, "bias": 1.0}},
+        {"steps": 1, "alpha": alpha, "rates": {"q": ETA_Q}},
+        {"steps": READOUT_STEPS, **READOUT, "alpha": alpha},
+    ]
+
+
+def reuse_grids(sizes: list[int], repeats: int, alphas: list[float]) -> list[Grid]:
+    fixed = {**TEN_TOKENS, "ridge": RIDGE, "eta_q": ETA_Q}
+    # Only the last step is read, with its standard error.
+    last = {**TEN_TOKENS, "accuracy": 0.05, "replicates": REPLICATES, "rows_at": [2 + READOUT_STEPS]}
+    same = {**fixed, "schedule": "reuse"}
+    axes: dict[str, list[Any]] = {"d": sizes, "alpha0": SIMULATED}
+    return [
+        Grid("exact", "trajectory", last, points=[{"alpha": a, "stages": stages(a)} for a in alphas]),
+        Grid("simulated", "simulate", same, axes, repeats=repeats, first_seed=FIRST_SEED),
+        Grid("split", "forecast", fixed, points=[{"alpha0": a / 2, "alpha1": a / 2} for a in alphas]),
+        Grid("independent", "forecast", fixed, points=[{"alpha0": a, "alpha1": a} for a in alphas]),
+    ]
+
+
+def reused(tables: Tables) -> dict[float, ValueWithError]:
+    """The exact error on reused data after the last step, by α."""
+    rows = need(tables, "exact", ["test_error"])
+    return predictions_of(rows, "alpha", "test_error", "test_error_se", REPLICATES - 1)
+
+
+def forecasts(tables: Tables, name: str) -> dict[float, ValueWithError]:
+    """Forecasts by α: with half of the samples for each stage (`split`), or with as many for both (`independent`)."""
+    table = need(tables, name, ["test_error"])
+    table = table.assign(alpha=table["alpha0"] * (2 if name == "split" else 1))
+    return predictions_of(table, "alpha", "test_error", "standard_error", REPLICATES - 1)
+
+
+def reuse_exact(tables: Tables) -> Judgement:
+    simulated = need(tables, "simulated", ["test_error"]).assign(alpha=lambda t: t["alpha0"])
+    predicted = need(tables, "exact", ["test_error"])
+    return judge_agreement(simulated, predicted, "test_error", ["alpha"], 0.015, "test_error_se")
+
+
+def beats_the_split(tables: Tables) -> Judgement:
+    found, split = reused(tables), forecasts(tables, "split")
+    words = (f"{error.value:.4f} against {split[a].value:.4f} (α = {a:g})" for a, error in found.items())
+    verdict = worst(larger(split[a], error, len(found)) for a, error in found.items())
+    return Judgement(verdict, "reuse below", "; ".join(words))
+
+
+def pessimistic(tables: Tables) -> Judgement:
+    """At few samples the theory of independent data sets is off, and on which side."""
+    found, other = reused(tables)[FEWEST], forecasts(tables, "independent")[FEWEST]
+    return Judgement(larger(other, found), f"below {other.value:.4f}", f"{found} at α = {FEWEST:g}")
+
+
+def draw_reuse(tables: Tables) -> list[Panel]:
+    lines = {name: forecasts(tables, name) for name in ("split", "independent")}
+    runs = tables["simulated"].assign(alpha=lambda t: t["alpha0"])
+    shade, names = OTHER_COLOURS[1], ("split in halves: theory", "two data sets of this size each: theory")
+    layers: list[Layer] = []
+    for found, name, ink, dash in (
+        (lines["split"], names[0], colour("attention"), "dash"),
+        (lines["independent"], names[1], REFERENCE, "dot"),
+        (reused(tables), "one data set for both: exact theory", shade, "solid"),
+    ):
+        layers.append(Line(sorted(found), [found[a].value for a in sorted(found)], name, ink, dash))
+    layers.append(spots(runs, "alpha", "test_error", "one data set for both", shade, limit=True))
+    return [Panel("Staged training on one data set", AXES["alpha"], AXES["test_error"], layers, logx=True, logy=True)]
+
+
+def reuse_findings(tables: Tables) -> str:
+    found, split, new = reused(tables), forecasts(tables, "split"), forecasts(tables, "independent")
+    words = "; ".join(
+        f"{error} (split {split[a].value:.4f}, as if independent {new[a].value:.4f}) at α = {a:g}"
+        for a, error in sorted(found.items())
+    )
+    few, many = min(found), max(found)
+    off = {a: round(100 * (new[a].value / found[a].value - 1)) for a in (few, many)}  # per cent
+    return (
+        f"Using all samples twice beats halving them: {words}. Theory that pretends the readout's data were new is too "
+        f"pessimistic rather than too optimistic, by {off[few]} % at α = {few:g} and {off[many]} % at α = {many:g}: the query "
+        "has seen the bags that the readout is fitted to, and attends to the right tokens there more often."
+    )
+
+
+reuse = Study(
+    name="reuse",
+    title="Data reuse: the same samples for the query and for the readout",
+    question="The staged theory needs D₀ and D₁ to be disjoint. What if the two steps and the readout use the same n = αd "
+    "samples: is it better than halving them, and how wrong is the theory of the split? (L = 10, R = 1, π = 0.5, θ = 5, λ = "
+    f"{RIDGE:g}, η_q = {ETA_Q:g}, logistic.)",
+    notes=f"The exact line is the trajectory theory: two steps, then {READOUT_STEPS} steps of gradient descent with momentum "
+    "in place of the convex readout, all on one data set.",
+    grids={
+        "quick": reuse_grids([300, 900], 50, [FEWEST, 1.0, 2.0]),
+        "full": reuse_grids([1000, 2000], 60, [FEWEST, 1.0, 2.0, 4.0, 8.0]),
+    },
+    draw=draw_reuse,
+    findings=reuse_findings,
+    claims=(
+        exact(
+            "reuse-exact",
+            "The trajectory theory gives the test error of staged training with D₀ = D₁",
+            ["alpha"],
+            0.015,
+            points="test error at each simulated α",
+            criterion=reuse_exact,
+            **OPEN,
+        ),
+        Claim(
+            "reuse-beats-the-split",
+            "At equal samples, using all of them twice beats splitting them",
+            "exact error below the split's at every α beyond the margin",
+            beats_the_split,
+            **OPEN,
+        ),
+        Claim(
+            "reuse-is-better-than-new-data",
+            "Staged training on reused data is better than the theory of independent data sets of that size says",
+            f"exact error at α = {FEWEST:g} below the forecast with α₀ = α₁ = α, beyond the margin",
+            pessimistic,
+            **OPEN,
+        ),
+    ),
+)
+
+
+# The study `query-steps`.
+
+RATE = 5.0  # of the query; one step of rate 25 is the staged default
+MOST = 10
+ROUNDS = [1, 2, 3, 5, MOST]
+ALPHAS = {0.5: "#56B4E9", 2.0: colour("attention")}  # with their colours
+LAST_STEPS = 27  # of the readout
+
+
+def alternating(rounds: int, alpha: float) -> list[dict[str, Any]]:
+    """So many rounds, each of one step of readout and bias and then one of the query, on one data set, as one stage."""
+    first, second = [1.0, 0.0] * rounds, [0.0, RATE] * rounds
+    return [{"steps": 2 * rounds, "alpha": alpha, "rates": {"w": first, "bias": first, "q": second}, "data": "D0"}]
+
+
+def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
+    """The rounds, idle steps up to the longest (so that all have one shape), and a readout on new data."""
+    idle = [{"steps": 2 * (MOST - rounds), "alpha": alpha, "rates": {}, "data": "D0"}] if rounds < MOST else []
+    return [*alternating(rounds, alpha), *idle, {"steps": LAST_STEPS, **READOUT, "data": "D1", "alpha": alpha}]
+
+
+def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int, bags_of_ends: int) -> list[Grid]:
+    # What is read has its standard error beside it.
+    loose: dict[str, Any] = {**TEN_TOKENS, "accuracy": 1.0, "bags": bags}
+    rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
+    # `steps` only labels these points by their number of rounds: the stages say what is done.
+    finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
+    last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + LAST_STEPS]}
+    runs = {**TEN_TOKENS, "rows_at": [2 * k for k in ROUNDS]}
+    drawn: dict[str, Any] = {"repeats": repeats, "first_seed": FIRST_SEED}
+    return [
+        Grid("rounds", "trajectory", {**loose, "rows_at": list(range(2, 2 * MOST + 1, 2))}, points=rounds),
+        Grid("simulated", "simulate_trajectory", runs, {"d": sizes}, points=rounds, **drawn),
+        Grid("finished", "trajectory", last, points=finished),
+    ]
+
+
+def in_rounds(tables: Tables, name: str, most: int = MOST) -> Any:
+    """Rows after whole rounds, with their number."""
+    table = need(tables, name, ["cosine[q]", "step"])
+    return table[table["step"] <= 2 * most].assign(rounds=lambda t: t["step"] // 2)
+
+
+def cosines_exact(tables: Tables) -> Judgement:
+    simulated, predicted = (in_rounds(tables, name, 2) for name in ("simulated", "rounds"))
+    return judge_agreement(simulated, predicted, "cosine[q]", ["alpha", "rounds"], 0.1, "cosine[q]_se")
+
+
+def falls(tables: Tables) -> Judgement:
+    """The simulated cosine after five rounds below that after two."""
+    found = limits_of(in_rounds(tables, "simulated"), ["alpha", "rounds"], "cosine[q]")
+    pairs = {a: (found[a, 2], found[a, 5]) for a in ALPHAS}
+    words = (
+        f"{two.value:.3f} after two, {five.value:.3f} ± {five.error:.3f} after five (α = {a:g})"
+        for a, (two, five) in pairs.items()
+    )
+    verdict = worst(larger(two, five, len(pairs)) for two, five in pairs.values())
+    return Judgement(verdict, "cosine falls after two rounds", "; ".join(words))
+
+
+def finished(tables: Tables) -> dict[tuple[float, int], ValueWithError]:
+    """Test error after the readout, by α and number of rounds."""
+    table = need(tables, "finished", ["test_error"]).sort_values(["alpha", "steps"])
+    return predictions_of(table, ["alpha", "steps"], "test_error", "test_error_se", THEORY_DEGREES)
+
+
+def best_at_two(tables: Tables) -> Judgement:
+    """Two rounds give the least error of all numbers tried."""
+    found = finished(tables)
+    others = [(error, found[a, 2]) for (a, k), error in found.items() if k != 2]
+    words = (
+        ", ".join(f"{error.value:.4f} ({k})" for (b, k), error in found.items() if b == a) + f" at α = {a:g}"
+        for a in ALPHAS
+    )
+    verdict = worst(larger(error, two, len(others)) for error, two in others)
+    return Judgement(verdict, "least after two rounds", "; ".join(words))
+
+
+def draw_query_steps(tables: Tables) -> list[Panel]:
+    lines, runs = in_rounds(tables, "rounds"), in_rounds(tables, "simulated")
+    cosines: list[Layer] = []
+    errors: list[Layer] = []
+    for alpha, shade in ALPHAS.items():
+        line, seen = (table[table["alpha"] == alpha] for table in (lines, runs))
+        cosines += overlay((line, seen), "rounds", "cosine[q]", f"α = {alpha:g}", shade, limit=True)
+        ends = {k: error for (a, k), error in finished(tables).items() if a == alpha}
+        values = [error.value for error in ends.values()]
+        errors.append(Line(list(ends), values, "", shade, "dot"))
+        spread = [error.error for error in ends.values()]
+        errors.append(Points(list(ends), values, spread, f"α = {alpha:g}: theory", shade))
+    label = "query steps, each after a readout step"
+    return [
+        Panel(f"The query after more steps (η_q = {RATE:g})", label, "cos(q, ξ)", cosines),
+        Panel("Test error with a readout on new data", label, "test error", errors, logy=True),
+    ]
+
+
+def query_steps_findings(tables: Tables) -> str:
+    lines, ends = in_rounds(tables, "rounds").set_index(["alpha", "rounds"])["cosine[q]"], finished(tables)
+    words = "; ".join(
+        f"at α = {a:g} the cosine is {', '.join(f'{lines[a, k]:.3f}' for k in (1, 2, 5))} after 1, 2, 5 rounds and the error "
+        f"{', '.join(f'{ends[a, k].value:.4f}' for k in (1, 2, 5))}"
+        for a in ALPHAS
+    )
+    return (
+        f"Returns stop at the second query step (rate {RATE:g}): {words}. What the second step adds is sharpness more than "
+        "direction; from the third on the query follows the noise of bags it has already seen, and turns away from the signal."
+    )
+
+
+query_steps = Study(
+    name="query-steps",
+    title="More query steps: returns stop at two",
+    question="The two-step query comes from one gradient step after one step of the readout. Does it pay to go on, readout "
+    "step and query step in turn on the same D₀, before the readout is fitted on new data? (L = 10, R = 1, π = 0.5, θ = 5, "
+    f"η_q = {RATE:g}, λ = {RIDGE:g}, α₀ = α₁ = α.)",
+    notes=f"The readout on D₁ is {LAST_STEPS} steps of gradient descent with momentum. Runs scatter widely after many rounds, "
+    "so that theory and simulation are compared after one and two.",
+    grids={
+        "quick": query_steps_grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
+        "full": query_steps_grids([1000, 4000], 40, ROUNDS, FULL_BAGS, FULL_BAGS),
+    },
+    draw=draw_query_steps,
+    findings=query_steps_findings,
+    claims=(
+        exact(
+            "query-steps-exact",
+            "The trajectory theory gives the alignment after one and two rounds",
+            ["alpha", "rounds"],
+            0.1,
+            points="cosine of the query at both α",
+            criterion=cosines_exact,
+            **OPEN,
+        ),
+        Claim(
+            "query-steps-turn-away",
+            "Further query steps on the same data turn the query away from the signal",
+            "simulated cosine after five rounds below that after two at both α, extrapolated to d → ∞, beyond the margin",
+            falls,
+            **OPEN,
+        ),
+        Claim(
+            "two-query-steps-are-enough",
+            "The test error with a readout on new data is least after two query steps",
+            "theory: error after two rounds below that after any other number tried, at both α, beyond the margin",
+            best_at_two,
+            **OPEN,
+        ),
+    ),
+)

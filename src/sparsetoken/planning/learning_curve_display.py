@@ -1,0 +1,198 @@
+"""`LearningCurveDisplay`: a learner's learning curve, measured and extrapolated, with forecasts of the theory beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.validation import real_number
+from ..plotting.show import Shown, axes_for, legend_above
+from ..plotting.style import MEASURED, REFERENCE, colour, label
+from .criterion import Criterion
+from .extrapolation import Extrapolation
+from .learning_curve import BUDGET, measure_curve, positive_labels
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+AHEAD = 4.0  # times the bags at hand up to which a curve is extrapolated
+Forecasts = Mapping[str, tuple[Any, Any]]  # name -> (numbers of bags, values)
+
+
+class LearningCurveDisplay(Shown):
+    """An estimator's learning curve on bags: measured, extrapolated to more bags, with forecasts of the theory.
+
+    Made by `from_estimator`.
+
+    Parameters
+    ----------
+    name : str
+        The estimator's, for the legend.
+    extrapolation : Extrapolation
+        The measured curve, and what it allows beyond the bags at hand.
+    ahead : float
+        Times the bags at hand up to which the curve is extrapolated.
+    forecasts : Plan or mapping, optional
+        Drawn beside it: a plan with learning curves, or name -> (numbers of bags, values).
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last `plot`.
+    """
+
+    ax_: Any = None
+    figure_: Any = None
+
+    def __init__(
+        self,
+        name: str,
+        extrapolation: Extrapolation,
+        ahead: float = AHEAD,
+        forecasts: Plan | Forecasts | None = None,
+    ):
+        self.name, self.extrapolation, self.forecasts = name, extrapolation, forecasts
+        self.ahead = real_number("ahead", ahead, 1.0)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        criterion: Criterion | str = "error",
+        forecasts: Plan | Forecasts | None = None,
+        budget: float = BUDGET,
+        random_state: int = 0,
+        ax: Any = None,
+    ) -> LearningCurveDisplay:
+        """Measure an estimator's learning curve on labelled bags, and draw it.
+
+        Every bag is predicted by copies of the estimator that have not seen it, trained on nested parts of the others.
+
+        Parameters
+        ----------
+        estimator : classifier
+            With `fit` and `decision_function`; it is cloned, and itself left as it is.
+        X : Bags or anything that `Bags` takes
+            The bags.
+        y : array-like
+            One label per bag, of two classes.
+        criterion : Criterion or str
+            What is measured: "error", "auc", "balanced_error", "sensitivity@0.95", ...
+        forecasts : Plan or mapping, optional
+            Drawn beside it: a plan made with the question "curve", or name -> (numbers of bags, values), such as those of
+            `forecast(...).test_error` at alpha = n/d.
+        budget : float
+            CPU seconds that the fits should take at most.
+        random_state : int
+            Of folds and orders.
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        LearningCurveDisplay
+
+        Raises
+        ------
+        ValueError
+            If the bags are too few or not of two classes, or a plan has no learning curves.
+        """
+        from sklearn.base import clone
+
+        from ..bags import Bags
+
+        budget = real_number("budget", budget, 0.0, open_low=True)
+        bags = X if isinstance(X, Bags) else Bags(X)
+        _lines(forecasts)
+        positive = positive_labels(bags, y)
+        measured = measure_curve(bags, positive, lambda: clone(estimator), criterion, budget=budget, seed=random_state)
+        display = cls(type(estimator).__name__, Extrapolation(measured), forecasts=forecasts)
+        display.plot(ax)
+        return display
+
+    def __repr__(self) -> str:
+        curve = self.extrapolation.curve
+        last = curve.criterion.shown(curve.losses[-1])
+        return (
+            f"LearningCurveDisplay({self.name}: {curve.criterion.label} {last:.3g} ± {curve.standard_errors[-1]:.2g} "
+            f"with {curve.sizes[-1]} bags)"
+        )
+
+    def frame(self) -> Any:
+        """A pandas table: what was measured, then what is forecast for more bags.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
+        """
+        return self.extrapolation.frame([times for times in (1, 2, 4, 8) if times <= self.ahead])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        self.ax_ = axes_for(ax, (7.0, 5.0))
+        last = self.ahead * self.extrapolation.curve.n
+        draw_measured_curve(self.ax_, self.name, self.extrapolation, last, _lines(self.forecasts))
+        self.figure_ = self.ax_.figure
+        return self.ax_
+
+
+def _lines(forecasts: Plan | Forecasts | None) -> Forecasts:
+    """Name -> (numbers of bags, values) of the curves to draw beside the measured one."""
+    if forecasts is None or isinstance(forecasts, Mapping):
+        return forecasts or {}
+    if not forecasts.curve:
+        raise ValueError("forecasts must have learning curves: make the plan with 'curve' among its questions")
+    lines: dict[str, tuple[list[int], list[float]]] = {}
+    for row in forecasts.curve:
+        sizes, values = lines.setdefault(row["learner"], ([], []))
+        sizes.append(row["n"])
+        values.append(row["value"])
+    return lines
+
+
+def draw_measured_curve(
+    axes: Any, name: str, extrapolation: Extrapolation, last: float, lines: Forecasts, target: float | None = None
+) -> None:
+    """A learner's measured points, the extrapolation with its band, and forecast curves as dashed lines."""
+    curve = extrapolation.curve
+    for place, (model, (x, y)) in enumerate(lines.items()):
+        points = [(n, value) for n, value in zip(x, y, strict=True) if n <= last]
+        if points:
+            style = {"color": colour(model, place), "linestyle": "--", "linewidth": 1}
+            axes.plot(*zip(*points), label=f"{label(model)}, theory", **style)
+    sizes = np.geomspace(curve.sizes[0], last, 60)
+    ahead = [extrapolation.at(n) for n in sizes]
+    axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, color=MEASURED)
+    level = f"{ahead[0].level:.0%}".replace("%", " %")
+    axes.plot(sizes, [a.value for a in ahead], label=f"{name}, fit and {level} interval", color=MEASURED)
+    shown = [curve.criterion.shown(loss) for loss in curve.losses]
+    points_style = {"fmt": "o", "capsize": 3, "color": MEASURED, "label": f"{name}, measured"}
+    axes.errorbar(curve.sizes, shown, curve.standard_errors, **points_style)
+    if target is not None:
+        axes.axhline(target, color=REFERENCE, linewidth=0.8, label=f"target {target:.3g}")
+    axes.axvline(curve.n, color=REFERENCE, linestyle=":", label=f"n = {curve.n:,}")
+    axes.set_xscale("log", base=2)
+    ticks = [curve.sizes[0], *(curve.n * k for k in (0.5, 1, 2, 4, 8) if curve.n * k <= last)]
+    axes.set_xticks(ticks, [f"{round(n):,}" for n in ticks], fontsize=8)
+    axes.set_xlabel("bags to learn from")
+    axes.set_ylabel(curve.criterion.label)
+    if not curve.criterion.larger_is_better:
+        axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    legend_above(axes)

@@ -1,0 +1,215 @@
+"""`plan_for_bags`: how good the default learner is on the bags at hand, what more bags would bring, how many a target needs.
+
+The learner that `fit` uses is measured on parts of the bags and its learning curve extrapolated (`learning_curve`,
+`extrapolation`): the answer is a measured one, whatever the bags are like.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._core.validation import whole_number
+from ..plotting.show import Shown, axes_for
+from .criterion import Criterion
+from .extrapolation import FARTHEST, GAIN, BagsNeeded, Extrapolation, Interval
+from .learning_curve import BUDGET, measure_curve, positive_labels
+from .learning_curve_display import draw_measured_curve
+from .solve import rounded
+
+_TIMES = (1, 2, 4)  # the bags at hand, in the table
+
+
+@dataclass(frozen=True, repr=False)
+class BagsPlan(Shown):
+    """A plan for given bags.
+
+    Attributes
+    ----------
+    learner : str
+        Whose learning curve was measured: the one that `fit` uses by default.
+    n : int
+        Bags that the plan is for.
+    curve : Extrapolation
+        The learner's learning curve, measured on parts of the bags and extrapolated.
+    needed : BagsNeeded or None
+        How many bags the target needs; None where no target was given.
+    """
+
+    learner: str
+    n: int
+    curve: Extrapolation
+    needed: BagsNeeded | None = None
+
+    @property
+    def now(self) -> Interval:
+        """The criterion's value to expect with n bags."""
+        return self.curve.at(self.n)
+
+    @property
+    def gain_probability(self) -> float:
+        """Probability that four times as many bags reduce the loss by a tenth or more."""
+        return self.curve.gain_probability(self.n, 4 * self.n)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "learner": self.learner,
+            "n": self.n,
+            "now": self.now.to_dict(),
+            "needed": None if self.needed is None else self.needed.to_dict(),
+            "gain_probability": self.gain_probability,
+            "curve": self.curve.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        end = ""
+        if self.needed is not None:
+            bags = "out of reach" if self.needed.value is None else f"{self.needed.value:,} bags"
+            end = f"; target {self.needed.target:.3g}: {bags}"
+        return (
+            f"BagsPlan({self.learner} with {self.n} bags: {self.curve.curve.criterion.label} {self.now.value:.3g} "
+            f"({self.now.low:.3g} to {self.now.high:.3g}){end})"
+        )
+
+    def frame(self) -> Any:
+        """A pandas table of the learner's curve: what was measured, then what is forecast for more bags.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
+        """
+        return self.curve.frame({*_TIMES, self.n / self.curve.curve.n})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The learner's curve, measured and extrapolated, and the target.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax, (7.0, 5.0))
+        target = None if self.needed is None else self.needed.target
+        draw_measured_curve(ax, self.learner, self.curve, max(8 * self.curve.curve.n, self.n), {}, target)
+        return ax
+
+    def figure(self) -> Any:
+        """The figure of `plot`."""
+        return self.plot().figure
+
+    def __str__(self) -> str:
+        curve = self.curve.curve
+        lines = [line for sentence in (_now(self), _advice(self)) for line in textwrap.wrap(sentence, 80)]
+        lines += ["", f"{self.learner} on parts of these {curve.n:,} bags ({curve.fits} fits), and extrapolated"]
+        lines.append(f"  {'training bags':>15}   {curve.criterion.label}")
+        for n, loss, error in zip(curve.sizes, curve.losses, curve.standard_errors):
+            lines.append(f"  {n:>15,}   {curve.criterion.shown(loss):.3f} ± {error:.3f}, held-out")
+        for n in sorted({self.n, *(k * curve.n for k in _TIMES)}):
+            ahead = self.curve.at(n)
+            lines.append(f"  {n:>15,}   {ahead.value:.3f} ({_between(ahead)}), extrapolated")
+        return "\n".join(lines)
+
+
+def _between(interval: Interval) -> str:
+    return f"{interval.low:.3f} to {interval.high:.3f}"
+
+
+def _percent(probability: float) -> str:
+    return f"{100 * probability:.0f} %"
+
+
+def _now(made: BagsPlan) -> str:
+    """The value to expect with the bags at hand, as a sentence."""
+    return (
+        f"With {made.n:,} bags, {made.learner} (the learner of `fit`) has {made.curve.curve.criterion.with_article} of about "
+        f"{made.now.value:.3f} ({_percent(made.now.level)} interval {_between(made.now)})."
+    )
+
+
+def _advice(made: BagsPlan) -> str:
+    """What more bags would bring, as a sentence: towards the target where there is one."""
+    probability = made.gain_probability
+    more = f"4 times as many bags reduce the loss by {_percent(GAIN)} or more with probability {_percent(probability)}"
+    if made.needed is None:
+        return f"More bags {'are likely to help' if probability >= 0.5 else 'are unlikely to help'}: {more}."
+    needed, target, far = made.needed, f"{made.needed.target:.3g}", f"{round(FARTHEST):,} times as many"
+    if needed.status == "met":
+        met = f"The target of {target} is met with these {made.curve.curve.n:,} bags (probability {_percent(needed.met_now)})."
+        return met
+    if needed.status == "found" and needed.value is not None:
+        low, high = (f"more than {far}" if n is None else f"{rounded(n):,}" for n in (needed.low, needed.high))
+        return (
+            f"A target of {target} needs about {rounded(needed.value):,} bags ({_percent(made.now.level)} interval {low} to "
+            f"{high}); with probability {_percent(1 - needed.probability)} no number of bags is enough."
+        )
+    floor = made.curve.floor()
+    return (
+        f"More bags are unlikely to reach a target of {target} (probability {_percent(needed.probability)} with {far}): the "
+        f"curve levels off at about {floor.value:.3f} ({_percent(floor.level)} interval {_between(floor)}); {more}."
+    )
+
+
+def plan_for_bags(
+    X: Any,
+    y: Any,
+    *,
+    n: int | None = None,
+    criterion: Criterion | str = "error",
+    target: float | None = None,
+    budget: float = BUDGET,
+    progress: Callable[[str], None] | None = None,
+) -> BagsPlan:
+    """Measure the default learner on parts of labelled bags, and say what more bags would bring.
+
+    Parameters
+    ----------
+    X : Bags or anything that `Bags` takes
+        The bags.
+    y : array-like
+        One label per bag, of two.
+    n : int, optional
+        Bags to plan for; as many as there are by default.
+    criterion : Criterion or str
+        What is judged; see `Criterion`.
+    target : float, optional
+        The criterion's value aimed at.
+    budget : float
+        CPU seconds that the measurement may take.
+    progress : callable, optional
+        Called with a few words after every fit.
+
+    Returns
+    -------
+    BagsPlan
+        The learner's curve, and the bags that the target needs.
+
+    Raises
+    ------
+    ValueError
+        If the bags are too few or not of two classes, or an argument is out of its range.
+    """
+    from ..bags import Bags
+    from ..estimators.learners import DEFAULT, LEARNERS
+
+    bags = X if isinstance(X, Bags) else Bags(X)
+    positive = positive_labels(bags, y)
+    size = len(bags) if n is None else whole_number("n", n, 2)
+    judged = Criterion.of(criterion)
+    if target is not None:  # refused before anything is computed
+        judged.target_loss(target, float(positive.mean()))
+
+    def report(done: int, total: int, seconds_left: float) -> None:
+        if progress is not None:
+            progress(f"measuring {DEFAULT}, fit {done} of {total}, about {seconds_left:.0f} s left")
+
+    curve = Extrapolation(measure_curve(bags, positive, LEARNERS[DEFAULT].make, judged, budget=budget, report=report))
+    needed = None if target is None else curve.needed(target)
+    return BagsPlan(type(LEARNERS[DEFAULT].make()).__name__, size, curve, needed)

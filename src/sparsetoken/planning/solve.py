@@ -1,0 +1,462 @@
+"""Inverse questions: how many bags, how weak, sparse or rare a signal, how long a bag, how large a dimension.
+
+Each is a root of (criterion's loss - target) along one parameter with everything else kept and every learner at its best
+settings, found by bracketing on a logarithmic scale and Brent's method (integers: bisection). `solve` answers one of them;
+`plan` asks several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from .._core.rootfind import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
+from .._core.validation import rejection, whole_number
+from ..losses import Loss
+from ..task import Task
+from .criterion import RESOLVED, Criterion
+from .outlook import LEARNERS, NAMES, TRAINED, Outlook, learners_of
+from .simulations import fewest_simulated_bags, mean_loss, simulated_losses
+from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
+
+UNKNOWNS = ("n", "d", "error", "length", "sparsity", "strength", "prevalence")
+ALPHAS, STRENGTHS, DIMENSIONS, PREVALENCES = (0.02, 2000.0), (0.05, 100.0), (2, 1_000_000), (0.001, 0.5)  # searched
+LONGEST = 20_000  # tokens
+ADVANTAGE = 0.05  # attention beats pooling where its loss is smaller by this share
+_PRECISION = 0.01  # of the logarithm of the answer
+IMPOSSIBLE, HARD, UNRESOLVED = "impossible", "hard", "unresolved"
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """An answer to one question for one learner.
+
+    Attributes
+    ----------
+    unknown : str
+        What was asked for: one of `UNKNOWNS`, or "crossing" (the n from which attention beats pooling).
+    learner : str
+        Of whom.
+    status : str
+        "found": `value` is the answer; "always": met already at the low end searched (`value`); "impossible": the learner's
+        limit is above the target; "beyond": not within the range searched (`value` is its end); "hard": `value` is
+        where it becomes possible in principle, below what any known fast method needs; "unresolved": the target is a tail
+        that the learner's forecast cannot resolve.
+    value : float or None
+        The answer (n/d where no dimension was given); None where there is none.
+    words : str
+        The answer as a sentence.
+    task : Task or None
+        The task, with the value in it where a field of it was asked for.
+    n, d : int or None
+        Bags and dimension at the answer; None in the limit of large n and d.
+    simulated, standard_error, spread : float or None
+        Mean of the criterion's value over training sets simulated at the answer, its standard error, and the standard
+        deviation from one training set to the next; None where nothing was simulated.
+    """
+
+    unknown: str
+    learner: str
+    status: str
+    value: float | None
+    words: str
+    task: Task | None = field(default=None, compare=False)
+    n: int | None = None
+    d: int | None = None
+    simulated: float | None = None
+    standard_error: float | None = None
+    spread: float | None = None
+
+    @property
+    def solved(self) -> bool:
+        """Whether there is a value that meets the target."""
+        return self.status in (FOUND, ALWAYS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return asdict(self) | {"task": None if self.task is None else self.task.to_dict()}
+
+    def __repr__(self) -> str:
+        return f"Answer({self.unknown} for {self.learner}: {self.words})"
+
+    def __str__(self) -> str:
+        text = self.words[0].upper() + self.words[1:] + "."
+        if self.simulated is not None:
+            text += (
+                f"\nSimulated there: {self.simulated:.3g} ± {self.standard_error:.1g} on average; "
+                f"one training set differs from the next by {self.spread:.1g} (standard deviation)."
+            )
+        return text
+
+
+@dataclass(frozen=True)
+class Question:
+    """A learner, its task and size, and the loss aimed at; n is None where it is asked for, d in the limit."""
+
+    outlook: Outlook
+    task: Task
+    n: int | None
+    target: float
+    learner: str = "attention"
+
+    @property
+    def d(self) -> int | None:
+        return self.outlook.d
+
+    @property
+    def alpha(self) -> float:
+        """n/d."""
+        assert self.n is not None and self.d is not None
+        return self.n / self.d
+
+    @property
+    def goal(self) -> str:
+        """The learner and what it should reach, as a sentence begins."""
+        criterion = self.outlook.criterion
+        return f"{NAMES[self.learner]} reaches {criterion.label} {criterion.shown(self.target):.3g}"
+
+    @property
+    def missed(self) -> str:
+        return self.goal.replace(" reaches ", " does not reach ", 1)
+
+    def loss(self, task: Task, alpha: float) -> float:
+        """Of the learner at its best settings."""
+        return self.outlook.measured(self.learner, task, alpha).loss
+
+    @property
+    def precision(self) -> float:
+        """Of the answer's logarithm: simulated losses scatter, and take their time."""
+        return 0.1 if self.learner == "message_passing" and self.d is not None else _PRECISION
+
+    def answer(self, unknown: str, status: str, value: float | None, words: str) -> Answer:
+        """An answer to this question."""
+        return Answer(unknown, self.learner, status, value, words, self.task, self.n, self.d)
+
+
+def samples_needed(question: Question, first: float = 2.0) -> Answer:
+    """n (n/d without a dimension) at which a learner's loss meets the target; `first` is an n/d to start from."""
+    outlook, task, d, learner = question.outlook, question.task, question.d, question.learner
+    criterion = outlook.criterion
+    floor = outlook.limit("optimal", task)
+    if floor >= question.target:
+        words = f"impossible at this strength: even with the signal known, {criterion.label} is {criterion.shown(floor):.3g}"
+        return question.answer("n", IMPOSSIBLE, None, words)
+    floor = outlook.limit(learner, task)
+    if floor >= question.target:
+        words = f"impossible for {NAMES[learner]}: with unlimited bags its {criterion.label} is {criterion.shown(floor):.3g}"
+        return question.answer("n", IMPOSSIBLE, None, words)
+
+    def gap(alpha: float) -> float:
+        return question.loss(task, alpha) - question.target
+
+    low = ALPHAS[0] if d is None else max(ALPHAS[0], 4 * LEAST_BAGS / d)
+    bounds = low, max(ALPHAS[1], 2 * low)
+    if learner == "message_passing" and d is not None:  # every loss is simulated: begin where the limit says
+        first = limit_samples(question, learner, first, bounds).x
+        bounds = max(low, fewest_simulated_bags(task) / d), bounds[1]
+    status, alpha = falling_root(gap, first, *bounds, precision=question.precision)
+    return _samples(question, status, alpha)
+
+
+def limit_samples(question: Question, learner: str, first: float, bounds: tuple[float, float]) -> Root:
+    """n/d at which message passing or the Bayes limit meets the target for large n and d."""
+
+    def gap(alpha: float) -> float:
+        return question.outlook.in_the_limit(learner, question.task, alpha).loss - question.target
+
+    return falling_root(gap, first, *bounds, precision=_PRECISION)
+
+
+def _samples(question: Question, status: str, alpha: float) -> Answer:
+    """The answer to `samples_needed` in words."""
+    if question.d is None:
+        value, bags, about = alpha, f"{alpha:.3g} d bags", f"about {alpha:.3g} d bags (n/d, n and d large)"
+    else:
+        value = math.ceil(alpha * question.d)
+        bags, about = f"{value:,} bags", f"about {rounded(value):,} bags"
+    simulated = question.learner == "message_passing" and question.d is not None
+    note = ""
+    if simulated:
+        at_answer = question.outlook.message_passing(question.task, alpha)
+        note = " (limit of large n and d, no finite-size forecast)" if at_answer is None else " (simulated)"
+    words = {
+        FOUND: f"{question.goal} with {about}{note}",
+        ALWAYS: f"{question.goal} with fewer than {bags}{note}",
+        BEYOND: f"{question.missed} with up to {bags}{note}",
+    }[status]
+    return question.answer("n", status, value, words)
+
+
+def all_samples_needed(question: Question, first: float) -> list[Answer]:
+    """`samples_needed` for every learner; the Bayes limit's answer says where the hard phase lies."""
+    learners = learners_of(question.task)
+    answers = {learner: ask("n", replace(question, learner=learner), first) for learner in learners}
+    best = answers["optimal"]
+    if best.status == FOUND and best.value is not None and question.d is not None:
+        fast = limit_samples(question, "message_passing", best.value / question.d, ALPHAS)
+        bags = math.ceil(fast.x * question.d)
+        if fast.status == FOUND and best.value < 0.95 * bags:
+            words = (
+                f"possible in principle from about {rounded(best.value):,} bags; no known fast method below "
+                f"{rounded(bags):,} (limits of large n and d)"
+            )
+            answers["optimal"] = replace(best, status=HARD, words=words)
+    return list(answers.values())
+
+
+def weakest_strength(question: Question) -> Answer:
+    """The strength theta (mean of the strengths) from which a learner meets the target."""
+
+    def gap(theta: float) -> float:
+        return question.loss(question.task.at_strength(theta), question.alpha) - question.target
+
+    first = max(question.task.mean_strength, 1.0)
+    status, theta = falling_root(gap, first, *STRENGTHS, precision=question.precision)
+    words = {
+        BEYOND: f"{question.missed} with {question.n:,} bags at any strength up to {theta:g}",
+        ALWAYS: f"{question.goal} with {question.n:,} bags at any strength from {theta:g} on",
+        FOUND: f"{question.goal} with {question.n:,} bags from strength {theta:.3g} on",
+    }[status]
+    return question.answer("strength", status, theta, words)
+
+
+def longest_length(question: Question) -> Answer:
+    """The longest (mean) length, with the same number of signal tokens, at which a learner still meets the target."""
+
+    def meets(length: int) -> bool:
+        return question.loss(question.task.at_length(length), question.alpha) <= question.target
+
+    least = max(kind.sparsity for kind in question.task.kinds)
+    first = round(question.task.mean_length)
+    status, length = last_that_holds(meets, first, least, LONGEST, precision=2 * question.precision)
+    if status == "never":
+        return question.answer("length", IMPOSSIBLE, None, f"{question.missed} with {question.n:,} bags at any length")
+    ends = {BEYOND: f"at every length up to {length:,}", FOUND: f"up to a length of about {length:,} tokens"}
+    return question.answer("length", status, length, f"{question.goal} with {question.n:,} bags {ends[status]}")
+
+
+def largest_dimension(question: Question) -> Answer:
+    """The largest dimension d at which a learner meets the target with n bags."""
+    assert question.n is not None
+    n = question.n
+
+    def meets(d: int) -> bool:
+        return replace(question, outlook=question.outlook.at_dimension(d)).loss(question.task, n / d) <= question.target
+
+    first = max(n // 4, DIMENSIONS[0])
+    status, d = last_that_holds(meets, first, *DIMENSIONS, precision=2 * question.precision)
+    if status == "never":
+        return question.answer("d", IMPOSSIBLE, None, f"{question.missed} with {n:,} bags in any dimension from {d} on")
+    ends = {BEYOND: f"in every dimension up to {d:,}", FOUND: f"up to a dimension of about {rounded(d):,}"}
+    return question.answer("d", status, d, f"{question.goal} with {n:,} bags {ends[status]}")
+
+
+def fewest_signal_tokens(question: Question) -> Answer:
+    """The least number R of signal tokens with which a learner meets the target (same length and strength)."""
+    question.task.require_plain("the fewest signal tokens", "length", "sparsity")
+    length, sparsity, *_ = question.task.kinds[0]
+
+    def misses(count: int) -> bool:
+        return question.loss(question.task.but(sparsity=count), question.alpha) > question.target
+
+    status, last = last_that_holds(misses, sparsity, 1, length, precision=2 * question.precision)
+    if status == BEYOND:
+        words = f"{question.missed} with {question.n:,} bags even if all {length:,} tokens carry the signal"
+        return question.answer("sparsity", IMPOSSIBLE, None, words)
+    fewest = 1 if status == "never" else last + 1
+    tokens = "token" if fewest == 1 else "tokens"
+    words = f"{question.goal} with {question.n:,} bags and {fewest:,} signal {tokens} of {length:,}"
+    return question.answer("sparsity", ALWAYS if fewest == 1 else FOUND, fewest, words)
+
+
+def least_prevalence(question: Question) -> Answer:
+    """The rarest positives, up to one half, with which a learner meets a target that does not weigh by prevalence."""
+    if question.outlook.criterion.weighs_prevalence:
+        raise ValueError(
+            f"prevalence cannot be solved for by {question.outlook.criterion}, which rare positives make small by "
+            "themselves; use the criterion balanced_error, auc or sensitivity@0.95"
+        )
+
+    def gap(pi: float) -> float:
+        return question.loss(question.task.but(prevalence=pi), question.alpha) - question.target
+
+    first = min(question.task.prevalence, 0.5)
+    status, pi = falling_root(gap, first, *PREVALENCES, precision=question.precision)
+    if status == BEYOND:
+        words = f"{question.missed} with {question.n:,} bags at any prevalence up to {pi:g}"
+        return question.answer("prevalence", IMPOSSIBLE, None, words)
+    words = f"{question.goal} with {question.n:,} bags from a prevalence of {pi:.3g} on"
+    return question.answer("prevalence", status, pi, words)
+
+
+def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer:
+    """n from which tuned attention beats tuned pooling by `ADVANTAGE` of pooling's loss.
+
+    At its gentlest settings attention is pooling, so without a margin the question has no answer.
+    """
+    assert outlook.d is not None
+    share = f"{100 * ADVANTAGE:.0f} %"
+
+    def answer(status: str, value: float | None, words: str) -> Answer:
+        return Answer("crossing", "attention", status, value, words, task, d=outlook.d)
+
+    if outlook.limit("attention", task) >= (1 - ADVANTAGE) * outlook.limit("pooled", task):
+        words = f"even with unlimited bags attention is not {share} better than pooling here"
+        return answer(IMPOSSIBLE, None, words)
+
+    def gap(alpha: float) -> float:
+        pooled = outlook.measured("pooled", task, alpha).loss
+        return outlook.measured("attention", task, alpha).loss / pooled - (1 - ADVANTAGE)
+
+    low = max(ALPHAS[0], 4 * LEAST_BAGS / outlook.d)
+    status, alpha = falling_root(gap, first, low, max(ALPHAS[1], 2 * low), precision=_PRECISION)
+    n = math.ceil(alpha * outlook.d)
+    words = {
+        BEYOND: f"attention is less than {share} better than pooling up to {n:,} bags",
+        ALWAYS: f"attention is more than {share} better than pooling from fewer than {n:,} bags on",
+        FOUND: f"attention is more than {share} better than pooling from about {rounded(n):,} bags on",
+    }[status]
+    return answer(status, n, words)
+
+
+def rounded(n: float) -> int:
+    """To the two or three digits that the search's precision supports."""
+    digits = max(0, math.floor(math.log10(max(n, 1))) - 2)
+    return round(math.ceil(n / 10**digits) * 10**digits)
+
+
+_SEARCHES: dict[str, Callable[..., Answer]] = {
+    "n": samples_needed,
+    "d": largest_dimension,
+    "strength": weakest_strength,
+    "length": longest_length,
+    "sparsity": fewest_signal_tokens,
+    "prevalence": least_prevalence,
+}
+
+
+def ask(unknown: str, question: Question, *more: Any) -> Answer:
+    """The answer to a question; attention's sampled law cannot resolve the tails of its loss."""
+    if question.learner != "attention" or question.target >= RESOLVED:
+        return _SEARCHES[unknown](question, *more)
+    words = f"attention's forecast does not resolve losses below {RESOLVED:g}: ask for a larger target"
+    return question.answer(unknown, UNRESOLVED, None, words)
+
+
+def solve(
+    task: Task,
+    unknown: str = "n",
+    *,
+    n: int | None = None,
+    d: int | None = None,
+    target: float | None = None,
+    learner: str = "attention",
+    criterion: Criterion | str = "error",
+    loss: str | Loss = "logistic",
+) -> Answer:
+    """Solve for one quantity, all others kept: `solve(task, "n", d=100, target=0.05)` gives the bags needed.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is; uniform positions.
+    unknown : str
+        "n" (bags needed), "d" (largest dimension), "error" (the criterion's value to expect), "length" (longest bags),
+        "sparsity" (fewest signal tokens), "strength" (weakest signal) or "prevalence" (rarest positives).
+    n : int, optional
+        Bags to learn from, at least 16; needed unless it is the unknown.
+    d : int, optional
+        Dimension of a token, at least 2; needed unless it is the unknown. Without it "n" is answered by n/d in the limit
+        of large n and d.
+    target : float, optional
+        The criterion's value aimed at; needed unless "error" is the unknown.
+    learner : str
+        "attention", "pooled", "vectorized", "message_passing" or "optimal" (the Bayes limit), each at its best settings.
+    criterion : Criterion or str
+        What the target is; see `Criterion`.
+    loss : str or Loss
+        The training loss.
+
+    Returns
+    -------
+    Answer
+        The value, or in words why there is none; for trained learners with the spread between training sets.
+
+    Raises
+    ------
+    ValueError
+        If an argument is missing, superfluous or out of its range.
+    """
+    if unknown not in UNKNOWNS:
+        raise rejection("unknown", unknown, f"one of {', '.join(UNKNOWNS)}")
+    if learner not in LEARNERS:
+        raise rejection("learner", learner, f"one of {', '.join(LEARNERS)}")
+    for name, value in {"n": n, "d": d, "target": target}.items():
+        asked_for = unknown == ("error" if name == "target" else name)
+        if asked_for and value is not None:
+            raise ValueError(f"{name} is to be solved for: leave out its value")
+        if not asked_for and value is None and (name, unknown) != ("d", "n"):
+            raise ValueError(f"{name} must be given to solve for {unknown}")
+    if task.positions.kind != "uniform":
+        raise ValueError(f"positions must be uniform to solve, got {task.positions.kind!r}; simulate instead")
+    if task.mean_strength == 0:
+        raise ValueError("strength must be positive: at 0 there is nothing to learn")
+    judged = Criterion.of(criterion)
+    n = None if n is None else whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS)
+    d = None if d is None else whole_number("d", d, 2, MOST_DIMENSIONS)
+    outlook = Outlook(judged, loss, d)
+    if target is None:
+        answer = _expected(Question(outlook, task, n, math.nan, learner))
+    else:
+        aim = judged.target_loss(target, 0.5 if unknown == "prevalence" else task.prevalence)
+        answer = ask(unknown, Question(outlook, task, n, aim, learner))
+        if answer.solved and answer.value is not None:
+            answer = _at_solution(answer, unknown)
+    return _simulated(answer, judged, loss)
+
+
+def _expected(question: Question) -> Answer:
+    """What a learner is expected to reach."""
+    criterion = question.outlook.criterion
+    value = criterion.shown(
+        question.outlook.measured(question.learner, question.task, question.alpha, thorough=True).loss
+    )
+    begin = f"{NAMES[question.learner]} is expected to reach"
+    if question.learner == "optimal":
+        begin = "no method is expected to beat"
+    words = f"{begin} {criterion.with_article} of {value:.3g} with {question.n:,} bags in dimension {question.d:,}"
+    return question.answer("error", FOUND, value, words)
+
+
+def _at_solution(answer: Answer, unknown: str) -> Answer:
+    """The answer with its value put into the task, n or d."""
+    assert answer.task is not None and answer.value is not None
+    if unknown == "n":
+        return answer if answer.d is None else replace(answer, n=int(answer.value))
+    if unknown == "d":
+        return replace(answer, d=int(answer.value))
+    return replace(answer, task=answer.task.but(**{unknown: answer.value}))
+
+
+def _simulated(answer: Answer, criterion: Criterion, loss: str | Loss) -> Answer:
+    """The answer with the mean and the spread over training sets simulated there."""
+    task, n, d = answer.task, answer.n, answer.d
+    if (
+        not answer.solved
+        or answer.learner not in TRAINED
+        or task is None
+        or n is None
+        or d is None
+        or n < 4 * LEAST_BAGS
+    ):
+        return answer
+    settings = Outlook(criterion, loss, d).settings(answer.learner, task, n / d)
+    losses = simulated_losses(task, settings.training, d, answer.learner, criterion)
+    if not losses:
+        return answer
+    mean = mean_loss(losses)
+    spread = mean.standard_error * math.sqrt(len(losses))
+    simulated = criterion.shown(mean.loss)
+    return replace(answer, simulated=simulated, standard_error=mean.standard_error, spread=spread)

@@ -1,0 +1,150 @@
+"""Panels drawn by Matplotlib, for PNG and PDF. (`plotly_panels` has them for the web page.)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .panels import Heat, Histogram, Line, Panel, Points, Rule
+from .show import LEGEND_FONT, LEGEND_LINE, new_figure, write_picture
+from .style import in_lines, plain_number, round_numbers, with_indices
+
+COLUMNS = 3
+LETTERS_ACROSS = 65  # of names under a panel that still leave room between them; more are turned
+LETTER = 0.062  # inches of a letter of the legend, on average
+_DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
+_MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
+
+
+def layout(count: int) -> tuple[int, int]:
+    """Rows and columns for that many panels."""
+    columns = 2 if count in (2, 4) else min(count, COLUMNS)
+    return -(-count // columns), columns
+
+
+def matplotlib_figure(panels: Sequence[Panel]) -> Any:
+    """A figure of Matplotlib's, without a window."""
+    import matplotlib as mpl
+
+    rows, columns = layout(len(panels))
+    style: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
+    with mpl.rc_context(style):
+        figure = new_figure((5.1 * columns, 4.1 * rows))
+        for place, panel in enumerate(panels):
+            _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), panel)
+        _add_legend(figure, columns)
+    return figure
+
+
+def _add_legend(figure: Any, columns: int) -> None:
+    """One legend for all panels, below them; the figure grows by its height."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            entries.setdefault(label, handle)
+    if not entries:
+        return
+    width = LETTER * max(map(len, entries)) + 0.6  # inches of an entry with its sign
+    across = max(1, min(len(entries), int(figure.get_figwidth() / width)))
+    lines = -(-len(entries) // across)
+    figure.set_figheight(figure.get_figheight() + (LEGEND_LINE * lines + 8) / 72)
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=across, fontsize=LEGEND_FONT, frameon=False
+    )
+
+
+def _plain_ticks(axis: Any, low: float, high: float) -> None:
+    """Labels in plain numbers on a logarithmic axis: round numbers where it spans little, else powers of ten."""
+    from matplotlib import ticker
+
+    axis.set_major_locator(ticker.FixedLocator([v for v in round_numbers(low, high) if low <= v <= high]))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: plain_number(value)))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _lowered(text: str) -> str:
+    return with_indices(text, r"$_\mathrm{", "}$")
+
+
+def _edges(centres: Any, log: bool) -> np.ndarray:
+    """Cell borders half way between the centres, on the axis's own scale."""
+    c = np.log(centres) if log else np.asarray(centres, float)
+    middle = 0.5 * (c[1:] + c[:-1])
+    edges = np.concatenate([[2 * c[0] - middle[0]], middle, [2 * c[-1] - middle[-1]]])
+    return np.exp(edges) if log else edges
+
+
+def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
+    from matplotlib import colors as mpl_colors
+    from matplotlib import ticker
+
+    axes.set(title=_lowered(panel.title), xlabel=_lowered(panel.xlabel), ylabel=_lowered(panel.ylabel))
+    if panel.logx:
+        axes.set_xscale("log")
+    if panel.logy:
+        axes.set_yscale("log")
+    has_heat = any(isinstance(layer, Heat) for layer in panel.layers)
+    if not has_heat:
+        axes.grid(alpha=0.25, linewidth=0.6)
+    for layer in panel.layers:
+        label = _lowered(getattr(layer, "label", "")) or None
+        if isinstance(layer, Line):
+            axes.plot(layer.x, layer.y, _DASHES[layer.dash], color=layer.colour, label=label, linewidth=1.8)
+        elif isinstance(layer, Points):
+            star = layer.marker == "star"
+            axes.errorbar(
+                layer.x,
+                layer.y,
+                yerr=layer.error,
+                fmt=_MARKERS[layer.marker],
+                color=layer.colour,
+                label=label,
+                markersize=14 if star else 5,
+                capsize=2,
+                linewidth=1.2,
+                zorder=3,
+                markeredgecolor="#111111" if star else "white",
+                markeredgewidth=0.6,
+            )
+        elif isinstance(layer, Histogram):
+            axes.stairs(layer.density, layer.edges, fill=True, color=layer.colour, alpha=0.35, label=label)
+        elif isinstance(layer, Heat):
+            low, high = layer.ends()
+            colours = "RdBu_r" if layer.diverging else "viridis"
+            norm = mpl_colors.LogNorm(low, high) if layer.log else mpl_colors.Normalize(low, high)
+            x, y = _edges(layer.x, panel.logx), _edges(layer.y, panel.logy)
+            bar = figure.colorbar(axes.pcolormesh(x, y, layer.z, cmap=colours, norm=norm), ax=axes, label=label)
+            if layer.log:
+                _plain_ticks(bar.ax.yaxis, low, high)
+        elif isinstance(layer, Rule):
+            draw = axes.axvline if layer.axis == "x" else axes.axhline
+            draw(layer.value, color=layer.colour, linestyle=":", linewidth=1.4, label=label)
+    if panel.xlim:
+        axes.set_xlim(panel.xlim)
+    if panel.ylim:
+        axes.set_ylim(panel.ylim)
+    for name in ("x", "y"):
+        low, high = getattr(axes, f"get_{name}lim")()
+        if getattr(panel, f"log{name}"):
+            _plain_ticks(getattr(axes, f"{name}axis"), low, high)
+    if panel.names:
+        lines = [in_lines(name) for name in panel.names]
+        crowded = len(lines) * max(len(line) for name in lines for line in name.split("\n")) > LETTERS_ACROSS
+        turned: Any = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+        axes.set_xticks(range(1, len(lines) + 1), lines, fontsize=8, **turned)
+        axes.tick_params(axis="x", length=0)
+    elif panel.counts:
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+
+
+def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
+    """Write a figure as PNG and PDF."""
+    figure = matplotlib_figure(panels)
+    paths = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf")]
+    for path in paths:
+        write_picture(path, figure, make_folder=True)
+        figure.set_layout_engine("none")  # the second file keeps the first one's layout, which is half the work
+    return paths

@@ -1,0 +1,181 @@
+"""`simulate`: check what one trial is asked for, choose who runs it, and say where its training did not converge."""
+
+from __future__ import annotations
+
+import warnings
+
+from .._core.devices import wanted_device
+from ..classifiers import SIMULATED, Classifier, check_model
+from ..deployment import Deployment, deployment_of
+from ..results import NotConvergedWarning
+from ..task import Task
+from ..tokens import Tokens
+from ..training import Training
+from .feature_map import FeatureMap
+from .heads import ReducedHeadsTrial, TensorHeadsTrial
+from .samplers.drawn_bags import sample_count
+from .size import check_affordable, check_size
+from .token_source import TokenSource, token_source
+from .trajectory import descent_numbers
+from .trial import ColouredTrial, DeviceTrial, ReducedTrial, ReusedTrial, SimulationResult, TensorTrial, Trial
+
+
+def simulate(
+    task: Task,
+    training: Training,
+    d: int | None,
+    seed: int,
+    model: str = "attention",
+    *,
+    tokens: Tokens | None = None,
+    deployment: Deployment | None = None,
+    sampler: str | None = None,
+    device: str = "numpy",
+) -> SimulationResult:
+    """Train one classifier on data drawn from `task` in dimension d, and measure it.
+
+    The readout minimises (1/n1) sum l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised. With schedule "joint"
+    attention descends on the same with (q, w, b) together, over all n = (alpha0 + alpha1) d bags: `training.steps` steps of
+    plain gradient descent from zero with constant rates, (q, w, b) <- (q, w, b) - (eta_q, eta_w, eta_b) * gradient, the
+    run of `joint_trajectory`.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned.
+    d : int or None
+        Dimension of a token, at least 2; None takes that of the noise, the covariance or the signal.
+    seed : int
+        All randomness of the trial comes from it.
+    model : str
+        "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
+        "vectorized" learn from D1 alone. "elementwise" has the logistic sigmoid, "elementwise:relu" and so on another
+        activation (`register_activation` for your own). "heads:H" is H attention heads side by side under one readout, each
+        with a query from two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
+        Other classifiers go by the name given to `register_classifier`.
+    tokens : Tokens, optional
+        What tokens are made of, white Gaussian noise by default. In noise that is not Gaussian the test is counted: on 10,000
+        bags where the noise has no end, else on the bags that were held out, each of them as it is and with the signal
+        planted. `signals` are for "heads:H"; `overlap` and `cosine` then have an entry per signal, "w:1" and "q1:1" for the
+        first.
+    deployment : Deployment, optional
+        What the trained classifier is tested on, where that is not what it was trained on, and fresh bags to count errors on.
+    sampler : str, optional
+        "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
+        "tensor", the only one, in any other and with several signals.
+    device : str
+        "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
+        draws other numbers of the same law. Reduced sampler and schedule "staged" only, and not for the vectorized model.
+
+    Returns
+    -------
+    SimulationResult
+        With a deployment, its measures on fresh bags (and `sampled_error`) are those of the test, all other fields those of
+        the training; `trained` and `tested` say what the two were.
+
+    Raises
+    ------
+    ValueError
+        If the arguments do not go together, or D0 or D1 holds fewer than two bags or only one class.
+
+    Warns
+    -----
+    NotConvergedWarning
+        If the readout's solver did not reach a minimum (`converged` is then False).
+    """
+    Task.require(task)
+    Training.require(training)
+    known = check_model(model, (*SIMULATED, "heads"))
+    source = token_source(tokens, d)
+    sampler = sampler or source.sampler
+    d, seed = check_size(source.dimension(d), seed, sampler)
+    test = deployment_of(deployment, model, task)
+    samples = 0 if deployment is None else deployment.samples
+    for used in {task, task if test is None else test.bags}:
+        _check_task(used, known, source)
+    source.check(sampler, training.schedule, known, device)
+    if sampler == "reduced" and samples:
+        raise ValueError("samples of a deployment need full bags: use sampler 'tensor', not 'reduced'")
+    _check_schedule(training.schedule, known)
+    counts = _sample_counts(training, d, known)
+    trial = _trial_class(device, known, sampler, training.schedule, source)
+    held = _numbers_held(trial, task, training, d, known, counts)
+    drawn = counts[1] if sampler == "reduced" and training.schedule == "staged" else max(counts)
+    check_affordable(max(counts), task.longest, d, held, drawn)
+    result = trial(task, training, d, seed, known, counts, source).run(test, samples)
+    if not result.converged:
+        warnings.warn(
+            f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
+            "its numbers are those of where it stopped",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _check_task(task: Task, known: Classifier, source: TokenSource) -> None:
+    """Raise ValueError where bags that differ are not served."""
+    source.check_task(task)
+    if known.heads is None:
+        FeatureMap(known.name).check(task)
+    else:
+        task.require_plain("several heads")
+
+
+def _check_schedule(schedule: str, known: Classifier) -> None:
+    if known.heads is not None and schedule != "staged":
+        raise ValueError(f"several heads are trained by the schedule 'staged', not {schedule!r}")
+    if schedule == "joint" and known.weighting is not None:
+        raise ValueError(f"schedule 'joint' trains the softmax query: use model 'attention', not {known.name!r}")
+
+
+def _numbers_held(
+    trial: type[Trial], task: Task, training: Training, d: int, known: Classifier, counts: tuple[int, int]
+) -> float:
+    """About how many numbers one trial holds at once: a dozen per bag, some vectors, the tokens of a bag, features twice."""
+    (n0, n1), length = counts, task.longest
+    held = 12.0 * (n0 + n1) + 8.0 * d + 10.0 * length * (d if trial.sampler == "tensor" else 1)
+    if training.schedule == "joint" and n0:
+        return held + descent_numbers(trial.sampler, n0 * length, d, 2, training.steps)
+    width = d * (length if known.name == "vectorized" else known.heads or 1)
+    if trial is ReducedTrial:  # with fewer bags than dimensions features come in a basis of as many coordinates
+        width = min(width, n1 + length)
+    if trial is ReusedTrial:
+        held += 8.0 * n0 * length  # what the bags have answered
+    return held + 2.0 * n1 * width
+
+
+def _sample_counts(training: Training, d: int, known: Classifier) -> tuple[int, int]:
+    """(n0, n1): bags of the two steps, 0 for models without a query, and bags of the readout."""
+    if known.heads is not None:
+        per_head = sample_count("alpha0 per head", training.alpha0 / known.heads, d)
+        return known.heads * per_head, sample_count("alpha1", training.alpha1, d)
+    n0 = sample_count("alpha0", training.alpha0, d) if known.has_query else 0
+    if training.schedule == "reuse":
+        return n0, sample_count("alpha0", training.alpha0, d)
+    if training.schedule == "joint" and known.has_query:
+        n = sample_count("alpha0 + alpha1", training.alpha0 + training.alpha1, d)
+        return n, n
+    n1 = sample_count("alpha1", training.alpha1, d)
+    return n0, n1 + (round(training.alpha0 * d) if training.equal_samples and not known.has_query else 0)
+
+
+def _trial_class(device: str, known: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
+    """The trial class for the classifier, the sampler, the schedule, the noise and the device, JAX's or NumPy."""
+    placed = None if device == "numpy" else wanted_device(device)
+    served = sampler == "reduced" and schedule == "staged" and known.name != "vectorized" and known.heads is None
+    if placed is not None and device != "auto" and not served:
+        raise ValueError(
+            f"device {device!r} serves the reduced sampler, the staged schedule and models other than vectorized and heads"
+        )
+    if known.heads is not None:
+        return TensorHeadsTrial if sampler == "tensor" else ReducedHeadsTrial
+    if sampler == "tensor":
+        return TensorTrial
+    if source.spectrum is not None:
+        return ColouredTrial
+    if placed is not None and served:
+        return type("_PlacedTrial", (DeviceTrial,), {"device": placed})
+    return ReusedTrial if schedule == "reuse" and known.has_query else ReducedTrial

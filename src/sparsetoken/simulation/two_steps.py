@@ -1,0 +1,113 @@
+"""The two gradient steps that give the query (stages 0 to 2 of the training).
+
+From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> + b; y_i):
+
+    w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
+    q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..results import NOT_PLAIN, TwoSteps, two_steps_from
+from ..task import Task
+from ..training import Training
+from .samplers import TensorData
+from .samplers.drawn_bags import draw_bags, sample_count
+from .samplers.implicit import ImplicitBags
+from .samplers.reduced import draw_two_steps
+from .size import check_size
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulatedSteps(TwoSteps):
+    """The two gradient steps on drawn data: the numbers of `results.TwoSteps`, and the vectors themselves."""
+
+    n0: int
+    readout: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    query: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    signal: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+
+
+def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = "reduced") -> SimulatedSteps:
+    """The two gradient steps on a data set D0 of n0 = alpha0 d bags.
+
+    The reduced sampler draws O(n0 + d) numbers (d = 1,000,000 takes about a second) and puts xi on the first axis; the
+    tensor sampler draws every token.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        How it is learned; alpha0, the three rates, beta and the loss matter.
+    d : int
+        Dimension of a token, at least 2.
+    seed : int
+        All randomness comes from it.
+    sampler : str
+        "reduced" or "tensor".
+
+    Returns
+    -------
+    SimulatedSteps
+    """
+    Task.require(task)
+    Training.require(training)
+    d, seed = check_size(d, seed, sampler)
+    n0 = sample_count("alpha0", training.alpha0, d)
+    if sampler == "tensor":
+        return steps_on(TensorData(task, n0, d, seed, "0"), training)
+    w1, b1, q2 = draw_two_steps(draw_bags(task, n0, seed, "0"), training, d, seed)
+    signal = np.zeros(d)
+    signal[0] = 1.0
+    return summarise(w1, b1, q2, signal, n0, training.beta)
+
+
+def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
+    """The two gradient steps on given bags."""
+    loss, y, n0 = training.loss_function, data.labels, data.count
+    c, b1 = _first_slopes(training, y)
+    total = np.zeros(data.d)
+    for which, tokens in data.blocks():
+        total += c[which] @ tokens.mean(axis=1)
+    w1 = -training.eta_w / n0 * total
+    total = np.zeros(data.d)
+    for which, tokens in data.blocks():
+        scores = tokens @ w1
+        field = scores.mean(axis=1, keepdims=True)
+        h = loss.slope(field[:, 0] + b1, y[which])
+        total += ((h / tokens.shape[1])[:, None] * (scores - field)).ravel() @ tokens.reshape(-1, data.d)
+    q2 = -training.eta_q * training.beta / n0 * total
+    return summarise(w1, b1, q2, data.signal, n0, training.beta)
+
+
+def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:
+    """The same on bags without tokens that answer products, and may be used again."""
+    loss, y, n = training.loss_function, bags.labels, bags.count
+    c, b1 = _first_slopes(training, y)
+    means = [np.repeat((c[which] / (n * L))[:, None, None], L, axis=1) for which, _, L in bags.groups]
+    w1 = -training.eta_w * bags.pull(means)[:, 0]
+    weights = []
+    for (which, _, L), fields in zip(bags.groups, bags.fields(w1[:, None])):
+        mean = fields.mean(axis=1, keepdims=True)
+        h = loss.slope(mean[:, 0, 0] + b1, y[which])
+        weights.append(h[:, None, None] * (fields - mean) / (n * L))
+    q2 = -training.eta_q * training.beta * bags.pull(weights)[:, 0]
+    return summarise(w1, b1, q2, bags.signal, n, training.beta)
+
+
+def _first_slopes(training: Training, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """The loss's slopes c at zero, and b1."""
+    c = training.loss_function.slope(np.zeros(len(y)), y)
+    return c, -training.eta_b * float(c.mean())
+
+
+def summarise(w1: np.ndarray, b1: float, q2: np.ndarray, signal: np.ndarray, n0: int, beta: float) -> SimulatedSteps:
+    """Overlaps, norms and cosines of a readout, a bias and a query."""
+    norm_w, norm_q = float(np.linalg.norm(w1)), float(np.linalg.norm(q2))
+    fields = two_steps_from(float(w1 @ signal), norm_w, float(q2 @ signal), norm_q, b1, beta)
+    return SimulatedSteps(**fields, n0=n0, readout=w1, query=q2, signal=signal)

@@ -1,0 +1,1 @@
+"""What is possible at all: with a known signal direction, and with one that must be learned."""

@@ -1,0 +1,254 @@
+"""The channel of `bayes_channel` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
+
+A bag of L tokens, whose length and label are seen, has no signal or a hypothesis h = (R, theta) of prior probability p_h. With
+the direction known to a squared cosine m, u_h = theta_h sqrt(m), its tokens' coordinates are t = u_h v + noise of covariance
+(1 - rho) I + rho 11^T, and
+
+    LR_h(t) = mean over R_h-subsets v of exp(u_h v.K t - u_h^2 v.K v/2)
+    K = (I - c 11^T)/(1 - rho),   c = rho/(1 - rho + rho L)
+
+weighs h against "no signal". Given a label under which a share s of the bags carry signal, h has posterior probability
+proportional to s p_h LR_h against 1 - s. What can be learnt of the direction is decided by the overlap of the whitened signal
+with its posterior mean,
+
+    X(m) = sum over labels, P(label) s E[ theta v.K <theta' v'> ],        x = alpha X,   m = x/(1 + x),
+
+and a new bag is best classified by A = sum_h p_h LR_h, whatever the contamination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from ..._core.averages import standard_error
+from ...laws.draws import REPLICATES, TokenDraws, token_draws
+from ...task import Task
+from .channel import Channel
+from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
+
+BAGS = 1024  # per replicate, dealt to the kinds by their probability
+LEAST_BAGS = 16  # of the rarest kind
+# Length times sparsity beyond few signal tokens: the recursion over tokens takes this many steps per bag.
+MOST_STEPS = 1 << 16
+_STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
+LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
+_ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
+_NODES = 33  # of the integral behind the information
+
+
+class _Hypothesis(NamedTuple):
+    sparsity: int
+    strength: float
+    probability: float
+
+
+class _KindBags(NamedTuple):
+    """Drawn bags of one length and one hypothesis: the probability of both, and their noise."""
+
+    length: int
+    truth: _Hypothesis
+    probability: float
+    draws: TokenDraws
+    common: np.ndarray
+
+
+def check_known(task: Task) -> None:
+    """Raise ValueError where the sums over subsets are not known for bags that differ."""
+    steps = _steps(task)
+    if steps > MOST_STEPS:
+        raise ValueError(
+            f"sparsity must be at most {SUBSET_STEPS}, or times the length at most {MOST_STEPS:,}, for the Bayes limit of bags "
+            f"that differ, got {max(kind.sparsity for kind in task.kinds):,} with {task.longest:,} tokens"
+        )
+    if task.correlation and task.longest > LONGEST_CORRELATED:
+        raise ValueError(
+            f"length must be at most {LONGEST_CORRELATED:,} for the Bayes limit of correlated tokens, got {task.longest:,}"
+        )
+
+
+def _steps(task: Task) -> int:
+    """Length times sparsity where some bags have many signal tokens, which the sums over subsets take one by one; else 0."""
+    most = max(kind.sparsity for kind in task.kinds)
+    return task.longest * most if most > SUBSET_STEPS else 0
+
+
+def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
+    """Bags of every length and hypothesis, about `total` per replicate in all."""
+    steps = _steps(task)
+    total = max(1, total // max(1, steps // _STEPS_AT_FULL))
+    for kind in task.kinds:
+        count = 1 << int(np.ceil(np.log2(max(LEAST_BAGS, kind.probability * total))))
+        draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0 or steps > 0)
+        rng = np.random.default_rng([20251117, kind.length, kind.sparsity, count])
+        common = rng.standard_normal((REPLICATES, count)) if task.correlation else np.zeros((1, 1))
+        truth = _Hypothesis(kind.sparsity, kind.strength, kind.probability)
+        yield _KindBags(kind.length, truth, kind.probability, draws, common)
+
+
+def _hypotheses(task: Task, length: int) -> list[_Hypothesis]:
+    """What a bag of that length may be, with probabilities that sum to 1."""
+    mine = [kind for kind in task.kinds if kind.length == length]
+    whole = sum(kind.probability for kind in mine)
+    return [_Hypothesis(kind.sparsity, kind.strength, kind.probability / whole) for kind in mine]
+
+
+class _Posterior:
+    """log LR_h of drawn bags with signal `shift` in their first tokens, and the posterior weight of their first token."""
+
+    def __init__(self, task: Task, bags: _KindBags, root_m: float, shift: float):
+        rho, L = task.correlation, bags.length
+        self.own, self.c = (1.0 - rho) ** 0.5, rho / (1.0 - rho + rho * L)
+        self.bags, self.root_m, self.rest = bags, root_m, 1.0 - rho
+        self.signal = bags.draws.signal + shift / self.own
+        shared = rho**0.5 * bags.common
+        total = 0.0
+        if rho:  # all tokens are drawn one by one then
+            total = self.own * (self.signal.sum(-1) + bags.draws.noise.sum(-1)) + L * shared
+        self.offset = shared - self.c * total
+
+    def of(self, h: _Hypothesis) -> tuple[np.ndarray, np.ndarray]:
+        """log LR_h, and P_h(the first signal token is among the R_h)."""
+        L, u = self.bags.length, h.strength * self.root_m
+        R, root = h.sparsity, u / self.rest * self.own
+        log_mean, first = _subsets(self.bags.draws, self.signal, root, R, L)
+        quadratic = u**2 * (R - self.c * R**2) / (2 * self.rest)
+        return log_mean + u / self.rest * R * self.offset - quadratic, first
+
+
+def _subsets(
+    draws: TokenDraws, signal: np.ndarray, root: float, size: int, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """log mean over subsets of `size` tokens of prod exp(root t), and the posterior weight of the first signal token."""
+    if root == 0:
+        shape = signal.shape[:-1]
+        return np.zeros(shape), np.full(shape, size / length)
+    if size == length:
+        total = signal.sum(-1) + draws.noise.sum(-1)
+        return root * total, np.ones(signal.shape[:-1])
+    if size == 1:
+        log_sum = log_sum_exp(draws, signal, root)
+        return log_sum - np.log(length), np.exp(root * signal[..., 0] - log_sum)
+    return few_signal_tokens(draws, signal, root, size)
+
+
+def _label_shares(task: Task) -> list[tuple[float, float]]:
+    """(P(label), share of the bags with signal among those with the label) of both labels as seen."""
+    pi, eps, contaminated = task.prevalence, task.label_noise, task.contamination
+    seen = task.observed_prevalence
+    up = pi * (1 - eps) + (1 - pi) * contaminated * eps
+    down = pi * eps + (1 - pi) * contaminated * (1 - eps)
+    return [(seen, up / seen), (1 - seen, down / (1 - seen))]
+
+
+class DifferingBags(Channel):
+    """X(m) in units of pi theta^2, theta the mean strength, as a function of u = theta sqrt(m)."""
+
+    def __init__(self, task: Task):
+        check_known(task)
+        self.task, self.theta = task, task.mean_strength
+        self.unit = task.prevalence * self.theta**2
+        rho = task.correlation
+        carrying = sum(p * share for p, share in _label_shares(task))
+        whitened = [p * theta**2 * R * (1 - rho / (1 - rho + rho * L) * R) / (1 - rho) for L, R, theta, p in task.kinds]
+        self._most = carrying * sum(whitened) / self.unit
+        self._least = float(self._overlap(0.0, LEAST_BAGS).mean()) / self.unit
+        self._integral: PchipInterpolator | None = None
+
+    @property
+    def most(self) -> float:
+        """What M tends to where nothing is hidden."""
+        return self._most
+
+    @property
+    def least(self) -> float:
+        """M at m = 0."""
+        return self._least
+
+    def mass(self, root: float) -> np.ndarray:
+        return self._overlap(root / self.theta, BAGS) / self.unit
+
+    def rough_mass(self, root: float) -> float:
+        return float(self._overlap(root / self.theta, BAGS // _ROUGH).mean()) / self.unit
+
+    def information(self, root: float) -> float:
+        if self._integral is None:  # of (most - M)/2 over s = root^2
+            nodes = self.theta * np.linspace(0.0, 1.0, _NODES)
+            missing = [max(self.most - self.rough_mass(u), 0.0) for u in nodes]
+            self._integral = PchipInterpolator(nodes, np.array(missing) * nodes).antiderivative()
+        return float(self._integral(root))
+
+    def _overlap(self, root_m: float, total: int) -> np.ndarray:
+        """X at m = root_m^2, one value per replicate."""
+        found = np.zeros(REPLICATES)
+        labels = _label_shares(self.task)
+        for bags in _drawn(self.task, total):
+            _, R, theta = bags.length, bags.truth.sparsity, bags.truth.strength
+            posterior = _Posterior(self.task, bags, root_m, theta * root_m)
+            options = _hypotheses(self.task, bags.length)
+            ratios, firsts = zip(*(posterior.of(h) for h in options))
+            log_prior = np.log([h.probability for h in options])
+            joint = np.stack([lp + ratio for lp, ratio in zip(log_prior, ratios)])
+            scale = theta * R / posterior.rest
+            gain = np.stack([h.strength * (first - posterior.c * h.sparsity) for h, first in zip(options, firsts)])
+            for probability, share in labels:
+                if share <= 0:
+                    continue
+                absent = np.log1p(-share) if share < 1 else -np.inf
+                top = np.maximum(joint.max(0) + np.log(share), absent)
+                weight = np.exp(joint + np.log(share) - top)
+                rest = np.exp(absent - top)
+                mean = (weight * gain).sum(0) / (weight.sum(0) + rest)
+                found += probability * share * bags.probability * scale * mean.mean(-1)
+        return found
+
+
+@lru_cache(maxsize=8)
+def differing_channel(task: Task) -> DifferingBags:
+    """The channel of a task whose bags differ; made once."""
+    return DifferingBags(task)
+
+
+def _log_evidence(task: Task, bags: _KindBags, root_m: float, shift: float) -> np.ndarray:
+    """log A of drawn bags with signal `shift` (0: none), (replicates, bags)."""
+    posterior = _Posterior(task, bags, root_m, shift)
+    parts = [np.log(h.probability) + posterior.of(h)[0] for h in _hypotheses(task, bags.length)]
+    return np.logaddexp.reduce(np.stack(parts), axis=0)
+
+
+def differing_bayes_error(task: Task, root_m: float, bags: int = BAGS) -> tuple[float, float]:
+    """Test error, about the true label, of the best rule where the direction is known to a squared cosine m = root_m^2.
+
+    It is E[min(pi A, (1 - pi)(1 - contamination + contamination A))] over bags without signal, drawn from equal parts of bags
+    with and without signal and weighed by 2/(1 + A).
+    """
+    check_known(task)
+    pi, contaminated = task.prevalence, task.contamination
+    trivial = min(pi, 1 - pi)
+    each = np.zeros(REPLICATES)
+    for some in _drawn(task, bags):
+        for shift in (0.0, some.truth.strength * root_m):
+            log_a = _log_evidence(task, some, root_m, shift)
+            clear = np.log1p(-contaminated)
+            negative = np.log1p(-pi) + (np.logaddexp(clear, np.log(contaminated) + log_a) if contaminated else clear)
+            error = np.exp(np.minimum(np.log(pi) + log_a, negative) - np.logaddexp(0.0, log_a))
+            each += some.probability * error.mean(-1)
+    return float(min(each.mean(), trivial)), standard_error(each)
+
+
+def differing_log_ratios(task: Task, root_m: float, bags: int) -> tuple[np.ndarray, np.ndarray]:
+    """log A of drawn positive and negative bags, (replicates, bags); each kind has its share of them."""
+    check_known(task)
+    positive, negative = [], []
+    for some in _drawn(task, 2 * bags):
+        count = max(1, round(some.probability * bags))
+        contaminated = round(task.contamination * count)
+        signal = _log_evidence(task, some, root_m, some.truth.strength * root_m)
+        noise = _log_evidence(task, some, root_m, 0.0)
+        positive.append(signal[:, :count])
+        negative += [noise[:, : count - contaminated], signal[:, count : count + contaminated]]
+    return np.concatenate(positive, axis=1), np.concatenate(negative, axis=1)

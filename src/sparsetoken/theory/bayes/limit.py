@@ -1,0 +1,291 @@
+"""What is possible when the direction is unknown and n = alpha d bags are given: the information-theoretic limit.
+
+The positive bags' tokens form a rank-one spiked matrix with a block prior. In the limit the best estimate of xi has squared
+cosine m with it, a fixed point of
+
+    m = x/(1 + x),   x = alpha pi theta^2 M(theta^2 m),
+
+where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`bayes_channel`). Iteration from
+m = 0 ends at the lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
+
+    i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
+
+Where they differ the problem is hard: solvable in principle, by no known fast method in between. For bags that differ (several
+kinds, noisy labels, contamination, correlated tokens) M and I are those of `bayes_differing_bags`, theta the mean strength.
+
+The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
+the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from ..._core.averages import standard_error
+from ..._core.validation import real_number
+from ...plotting.show import axes_for, draw_shares
+from ...plotting.style import colour, label
+from ...results import Result
+from ...task import Task
+from ..errors import AccuracyError
+from .channel import Channel, channel, clear_of_noise
+from .differing_bags import differing_channel
+from .oracle import bayes_error
+
+HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
+RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
+_NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
+_FIRST_PLACES = np.linspace(0.0, 1.0, 24)
+_PARTS = 16  # that intervals are split into where T comes from a table
+_TABLE_NODES = 20
+_SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
+_SATURATED = 26.0  # logit(M/R) from which M is R to rounding
+
+
+@dataclass(frozen=True, repr=False)
+class BayesLimit(Result):
+    """The limits at alpha = n/d bags.
+
+    Attributes
+    ----------
+    overlap, test_error : float
+        Squared cosine of the best possible estimate of xi, and the test error, about the true label, of the best possible
+        learner. (About a label with noise eps of its own it would be eps + (1 - 2 eps) times that.)
+    reachable_overlap, reachable_test_error : float
+        The same of message passing, the best known fast learner.
+    hard : bool
+        Whether they differ.
+    errors : mapping
+        Standard errors of the four numbers (0 where a number is exact).
+    residual : float
+        Largest relative residual of the fixed points behind them.
+    """
+
+    overlap: float
+    test_error: float
+    reachable_overlap: float
+    reachable_test_error: float
+    hard: bool
+    errors: Mapping[str, float] = field(default_factory=dict)
+    residual: float = 0.0
+
+    def _words(self) -> str:
+        words = f"test error {self.test_error:.4g}, squared cosine {self.overlap:.4g}"
+        if not self.hard:
+            return f"{words}; message passing reaches it"
+        return f"{words}; hard: message passing reaches {self.reachable_test_error:.4g}, {self.reachable_overlap:.4g}"
+
+    def plot(self, ax: Any = None) -> Any:
+        """The two test errors: the best possible one, and message passing's.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        values = {"bayes": "test_error", "message_passing": "reachable_test_error"}
+        ax = draw_shares(
+            axes_for(ax, (6.0, 2.2)),
+            [label(name) for name in values],
+            [getattr(self, field) for field in values.values()],
+            [self.errors.get(field, 0.0) for field in values.values()],
+            [colour(name) for name in values],
+        )
+        ax.set_xlabel("test error, with two standard errors")
+        return ax
+
+
+@lru_cache(maxsize=64)
+def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
+    """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
+
+    The log-odds of M over its largest value are interpolated, which keeps M between 0 and that and steep rises in place.
+    """
+    nodes = highest * np.linspace(0.0, 1.0, _TABLE_NODES)
+    share = [drawn.rough_mass(u) / drawn.most for u in nodes]
+    odds = np.clip(logit(np.clip(share, 1e-300, 1.0)), None, _SATURATED)
+    rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
+    return lambda root: drawn.most * expit(rule(np.minimum(root, highest)))
+
+
+class _Map:
+    """T(u) = theta sqrt(x/(1 + x)) in u = theta sqrt(m): the fixed points' map, direct or from the table."""
+
+    def __init__(self, task: Task, alpha: float):
+        self.task, self.alpha, self.theta = task, alpha, task.mean_strength
+        self.gain = alpha * task.prevalence * self.theta**2  # x = gain * M
+        if task.differing is None:
+            length, sparsity, *_ = task.kinds[0]
+            self.channel: Channel = channel(length, sparsity)
+            highest = clear_of_noise(length)
+        else:
+            self.channel, highest = differing_channel(task), self.theta
+        self.table = None if self.channel.exact else _mass_table(self.channel, highest)
+        self.parts = 2 if self.table is None else _PARTS
+
+    def image(self, mass: Any) -> Any:
+        x = self.gain * mass
+        return self.theta * np.sqrt(x / (1.0 + x))
+
+    def quick(self, u: np.ndarray) -> np.ndarray:
+        """T at several u: itself, or from the table."""
+        if self.table is not None:
+            return self.image(self.table(u))
+        return np.array([self.direct(at) for at in u.tolist()])
+
+    def direct(self, u: float) -> float:
+        return float(self.image(self.channel.mass(u).mean()))
+
+    def replicates(self, u: float) -> np.ndarray:
+        return self.image(self.channel.mass(u))
+
+    @property
+    def lowest(self) -> float:
+        """No fixed point lies below: M is at least R^2/L."""
+        return float(self.image(self.channel.least))
+
+    @property
+    def highest(self) -> float:
+        """Nor above: M is at most R."""
+        return float(self.image(self.channel.most))
+
+    def slope(self, u: float) -> float:
+        """T'(u), by differences of the quick map."""
+        h = 1e-4 * u
+        low, high = self.quick(np.array([u - h, u + h]))
+        return float(high - low) / (2 * h)
+
+    def crossings(self) -> list[tuple[float, float]]:
+        """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
+        # Equal ratios: while u is small nothing but the scale changes.
+        low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
+        u = low * (high / low) ** _FIRST_PLACES
+        T = self.quick(u)
+        a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]
+        share = np.arange(self.parts + 1) / self.parts
+        found: list[tuple[float, float]] = []
+        while len(a):
+            possible = (Ta <= b) & (Tb >= a)
+            narrow = b - a <= _NARROW * b
+            stable = possible & narrow & (Ta > a) & (Tb <= b)
+            found += zip(a[stable].tolist(), b[stable].tolist())
+            a, b, Ta, Tb = (v[possible & ~narrow] for v in (a, b, Ta, Tb))
+            ends = a[:, None] + (b - a)[:, None] * share
+            inner = self.quick(ends[:, 1:-1].ravel()).reshape(len(a), -1) if len(a) else ends[:, 1:-1]
+            values = np.hstack([Ta[:, None], inner, Tb[:, None]])
+            a, b, Ta, Tb = ends[:, :-1].ravel(), ends[:, 1:].ravel(), values[:, :-1].ravel(), values[:, 1:].ravel()
+        return sorted(found)
+
+    def polished(self, a: float, b: float) -> float:
+        """The fixed point near [a, b] on M itself."""
+        if self.channel.exact:
+
+            def gap(u):
+                return self.direct(u) - u
+
+            return float(brentq(gap, a, b, xtol=1e-13 * b, rtol=1e-13)) if gap(b) < 0 else b
+        u = 0.5 * (a + b)
+        value = self.direct(u)
+        slope = min(self.slope(u), 0.99)
+        for _ in range(60):  # a chord step, at most a tenth of the way; plain iteration is its slowest case
+            if abs(value - u) <= 0.1 * RESIDUAL * u:
+                break
+            following = float(np.clip(u + (value - u) / (1.0 - slope), 0.9 * u, 1.1 * u))
+            image = self.direct(following)
+            if following != u:
+                slope = float(np.clip((image - value) / (following - u), -1.0, 0.99))
+            u, value = following, image
+        return u
+
+    def energy(self, u: float) -> float:
+        """i(m), of which the least belongs to the optimum."""
+        M = float(self.channel.mass(u).mean())
+        x, m = self.gain * M, (u / self.theta) ** 2
+        weight = self.alpha * self.task.prevalence
+        hidden = 0.5 * self.gain * (1.0 - m) * (self.channel.most - M)
+        return float(0.5 * np.log1p(x) + weight * self.channel.information(u) + hidden)
+
+
+def bayes_limit(task: Task, alpha: float) -> BayesLimit:
+    """Best possible and best reachable overlap and test error at alpha = n/d bags.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    alpha : float
+        n/d, positive.
+
+    Returns
+    -------
+    BayesLimit
+        The limits, with standard errors and the residual of their fixed points.
+
+    Raises
+    ------
+    AccuracyError
+        If a fixed point cannot be met within tolerance.
+    """
+    Task.require(task)
+    alpha = real_number("alpha", alpha, 0.0, open_low=True)
+    if task.mean_strength == 0:
+        e = min(task.prevalence, 1 - task.prevalence)
+        return BayesLimit(0.0, e, 0.0, e, False, dict.fromkeys(_NAMES, 0.0))
+    search = _Map(task, alpha)
+    points = [search.polished(a, b) for a, b in search.crossings()]
+    if not points:
+        raise AccuracyError(
+            f"no fixed point of the Bayes limit was found at length {task.length}, strength {task.strength}, alpha {alpha:g}"
+        )
+    reachable = points[0]
+    best = min(points, key=search.energy) if len(points) > 1 else reachable
+    hard = (best**2 - reachable**2) / search.theta**2 > HARD_GAP
+    values: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    residual = 0.0
+    for prefix, u in (("", best if hard else reachable), ("reachable_", reachable)):
+        if prefix and not hard:
+            for name in ("overlap", "test_error"):
+                values[prefix + name], errors[prefix + name] = values[name], errors[name]
+            continue
+        off = abs(search.direct(u) / u - 1.0)
+        if not off <= RESIDUAL:
+            raise AccuracyError(
+                f"the Bayes limit's fixed point is met only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
+                f"strength {task.strength}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
+            )
+        residual = max(residual, off)
+        u_error = _root_error(search, u)
+        error, sampling = bayes_error(task, u)
+        if u_error > 0:  # how the error moves with u
+            h = 0.01 * u
+            up, down = (bayes_error(task, u + side, _SLOPE_POINTS)[0] for side in (h, -h))
+            drift = (up - down) / (2 * h)
+            sampling = float(np.hypot(sampling, drift * u_error))
+        values[f"{prefix}overlap"] = min((u / search.theta) ** 2, 1.0)
+        errors[f"{prefix}overlap"] = 2 * u * u_error / search.theta**2
+        values[f"{prefix}test_error"], errors[f"{prefix}test_error"] = error, sampling
+    return BayesLimit(**values, hard=bool(hard), errors=errors, residual=residual)
+
+
+def _root_error(search: _Map, u: float) -> float:
+    """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
+    if search.channel.exact:
+        return 0.0
+    each = search.replicates(u)
+    return standard_error(each, alone=0.0) / max(1.0 - search.slope(u), 1e-3)
+
+
+_NAMES = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")

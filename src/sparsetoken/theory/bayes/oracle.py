@@ -1,0 +1,401 @@
+"""What is possible when the signal's direction xi is known: the representation's own limit.
+
+Each classifier reduces a bag to one statistic of the tokens' coordinates t_l along xi and thresholds it at the best place:
+pooled and vectorized (the sum), hard max (the largest), attention (T = sum p_l t_l at sharpness k), elementwise attention,
+and the likelihood ratio (Bayes), which nobody beats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, log_ndtr, ndtr
+
+from ..._core.averages import standard_error, with_error
+from ..._core.rootfind import ALWAYS, BEYOND, falling_root
+from ..._core.validation import real_number
+from ...laws.law import Law, attention_law, elementwise_law
+from ...laws.nodes import ClassColumns, Population
+from ...plotting.show import Shown, axes_for, draw_shares
+from ...plotting.style import colour, label
+from ...task import Task
+from .channel import drawn_log_ratios
+from .differing_bags import differing_bayes_error, differing_log_ratios
+from .one_signal_token import one_token_error
+
+POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
+SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
+_THRESHOLDS = 801  # places tried before the best is refined
+_RULES = ("pooled", "vectorized", "elementwise", "attention", "hardmax", "bayes")
+_WEAKEST = 1e-6  # strength below which every error is that of guessing, to nine digits
+
+
+@dataclass(frozen=True, repr=False)
+class Oracle(Shown):
+    """Test errors when the signal direction xi is known, each at its best threshold.
+
+    Attributes
+    ----------
+    pooled : float
+        Error of thresholding the mean of the tokens' coordinates along xi, in closed form.
+    vectorized : float
+        The same as `pooled`: without knowledge of the places, all tokens count alike.
+    hardmax : float
+        Error of thresholding the largest coordinate, from its distribution functions.
+    attention : float
+        Error of softmax attention with query xi at `attention_sharpness`, by sampling.
+    elementwise : float
+        Error of elementwise attention with query xi at `elementwise_sharpness`, by sampling.
+    bayes : float
+        Error of the likelihood ratio, which no rule beats, by sampling.
+    attention_sharpness : float
+        The sharpness k of attention: the given one, or the best.
+    elementwise_sharpness : float
+        The sharpness k of elementwise attention: the given one, or the best.
+    errors : dict of float
+        Standard errors of `attention`, `elementwise` and `bayes`.
+    """
+
+    pooled: float
+    vectorized: float
+    hardmax: float
+    attention: float
+    elementwise: float
+    bayes: float
+    attention_sharpness: float
+    elementwise_sharpness: float
+    errors: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain data."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        names = [name for name in _RULES if name != "vectorized"]  # which is as good as pooled
+        shown = (f"{name} {with_error(getattr(self, name), self.errors.get(name, math.nan))}" for name in names)
+        return f"Oracle(test errors: {', '.join(shown)})"
+
+    def frame(self) -> Any:
+        """A pandas table, one row per rule: test error, its standard error (0 where it is exact) and sharpness."""
+        import pandas as pd
+
+        rows = [
+            {
+                "rule": name,
+                "test_error": getattr(self, name),
+                "standard_error": self.errors.get(name, 0.0),
+                "sharpness": getattr(self, f"{name}_sharpness", math.nan),
+            }
+            for name in _RULES
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The rules' test errors with two standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        table = self.frame()
+        names, colours = map(label, _RULES), [colour(name) for name in _RULES]
+        ax = draw_shares(axes_for(ax, (6.0, 3.6)), list(names), table["test_error"], table["standard_error"], colours)
+        ax.set(title="the signal's direction is known", xlabel="test error")
+        return ax
+
+
+def pooled_error(task: Task) -> float:
+    """Mean of the tokens: normals theta R/L apart (mixtures of them, for bags of several kinds), with the best threshold."""
+    pi = task.prevalence
+    if task.mean_strength == 0:
+        return min(pi, 1 - pi)
+    if task.differing is None:
+        length, sparsity, strength, _ = task.kinds[0]
+        gap = strength * sparsity / length**0.5
+        threshold = gap / 2 + np.log((1 - pi) / pi) / gap
+        return float(pi * ndtr(threshold - gap) + (1 - pi) * ndtr(-threshold))
+    rho = task.correlation
+    means = np.array([kind.strength * kind.sparsity / kind.length for kind in task.kinds])
+    deviations = np.array([(rho + (1 - rho) / kind.length) ** 0.5 for kind in task.kinds])
+    weights = np.array([kind.probability for kind in task.kinds])
+
+    def below(b, mean):
+        return weights @ ndtr((b - mean) / deviations)
+
+    low, high = -8 * deviations.max(), means.max() + 8 * deviations.max()
+    return _best_threshold(task, lambda b: below(b, means), lambda b: below(b, 0.0), low, high)
+
+
+def _best_threshold(
+    task: Task, signal: Callable[[float], float], noise: Callable[[float], float], low: float, high: float
+) -> float:
+    """Least error of a threshold on a statistic with these distribution functions in bags with and without signal."""
+    pi, contaminated = task.prevalence, task.contamination
+
+    def error(b: float) -> float:
+        lower = signal(b)
+        return pi * lower + (1 - pi) * (1 - (1 - contaminated) * noise(b) - contaminated * lower)
+
+    grid = np.linspace(low, high, _THRESHOLDS)
+    best = grid[int(np.argmin([error(b) for b in grid]))]
+    step = grid[1] - grid[0]
+    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-10})
+    return float(min(result.fun, pi, 1 - pi))
+
+
+def hardmax_error(task: Task) -> float:
+    """Largest token: distribution functions Phi(x)^L and Phi(x)^(L-R) Phi(x-theta)^R, with the best threshold.
+
+    For bags that differ they are averaged over the kinds, and over the noise that tokens share.
+    """
+    if task.differing is not None:
+        return _differing_hardmax(task)
+    L, R, theta, _ = task.kinds[0]
+    pi = task.prevalence
+
+    def error(b):
+        below_negative = L * log_ndtr(b)
+        below_positive = (L - R) * log_ndtr(b) + R * log_ndtr(b - theta)
+        return pi * np.exp(below_positive) - (1 - pi) * np.expm1(below_negative)
+
+    grid = np.linspace(-6.0, 12.0 + theta, 4001)
+    best = grid[np.argmin(error(grid))]
+    step = grid[1] - grid[0]
+    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12})
+    return float(min(result.fun, pi, 1 - pi))
+
+
+def _differing_hardmax(task: Task) -> float:
+    own, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
+    at, weight = np.polynomial.hermite_e.hermegauss(64) if shared else (np.zeros(1), np.ones(1))
+    weight = weight / weight.sum()
+
+    def below(b: float, size: float) -> float:
+        x = (b - shared * at) / own
+        return sum(
+            p * float(weight @ np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - size * theta / own)))
+            for L, R, theta, p in task.kinds
+        )
+
+    top = max(kind.strength for kind in task.kinds)
+    return _best_threshold(task, lambda b: below(b, 1.0), lambda b: below(b, 0.0), -6.0, 12.0 + top)
+
+
+def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
+    """Error of thresholding a drawn statistic (replicates, draws) at the best place, and its standard error.
+
+    The threshold is chosen on all draws; ties with saying one class always are allowed.
+    """
+    pi = prevalence
+    both = np.concatenate([positive.ravel(), negative.ravel()])
+    jump = np.concatenate(
+        [np.full(positive.size, pi / positive.size), np.full(negative.size, -(1 - pi) / negative.size)]
+    )
+    order = np.argsort(both)
+    curve = (1 - pi) + np.cumsum(jump[order])  # error of "positive above" as the threshold passes each draw
+    at = int(np.argmin(curve))
+    trivial = min(pi, 1 - pi)
+    if curve[at] >= trivial:
+        return trivial, 0.0
+    threshold = both[order][at]
+    each = pi * (positive <= threshold).mean(1) + (1 - pi) * (negative > threshold).mean(1)
+    return float(each.mean()), standard_error(each, alone=0.0)
+
+
+def _law_error(law: Law, points: int) -> tuple[float, float]:
+    population: Population = law.make_population(points)
+    return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
+
+
+def statistic(columns: ClassColumns) -> np.ndarray:
+    """Equally likely draws (replicates, draws) of T, what it still has as a Gaussian spread included.
+
+    Entries of unequal weights (bags of several kinds) are taken as often as their weight says.
+    """
+    T, tau = columns.T, np.broadcast_to(columns.tau, columns.T.shape)
+    if columns.weight.shape[-1] > 1:
+        weight = np.broadcast_to(columns.weight, T.shape)
+        places = (np.arange(T.shape[1]) + 0.5) / T.shape[1]
+        chosen = np.stack([np.searchsorted(np.cumsum(w), places * w.sum()).clip(0, len(w) - 1) for w in weight])
+        T, tau = np.take_along_axis(T, chosen, axis=1), np.take_along_axis(tau, chosen, axis=1)
+    return T + tau * np.random.default_rng(0).standard_normal(T.shape) if np.any(tau) else T
+
+
+def known_signal_error(
+    task: Task, mechanism: str, sharpness: float, activation: Any = "sigmoid", points: int = POINTS
+) -> tuple[float, float]:
+    """Error of "attention" or "elementwise" with query xi at a sharpness k, and its standard error."""
+    if mechanism == "attention" and (sharpness == 0 or task.longest == 1):
+        return pooled_error(task), 0.0
+    law = (
+        attention_law(task, 1.0, sharpness)
+        if mechanism == "attention"
+        else elementwise_law(task, 1.0, sharpness, activation)
+    )
+    return _law_error(law, points)
+
+
+def best_sharpness(
+    task: Task, mechanism: str, activation: Any = "sigmoid", points: int = POINTS
+) -> tuple[float, float, float]:
+    """The k that minimises the known-signal error on a logarithmic scale up to 60: (k, error, standard error)."""
+
+    def error(log_k):
+        return known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]
+
+    grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, SHARPEST])
+    values = [error(g) for g in grid]
+    i = int(np.argmin(values))
+    low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
+    result = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 0.02, "maxiter": 14})
+    k = float(np.exp(result.x if result.fun < values[i] else grid[i]))
+    return (k, *known_signal_error(task, mechanism, k, activation, points))
+
+
+def log_likelihood_ratios(task: Task, strength: float, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """log of the average over R-subsets of exp(theta sum t_l - R theta^2/2), for drawn positives and negatives."""
+    if task.differing is not None:
+        return differing_log_ratios(task, strength / task.mean_strength, points)
+    length, sparsity, *_ = task.kinds[0]
+    positive, negative = (
+        drawn_log_ratios(length, sparsity, (strength,), shift, points).log_ratios[0] for shift in (strength, 0.0)
+    )
+    return positive, negative
+
+
+def bayes_error(task: Task, strength: float | None = None, points: int = POINTS) -> tuple[float, float]:
+    """Test error of the likelihood ratio test at known direction, and its standard error.
+
+    It is E[min(pi LR, 1 - pi)] over negative bags, LR the likelihood ratio. With one signal token one of the tokens is
+    integrated in closed form (`one_signal_token`). With several, bags are drawn in equal parts from three strengths, 0, theta
+    and one between them at which the test is in doubt, each weighed by its density in the mixture: so that tails of 10^-9 and
+    below are met by as many draws as errors of a tenth. There the mean over a bag's mean token is in closed form.
+    """
+    theta = task.mean_strength if strength is None else float(strength)
+    pi = task.prevalence
+    trivial = min(pi, 1 - pi)
+    if theta == 0:
+        return trivial, 0.0
+    if task.differing is not None:
+        return differing_bayes_error(task, theta / task.mean_strength, points)
+    L, R, *_ = task.kinds[0]
+    if R == L:
+        return pooled_error(task.but(strength=theta)), 0.0
+    if R == 1:
+        return one_token_error(L, theta, pi, points)
+    log_subsets = gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1)
+    doubt = theta / 2 + (log_subsets + np.log((1 - pi) / pi)) / (R * theta)
+    between = float(np.clip(doubt, 0.2 * theta, 0.8 * theta))
+    each = np.zeros(1)
+    for shift in (theta, between, 0.0):
+        drawn = drawn_log_ratios(L, R, (theta, between), shift, points)
+        log_ratio, log_between = drawn.log_ratios
+        if drawn.mean_token is None:
+            wrong = np.minimum(np.log(pi) + log_ratio, np.log1p(-pi))
+        else:
+            # The mean token g/sqrt(L) is independent of how the others differ from it, and log LR is a line in it.
+            slope, log_odds = theta * R / L**0.5, np.log1p(-pi) - np.log(pi)
+            at_zero = log_ratio - theta * R * drawn.mean_token
+            log_ratio = at_zero + 0.5 * slope**2
+            log_between = log_between - between * R * drawn.mean_token + 0.5 * (between * R) ** 2 / L
+            edge = (log_odds - at_zero) / slope
+            wrong = np.logaddexp(np.log(pi) + log_ratio + log_ndtr(edge - slope), np.log1p(-pi) + log_ndtr(-edge))
+        mixture = np.logaddexp(np.logaddexp(log_ratio, log_between), 0.0)
+        each = each + np.exp(wrong - mixture).mean(1)
+    return float(min(each.mean(), trivial)), standard_error(each, alone=0.0)
+
+
+def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sigmoid", points: int = POINTS) -> Oracle:
+    """Test errors of every classifier when the signal direction xi is known, each at its best threshold.
+
+    Parameters
+    ----------
+    task : Task
+        What the bags are.
+    sharpness : float, optional
+        k = beta ||q|| of both attention models, at least 0; by default each has the one that is best for it.
+    activation : str or callable
+        Of elementwise attention.
+    points : int
+        Draws per replicate and class for the errors that are sampled.
+
+    Returns
+    -------
+    Oracle
+        The errors, the sharpnesses and the standard errors.
+
+    Raises
+    ------
+    ValueError
+        If the sharpness is negative, or there is no such activation.
+    """
+    Task.require(task)
+    if sharpness is not None:
+        real_number("sharpness", sharpness, 0.0)
+        k_attention = k_elementwise = float(sharpness)
+        attention, e_attention = known_signal_error(task, "attention", k_attention, points=points)
+        elementwise, e_elementwise = known_signal_error(task, "elementwise", k_elementwise, activation, points)
+    else:
+        k_attention, attention, e_attention = best_sharpness(task, "attention", points=points)
+        k_elementwise, elementwise, e_elementwise = best_sharpness(task, "elementwise", activation, points)
+    bayes, e_bayes = bayes_error(task, points=points)
+    pooled = pooled_error(task)
+    return Oracle(
+        pooled=pooled,
+        vectorized=pooled,
+        hardmax=hardmax_error(task),
+        attention=attention,
+        elementwise=elementwise,
+        bayes=bayes,
+        attention_sharpness=k_attention,
+        elementwise_sharpness=k_elementwise,
+        errors={"attention": e_attention, "elementwise": e_elementwise, "bayes": e_bayes},
+    )
+
+
+def strength_needed(task: Task, target_error: float, error: Callable[[Task], float], highest: float = 1e4) -> float:
+    """The strength theta at which a falling error meets the target, to one part in ten thousand.
+
+    Parameters
+    ----------
+    task : Task
+        All fields but the strength are kept; the search begins at its strength. Strengths that differ between bags move in
+        proportion, and what is found is their mean.
+    target_error : float
+        Between 0 and the error of saying one class always.
+    error : callable
+        Task -> error, falling with the strength.
+    highest : float
+        The largest strength searched.
+
+    Returns
+    -------
+    float
+        The strength; inf where the target is not met up to `highest`.
+
+    Raises
+    ------
+    ValueError
+        If the target lies outside its range, or is met at every strength: then `error` is not one of this task.
+    """
+    real_number("target_error", target_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True)
+
+    def gap(theta):
+        return error(task.at_strength(theta)) - target_error
+
+    status, theta = falling_root(gap, task.mean_strength or 1.0, _WEAKEST, highest, precision=1e-4)
+    if status == ALWAYS:
+        raise ValueError(
+            f"error is {target_error:g} or less at every strength from {theta:g} on, so no strength is needed"
+        )
+    return float("inf") if status == BEYOND else theta

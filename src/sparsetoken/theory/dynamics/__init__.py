@@ -1,0 +1,1 @@
+"""Training step by step: the exact limit of gradient descent, and its derivatives."""

@@ -1,0 +1,224 @@
+"""Derivatives of the test error of a training run with respect to everything in its schedule.
+
+The recursion of `dynamics` is differentiated as it stands, backwards, on fixed draws: one backward run gives the derivatives
+with respect to every step's rates, decay and momentum and to the model's sharpness at once. Replicates give the standard
+errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._core.averages import standard_error
+from ..._core.devices import in_double_precision
+from ..._core.frozen import frozen
+from ..._core.validation import whole_number
+from ...bag_models import BagModel
+from ...laws.bag_model_measures import FreshDraws, TrainedDirections, limiting_test_error
+from ...losses import Loss
+from ...plotting.show import Shown, axes_for, legend_above
+from ...plotting.style import colour
+from ...schedules import Stage
+from ...task import Task
+from .draws import checked_bags, replicate_draws
+from .problem import TrainingProblem, problem_of
+from .recursion import BagDraws, ScheduleArrays, Shape, advance, first_state
+
+# A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
+BAGS, PROBES, REPLICATES = 512, 2, 8
+CONTROLS = ("rates", "decay", "momentum", "sharpness")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrajectoryGradient(Shown):
+    """d test_error(step)/d(schedule).
+
+    Attributes
+    ----------
+    step : int
+        The step whose test error was differentiated.
+    test_error : float
+        That test error, on the draws used here.
+    rates : mapping of str to ndarray
+        Derivatives with respect to each direction's learning rate, and the bias's, one per step before `step`.
+    decay : mapping of str to ndarray
+        Derivatives with respect to each direction's weight decay, one per step.
+    momentum : ndarray
+        Derivatives with respect to the momentum of each step.
+    sharpness : float
+        Derivative with respect to the model's sharpness (0 where it has none).
+    errors : mapping
+        Standard errors with the same keys and shapes.
+    """
+
+    step: int
+    test_error: float
+    rates: Mapping[str, np.ndarray]
+    decay: Mapping[str, np.ndarray]
+    momentum: np.ndarray
+    sharpness: float
+    errors: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, frozen(getattr(self, f.name)))
+
+    def __repr__(self) -> str:
+        return (
+            f"TrajectoryGradient(of test error {self.test_error:.4g} after {self.step} steps, by step: "
+            f"{', '.join(self._slopes())})"
+        )
+
+    def _slopes(self) -> dict[str, np.ndarray]:
+        named = {f"rate of {name}": values for name, values in self.rates.items()}
+        return named | {f"decay of {name}": v for name, v in self.decay.items()} | {"momentum": self.momentum}
+
+    def frame(self) -> Any:
+        """A pandas table, one row per step before `step`: derivatives with respect to that step's rates, decay and momentum."""
+        import pandas as pd
+
+        return pd.DataFrame(self._slopes()).rename_axis("step").reset_index()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The derivatives over the steps.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        for place, (name, values) in enumerate(self._slopes().items()):
+            ax.plot(np.arange(len(values)), values, ".-", color=colour(name, place), label=name)
+        ax.axhline(0.0, color="black", linewidth=0.8)
+        ax.set(xlabel="gradient step t", ylabel=f"derivative of the test error after {self.step} steps")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        legend_above(ax)
+        return ax
+
+
+def error_after(
+    score: Any,
+    loss: Loss,
+    split: Any,
+    shape: Shape,
+    steps: tuple[int, ...],
+    plan: ScheduleArrays,
+    draws: BagDraws,
+    fresh: FreshDraws,
+) -> Any:
+    """The test error after `steps`, as a differentiable function of the plan; of several steps the geometric mean."""
+
+    def at_sharpness(H, bias):
+        return score(H, bias, plan.sharpness)
+
+    body = jax.checkpoint(lambda state, t: advance(at_sharpness, loss, shape, plan, draws, state, t))
+    # The last entry itself is entered as well, for its Gram matrix.
+    state = jax.lax.fori_loop(0, max(steps) + 1, lambda t, s: body(s, t), first_state(plan, draws))
+    rest = (plan.theta, plan.pi, shape.correlation, plan.contamination)
+    after = [TrainedDirections(state.m[t], state.gram[t], state.bias[t], *rest) for t in steps]
+    errors = [limiting_test_error(at_sharpness, split, classifier, fresh) for classifier in after]
+    return errors[0] if len(errors) == 1 else jnp.exp(jnp.log(jnp.stack(errors)).mean())
+
+
+@partial(jax.jit, static_argnames=("score", "loss", "split", "shape", "steps"))
+def _value_and_gradient(score, loss, split, shape, steps, controls, plan: ScheduleArrays, draws, fresh):
+    def value(controls):
+        rates, decay, momentum, sharpness = controls
+        changed = plan._replace(rates=rates, decay=decay, momentum=momentum, sharpness=sharpness)
+        return error_after(score, loss, split, shape, steps, changed, draws, fresh)
+
+    return jax.value_and_grad(value)(controls)
+
+
+def replicate_gradient(
+    problem: TrainingProblem,
+    steps: int | tuple[int, ...],
+    draws: tuple[BagDraws, FreshDraws],
+    controls: Sequence[Any] | None = None,
+) -> tuple[Any, tuple[Any, ...]]:
+    """Test error after `steps` steps and its derivatives with respect to the plan's `CONTROLS` (or those given instead).
+
+    For several numbers of steps it is the geometric mean of their test errors.
+    """
+    plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
+    given = tuple(getattr(plan, name) for name in CONTROLS) if controls is None else tuple(map(jnp.asarray, controls))
+    given = (*given[:3], jnp.asarray(given[3], dtype=float))
+    after = (steps,) if isinstance(steps, int) else steps
+    return _value_and_gradient(problem.score, problem.loss, problem.split, problem.shape, after, given, plan, *draws)
+
+
+@in_double_precision
+def trajectory_gradient(
+    task: Task,
+    model: str | BagModel,
+    stages: Stage | Sequence[Stage],
+    step: int | None = None,
+    loss: str | Loss = "logistic",
+    *,
+    start: Mapping[str, float] | None = None,
+    bags: int = BAGS,
+    replicates: int = REPLICATES,
+) -> TrajectoryGradient:
+    """Derivatives of the test error after `step` steps with respect to rates, decay, momentum and sharpness.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier.
+    stages : Stage or sequence of Stage
+        The schedule.
+    step : int, optional
+        Which step's test error; the last by default.
+    loss : str or Loss
+        l(z; y).
+    start : mapping, optional
+        Norms of the directions at the start, and the bias there, as in `trajectory`.
+    bags : int
+        Bags per replicate, a power of two. The buffers take about 24 step^2 bags L r bytes.
+    replicates : int
+        Independent replicates, at least two; they give the standard errors.
+
+    Returns
+    -------
+    TrajectoryGradient
+    """
+    problem = problem_of(task, model, stages, loss, start)
+    step = problem.schedule.steps if step is None else whole_number("step", step, 1)
+    if step > problem.schedule.steps:
+        raise ValueError(f"step must be at most the schedule's {problem.schedule.steps} steps, got {step}")
+    replicates, bags = whole_number("replicates", replicates, 2), checked_bags(bags)
+    values, slopes = [], []
+    for i in range(replicates):
+        value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES, differentiable=True))
+        values.append(float(value))
+        slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])
+    means = [np.mean(column, axis=0) for column in zip(*slopes)]
+    errors = [standard_error(column) for column in zip(*slopes)]
+    return TrajectoryGradient(
+        step, float(np.mean(values)), **_named(problem.model, means), errors=_named(problem.model, errors)
+    )
+
+
+def _named(model: BagModel, columns: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Rates and decay under the directions' names."""
+    rates, decay, momentum, sharpness = columns
+    return {
+        "rates": {name: rates[:, i] for i, name in enumerate((*model.directions, "bias"))},
+        "decay": {name: decay[:, i] for i, name in enumerate(model.directions)},
+        "momentum": momentum,
+        "sharpness": float(sharpness),
+    }

@@ -1,0 +1,271 @@
+"""Exact training dynamics: the limit d, n -> infinity of any number of gradient steps, data used again and again.
+
+The equations and how one set of draws solves them are in `dynamics`; schedules and models become arrays in
+`trajectory_problem`, random numbers come from `trajectory_draws`. Here every quantity is averaged over independent replicates,
+which give the standard errors, and draws are added until the accuracy asked for is met.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._core.averages import standard_error
+from ..._core.devices import in_double_precision
+from ..._core.validation import caller_level, real_number, whole_number
+from ...bag_models import BagModel
+from ...laws.bag_model_measures import MEASURES, measures_on
+from ...losses import Loss
+from ...schedules import Stage
+from ...task import Task
+from ...trajectories import Trajectory, at_steps, steps_tested
+from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
+from ..fixed_point.readout import SAFETY
+from .draws import LEAST_BAGS, checked_bags, replicate_draws
+from .problem import TrainingProblem, bytes_per_bag, problem_of
+from .recursion import RecursionState, advance_compiled, first_compiled
+
+DEFAULT_ACCURACY = 1e-3
+# Bags per replicate. The averages' own bias falls like 1/N and is below 2e-4 of the test error from a few hundred on; the
+# buffers of a thousand bags stay near the processor's cache.
+BAGS, FEWEST_BAGS = 1024, 128
+# Fewer than sixteen replicates would leave the standard errors themselves uncertain by a fifth and more.
+REPLICATES, MOST_REPLICATES = 16, 512
+# Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
+# replicates at the last step, with sixteen independent ones by 6.0e-4, with one by 1.2e-3.
+PROBES = 2
+# A replicate's buffers stay below this many bytes: there are fewer bags in it otherwise.
+MEMORY = 2**30
+# Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
+# are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
+UNSTABLE = 0.1
+_NONLINEAR = 0.03  # scatter from which the shift that few bags bring is looked for
+_WORTH_SAYING = 0.02  # of the largest training loss: a shift that is said
+_NEGLIGIBLE = 0.01  # of the largest squared norm: the scatter of smaller ones is measured against this
+PLACES = ("every step", "best step", "last step")
+
+
+def solve_replicate(
+    problem: TrainingProblem,
+    index: int,
+    bags: int,
+    probes: int,
+    differentiable: bool = False,
+    tested: Sequence[int] | None = None,
+) -> dict[str, np.ndarray]:
+    """All recorded quantities of one replicate (test measures at the steps `tested` only); see `bag_draws`."""
+    training, fresh = replicate_draws(problem, index, bags, probes, differentiable)
+    plan = jax.tree_util.tree_map(jnp.asarray, problem.plan)
+    training = jax.tree_util.tree_map(jnp.asarray, training)
+    state: RecursionState = first_compiled(plan, training)
+    state = advance_compiled(problem.score, problem.loss, problem.shape, plan, training, state)
+    m, gram = np.asarray(state.m), np.asarray(state.gram)
+    norm = np.sqrt(np.maximum(np.diagonal(gram, axis1=1, axis2=2), 0.0))
+    found = {
+        "overlap": m,
+        "cosine": m / np.where(norm > 0, norm, 1.0),
+        "gram": gram,
+        "bias": np.asarray(state.bias),
+        "train_loss": np.asarray(state.train_loss),
+        "train_error": np.asarray(state.train_error),
+    }
+    which = steps_tested(tested, len(m))
+    measured = measures_on(
+        fresh, problem.task, problem.model, m[which], gram[which], found["bias"][which], problem.split
+    )
+    return found | {name: at_steps(part, which, len(m)) for name, part in zip(MEASURES, measured.T, strict=True)}
+
+
+def _by_direction(model: BagModel, table: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Columns of overlap and cosine under the directions' names."""
+    named: dict[str, Any] = dict(table)
+    for key in ("overlap", "cosine"):
+        named[key] = {name: table[key][:, i] for i, name in enumerate(model.directions)}
+    return named
+
+
+@in_double_precision
+def trajectory(
+    task: Task,
+    model: str | BagModel,
+    stages: Stage | Sequence[Stage],
+    loss: str | Loss = "logistic",
+    start: Mapping[str, float] | None = None,
+    *,
+    accuracy: float = DEFAULT_ACCURACY,
+    at: str = "every step",
+    bags: int | None = None,
+    replicates: int = REPLICATES,
+    most_replicates: int = MOST_REPLICATES,
+    progress: Callable[[int, int], None] | None = None,
+    tested: Sequence[int] | None = None,
+    strict: bool = False,
+) -> Trajectory:
+    """The exact limit of training a bag model by gradient descent, step by step; the twin of `simulate_trajectory`.
+
+    Each step descends the mean loss over its data set plus sum_a (decay_a/2) ||theta_a||^2, see `schedules`.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier, by name (`get_bag_model`) or as an object.
+    stages : Stage or sequence of Stage
+        The schedule.
+    loss : str or Loss
+        l(z; y).
+    start : mapping, optional
+        Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal, unless
+        "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the bias at the start, of
+        either sign. What is not named starts at zero.
+    accuracy : float
+        Absolute error allowed on the test error: replicates are added until its standard error is below 0.4 of it.
+    at : str
+        Where the accuracy is asked for: at "every step" (the largest standard error counts), at the "best step" or at the
+        "last step".
+    bags : int, optional
+        N, bags per replicate, a power of two. By default 1024, or fewer where the buffers, 24 (T + 1) N L r bytes, would take
+        more than a gigabyte.
+    replicates : int
+        Independent replicates to begin with, at least two: their scatter gives the standard errors.
+    most_replicates : int
+        Where to stop adding replicates.
+    progress : callable, optional
+        Called after each replicate with the number done and the number wanted so far; it may raise to stop the work.
+    tested : sequence of int, optional
+        Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number, and no
+        accuracy is asked for there.
+    strict : bool
+        Raise where the accuracy would take more replicates than allowed, instead of a warning.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    AccuracyError
+        Where training diverges; with `strict` also where the accuracy would take more replicates than allowed.
+
+    Warns
+    -----
+    AccuracyWarning
+        Where the accuracy would take more replicates than allowed: no more are added; and where averages over N bags
+        are shifted by more than their errors, as runs with N/4 bags show: `details["shift"]` has what that makes of the test
+        error and of the training loss, and more `bags` take it away. It is looked for where replicates scatter by more than
+        3 per cent in a squared norm, since it is of the order of the scatter's square.
+    UnstableTrainingWarning
+        Where a direction's squared norm scatters by more than a tenth between replicates: rates so large that training
+        amplifies small differences. The limit is still the limit, but more bags per replicate are needed for it, and
+        simulations reach it only at very large d. `details["unstable_from"]` holds the step.
+    """
+    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+    if at not in PLACES:
+        raise ValueError(f"at must be one of {', '.join(map(repr, PLACES))}, got {at!r}")
+    replicates = whole_number("replicates", replicates, 2)
+    most_replicates = whole_number("most_replicates", most_replicates, replicates)
+    problem = problem_of(task, model, stages, loss, start)
+    which = steps_tested(tested, problem.schedule.steps + 1)
+    count = _bags(problem, bags)
+    rows: list[dict[str, np.ndarray]] = []
+    wanted = replicates
+    while True:
+        while len(rows) < wanted:
+            rows.append(solve_replicate(problem, len(rows), count, PROBES, tested=tested))
+            if progress is not None:
+                progress(len(rows), wanted)
+        errors_there = np.array([row["test_error"][which] for row in rows])
+        spread = np.std(errors_there, axis=0, ddof=1)
+        if not np.isfinite(spread).all():
+            step = int(which[np.argmin(np.isfinite(spread))])
+            raise AccuracyError(
+                f"training diverges: the test error is not a number from step {step} on; use smaller rates"
+            )
+        best = int(np.argmin(np.mean(errors_there, axis=0)))
+        scatter = float({"every step": spread.max(), "best step": spread[best], "last step": spread[-1]}[at])
+        needed = int(np.ceil((SAFETY * scatter / accuracy) ** 2))
+        if needed <= len(rows):
+            break
+        if needed > most_replicates:
+            accuracy_missed(
+                f"accuracy {accuracy:g} on the test error would take about {needed} replicates of {count} bags, and "
+                f"{most_replicates} are allowed: ask for at least {SAFETY * scatter / np.sqrt(most_replicates):.1e}; the "
+                f"standard error is {scatter / np.sqrt(len(rows)):.1e} after {len(rows)} replicates",
+                strict,
+            )
+            break
+        wanted = needed
+    values = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+    errors = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
+    return Trajectory(
+        directions=problem.model.directions,
+        **_by_direction(problem.model, values),
+        errors=_by_direction(problem.model, errors),
+        model=problem.model.name,
+        details={"bags": count, "replicates": len(rows), "accuracy": accuracy}
+        | _checked(problem, rows, count, accuracy),
+    )
+
+
+def _checked(
+    problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int, accuracy: float
+) -> dict[str, Any]:
+    """What is said of a training whose replicates scatter: the step from which it is unstable, and what few bags shift."""
+    squares = np.array([np.diagonal(row["gram"], axis1=1, axis2=2) for row in rows])
+    size = np.maximum.accumulate(squares.mean(axis=0), axis=0)
+    # A direction whose gradient vanishes in the limit moves by sampling errors alone, which are nothing but scatter.
+    size = np.maximum(size, _NEGLIGIBLE * size.max())
+    scatter = np.divide(squares.std(axis=0, ddof=1), size, out=np.zeros_like(size), where=size > 0)
+    details: dict[str, Any] = {}
+    if scatter.max() > UNSTABLE:
+        details["unstable_from"] = step = int(np.argmax((scatter > UNSTABLE).any(axis=1)))
+        worst = np.unravel_index(int(np.argmax(scatter)), scatter.shape)
+        warnings.warn(
+            f"training is unstable from step {step} on: ||{problem.model.directions[worst[1]]}||^2 scatters by "
+            f"{100 * scatter[worst]:.0f} % between replicates of {bags} bags at step {worst[0]}; use smaller rates, or more "
+            "bags, and expect simulations to come near the limit at very large d only",
+            UnstableTrainingWarning,
+            stacklevel=caller_level(),
+        )
+    elif scatter.max() > _NONLINEAR and bags >= 4 * LEAST_BAGS:
+        details["shift"] = shift = _shift_of_few_bags(problem, rows, bags)
+        if shift["test_error"] > accuracy or shift["train_loss"] > _WORTH_SAYING * rows[0]["train_loss"].max():
+            warnings.warn(
+                f"averages over {bags} bags are shifted by about {shift['test_error']:.1e} in the test error and "
+                f"{shift['train_loss']:.1e} in the training loss, as {bags // 4} bags show: pass bags={4 * bags}",
+                AccuracyWarning,
+                stacklevel=caller_level(),
+            )
+    return details
+
+
+def _shift_of_few_bags(
+    problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int
+) -> dict[str, float]:
+    """The largest shift over the steps of test error and training loss that averages over `bags` bags bring.
+
+    It falls like 1/N, so that a quarter of the bags shift by three times as much more; 0 where that drowns in the scatter.
+    """
+    tested = np.flatnonzero(np.isfinite(rows[0]["test_error"])).tolist()
+    few = [solve_replicate(problem, i, bags // 4, PROBES, tested=tested) for i in range(len(rows), 2 * len(rows))]
+    shift = {}
+    for name in ("test_error", "train_loss"):
+        values = [np.array([row[name] for row in some]) for some in (few, rows)]
+        gap = (values[0].mean(axis=0) - values[1].mean(axis=0)) / 3.0
+        error = np.hypot(*map(standard_error, values)) / 3.0
+        shift[name] = float(np.max(np.where(np.abs(gap) > 3.0 * error, np.abs(gap), 0.0)))
+    return shift
+
+
+def _bags(problem: TrainingProblem, bags: int | None) -> int:
+    """Bags per replicate: as asked for, or as many of `BAGS` as the memory allows."""
+    if bags is not None:
+        return checked_bags(bags)
+    room = MEMORY // bytes_per_bag(problem, PROBES)
+    return int(min(BAGS, max(FEWEST_BAGS, 1 << max(int(room).bit_length() - 1, 0))))

@@ -1,0 +1,337 @@
+"""Exact asymptotics in coloured noise: the two gradient steps, and the convex readout.
+
+Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d, on features
+f = T a + S xi + kappa Sigma'^{1/2} z (see `laws.coloured`). Unknowns are m_a = <w, a>, m_x = <w, xi>, nu with
+nu^2 = w^T Sigma' w, the bias b and the prox step V. With h = m_a T + m_x S + b + kappa nu G, r + V kappa^2 l'(r; y) = h and
+
+    c = E[kappa^2 l''/(1 + V kappa^2 l'')],   M = (ridge + c Sigma')^{-1},   u = -M (E[T l'] a + E[S l'] xi)
+
+the readout is u plus noise of covariance E[kappa^2 l'^2] M Sigma' M/n:
+
+    m_a = <a, u>,   m_x = <xi, u>,   E[l'] = 0,   V = tr[Sigma' M]/n
+    nu^2 = u^T Sigma' u + E[kappa^2 l'^2] tr[(M Sigma')^2]/n
+
+Sigma' has a null direction and M^{-1} is a diagonal matrix less one of rank one, so that everything is a sum over eigenvalues.
+With D = ridge + c Sigma, rho = aD^{-1}xi/aD^{-1}a and y = xi - rho a, which has aD^{-1}y = 0,
+
+    u = (m_a/aD^{-1}a) D^{-1} a - E[S l'] D^{-1} y
+
+in which nothing grows as the ridge falls. The residuals are, with chi = yD^{-1}y and e = sum_j s_j q_j^2/D_j / sigma_q^2,
+
+    F1 = (ridge e m_a/aD^{-1}a + E[T l'] + rho E[S l']) / sqrt(E[kappa^2 l'^2])
+    F2 = (m_x - rho m_a + chi E[S l']) / (xiD^{-1}xi sqrt(E[kappa^2 l'^2])),     F3 = E[l'] / sqrt(E[kappa^2 l'^2])
+
+and the differences of the logarithms of V and nu^2 from those of their right sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+
+from ...laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, whitened_law
+from ...laws.measures import ScoreLaw, fresh_measures, trained_measures
+from ...laws.nodes import Population
+from ...results import NOT_PLAIN, TwoSteps, two_steps_from
+from ...task import Task
+from ...training import Training
+from ..alignment import field_moments
+from ..capacity import require_above_capacity
+from .equations import ScoreNodes, blocks_of
+from .readout import ReadoutProblem, ReadoutResult
+from .solver import at_rest
+from .square_loss import is_square
+
+_FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
+_DEGENERATE = 1e-13  # chi over its largest possible value below which xi lies along a
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ColouredAlignment(TwoSteps):
+    """What the two gradient steps give in coloured noise, in the limit.
+
+    Attributes
+    ----------
+    overlap, cosine, norm, bias, sharpness
+        As in `results.TwoSteps`: of w1 under "w", of q2 under "q".
+    query : Query
+        q2's weights on the eigenvalues, for `coloured_law`.
+    """
+
+    query: Query = field(compare=False, metadata=NOT_PLAIN)
+
+
+def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> ColouredAlignment:
+    """The two gradient steps on D0 in coloured noise.
+
+    w1 = a xi + noise of covariance s^2 Sigma/d, s^2 = eta_w^2 E[c^2]/(alpha0 L). Given w1, with omega^2 = w1^T Sigma w1 the
+    query is -(eta_q beta/L) times
+
+        pi E[h+] theta^2 R(1 - R/L) a xi + (L-1) E[h] Sigma w1 + noise of covariance N Sigma/n0
+        N = (L-1) omega^2 E[h^2] + pi E[h+^2] theta^2 a^2 R(1 - R/L)
+
+    because deviations from a bag's mean are independent of the mean, hence of h. Sigma = 1 gives `theory.alignment`.
+
+    The largest eigenvalues must stay bounded as d grows. Where a few of them hold a share of the trace at any d, omega and the
+    query fluctuate between data sets at every d, and what is given here is the query at the mean omega^2.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    training : Training
+        Rates, alpha0, loss and beta.
+    spectrum : Spectrum
+        Eigenvalues of Sigma and the signal's coordinates.
+
+    Returns
+    -------
+    ColouredAlignment
+    """
+    loss, t = training.loss_function, training
+    L, R, theta, _ = task.only_kind("coloured noise")
+    pi = task.prevalence
+    s, x, d = spectrum.eigenvalues, spectrum.signal, spectrum.dimension
+    c_minus, c_plus = map(float, loss.slope(np.zeros(2), np.array([-1.0, 1.0])))
+    a = -t.eta_w * pi * c_plus * theta * R / L
+    s2 = t.eta_w**2 * (pi * c_plus**2 + (1 - pi) * c_minus**2) / (t.alpha0 * L)
+    b1 = -t.eta_b * (pi * c_plus + (1 - pi) * c_minus)
+    noise_w = s2 * s / d  # variance of w1's coordinates
+    omega2 = float(a**2 * (x @ s) + noise_w @ s)
+    pull = t.eta_w * s.mean() / (t.alpha0 * L)  # each sample's own weight in w1
+    h_plus, h, hh_plus, hh = map(
+        float,
+        field_moments(loss, pi, a * theta * R / L - pull * c_plus + b1, -pull * c_minus + b1, np.sqrt(omega2 / L)),
+    )
+    rr = R * (1 - R / L)
+    along = pi * h_plus * theta**2 * rr * a + (L - 1) * h * a * s  # coefficient of xi_j
+    scatter = ((L - 1) * omega2 * hh + pi * hh_plus * theta**2 * a**2 * rr) / (t.alpha0 * d)
+    scale = -t.eta_q * t.beta / L
+    query = Query(scale * along * x, scale**2 * (along**2 * x + ((L - 1) * h * s) ** 2 * noise_w + scatter * s))
+    norm_w = float(np.sqrt(a**2 + noise_w.sum()))
+    return ColouredAlignment(**two_steps_from(a, norm_w, query.overlap, query.norm, b1, t.beta), query=query)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ColouredResult(ReadoutResult[ColouredLaw]):
+    """Limits of the readout in coloured noise.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`; `model` is the law's name.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there; there is no m_q and m_u, and `nu` is NaN because the rest is not isotropic.
+    residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
+        As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_a, m_x, log nu, b, log V).
+    m_a, m_x : float
+        <w, a> with a = Sigma q/sigma_q, and <w, xi>.
+    deviation : float
+        sqrt(w^T Sigma' w): the score's deviation over kappa.
+    V : float
+        The step of the prox over kappa^2.
+    """
+
+    m_a: float
+    m_x: float
+    deviation: float
+    V: float
+
+    def _classifier(self) -> str:
+        return f"{self.model} noise"
+
+
+class _EigenSums(NamedTuple):
+    """Sums over eigenvalues at given c, ridge, m_a and E[S l'], in the notation of the module's text."""
+
+    rho: Any
+    chi: Any
+    xDx: Any
+    floor: Any
+    response: Any
+    bend: Any
+    norm_bend: Any
+    form: Any
+    square: Any
+
+
+def _sums(c, ridge, m_a, pull_S, spectrum) -> _EigenSums:
+    """The traces follow from tr[Sigma' M] = sum s/D - A22/A11 by differentiation in c (bend) and in the ridge (norm_bend)."""
+    s, xx, qx, qq = spectrum
+    D = ridge + c * s
+    variance = (s * qq).sum()  # sigma_q^2
+    share = s * qq / variance  # sums to 1; aD^{-1}a = sum of share s/D
+
+    def A(j, k):
+        """sum_j s^j q^2/D^k / sigma_q^2."""
+        return (share * s ** (j - 1) / D**k).sum()
+
+    e, aDa = A(1, 1), A(2, 1)
+    ax, aa = s * qx / variance**0.5, s * share
+    rho = (ax / D).sum() / aDa
+    yy, ay = xx - 2.0 * rho * ax + rho**2 * aa, ax - rho * aa
+    along = m_a / aDa
+    return _EigenSums(
+        rho=rho,
+        chi=(yy / D).sum(),
+        xDx=(xx / D).sum(),
+        floor=ridge * e / aDa,
+        response=(s / D).sum() - A(2, 2) / e,
+        bend=(s**2 / D**2).sum() - 2.0 * A(3, 3) / e + (A(2, 2) / e) ** 2,
+        norm_bend=(s / D**2).sum() - 2.0 * A(2, 3) / e + A(2, 2) * A(1, 2) / e**2,
+        # aD^{-1} Sigma' D^{-1}a as a sum of squares: it vanishes in white noise and without a ridge
+        form=pull_S**2 * (s * yy / D**2).sum()
+        - 2.0 * pull_S * along * (s * ay / D**2).sum()
+        + along**2 * (share * (s / D - aDa) ** 2).sum(),
+        square=pull_S**2 * (yy / D**2).sum() - 2.0 * pull_S * along * (ay / D**2).sum() + along**2 * (aa / D**2).sum(),
+    )
+
+
+@dataclass(frozen=True)
+class ColouredEquations:
+    """The unknowns x = (m_a, m_x, log nu, b, log V); constants (n, ridge, eigenvalues, xi_j^2, q_j xi_j, q_j^2)."""
+
+    logarithms: tuple[int, ...] = (2, 4)
+
+    def fields(self, x):
+        m_a, m_x, log_nu, b, log_V = x
+        return jnp.stack([m_a, m_x, b]), jnp.exp(2 * log_nu)[None], jnp.exp(log_V)[None]
+
+    def residual(self, x, moments, constants):
+        m_a, m_x, log_nu, _, log_V = x
+        pull_T, pull_S, level, c, force, _ = moments
+        samples, ridge, *spectrum = constants
+        sums = _sums(c, ridge, m_a, pull_S, spectrum)
+        scale = jnp.sqrt(force)
+        return jnp.stack(
+            [
+                (sums.floor * m_a + pull_T + sums.rho * pull_S) / scale,
+                (m_x - sums.rho * m_a + sums.chi * pull_S) / (sums.xDx * scale),
+                level / scale,
+                log_V - jnp.log(sums.response / samples),
+                2.0 * log_nu - jnp.log(sums.form + force * sums.bend / samples),
+            ]
+        )
+
+
+class ColouredReadout(ReadoutProblem):
+    """The readout of a law in coloured noise."""
+
+    equations = ColouredEquations()
+    law: ColouredLaw
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, ...]:
+        """Eigenvalues, xi_j^2, q_j xi_j and q_j^2."""
+        spectrum, query = self.law.spectrum, self.law.query
+        return spectrum.eigenvalues, spectrum.signal, query.cross, query.square
+
+    @property
+    def samples(self) -> float:
+        """n."""
+        return self.alpha * self.law.spectrum.dimension
+
+    def check_ridgeless(self) -> None:
+        if not is_square(self.loss):
+            require_above_capacity(self.law, self.alpha)
+        elif not self.alpha > 1:
+            raise ValueError(
+                f"ridge must be positive in coloured noise where alpha is at most 1, got alpha {self.alpha:g}: the square "
+                "loss has many minimisers there; a small ridge gives the shortest one"
+            )
+        whitened_law(self.law)  # refuses noise that leaves directions out
+
+    def constants(self, ridge: float) -> tuple:
+        return self.samples, ridge, *self.spectrum
+
+    def blocks(self, points: int) -> tuple[ScoreNodes, ...]:
+        nodes = self.law.at(points)[1]
+        columns = np.stack([nodes.T, nodes.S, np.ones_like(nodes.T)])
+        return blocks_of(nodes.y, columns, nodes.kappa[None] ** 2, nodes.weight, nodes.offset)
+
+    def guess(self, points: int, ridge: float) -> np.ndarray:
+        nodes, eigenvalues = self.law.at(points)[1], self.spectrum[0]
+        weight = nodes.weight / len(nodes.weight)
+        b, curvature, square = at_rest(self.loss, float(weight[nodes.y > 0].sum()))
+        kappa2 = float((weight * nodes.kappa**2).sum())
+        ratio = eigenvalues / (ridge + curvature * kappa2 * eigenvalues)
+        V, nu2 = ratio.sum() / self.samples, kappa2 * square * (ratio**2).sum() / self.samples
+        return np.array([0.0, 0.0, 0.5 * np.log(nu2), b, np.log(V)])
+
+    def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
+        population = self.law.at(points)[0]
+        rows = np.broadcast_to(x, (population.replicates, 5))
+        m_a, m_x, log_nu, b, log_V = rows.T
+        V = np.exp(log_V)
+        steps = [V[:, None] * columns.kappa**2 for _, _, columns in population.classes()]
+        positive, negative = zip(_score_laws(rows, population), steps)
+        values = trained_measures(self.loss, positive, negative, population.prevalence)
+        values |= {"m_a": m_a, "m_x": m_x, "deviation": np.exp(log_nu), "V": V, "bias": b, "train_loss": train_loss}
+        norms = [self._norm(row) for row in rows] if x.ndim > 1 else [self._norm(x)] * len(rows)
+        values["norm_w"] = np.array(norms)
+        return values | {"cosine_w": m_x / values["norm_w"]}
+
+    def _norm(self, x: np.ndarray) -> float:
+        """||w|| at a fixed point: c, E[S l'] and E[kappa^2 l'^2] follow from the unknowns by the equations read backwards."""
+        m_a, m_x, log_nu, _, log_V = x
+        ridge, eigenvalues = self.ridge, self.spectrum[0]
+
+        def excess(log_c: float) -> float:
+            return np.log(_sums(np.exp(log_c), ridge, m_a, 0.0, self.spectrum).response / self.samples) - log_V
+
+        if ridge == 0:
+            log_c = np.log((len(eigenvalues) - 1) / self.samples) - log_V  # tr[Sigma' M] = (d - 1)/c
+        else:
+            low, high = np.log(ridge / eigenvalues.max()) + np.array([-_FAR, _FAR])
+            log_c = low if excess(low) <= 0 else brentq(excess, low, high)  # tr[Sigma' M] falls with c
+        c = np.exp(log_c)
+        sums = _sums(c, ridge, m_a, 0.0, self.spectrum)
+        across = m_x - sums.rho * m_a
+        pull_S = -across / sums.chi if sums.chi > _DEGENERATE * sums.xDx else 0.0
+        sums = _sums(c, ridge, m_a, pull_S, self.spectrum)
+        noise = max(np.exp(2 * log_nu) - sums.form, 0.0) / sums.bend  # E[kappa^2 l'^2]/n
+        return float(np.sqrt(sums.square + noise * sums.norm_bend))
+
+    def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ColouredResult:
+        norm_q, overlap_q = self.law.query.norm, self.law.query.overlap
+        return ColouredResult(
+            overlap={"w": values["m_x"], "q": overlap_q},
+            cosine={"w": values.pop("cosine_w"), "q": overlap_q / norm_q},
+            **values,
+            sharpness=self.law.beta * norm_q,
+            errors=errors,
+            **common,
+        )
+
+    def law_elsewhere(self, law: ColouredLaw | Task) -> ColouredLaw:
+        here = self.law
+        if isinstance(law, Task):
+            return coloured_law(law, here.spectrum, here.query, here.beta, here.activation)
+        if not isinstance(law, ColouredLaw) or law.spectrum is not here.spectrum or law.query is not here.query:
+            raise ValueError("law must have the training's spectrum and query (the same objects), or be a task")
+        return law
+
+    def fresh_on(self, law: ColouredLaw, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
+        population = law.at(points)[0]
+        rows = np.array(np.broadcast_to(x, (population.replicates, 5)))
+        rows[:, 3] += shift
+        positive, negative = _score_laws(rows, population)
+        return fresh_measures(positive, negative, law.prevalence)
+
+    def record(self, law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
+        task = {} if law.task is None else law.task.to_dict()
+        return {**task, "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
+
+
+ColouredResult.problem = ColouredReadout
+
+
+def _score_laws(rows: np.ndarray, population: Population) -> list[ScoreLaw]:
+    """The law of the score of each replicate's readout, in the positive and in the negative class."""
+    m_a, m_x, log_nu, b, _ = rows.T[..., None]
+    return [ScoreLaw(m_a * c.T + m_x * c.S + b, np.exp(log_nu) * c.kappa, c.weight) for _, _, c in population.classes()]

@@ -1,0 +1,252 @@
+"""The readout on a law of (T, S, kappa): its equations, and what is reported of it.
+
+Unknowns x = (m_q, m_u, log nu, b, log V): overlaps of w with qhat and u, norm of the rest, bias, and the step V of the prox. At
+a node T may have a Gaussian spread tau. In the terms of `equations`, A = (T, S, 1), K = (tau^2, kappa^2), and
+
+    m = (m_q, m_u, b),   Q = (m_q^2, m_u^2 + nu^2),   V = (0, V)
+    F1 = (ridge m_q + E[T l'(r)]) / D            D = sqrt(E[kappa^2 l'(r)^2])
+    F2 = (m_u/(alpha V) + E[S l'(r)]) / D
+    F3 = E[l'(r)] / D
+    F4 = alpha V (ridge + E[kappa^2 l''/(1 + V kappa^2 l'')]) - 1
+    F5 = log nu^2 - log(alpha V^2 E[kappa^2 l'(r)^2])
+
+where E[T l'(r)] is that of the nodes' T plus m_q E[tau^2 l''/(1 + V kappa^2 l'')], and alpha = n/dimension of the features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..._core.arrays import namespace
+from ..._core.averages import standard_error
+from ..._core.validation import rejection
+from ...laws.law import Law, same_mechanism
+from ...laws.measures import MEASURES, above_zero, fresh_measures, measures, score_laws
+from ...laws.nodes import Nodes, Population
+from ...losses import Loss, get_loss
+from ...task import Task
+from ..capacity import require_above_capacity
+from ..errors import ConvergenceError
+from ..margins import margin_densities
+from .equations import ScoreNodes, blocks_of
+from .readout import FixedPoint, ReadoutProblem, ReadoutResult
+from .solver import at_rest
+from .square_loss import is_square, solve_square
+
+_SAME_QUERY = 1e-9  # difference of two cosines that rounding explains
+# The closed form meets its equations to rounding; where it misses them by more, numbers have lost all their digits.
+_CLOSED_RESIDUAL = 1e-5
+
+
+@dataclass(frozen=True)
+class PlainEquations:
+    """The equations of the module's text; their constants are (alpha, ridge)."""
+
+    logarithms: tuple[int, ...] = (2, 4)
+
+    def fields(self, x):
+        m_q, m_u, log_nu, b, log_V = x
+        spread = jnp.stack([m_q**2, m_u**2 + jnp.exp(2 * log_nu)])
+        return jnp.stack([m_q, m_u, b]), spread, jnp.stack([jnp.zeros_like(b), jnp.exp(log_V)])
+
+    def residual(self, x, moments, constants):
+        m_q, m_u, log_nu, _, log_V = x
+        pull_T, pull_S, level, inside, bend, _, square, _ = moments
+        alpha, ridge = constants
+        V, D = jnp.exp(log_V), jnp.sqrt(square)
+        return jnp.stack(
+            [
+                (ridge * m_q + pull_T + m_q * inside) / D,
+                (m_u / (alpha * V) + pull_S) / D,
+                level / D,
+                alpha * V * (ridge + bend) - 1.0,
+                2.0 * log_nu - jnp.log(alpha * square) - 2.0 * log_V,
+            ]
+        )
+
+
+PLAIN = PlainEquations()
+
+
+def plain_nodes(nodes: Nodes) -> tuple[Any, Any]:
+    """The columns (T, S, 1) and overlaps (tau^2, kappa^2) of a law's nodes (NumPy or JAX arrays)."""
+    xp = namespace(nodes.T, nodes.kappa)
+    return xp.stack([nodes.T, nodes.S, xp.ones_like(nodes.T)]), xp.stack([nodes.tau**2, nodes.kappa**2])
+
+
+@lru_cache(maxsize=3)  # a sweep solves on the same nodes again and again, few draws and many; 150 MB each at the finest
+def _plain_blocks(nodes: Nodes) -> tuple[ScoreNodes, ...]:
+    return blocks_of(nodes.y, *plain_nodes(nodes), nodes.weight, nodes.offset)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ErmResult(ReadoutResult[Law]):
+    """Limits of the trained readout.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `tested`; `model` is the law's name.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there. `overlap` and `cosine` need a law that knows gamma; standard errors come from the law's sampling.
+    residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
+        As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_q, m_u, log nu, b, log V).
+    V : float
+        The step of the prox.
+    """
+
+    V: float
+
+    def margin_densities(self, margins) -> dict[str, np.ndarray]:
+        """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
+        x, loss = self.fixed_point, get_loss(self.loss)
+        densities = margin_densities(x, loss, self.law.at(self.points)[0], margins)
+        if self.test_law is None:
+            return densities
+        there = self.test_law.at(self.test_points)[0]
+        tested = margin_densities(shifted(x, self.test_bias_shift), loss, there, margins)
+        return densities | {name: density for name, density in tested.items() if name.startswith("test")}
+
+
+class PlainReadout(ReadoutProblem):
+    """The readout of a law of (T, S, kappa)."""
+
+    equations = PLAIN
+    law: Law
+
+    def check_ridgeless(self) -> None:
+        if not is_square(self.loss):
+            require_above_capacity(self.law, self.alpha)
+
+    def constants(self, ridge: float) -> tuple:
+        return self.alpha / self.law.dimension_factor, ridge
+
+    def blocks(self, points: int) -> tuple[ScoreNodes, ...]:
+        return _plain_blocks(self.law.at(points)[1])
+
+    def guess(self, points: int, ridge: float) -> np.ndarray:
+        nodes = self.law.at(points)[1]
+        weight, alpha = nodes.weight / len(nodes.weight), self.alpha / self.law.dimension_factor
+        b, curvature, square = at_rest(self.loss, float(weight[nodes.y > 0].sum()))
+        kappa2 = float((weight * nodes.kappa**2).sum())
+        V = 1.0 / (alpha * (ridge + kappa2 * curvature))
+        return np.array([0.0, 0.0, 0.5 * np.log(alpha * V**2 * kappa2 * square), b, np.log(V)])
+
+    def solve(self, points: int, start: np.ndarray | None) -> FixedPoint:
+        """In closed form for the square loss."""
+        return self._closed_form(points) if is_square(self.loss) else super().solve(points, start)
+
+    def _closed_form(self, points: int) -> FixedPoint:
+        nodes = self.law.at(points)[1]
+        replicates, alpha = len(nodes.T), self.alpha / self.law.dimension_factor
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            pooled = own = solve_square(alpha, self.ridge, nodes)
+            if replicates > 1:
+                own = solve_square(alpha, self.ridge, nodes, each=True, near=float(np.exp(pooled.x[0, 4])))
+        residual = float(pooled.residual[0])
+        if np.isnan(pooled.x).any() or np.isnan(own.x).any() or not residual <= _CLOSED_RESIDUAL:
+            raise ConvergenceError(
+                f"alpha={alpha:g}, ridge={self.ridge:g} or the strength is so large or small that the fixed point is lost "
+                "in rounding errors"
+            )
+        return FixedPoint(pooled.x[0], np.broadcast_to(pooled.train_loss, replicates), own.x, own.train_loss, residual)
+
+    def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
+        population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
+        values = dict(zip(MEASURES, measures(self.loss, x, population).T))
+        m_q, m_u, log_nu, b, log_V = np.broadcast_to(x, (population.replicates, 5)).T
+        nu, V = np.exp(log_nu), np.exp(log_V)
+        values |= {"m_q": m_q, "m_u": m_u, "nu": nu, "V": V, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}
+        if gamma is not None:
+            values["overlap_w"] = gamma * m_q + max(0.0, 1.0 - gamma**2) ** 0.5 * m_u
+            values["cosine_w"] = values["overlap_w"] / values["norm_w"]
+        values["train_error"] = np.where(np.isinf(V), 0.0, values["train_error"])  # an interpolator makes none
+        return values | {"train_loss": train_loss}
+
+    def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ErmResult:
+        directions: dict[str, Any] = {
+            name: {"w": values.pop(f"{name}_w")} if f"{name}_w" in values else {} for name in ("overlap", "cosine")
+        }
+        known = self.law.parameters
+        if "sharpness" in known:
+            directions["cosine"]["q"] = known["cosine"]
+        sharpness = known.get("sharpness", float("nan"))
+        return ErmResult(**values, **directions, sharpness=sharpness, errors=errors, **common)
+
+    def law_elsewhere(self, law: Law | Task) -> Law:
+        there = same_mechanism(self.law, law) if isinstance(law, Task) else law
+        if not isinstance(there, Law):
+            raise rejection("law", law, "a Law or a Task")
+        check_same_geometry(self.law, there)
+        return there
+
+    def fresh_on(self, law: Law, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
+        population = law.at(points)[0]
+        return fresh_measures(*score_laws(shifted(x, shift), population), population.prevalence)
+
+    def record(self, law: Law, bias_shift: float) -> dict[str, Any]:
+        task = {"prevalence": float(law.prevalence)} if law.task is None else law.task.to_dict()
+        return {**task, "sharpness": law.parameters.get("sharpness", float("nan")), "bias_shift": bias_shift}
+
+
+ErmResult.problem = PlainReadout
+
+
+def check_same_geometry(trained: Law, tested: Law) -> None:
+    """Raise ValueError unless (m_q, m_u, nu) of a readout trained on one law mean the same on the other."""
+    if tested.dimension_factor != trained.dimension_factor:
+        raise ValueError(
+            f"law must have features of the training's dimension ({trained.dimension_factor} d), "
+            f"got {tested.dimension_factor} d"
+        )
+    here, there = trained.parameters.get("cosine"), tested.parameters.get("cosine")
+    if here is not None and there is not None and abs(here - there) > _SAME_QUERY:
+        raise ValueError(f"law must be seen by the training's query (cosine {here:g}), got cosine {there:g}")
+
+
+def shifted(x: np.ndarray, bias_shift: float) -> np.ndarray:
+    """Fixed points (m_q, m_u, log nu, b, log V) with another bias."""
+    moved = np.array(x, dtype=float)
+    moved[..., 3] += bias_shift
+    return moved
+
+
+@dataclass(frozen=True, eq=False)
+class QuickReadout:
+    """A readout on the draws of a law as they are: test error with its standard error, and the fixed point x."""
+
+    test_error: float
+    standard_error: float
+    x: np.ndarray
+
+
+def quick_readout(
+    law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None
+) -> QuickReadout:
+    """`erm` on the first draws of a law (`Law.on_draws` fixes fewer): the test error alone, no refinement.
+
+    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. For searches and figures of
+    many points: a few milliseconds each from a neighbour's fixed point `near`.
+    """
+    problem = PlainReadout(law, alpha, ridge, loss)
+    if ridge == 0:
+        problem.check_ridgeless()
+    start = near if near is not None and np.isfinite(near).all() else None
+    found = problem.solve(law.first_points, start)
+    population = law.at(law.first_points)[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        error, own = (readout_errors(x, population) for x in (found.x, found.own_x))
+    return QuickReadout(float(np.mean(error)), standard_error(own, alone=0.0), found.x)
+
+
+def readout_errors(x: np.ndarray, population: Population) -> np.ndarray:
+    """The test error of the readout x for each replicate of a population."""
+    positive, negative = score_laws(x, population)
+    missed = positive.average(above_zero(-positive.mean, positive.deviation))
+    alarmed = negative.average(above_zero(negative.mean, negative.deviation))
+    return population.prevalence * missed + (1.0 - population.prevalence) * alarmed

@@ -1,0 +1,354 @@
+"""From a law to the limits of its readout: the fixed point solved on draws that are refined until the accuracy is met.
+
+A law is sampled in independent replicates. The fixed point is solved on all of them together; a replicate by itself would have
+its own, and the scatter of every reported quantity over the replicates' own fixed points gives its standard error. This is
+the same for every kind of law: `plain`, `heads` and `coloured` add their equations, what they report, and what a readout
+trained on one law gives on another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from ..._core.averages import standard_error
+from ..._core.devices import double_precision
+from ..._core.validation import real_number
+from ...jax_losses import traceable
+from ...laws.law import SECOND_LEVEL
+from ...losses import Loss, convex_loss
+from ...results import NOT_PLAIN, ClassifierResult
+from ...task import Task
+from ..errors import accuracy_missed
+from .equations import Equations, Iterate, ScoreNodes
+from .solver import Solver
+
+DEFAULT_ACCURACY = 2e-4
+SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
+_LONGEST_SHIFT = 1.0  # of a replicate's own logarithms: beyond, the linearisation behind its error bar means nothing
+
+AnyLaw = TypeVar("AnyLaw")
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """A neighbouring problem's solution, as a start.
+
+    Attributes
+    ----------
+    x : array (unknowns,)
+        Its fixed point: (m_q, m_u, log nu, b, log V), or the unknowns of several heads or of coloured noise.
+    points : int, optional
+        Draws per replicate to begin with; the law's first level by default.
+    """
+
+    x: np.ndarray
+    points: int | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the fixed point is finite (that of an interpolator has V infinite)."""
+        return bool(np.isfinite(self.x).all())
+
+
+class FixedPoint(NamedTuple):
+    """The fixed point on one level's draws, and where each replicate would have had it by itself."""
+
+    x: np.ndarray
+    replicate_loss: np.ndarray
+    own_x: np.ndarray
+    own_loss: np.ndarray
+    residual: float
+    evaluations: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
+    """Limits of a trained readout, and how they were solved for.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`, like all fields down to `tested`; `model` is the law's name.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there; standard errors come from the law's sampling.
+    residual : float
+        Largest entry of the undamped scaled residual.
+    iterations : int
+        Evaluations that it took.
+    alpha, ridge : float
+        The problem: n/d and lambda.
+    points : int
+        Draws per replicate and class that the accuracy needed; 0 for exact laws.
+    law, loss
+        The rest of the problem.
+    fixed_point : ndarray (unknowns,)
+        The unknowns as the solver holds them.
+    own_fixed_points : ndarray (replicates, unknowns)
+        What each replicate of the law's sampling would have had by itself.
+    test_law : optional
+        The law of the fresh bags, where it is another one than the training's (see `on`).
+    test_points, test_bias_shift : int, float
+        Draws per replicate and class of `test_law`, and what was added to the bias for the test.
+    """
+
+    problem: ClassVar[type[ReadoutProblem]]
+    residual: float
+    iterations: int
+    alpha: float
+    ridge: float
+    points: int
+    law: AnyLaw = field(compare=False, metadata=NOT_PLAIN)
+    loss: Loss | str = field(metadata=NOT_PLAIN)
+    fixed_point: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    own_fixed_points: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    test_law: AnyLaw | None = field(default=None, compare=False, metadata=NOT_PLAIN)
+    test_points: int = field(default=0, metadata=NOT_PLAIN)
+    test_bias_shift: float = field(default=0.0, metadata=NOT_PLAIN)
+
+    @property
+    def warm_start(self) -> WarmStart:
+        """What a neighbouring problem may start from."""
+        return WarmStart(self.fixed_point, self.points or None)
+
+    def on(
+        self,
+        law: AnyLaw | Task,
+        bias_shift: float = 0.0,
+        *,
+        accuracy: float = DEFAULT_ACCURACY,
+        strict: bool = False,
+    ) -> Self:
+        """The same trained readout tested on another law.
+
+        Test error, sensitivity, specificity, balanced error and AUC are those of the trained readout, its bias moved by
+        `bias_shift`, on fresh bags of `law`, with standard errors from the sampling of both laws. Everything else stays that
+        of the training; only where its draws are too few for the accuracy is the fixed point solved again on more of them,
+        and moves within its standard errors.
+
+        Parameters
+        ----------
+        law : law or Task
+            The law of the test bags, of the training's kind and seen by the same queries; a task stands for this classifier's
+            law on its bags.
+        bias_shift : float
+            Added to the trained bias.
+        accuracy : float
+            Absolute error allowed on the test error.
+        strict : bool
+            Raise where the accuracy is not met at the finest sampling of the laws, instead of a warning.
+
+        Returns
+        -------
+        ErmResult, HeadsResult or ColouredResult
+            With `test_law`, `trained` and `tested` filled in.
+
+        Raises
+        ------
+        ValueError
+            If the readout's coordinates have no meaning on `law`: features of another dimension, other queries or noise.
+        AccuracyError
+            Where the accuracy is not met, if `strict`.
+
+        Warns
+        -----
+        AccuracyWarning
+            Where the accuracy is not met; `standard_error` says what was.
+        """
+        shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
+        accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
+        problem = self._problem()
+        there = problem.law_elsewhere(law)
+        result, points = self, max(self.points, there.first_points) if there.refinable else 0
+        while True:
+            common = _over_replicates(problem.fresh_on(there, points, result.fixed_point, shift))
+            own = _over_replicates(problem.fresh_on(there, points, result.own_fixed_points, shift))
+            error, law_error = own["test_error"][1], common["test_error"][1]
+            shortfall = SAFETY * error / accuracy if np.isfinite(error) else SECOND_LEVEL
+            if shortfall <= 1 or not (there.refinable or problem.law.refinable):
+                break
+            finer, finer_training = there.finer(points, shortfall), problem.law.finer(result.points, shortfall)
+            if finer is not None and (law_error**2 >= 0.5 * error**2 or finer_training is None):
+                points = finer
+            elif finer_training is not None:
+                result = problem.limit(accuracy, WarmStart(result.fixed_point, finer_training), strict)
+            else:
+                accuracy_missed(
+                    f"accuracy {accuracy:g} on the test error is not reached: standard error {error:.1e} at the finest "
+                    f"sampling; ask for at least {SAFETY * error:.1e}",
+                    strict,
+                )
+                break
+        errors = {name: scatter for name, (_, scatter) in own.items()}
+        values: dict[str, Any] = {name: mean for name, (mean, _) in common.items()}
+        return replace(
+            result,
+            **values,
+            standard_error=errors.pop("test_error"),
+            errors={**result.errors, **errors},
+            test_law=there,
+            test_points=points,
+            test_bias_shift=shift,
+            trained=problem.record(self.law, 0.0),
+            tested=problem.record(there, shift),
+        )
+
+    def _problem(self) -> ReadoutProblem:
+        """The problem behind this result."""
+        return type(self).problem(self.law, self.alpha, self.ridge, self.loss)
+
+    def _setting(self) -> str:
+        return f"{self._classifier()}, alpha={self.alpha:g}, ridge={self.ridge:g}"
+
+    def _classifier(self) -> str:
+        """The readout's features in words."""
+        return self.model
+
+
+class ReadoutProblem(ABC):
+    """The convex readout of one law, to be solved for.
+
+    Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d.
+    """
+
+    def __init__(self, law: Any, alpha: float, ridge: float, loss: str | Loss):
+        self.law, self.alpha, self.ridge, self.loss_given = law, alpha, ridge, loss
+        self.loss = convex_loss(loss)
+
+    @property
+    @abstractmethod
+    def equations(self) -> Equations:
+        """The law's unknowns and equations."""
+
+    @abstractmethod
+    def check_ridgeless(self) -> None:
+        """Raise ValueError where there is no unique minimiser without a ridge."""
+
+    @abstractmethod
+    def constants(self, ridge: float) -> tuple:
+        """What the equations need beside the moments."""
+
+    @abstractmethod
+    def blocks(self, points: int) -> tuple[ScoreNodes, ...]:
+        """The law's nodes at a level of refinement."""
+
+    @abstractmethod
+    def guess(self, points: int, ridge: float) -> np.ndarray:
+        """A start for a large ridge, where w is nearly zero: bias from the prevalence, the rest from the equations there."""
+
+    @abstractmethod
+    def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
+        """Every reported quantity for each replicate, at its own x (rows) or at a common one."""
+
+    @abstractmethod
+    def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> Any:
+        """The public result from values and standard errors by name, and what all results have in common."""
+
+    @abstractmethod
+    def law_elsewhere(self, law: Any) -> Any:
+        """The law of other bags for a readout trained on this one; ValueError where its coordinates mean nothing there."""
+
+    @abstractmethod
+    def fresh_on(self, law: Any, points: int, x: np.ndarray, shift: float) -> dict[str, np.ndarray]:
+        """Measures of the readout x, its bias moved by `shift`, on fresh bags of another law, for each replicate."""
+
+    @abstractmethod
+    def record(self, law: Any, bias_shift: float) -> dict[str, Any]:
+        """What a result says of the law it was trained or tested on."""
+
+    def limit(self, accuracy: float, start: WarmStart | None = None, strict: bool = False) -> Any:
+        """The result, on one level of refinement after the other until the test error's standard error is small enough."""
+        if self.ridge == 0:
+            self.check_ridgeless()
+        points, spent = self.first_level(start), 0
+        x = start.x if start is not None and start.usable else None
+        while True:
+            found = self.solve(points, x)
+            x, spent = found.x, spent + found.evaluations
+            values, errors = self._summary(found, points)
+            error = errors["test_error"]
+            # A replicate whose own fixed point is out of reach has no error bar: more draws.
+            shortfall = SAFETY * error / accuracy if np.isfinite(error) else SECOND_LEVEL
+            if shortfall <= 1 or not self.law.refinable:
+                break
+            finer = self.law.finer(points, shortfall)
+            if finer is None:
+                accuracy_missed(
+                    f"accuracy {accuracy:g} on the test error is not reached: standard error {error:.1e} at {points} draws "
+                    f"per replicate ({self.setting}); ask for at least {SAFETY * error:.1e}",
+                    strict,
+                )
+                break
+            points = finer
+        common = {
+            "model": self.law.name,
+            "standard_error": errors.pop("test_error"),
+            "residual": found.residual,
+            "iterations": spent,
+            "alpha": self.alpha,
+            "ridge": self.ridge,
+            "points": points,
+            "law": self.law,
+            "loss": self.loss_given,
+            "fixed_point": found.x,
+            "own_fixed_points": np.atleast_2d(found.own_x),
+        }
+        return self.result(values, errors, common)
+
+    def first_level(self, start: WarmStart | None) -> int:
+        """The draws per replicate to begin with."""
+        if start is None or start.points is None:
+            return self.law.first_points
+        return max(self.law.first_points, min(start.points, self.law.most_points))
+
+    @property
+    def setting(self) -> str:
+        """The problem in words, for messages."""
+        return f"alpha={self.alpha:g}, ridge={self.ridge:g}, loss {self.loss.name}, law {self.law.name}"
+
+    def solve(self, points: int, start: np.ndarray | None) -> FixedPoint:
+        """The fixed point at a level of refinement, from `start` if that works."""
+        with double_precision():
+            solver = self.solver(points, self.blocks(points))
+            solution = solver.solve(self.ridge, start)
+        return _with_replicates(solution, self.equations.logarithms, solver.evaluations)
+
+    def solver(self, points: int, blocks: tuple[ScoreNodes, ...]) -> Solver:
+        """Newton's method on nodes of a level."""
+        loss, setting = traceable(self.loss), self.setting
+        return Solver(self.equations, loss, blocks, self.constants, lambda ridge: self.guess(points, ridge), setting)
+
+    def _summary(self, found: FixedPoint, points: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Values and standard errors at a fixed point: the scatter of the quantities at the replicates' own fixed points,
+        over the root of the number of replicates, is the standard error."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            common = self.quantities(points, found.x, found.replicate_loss)
+            values = {name: _plain(np.mean(v, axis=0)) for name, v in common.items()}
+            if len(found.replicate_loss) == 1:  # exact
+                return values, {name: _plain(np.zeros(np.shape(v))) for name, v in values.items()}
+            own = self.quantities(points, found.own_x, found.own_loss)
+            scatter = {name: standard_error(v) for name, v in own.items()}
+        # What is infinite in the limit (V of an interpolator) has no error.
+        return values, {name: _plain(np.where(np.isfinite(values[name]), v, 0.0)) for name, v in scatter.items()}
+
+
+def _with_replicates(solution: Iterate, logarithms: tuple[int, ...], evaluations: int) -> FixedPoint:
+    """A replicate by itself would have its fixed point at x - J^-1 F_b to first order, F_b its own residual at x."""
+    x, J, places = solution.x, solution.J, list(logarithms)
+    shift = -np.linalg.solve(J[:-1], solution.replicate_F.T).T
+    shift[:, places] = np.clip(shift[:, places], -_LONGEST_SHIFT, _LONGEST_SHIFT)
+    loss = solution.replicate_loss
+    return FixedPoint(x, loss, x + shift, loss + shift @ J[-1], solution.residual, evaluations)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+
+
+def _over_replicates(values: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+    """Mean and standard error over replicates (0 for one replicate, which is exact) of each measure."""
+    return {name: (float(np.mean(v)), standard_error(v, alone=0.0)) for name, v in values.items()}

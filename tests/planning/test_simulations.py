@@ -1,0 +1,45 @@
+"""Simulated training, and its combination with forecasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsetoken import Task, Training, theory
+from sparsetoken.planning import Criterion
+from sparsetoken.planning.criterion import Measured
+from sparsetoken.planning.simulations import TRIALS, combined, mean_loss, simulated_losses, simulated_message_passing
+
+TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
+
+
+def test_sizes_too_large_to_simulate_are_left_to_the_forecast():
+    training = Training(alpha0=1.0, alpha1=5.0, ridge=0.1)
+    assert simulated_losses(TASK, training, 5000, "pooled", Criterion()) == []
+    assert simulated_losses(TASK, training.but(alpha1=1e-6), 10**8, "attention", Criterion()) == []
+    assert len(simulated_losses(TASK, training, 40, "pooled", Criterion())) == TRIALS
+
+
+def test_forecast_and_simulation_count_by_their_errors():
+    forecast, simulated = Measured(0.10, 0.01), Measured(0.13, 0.02)
+    both = combined(forecast, simulated)
+    assert both.loss == pytest.approx((0.10 * 4 + 0.13) / 5)
+    assert both.standard_error == pytest.approx(0.01 * 0.02 / np.hypot(0.01, 0.02) * 0.03 / np.hypot(0.01, 0.02))
+    assert combined(forecast, Measured(0.1, 0.02)).standard_error < 0.01  # they agree
+    assert combined(Measured(0.3, 0.0), Measured(0.3, 0.0)).loss == pytest.approx(0.3)
+
+
+def test_a_few_lucky_trials_do_not_outweigh_the_forecast():
+    """Eight trials of a skewed loss: 0.0407 by luck where the truth is 0.055 and the forecast 0.0499 ± 0.003."""
+    lucky = mean_loss([0.036, 0.038, 0.039, 0.040, 0.041, 0.042, 0.044, 0.046], scatter=0.02)
+    assert lucky.loss == pytest.approx(0.0407, abs=1e-4) and lucky.standard_error == pytest.approx(0.02 / 8**0.5)
+    assert combined(Measured(0.0499, 0.003), lucky).loss > 0.048
+
+
+def test_message_passing_is_simulated_where_that_says_something():
+    task = Task(20, 2, 4.0, 0.3)
+    found = simulated_message_passing(task, 60, 100, Criterion(), 2)
+    limit = theory.bayes_limit(task, 0.6).reachable_test_error
+    assert found is not None and found.loss > limit  # so few bags are far from the limit
+    assert simulated_message_passing(task, 60, 100, Criterion("auc"), 2) is None
+    assert simulated_message_passing(task, 20, 100, Criterion(), 2) is None  # six positive bags
