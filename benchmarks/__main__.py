@@ -6,25 +6,24 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy is first imported, below
 
-MODULES = (
-    "theory_speed",
-    "closed_forms",
-    "trajectories",
-    "readout",
-    "samplers",
-    "memory",
-    "real_bags",
-    "message_passing",
-    "learners",
-    "processes",
-    "growth",
-)
-RESULTS = Path(__file__).parent / "results"
+# Module with cases -> packages whose code its figures are about: a change there makes them old.
+MODULES = {
+    "theory_speed": ("theory", "laws"),
+    "closed_forms": ("theory", "laws"),
+    "trajectories": ("theory", "laws"),
+    "readout": ("solvers",),
+    "samplers": ("simulation",),
+    "memory": ("simulation",),
+    "real_bags": ("estimators", "bags", "solvers"),
+    "message_passing": ("estimators", "bags"),
+    "learners": ("estimators", "bags"),
+    "processes": ("study", "simulation"),
+    "growth": ("theory", "laws", "simulation"),
+}
 
 
 def load_cases() -> dict:
@@ -41,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run (default: all)")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the same, repeatable")
     parser.add_argument("--quick", action="store_true", help="smallest sizes: does it run, not how fast is it")
-    parser.add_argument("--json", action="store_true", help=f"write each case to {RESULTS.name}/NAME.json")
+    parser.add_argument("--json", action="store_true", help="write each case to results/NAME.json")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     given = parser.parse_args(arguments)
 
-    from sparsetoken.cli.console import print_table, write_json
+    from sparsetoken.cli.console import print_table
 
-    from .measure import HEADINGS, machine_facts, table_cells
+    from .measure import HEADINGS, keep, machine_facts, table_cells
 
     cases = load_cases()
     if given.list:
@@ -66,12 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
         print_table(f"{name}: {cases[name].title}", HEADINGS, [table_cells(row) for row in rows])
         sys.stdout.flush()
         if given.json:
-            RESULTS.mkdir(exist_ok=True)
-            facts = machine_facts()
-            write_json(
-                RESULTS / f"{name}.json",
-                {"case": name, "quick": given.quick, "machine": facts, "rows": [row.to_dict() for row in rows]},
-            )
+            module = cases[name].run.__module__.rpartition(".")[2]
+            keep(name, cases[name].title, [row.to_dict() for row in rows], MODULES[module], quick=given.quick)
     return 0
 
 

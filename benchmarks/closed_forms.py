@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetoken import Task, theory
-from sparsetoken._core.threads import single_blas_thread
+from sparsetoken._core.workers import single_blas_thread
 from sparsetoken.laws.draws import forget_draws
-from sparsetoken.laws.short_bags import token_nodes
-from sparsetoken.theory.bayes import _mass_table
-from sparsetoken.theory.bayes_channel import channel
+from sparsetoken.theory.bayes.channel import channel
+from sparsetoken.theory.bayes.limit import _mass_table
 
 from . import plain, plain_bayes, plain_square
 from .measure import Row, case, raced
@@ -124,7 +123,6 @@ def _exact(law: Callable[[Task], theory.Law], task: Task, alpha: float, ridge: f
 def _attention(given: tuple, alpha: float, ridge: float, what: str, most: int) -> list[Row]:
     def ours() -> theory.ErmResult:
         forget_draws()
-        token_nodes.cache_clear()
         return theory.erm(theory.attention_law(Task(*given), 0.9, 1.5), alpha, ridge, "square", accuracy=ACCURACY)
 
     def peer(log2: int, seed: int) -> float:

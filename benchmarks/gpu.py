@@ -1,4 +1,4 @@
-"""Theory sweeps, a large trial and estimators on an accelerator: `python -m benchmarks.gpu` (sizes shrink on a CPU).
+"""A large trial, training dynamics and estimators on an accelerator: `python -m benchmarks.gpu` (sizes shrink on a CPU).
 
 Prints, and with --json FILE writes: time, points per second, the floor set by memory bandwidth, and agreement with the CPU.
 """
@@ -16,17 +16,16 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from sparsetoken import Stage, Task, Training
-from sparsetoken._core.precision import double_precision
+from sparsetoken._core.devices import double_precision
 from sparsetoken.estimators import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier
-from sparsetoken.simulation.samplers.jax_reduced import place_features
-from sparsetoken.simulation.trial import simulate
+from sparsetoken.simulation.samplers.reduced import Leading, place_features
+from sparsetoken.simulation.simulate import simulate
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import attention_law, erm, forecast
-from sparsetoken.theory.batch import erm_batch
-from sparsetoken.theory.dynamics import advance_compiled, first_compiled
-from sparsetoken.theory.trajectory import PROBES
-from sparsetoken.theory.trajectory_draws import replicate_draws
-from sparsetoken.theory.trajectory_problem import problem_of
+from sparsetoken.theory.dynamics.draws import replicate_draws
+from sparsetoken.theory.dynamics.problem import problem_of
+from sparsetoken.theory.dynamics.recursion import advance_compiled, first_compiled
+from sparsetoken.theory.dynamics.trajectory import PROBES
 
 
 def copy_bandwidth() -> float:
@@ -42,32 +41,6 @@ def copy_bandwidth() -> float:
     return 10 * 2 * x.nbytes / (time.perf_counter() - start)
 
 
-def theory_points(count: int) -> dict:
-    rng = np.random.default_rng(0)
-    grid = {
-        "strength": rng.uniform(1, 8, count),
-        "cosine": rng.uniform(0.2, 0.99, count),
-        "sharpness": rng.uniform(0.2, 4, count),
-        "alpha": np.exp(rng.uniform(np.log(0.3), np.log(10), count)),
-        "ridge": np.exp(rng.uniform(np.log(1e-5), np.log(1), count)),
-    }
-    erm_batch(Task(), **{k: v[:1024] for k, v in grid.items()})  # compile
-    start = time.perf_counter()
-    found = erm_batch(Task(), **grid)
-    seconds = time.perf_counter() - start
-    few = {k: v[:24] for k, v in grid.items()}
-    on_cpu = erm_batch(Task(), **few, device="cpu")
-    gap = max(float(np.max(np.abs(found[n][:24] / on_cpu[n] - 1))) for n in ("test_error", "norm_w", "V"))
-    return {
-        "points": count,
-        "seconds": seconds,
-        "points_per_second": count / seconds,
-        "largest_residual": float(found["residual"].max()),
-        "median_standard_error": float(np.median(found["standard_error"])),
-        "largest_relative_gap_to_cpu": gap,
-    }
-
-
 def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dict:
     start = time.perf_counter()
     device = "gpu" if jax.devices()[0].platform != "cpu" else "cpu"
@@ -79,14 +52,12 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
     n = found.n1
     rng = np.random.default_rng(0)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-    X = place_features(rng.standard_normal((n, 2)), np.ones(n), d, 3, jax.devices()[0])
+    X = place_features(Leading(rng.standard_normal((n, 2)), np.ones(n), rng), d, 3, jax.devices()[0])
     X.block_until_ready()
     start = time.perf_counter()
     fit = fit_erm(X, y, training.ridge, training.loss)
     seconds = time.perf_counter() - start
-    # Every pass reads all features once: products of the Newton systems in single precision, the others in double; the
-    # conversion to single reads and writes them.
-    passes = fit.products + 2 * fit.iterations + 3.5
+    passes = 2 * fit.iterations  # outputs and gradient of each step; factorisations are not counted
     floor = passes * X.nbytes / bandwidth
     expected = forecast(task, training, with_capacity=False)
     # One trial's query deviates from its limit by O(1/sqrt d), more for long bags: compare at its own cosine and sharpness.
@@ -108,7 +79,6 @@ def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dic
         "theory_cosine_q": expected.cosine["q"],
         "readout_seconds": seconds,
         "readout_passes": passes,
-        "readout_factorisations": fit.factorisations,
         "readout_floor_seconds": floor,
         "ratio_to_floor": seconds / floor,
     }
@@ -212,7 +182,6 @@ def main() -> None:
     task = Task(length=100 if gpu else 20, strength=6.0)
     training = Training(alpha0=2, alpha1=4, ridge=1e-3, eta_q=1000.0 if gpu else 100.0)
     parts = {
-        "theory_points": lambda: theory_points(100_000 if gpu else 64),
         "trial": lambda: large_trial(task, training, 20_000 if gpu else 400, bandwidth),
         "estimators": lambda: estimators(*((400, 500, 256) if gpu else (60, 20, 16)), device, with_numpy=True),
     }

@@ -1,10 +1,11 @@
 """How cost grows with L, d and the number of points: CPU seconds on log-log axes, with fitted exponents.
 
-`python -m benchmarks.report` draws the picture from the stored rows, together with the tables.
+`python -m benchmarks.growth` draws the picture of the docs from the stored rows.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import numpy as np
 
 from sparsetoken import Task, Training, theory
 from sparsetoken.laws.draws import forget_draws
-from sparsetoken.simulation.steps import two_steps
-from sparsetoken.simulation.trial import simulate
+from sparsetoken.simulation.simulate import simulate
+from sparsetoken.simulation.two_steps import two_steps
 
-from .measure import Row, Timing, case, timed
+from .measure import RESULTS, Row, Timing, case, timed
 
 PLOT = Path(__file__).parent.parent / "docs" / "images" / "cost_growth.png"
 Curve = list[tuple[float, Timing]]
@@ -113,3 +114,7 @@ def draw(rows: list[dict[str, Any]], path: Path = PLOT) -> None:
     axes.legend(fontsize="small")
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=130)
+
+
+if __name__ == "__main__":
+    draw(json.loads((RESULTS / "growth.json").read_text())["rows"])

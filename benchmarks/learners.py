@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from sparsetoken import Bags
-from sparsetoken.bags.files import read_bags
+from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import DEFAULT, LEARNERS, chosen_learners

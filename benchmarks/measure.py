@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import json
 import os
 import platform
 import re
@@ -18,6 +21,8 @@ from typing import Any
 
 # Real bags: musk1 and hockey come with the tests; others are looked for where the variable says.
 DATA = Path(os.environ.get("SPARSETOKEN_DATA", Path(__file__).resolve().parents[1] / "tests" / "data"))
+RESULTS = Path(__file__).parent / "results"
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "sparsetoken"
 PACKAGES = ("sparsetoken", "numpy", "scipy", "jax", "scikit-learn")
 
 
@@ -161,10 +166,29 @@ def seconds(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
+def keep(name: str, title: str, rows: list[dict[str, Any]], measures: tuple[str, ...], **more: Any) -> Path:
+    """Write a result that pages of the site show: rows with the same keys, and the packages whose code they are about."""
+    RESULTS.mkdir(exist_ok=True)
+    sources = {package: source_digest(package) for package in measures}
+    content = {"case": name, "title": title, **more, "machine": machine_facts(), "sources": sources, "rows": rows}
+    file = RESULTS / f"{name}.json"
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return file
+
+
+def source_digest(package: str) -> str:
+    """A digest of a package's code without its comments and layout."""
+    digest = hashlib.sha256()
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        digest.update(ast.dump(ast.parse(path.read_text(encoding="utf-8"))).encode())
+    return digest.hexdigest()[:16]
+
+
 def machine_facts() -> dict[str, Any]:
     """Where and when the figures were taken."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
@@ -172,6 +196,13 @@ def machine_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
     }
+
+
+def _commit() -> str | None:
+    """The checkout's commit, in short; None outside of one."""
+    command = ["git", "-C", str(SOURCE), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
 
 
 def _processor() -> str:

@@ -12,7 +12,7 @@ _TRIAL = """
 import json, sys
 from benchmarks.measure import peak_megabytes
 from sparsetoken import Task, Training
-from sparsetoken.simulation.steps import two_steps
+from sparsetoken.simulation.two_steps import two_steps
 
 d, length, n = map(int, sys.argv[1:])
 two_steps(Task(length=4), Training(), 50, 0, sampler="tensor")

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetoken.paper.catalogue import get_studies
 from sparsetoken.study import Grid, Store, Study, open_executor, run_study
-from sparsetoken.study.worker import run_trial
+from sparsetoken.study.executor import run_trial
 
 from .measure import Row, Timing, case
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsetoken._core.threads import single_blas_thread
+from sparsetoken._core.workers import single_blas_thread
 from sparsetoken.losses import get_loss
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags
-from sparsetoken.simulation.samplers.reduced import draw_attended, draw_pooled
+from sparsetoken.simulation.samplers.reduced import draw_attended, draw_features, draw_pooled
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.task import Task
 
@@ -39,9 +39,7 @@ SQUARE = [(20000, 300), (10000, 50), (300, 5000), (500, 2000), (3000, 1000), (10
 # The last number parts the classes: at 2.5 the data are nearly separable.
 HINGE = [(10000, 50, 0.5), (20000, 300, 0.5), (20000, 300, 2.5), (5000, 200, 0.5), (2000, 1000, 2.5), (500, 2000, 0.5)]
 
-# Confirms the constants of `solvers.newton_cg`, which were chosen on other shapes and another seed.
 ODD = [(6000, 130), (1800, 600), (25000, 35), (3000, 60), (40000, 12), (300, 1500), (900, 800)]
-# Confirms `solvers.small`, whose constant was chosen on 100 x 5 to 8,000 x 8 and other seeds.
 TINY = [(200, 10), (120, 15), (350, 6), (700, 25), (80, 30), (2500, 5)]
 ODD_KINDS = [
     ("plain", 1e-2, 0.5),
@@ -56,7 +54,7 @@ def features(kind: str, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Features as the training sees them, turned by a random reflection: no axis is special."""
     task = Task()
     bags = draw_bags(task, n, 0, "1")
-    x = draw_pooled(bags, d, 0) if kind == "pooled" else draw_attended(bags, d, 0, 0.9, 1.5, None)
+    x = draw_features(draw_pooled(bags, 0) if kind == "pooled" else draw_attended(bags, 0, 0.9, 1.5, None), d)
     full = np.zeros((n, d))
     full[:, : x.shape[1]] = x
     v = np.random.default_rng(0).standard_normal(d)
@@ -137,7 +135,7 @@ def readout_hinge(quick: bool) -> list[Row]:
 
 @case(
     "readout_odd",
-    "shapes, features and ridges that no constant was chosen on, against L-BFGS-B, relative gradient 1e-5",
+    "odd shapes, features and ridges, against L-BFGS-B, relative gradient 1e-5",
 )
 def readout_odd(quick: bool) -> list[Row]:
     rows = []
@@ -153,7 +151,7 @@ def readout_odd(quick: bool) -> list[Row]:
 
 @case(
     "readout_small",
-    "problems of a millisecond, shapes that no constant was chosen on, against L-BFGS-B, relative gradient 1e-5",
+    "problems of a millisecond, against L-BFGS-B, relative gradient 1e-5",
 )
 def readout_small(quick: bool) -> list[Row]:
     rows = []

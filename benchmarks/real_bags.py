@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, MessagePassingClassifier, PooledClassifier
-from sparsetoken._core.threads import single_blas_thread
+from sparsetoken._core.workers import single_blas_thread
 from sparsetoken.estimators.base import TrainingWarning
 
 from .measure import DATA, Row, Timing, case, timed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 import time
 
-from sparsetoken.models import SIMULATED
-from sparsetoken.simulation.steps import two_steps
-from sparsetoken.simulation.trial import simulate
+from sparsetoken.classifiers import SIMULATED
+from sparsetoken.simulation.simulate import simulate
+from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 

@@ -29,7 +29,7 @@ def main(d: int = 400, trials: int = 16) -> None:
     print("|---|---|---|---|---|---|")
     for name, task in TASKS.items():
         found = theory.forecast(task, TRAINING, with_capacity=False)
-        pooled = theory.forecast(task, TRAINING, "pooled", equal_samples=True, with_capacity=False)
+        pooled = theory.forecast(task, TRAINING.but(equal_samples=True), "pooled", with_capacity=False)
         limit = theory.bayes_limit(task, TRAINING.alpha0 + TRAINING.alpha1)
         mean, error = mean_and_error(simulate(task, TRAINING, d, seed).test_error for seed in range(trials))
         print(

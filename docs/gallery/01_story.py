@@ -17,7 +17,7 @@ TASK = Task(length=10, sparsity=1, strength=5.0, prevalence=0.5)
 
 def training(alpha):
     """Half of the bags turn the query in two gradient steps, half fit the readout."""
-    return Training(alpha0=alpha / 2, alpha1=alpha / 2, ridge=0.03)
+    return Training(alpha0=alpha / 2, alpha1=alpha / 2, ridge=0.03, equal_samples=True)
 
 
 def main():
@@ -25,10 +25,7 @@ def main():
     ax = figure.add_subplot()
     fine, coarse = np.geomspace(0.6, 12, 9), np.geomspace(0.8, 8, 5)
     for model in ("vectorized", "pooled", "attention"):
-        line = [
-            forecast(TASK, training(a), model, equal_samples=True, accuracy=2e-3, with_capacity=False).test_error
-            for a in fine
-        ]
+        line = [forecast(TASK, training(a), model, accuracy=2e-3, with_capacity=False).test_error for a in fine]
         ax.plot(fine, line, color=colour(model), lw=2)
         ax.annotate(
             label(model),
@@ -39,7 +36,7 @@ def main():
             color=colour(model),
         )
         for a in coarse:
-            trials = [simulate(TASK, training(a), 250, seed, model, equal_samples=True).test_error for seed in range(5)]
+            trials = [simulate(TASK, training(a), 250, seed, model).test_error for seed in range(5)]
             mean, error = mean_and_error(trials)
             ax.errorbar(a, mean, error, fmt="o", color=colour(model), ms=5, capsize=2)
     limit = [theory.bayes_limit(TASK, a).test_error for a in fine]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from sparsetoken import Task, theory
 from sparsetoken.plotting.style import colour, label
-from sparsetoken.theory.known_signal import bayes_error, hardmax_error, pooled_error
+from sparsetoken.theory.bayes.oracle import bayes_error, hardmax_error, pooled_error
 
 MECHANISMS = {
     "pooled": ([2, 4, 8, 16, 32, 64, 128, 256], pooled_error),

@@ -15,10 +15,10 @@ def main():
     strengths, samples = np.linspace(1, 7, 7), np.geomspace(0.5, 16, 6)
     ratio = np.empty((len(samples), len(strengths)))
     for i, alpha in enumerate(samples):
-        training = Training(alpha0=alpha / 2, alpha1=alpha / 2, ridge=0.1)
+        training = Training(alpha0=alpha / 2, alpha1=alpha / 2, ridge=0.1, equal_samples=True)
         for j, strength in enumerate(strengths):
             task = Task(strength=float(strength))
-            ask = {"equal_samples": True, "accuracy": 5e-3, "with_capacity": False}
+            ask = {"accuracy": 5e-3, "with_capacity": False}
             ratio[i, j] = (
                 forecast(task, training, **ask).test_error / forecast(task, training, "pooled", **ask).test_error
             )

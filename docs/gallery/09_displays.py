@@ -2,7 +2,7 @@
 
 Displays in scikit-learn's manner. Left: attention weights of one held-out bag, coloured by each token's evidence; the
 triangle marks the token that carries the signal. Right: the learning curve of the pooled classifier, measured on parts of
-300 bags and carried on to four times as many, with the exact theory laid over.
+300 bags and extrapolated to four times as many, with the exact theory beside it.
 """
 
 import numpy as np

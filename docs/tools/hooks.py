@@ -21,7 +21,9 @@ for place in (str(ROOT), str(ROOT / "src")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
+from benchmarks.report import expand  # noqa: E402
 from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
+from docs.tools.size import table as size_table  # noqa: E402
 
 # Public package -> what its page is called and says first.
 REFERENCE = {
@@ -77,7 +79,8 @@ def on_post_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to files beside `docs` become links inside the site."""
+    """Measured tables are filled in, and links to files beside `docs` become links inside the site."""
+    markdown = expand(markdown).replace("<!-- size -->", size_table())
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)+examples/", f"]({up}examples/", markdown)
     markdown = re.sub(r"\]\((?:\.\./)*CHANGELOG\.md", f"]({up}changelog.md", markdown)
