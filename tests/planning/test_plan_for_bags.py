@@ -22,7 +22,8 @@ def test_the_answer_agrees_with_the_learner_on_fresh_bags(drawn, bags_plan):
     assert np.array_equal(fresh[:240], tokens)
     model = BagClassifier().fit(tokens, labels)
     error = float(np.mean((model.decision_function(fresh[240:]) > 0) != (truth[240:] > 0)))
-    assert bags_plan.now.low <= error <= bags_plan.now.high
+    spread = 2 * (error * (1 - error) / 2000) ** 0.5  # of the error measured here
+    assert bags_plan.now.low - spread <= error <= bags_plan.now.high + spread
     assert bags_plan.learner == "BagClassifier" and bags_plan.needed.status == "met"
     lines = str(bags_plan).splitlines()
     assert lines[0].startswith("With 240 bags, BagClassifier (the learner of `fit`) has a test error of about")
