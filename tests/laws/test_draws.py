@@ -14,6 +14,7 @@ def leaves(draws):
     yield draws.offset
 
 
+@pytest.mark.slow
 def test_cached_draws_are_bounded_in_bytes_whatever_their_number():
     """Lengths of 70 MB each, 16 of them would be a gigabyte."""
     forget_draws()

@@ -68,6 +68,7 @@ def test_like_queries_keep_the_mean_and_the_spread():
     assert len(like_queries([(0.9 + 1e-4 * c, k) for c, k in drawn], 12)) == 3  # nearly equal queries need few groups
 
 
+@pytest.mark.slow
 def test_recommended_settings_hold_where_the_limit_is_far_off():
     """The plan that the limit would make here promises 0.301 and measures 0.500: ridge 10, and the imbalance decides."""
     made = plan(Task(20, 1, 4.0, 0.5), 100, 100, questions=())

@@ -14,6 +14,7 @@ from sparsetoken.planning.outlook import learners_of, sensitivities
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
 
+@pytest.mark.slow
 def test_sensitivities_are_slopes_of_the_best_loss(small_plan):
     """In the limit and at the best settings, slopes at fixed settings equal those of settings tuned anew.
 

@@ -4,6 +4,7 @@ import pytest
 from sparsetoken import Task, theory
 
 
+@pytest.mark.slow
 def test_no_ridge_nearby_is_better():
     law = theory.attention_law(Task(), 0.9, 1.5)
     best = theory.best_ridge(law, 2.0)

@@ -121,6 +121,7 @@ def test_all_losses_and_a_readout_alone(loss):
         assert abs(values.mean() - getattr(found, field)) < 4.5 * values.std(ddof=1) / 12**0.5 + 1e-3, field
 
 
+@pytest.mark.slow
 def test_gradient_is_a_difference_of_forecasts():
     task, training = Task(6, 1, {3.0: 0.4, 6.0: 0.6}, 0.4, "uniform", 0.1, 0.0, 0.2), Training(ridge=1e-2)
     slopes = theory.gradient(task, training)
@@ -151,6 +152,7 @@ def test_nothing_trained_beats_the_bayes_limit(name):
     assert limit.reachable_test_error >= limit.test_error and 0 < limit.overlap < 1
 
 
+@pytest.mark.slow
 def test_training_step_by_step():
     """Theory against simulation at d = 400, everything at once but in two kinds of bags."""
     task = Task({4: 0.5, 8: 0.5}, 1, 4.0, 0.4, "uniform", 0.1, 0.1, 0.2)

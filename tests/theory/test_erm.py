@@ -115,6 +115,7 @@ def test_many_signal_tokens_meet_the_accuracy(task, cosine, sharpness, alpha, ri
     assert found.standard_error <= 0.4 * 2e-4 and 0.01 < found.test_error < 0.5
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_at_ten_thousand_tokens():
     """Half a million bags per class of 10^4 tokens, 5,000 with the signal, are 80 GB of tokens; a process that solves on them
     stays below 2 GB in all (measured: 0.7). An eighth of the finest level here, for an eighth of the work."""

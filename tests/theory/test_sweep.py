@@ -28,6 +28,7 @@ def test_starts_from_neighbours_change_nothing():
     np.testing.assert_allclose([row["test_error"] for row in rows], alone, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_rows_in_the_same_order():
     seen = []
     models = ["pooled", "vectorized"]

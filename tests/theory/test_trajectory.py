@@ -84,6 +84,7 @@ def test_two_steps_are_the_alignment():
         assert abs(value - expected) < 4 * error + 1e-3 * abs(expected)
 
 
+@pytest.mark.slow
 def test_a_long_readout_on_new_data_is_the_convex_fixed_point():
     task, training = Task(4, 1, 4.0, 0.5), Training(alpha0=2.0, alpha1=2.0, eta_q=15.0, ridge=0.1)
     known = theory.forecast(task, training, "attention", with_capacity=False)
@@ -169,6 +170,7 @@ def test_fresh_data_has_no_memory():
     assert again.train_loss[-1] < turns.train_loss[-1] - 0.02 < fresh.train_loss[-1] - 0.04
 
 
+@pytest.mark.slow
 def test_heads_permute():
     task, steps = Task(HEADS[0], 1, 4.0), HEADS[1]
     stage = Stage(steps, 1.0, {"q1": 1.0, "w1": 0.8, "q2": 0.5, "w2": 1.2, "bias": 0.5}, {"q1": 0.1})
