@@ -11,7 +11,7 @@ import pytest
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, PooledClassifier
 from sparsetoken._core.workers import ExecutorError
 from sparsetoken.bags import cluster as cluster_module
-from sparsetoken.bags import cluster_opening
+from sparsetoken.bags import cluster
 from sparsetoken.bags.cluster import ClusterBags, in_order
 from sparsetoken.bags.scaler import BagScaler
 from sparsetoken.bags.scratch import is_mapped
@@ -35,7 +35,7 @@ def client():
 def folder(tmp_path, monkeypatch):
     """Files of which a worker reads a few at a time; two hold the same."""
     monkeypatch.setattr(cluster_module, "PART_BYTES", 5000)
-    monkeypatch.setattr(cluster_opening, "HEADERS", 25)
+    monkeypatch.setattr(cluster, "HEADERS", 25)
     rng = np.random.default_rng(0)
     for i in range(BAGS):
         X = rng.standard_normal((rng.integers(1, 30), 6))
@@ -267,4 +267,4 @@ def test_a_cluster_that_fails_is_one_line():
 
 def test_versions_must_agree(tmp_path, client):
     with pytest.raises(ValueError, match=r"a worker has sparsetoken .*, this process 0.0.0: install the same version"):
-        cluster_opening._headers((), None, (), "0.0.0")
+        cluster._headers((), None, (), "0.0.0")

@@ -290,7 +290,7 @@ def test_labels_are_matched_to_bags_and_not_to_files(tmp_path):
 
 
 def test_labels_of_many_files_take_no_time_that_grows_with_their_square():
-    from sparsetoken.bags.reading.labelled_folders import values_of_bags
+    from sparsetoken.bags.reading.read_bags import values_of_bags
 
     names = [f"slide{i}" for i in range(40_000)]  # minutes, where every name went through all of them
     assert values_of_bags({f"{name}.h5": 1 for name in names}, names) == dict.fromkeys(names, 1)

@@ -146,7 +146,7 @@ class Bags:
         ValueError
             If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
         """
-        from .reading.labelled_folders import open_folder  # which makes bags
+        from .reading.read_bags import open_folder  # which makes bags
 
         opened = open_folder(
             files,
