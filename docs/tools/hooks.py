@@ -24,6 +24,7 @@ for place in (str(ROOT), str(ROOT / "src")):
 from benchmarks.report import expand  # noqa: E402
 from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
 from docs.tools.size import table as size_table  # noqa: E402
+from sparsetoken.paper.typeset import with_mathml  # noqa: E402
 
 # Public package -> what its page is called and says first.
 REFERENCE = {
@@ -60,6 +61,7 @@ def on_files(files: Files, config: Any) -> Files:
         if path.is_file():
             files.append(_file(config, f"examples/{path.name}", path.read_bytes()))
     files.append(_file(config, "changelog.md", (ROOT / "CHANGELOG.md").read_text()))
+    files.append(_file(config, "assets/formulas.css", (ROOT / "src/sparsetoken/paper/formulas.css").read_text()))
     files.append(_file(config, "gallery.md", _gallery(files, config)))
     for path in sorted(TUTORIALS.glob("*.ipynb")):
         existing = files.get_file_from_path(f"tutorials/{path.name}")
@@ -91,8 +93,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Mend what docstrings lose: an inner product <w, x> is no tag, and no dash follows a type that has no words."""
+    """Typeset formulas, link equation numbers, and mend what docstrings lose.
+
+    An inner product <w, x> is no tag, and no dash follows a type that has no words.
+    """
     html = re.sub(r"<([\w()^* ]+, [^<>\"=]+)>", r"&lt;\1&gt;", html)
+    html = re.sub(r'<(span|div) class="arithmatex">(.*?)</\1>', lambda f: with_mathml(f[2]), html, flags=re.DOTALL)
+    target = "../" * page.file.dest_uri.count("/") + "theory.html"
+    html = re.sub(r"Eq\. \((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
 
 
