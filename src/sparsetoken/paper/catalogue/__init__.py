@@ -8,44 +8,54 @@ from importlib import import_module
 
 from ...study.study import SIZES, Study
 
-# Study -> its module, and CPU seconds of the quick and of the full form on one core, for the listing. Trials that two studies
-# share count for the first. The module binds the study to its name.
-STUDIES: dict[str, tuple[str, float, float]] = {
-    # Propositions 1 to 4: how strong the signal must be
-    "scaling": ("separation", 34, 342),
-    "fixed-strength": ("separation", 9, 85),
-    # Theorem 1, Corollary 1: alignment
-    "alignment": ("alignment", 5, 45),
-    "anti-alignment": ("alignment", 12, 43),
-    "attention-map": ("attention_map", 22, 63),
-    # Theorems 2 and 3: test error and training loss
-    "fig1": ("error_and_loss", 29, 201),
-    "rates": ("error_and_loss", 15, 171),
-    "positions": ("error_and_loss", 23, 198),
-    "hyperparameters": ("hyperparameters", 22, 48),
-    # Conjecture 1: capacity
-    "capacity": ("capacity", 33, 1222),
-    "query-capacity": ("capacity", 17, 758),
-    "transition": ("capacity", 5, 167),
-    # Figure 5: a misaligned query
-    "misalignment": ("misaligned_query", 14, 81),
-    # Open questions of the paper
-    "joint": ("joint_training", 39, 290),
-    "reuse": ("reuse_and_more_steps", 23, 175),
-    "query-steps": ("reuse_and_more_steps", 18, 171),
-    "designed": ("designed_schedules", 26, 401),
-    "heads": ("heads_and_depth", 17, 110),
-    "depth": ("heads_and_depth", 67, 1150),
-    "mechanisms": ("mechanisms_and_losses", 27, 231),
-    "rare": ("rare_positives", 6, 152),
-    "long-bags": ("long_bags", 13, 123),
-    # Our own
-    "limits": ("bayes_limit", 21, 97),
-    "interpolation": ("interpolation_peak", 8, 211),
-    "guidelines": ("planned_training", 12, 96),
-    "universality": ("other_noise", 44, 732),
-    "lengths": ("long_bags", 14, 172),
+# Part of the paper -> its studies: module, and CPU seconds of the quick and of the full form on one core, for the listing.
+# Trials that two studies share count for the first. A module binds each of its studies to its name.
+GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
+    "Separation": {
+        "scaling": ("separation", 34, 342),
+        "fixed-strength": ("separation", 9, 85),
+    },
+    "Alignment": {
+        "alignment": ("alignment", 5, 45),
+        "anti-alignment": ("alignment", 12, 43),
+        "attention-map": ("attention_map", 22, 63),
+    },
+    "Error": {
+        "fig1": ("error_and_loss", 29, 201),
+        "rates": ("error_and_loss", 15, 171),
+        "positions": ("error_and_loss", 23, 198),
+        "hyperparameters": ("hyperparameters", 22, 48),
+        "misalignment": ("misaligned_query", 14, 81),
+    },
+    "Capacity": {
+        "capacity": ("capacity", 33, 1222),
+        "query-capacity": ("capacity", 17, 758),
+        "transition": ("capacity", 5, 167),
+    },
+    "Joint training": {
+        "joint": ("joint_training", 39, 290),
+        "reuse": ("reuse_and_more_steps", 23, 175),
+        "query-steps": ("reuse_and_more_steps", 18, 171),
+        "designed": ("designed_schedules", 26, 401),
+    },
+    "Depth": {
+        "heads": ("heads_and_depth", 17, 110),
+        "depth": ("heads_and_depth", 67, 1150),
+    },
+    "Long bags": {
+        "long-bags": ("long_bags", 13, 123),
+        "lengths": ("long_bags", 14, 172),
+    },
+    "Beyond": {
+        "limits": ("bayes_limit", 21, 97),
+        "mechanisms": ("mechanisms_and_losses", 27, 231),
+        "rare": ("rare_positives", 6, 152),
+        "interpolation": ("interpolation_peak", 8, 211),
+        "guidelines": ("planned_training", 12, 96),
+        "universality": ("other_noise", 44, 732),
+    },
 }
+STUDIES = {name: entry for studies in GROUPS.values() for name, entry in studies.items()}
 NAMES = tuple(STUDIES)
 
 
