@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from .._core.arrays import ByteCache, namespace
-from .sobol import LEADING_COORDINATES, ScrambledSobol
+from .sobol import LEADING_COORDINATES, ScrambledSobol, seed_of
 
 REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
@@ -259,7 +259,7 @@ def draw_blocks(length: int, sparsity: int, points: int, common: bool = False) -
 
 
 def _seeds(length: int, sparsity: int, points: int) -> list[np.random.SeedSequence]:
-    return np.random.SeedSequence([_ROOT_SEED, length, sparsity, points]).spawn(REPLICATES)
+    return seed_of(_ROOT_SEED, length, sparsity, points).spawn(REPLICATES)
 
 
 def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
@@ -271,10 +271,10 @@ def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
 def token_draws(
     length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False, common: bool = False
 ) -> TokenDraws:
-    """Draws for bags of `length` tokens; the same arguments always give the same numbers, as read-only arrays."""
+    """Draws for bags of `length` tokens; the same arguments always give the same numbers (but for `redrawn`), read-only."""
     ordered = ordered or sparsity == 1  # a single token is in order as it is: one entry of the cache for both
     key = (length, sparsity, points, every_token, ordered, common)
-    return _cache.get(key, lambda: _make_draws(*key))
+    return _cache.get((*key, seed_of().spawn_key), lambda: _make_draws(*key))
 
 
 def forget_draws() -> None:

@@ -28,7 +28,7 @@ from .draws import REPLICATES, standard_normals
 from .law import finer_level
 from .measures import ScoreLaw
 from .signals import Signals
-from .sobol import LEADING_COORDINATES, scrambled_sobol
+from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
@@ -126,7 +126,7 @@ class HeadsLaw:
 
     def _draw(self, points: int) -> HeadNodes:
         replicates = []
-        seeds = np.random.SeedSequence([_ROOT_SEED, self.kind.length, self.heads, points]).spawn(REPLICATES)
+        seeds = seed_of(_ROOT_SEED, self.kind.length, self.heads, points).spawn(REPLICATES)
         for seed in seeds:
             rng = np.random.Generator(np.random.SFC64(seed))
             positive, negative = (self._bags(rng, points, label) for label in (True, False))

@@ -7,11 +7,16 @@ need a dozen direction numbers, and most of SciPy's time goes into the others an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
+
+from .._core.validation import whole_number
 
 BITS = 30  # binary digits of a coordinate, SciPy's default
 # Leading coordinates that are Sobol points where tokens come in falling order: integrands are nearly additive in the others,
@@ -21,6 +26,40 @@ LEADING_COORDINATES = 48
 MOST_COORDINATES = 1024
 _POWERS = 2.0 ** np.arange(BITS - 1, -1, -1)  # of the digits, the leading one first
 _BELOW = np.tri(BITS, k=-1)
+_redraw: ContextVar[int] = ContextVar("redraw", default=0)
+
+
+@contextmanager
+def redrawn(seed: int) -> Iterator[None]:
+    """Within this context all sampled limits are computed on other random numbers, to see what their error bars mean.
+
+    It holds for every function of `theory` in this process; 0 stands for the usual numbers.
+
+    Parameters
+    ----------
+    seed : int
+        Which random numbers.
+    """
+    before = _redraw.set(whole_number("seed", seed, 0))
+    try:
+        yield
+    finally:
+        _redraw.reset(before)
+
+
+def seed_of(*key: int) -> np.random.SeedSequence:
+    """The seed of what `key` stands for: always the same one, but for `redrawn`."""
+    return np.random.SeedSequence(key, spawn_key=(_redraw.get(),) if _redraw.get() else ())
+
+
+def kept_with_draws(maxsize: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`lru_cache` of a function whose result rests on random numbers, `redrawn` ones apart from the usual."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        kept = lru_cache(maxsize)(lambda redraw, *arguments: function(*arguments))
+        return wraps(function)(lambda *arguments: kept(_redraw.get(), *arguments))
+
+    return decorate
 
 
 class ScrambledSobol:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..classifiers import Classifier, check_model, classifier, has_query
@@ -14,6 +13,7 @@ from ..laws.coloured import Query, coloured_law, spectrum_of
 from ..laws.heads import heads_law
 from ..laws.law import Law, law_of_model, same_mechanism
 from ..laws.signals import Signals
+from ..laws.sobol import kept_with_draws
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
 from ..task import Task
 from ..tokens import Tokens
@@ -74,7 +74,7 @@ _HEADS_CAPACITY_ACCURACY = 5e-3
 
 # Along a sweep in alpha1 or ridge the law stays the same: its draws, pushed through the softmax, are kept. The classifier is
 # part of the key because a name may be registered again.
-@lru_cache(maxsize=2)
+@kept_with_draws(2)
 def _law(task: Task, known: Classifier, cosine: float, sharpness: float) -> Law:
     return law_of_model(task, known.name, cosine, sharpness)
 

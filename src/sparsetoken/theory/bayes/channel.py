@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...laws.draws import REPLICATES, TokenDraws, token_draws
+from ...laws.sobol import kept_with_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens, log_sum_exp
 
 # Trapezoidal step for convolutions with the Gumbel law, which is analytic in a strip of half-width pi/2: the error is about
@@ -209,7 +210,7 @@ class _DrawnBags(Channel):
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
 
 
-@lru_cache(maxsize=4)
+@kept_with_draws(4)
 def _binned_bags(length: int, sparsity: int) -> BinnedBags:
     return BinnedBags(length, sparsity)
 
@@ -248,7 +249,7 @@ def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift
     return DrawnRatios(np.stack(out), None if draws.has_bulk else (signal.sum(-1) + draws.noise.sum(-1)) / L)
 
 
-@lru_cache(maxsize=16)
+@kept_with_draws(16)
 def channel(length: int, sparsity: int) -> Channel:
     """The channel for bags of `length` tokens of which exactly `sparsity` carry the signal; made once."""
     if sparsity == length:

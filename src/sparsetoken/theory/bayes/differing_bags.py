@@ -19,7 +19,6 @@ and a new bag is best classified by A = sum_h p_h LR_h, whatever the contaminati
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ..._core.averages import standard_error
 from ...laws.draws import REPLICATES, TokenDraws, token_draws
+from ...laws.sobol import kept_with_draws
 from ...task import Task
 from .channel import Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
@@ -207,7 +207,7 @@ class DifferingBags(Channel):
         return found
 
 
-@lru_cache(maxsize=8)
+@kept_with_draws(8)
 def differing_channel(task: Task) -> DifferingBags:
     """The channel of a task whose bags differ; made once."""
     return DifferingBags(task)

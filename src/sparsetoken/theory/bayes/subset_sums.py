@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, gammaln, ndtr
 
 from ...laws.draws import REPLICATES, TokenDraws, truncated_normal_rule
+from ...laws.sobol import seed_of
 from ...laws.statistics import bulk_sums
 
 SUBSET_STEPS = 32  # up to this many signal tokens the recursion over tokens serves bags of any length
@@ -139,7 +140,7 @@ class BinnedBags:
         # Sums over many tokens fluctuate little: a few bags per replicate are enough, the more the shorter they are.
         self.bags = int(np.clip(2 ** np.round(np.log2(16384 / length)), 16, 64))
         self.edges = np.concatenate([[-np.inf], np.arange(-6.0, 6.0 + _BIN / 2, _BIN), [np.inf]])
-        seeds = np.random.SeedSequence([20250925, length, sparsity]).spawn(REPLICATES)
+        seeds = seed_of(20250925, length, sparsity).spawn(REPLICATES)
         shares = np.diff(ndtr(self.edges))
         signal, noise = [], []
         for seed in seeds:

@@ -19,7 +19,7 @@ from scipy.linalg import hadamard
 from ..._core.validation import whole_number
 from ...laws.bag_model_measures import FreshDraws, fresh_draws, signal_first, signal_indicators
 from ...laws.draws import standard_normals
-from ...laws.sobol import MOST_COORDINATES, scrambled_sobol
+from ...laws.sobol import MOST_COORDINATES, scrambled_sobol, seed_of
 from ...task import BagKind, Task
 from .problem import TrainingProblem
 from .recursion import BagDraws, GroupDraws
@@ -170,7 +170,7 @@ def _group_draws(
 
 def replicate_rng(index: int) -> np.random.Generator:
     """The generator behind replicate number `index`: always the same one."""
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([_ROOT_SEED, index])))
+    return np.random.Generator(np.random.SFC64(seed_of(_ROOT_SEED, index)))
 
 
 def replicate_draws(
