@@ -267,4 +267,4 @@ def test_a_cluster_that_fails_is_one_line():
 
 def test_versions_must_agree(tmp_path, client):
     with pytest.raises(ValueError, match=r"a worker has sparsetoken .*, this process 0.0.0: install the same version"):
-        cluster._headers((), None, (), "0.0.0")
+        cluster._headers((), None, "0.0.0")

@@ -234,7 +234,7 @@ def test_columns_that_are_named_twice(tmp_path):
 def test_labels_from_two_places_must_agree(tmp_path, own, apart):
     pd.DataFrame({"bag_id": ["a", "a", "b"], "label": own, "f": [1, 2, 3]}).to_csv(tmp_path / "t.csv", index=False)
     pd.DataFrame({"bag_id": ["a", "b"], "label": apart}).to_csv(tmp_path / "l.csv", index=False)
-    words = r"has the label . in column 'label' of .*t.csv and . in .*l.csv; leave the column out with .*--ignore label"
+    words = r"has the label . in .*t.csv and . in .*l.csv; leave the column out with .*--ignore label"
     with pytest.raises(ValueError, match=words):
         read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv")
     ignored = read_bags(tmp_path / "t.csv", labels_file=tmp_path / "l.csv", ignore=["label"])
@@ -251,7 +251,7 @@ def test_labels_beside_an_npz_file_count(tmp_path):
     np.savez(tmp_path / "t.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"], label=[0, 1])
     pd.DataFrame({"bag_id": ["b", "a"], "label": [0, 1], "ward": [7, 8]}).to_csv(tmp_path / "l.csv", index=False)
     assert read_bags(tmp_path / "t.npz").labels.tolist() == [0, 1]
-    with pytest.raises(ValueError, match=r"bag 'a' has the label 0 in .*t.npz and 1 in .*l.csv; one of them must go"):
+    with pytest.raises(ValueError, match=r"bag 'a' has the label 0 in .*t.npz and 1 in .*l.csv; correct one of them"):
         read_bags(tmp_path / "t.npz", labels_file=tmp_path / "l.csv", groups="ward")
     np.savez(tmp_path / "bare.npz", tokens=np.ones((4, 2)), bag=["a", "a", "b", "b"])
     read = read_bags(tmp_path / "bare.npz", labels_file=tmp_path / "l.csv", groups="ward")

@@ -92,20 +92,7 @@ class Bags:
             self.tokens, self.starts = left.tokens, left.starts
 
     @classmethod
-    def from_files(
-        cls,
-        files: Any,
-        labels: Any = None,
-        *,
-        key: str | None = None,
-        bag: str = "bag_id",
-        label: str = "label",
-        ignore: Sequence[str] = (),
-        skip_unmatched: bool = False,
-        executor: Any = "local",
-        scheduler: str | None = None,
-        missing: str = "error",
-    ) -> Any:
+    def from_files(cls, files: Any, labels: Any = None, **how: Any) -> Any:
         """Bags from a folder, one file per bag, as tools that extract features write them.
 
         The files are read one after the other, some megabytes at a time. Tokens that take more than some megabytes in all lie
@@ -120,21 +107,11 @@ class Bags:
             the column `bag` may hold several bags each.
         labels : str, Path, DataFrame, Series or mapping, optional
             A table (file or frame) with the columns `bag` and `label`, or labels keyed by bag id.
-        key : str, optional
-            The name of the array, where files hold several; by default one of the usual names, such as "features".
-        bag, label : str
-            Columns of the table.
-        ignore : sequence of str
-            Columns of Parquet files that are not features. (`bag`, `label` and "instance_label" never are.)
-        skip_unmatched : bool
-            Whether files without a label, and labels without a file, are left out instead of being an error.
-        executor : "local", "dask" or distributed.Client
-            Where sums over the bags are computed. On a Dask cluster nothing is copied: workers read the files in every pass,
-            some megabytes at a time, and the bags are `ClusterBags`, which some learners take (those that refuse say so).
-        scheduler : str, optional
-            Address of the scheduler of executor="dask", such as "tcp://host:8786"; without it, the client that is open.
-        missing : "error" or "keep"
-            Whether missing values (NaN) are refused, or kept for an estimator that takes them.
+        **how
+            `bag` and `label` ("bag_id" and "label", columns of tables), and what `read_bags` takes: `key`, `ignore`,
+            `skip_unmatched`, `missing`, `executor`, `scheduler` and so on. On a Dask cluster nothing is copied: workers read
+            the files in every pass, some megabytes at a time, and the bags are `ClusterBags`, which some learners take (those
+            that refuse say so).
 
         Returns
         -------
@@ -147,19 +124,9 @@ class Bags:
             If a file cannot be read (nothing in it is ever executed) or the labels do not fit; the message names it.
         """
         from .reading.read_bags import open_folder  # which makes bags
+        from .reading.tables import Reading
 
-        opened = open_folder(
-            files,
-            labels,
-            key=key,
-            bag=bag,
-            label=label,
-            ignore=ignore,
-            skip_unmatched=skip_unmatched,
-            executor=executor,
-            scheduler=scheduler,
-            missing=missing,
-        )
+        opened = open_folder(files, labels, Reading(**how))
         return opened.bags if labels is None else (opened.bags, opened.labels)
 
     @classmethod

@@ -13,10 +13,9 @@ import numpy as np
 
 from .._core.imports import require
 from .._core.workers import ClusterConnection, ExecutorError, run_on_worker
-from .bags import Bags, digests_of_part, mean_tokens
-from .reading.array_files import UnreadableBag, opened_bag
-from .reading.folders import BagFiles, check_like_first, gather_arrays, holds_tables, name_array
-from .reading.tables import labels_of
+from .bags import digests_of_part, mean_tokens
+from .reading.folders import BagFiles, Header, check_alike, gather_arrays, header, name_array
+from .reading.tables import Reading, UnreadableBag, labels_of
 from .scratch import room, row_blocks
 from .segments import Combination, Work, places_of, spread_of
 
@@ -48,8 +47,7 @@ class ClusterBags:
     n_features: int
     dtype: np.dtype
     feature_names: np.ndarray | None
-    key: str | None = None
-    aside: tuple[str, ...] = ()
+    reading: Reading
     scaler: Any = None
     connection: ClusterConnection | None = None
     memory: dict[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
@@ -90,7 +88,7 @@ class ClusterBags:
 
     def read(self, index: Any) -> Any:
         """Some of the bags as `Bags`, read by this process: for what needs their tokens one by one, such as `token_scores`."""
-        return _read(self._wanted(np.atleast_1d(self.rows[index])))
+        return _read(self._part(np.atleast_1d(self.rows[index])))
 
     def scaled_by(self, scaler: Any) -> ClusterBags:
         """The same bags with tokens that workers scale after reading them."""
@@ -189,19 +187,13 @@ class ClusterBags:
             held += int(size)
         return [*parts, order[first:]]
 
-    def _wanted(self, rows: np.ndarray) -> _Wanted:
-        names = self.feature_names
-        return _Wanted(
-            tuple(str(self.files.paths[row].absolute()) for row in rows),
-            tuple(self.files.ids[row] for row in rows),
-            self.all_lengths[rows],
-            self.n_features,
-            self.dtype,
-            None if names is None else tuple(names),
-            self.key,
-            self.aside,
-            self.scaler,
+    def _part(self, rows: np.ndarray) -> ClusterBags:
+        """What a worker needs to know to read some of the bags."""
+        files = BagFiles(
+            tuple(self.files.paths[row].absolute() for row in rows), tuple(self.files.ids[row] for row in rows)
         )
+        own = {"files": files, "rows": np.arange(len(rows)), "all_lengths": self.all_lengths[rows]}
+        return replace(self, client=None, connection=None, memory={}, **own)
 
     def _run(
         self, task: Callable[..., Any], work: Work, own: Sequence[Any], shared: Sequence[Any]
@@ -209,7 +201,7 @@ class ClusterBags:
         """The places and the result of each part, in order."""
         parts = self._parts()
         calls = (
-            (task, self._wanted(self.rows[inside]), work, tuple(rows[inside] for rows in own), tuple(shared))
+            (task, self._part(self.rows[inside]), work, tuple(rows[inside] for rows in own), tuple(shared))
             for inside in parts
         )
         yield from zip(parts, in_order(self.client, calls))
@@ -245,76 +237,48 @@ def in_order(client: Any, calls: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
             future.cancel()
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What a worker needs to know to read its part."""
-
-    paths: tuple[str, ...]
-    ids: tuple[str, ...]
-    lengths: np.ndarray
-    width: int
-    dtype: np.dtype
-    names: tuple[str, ...] | None
-    key: str | None
-    aside: tuple[str, ...]
-    scaler: Any
-
-
-def _read(wanted: _Wanted) -> Any:
+def _read(part: ClusterBags) -> Any:
     """The part's bags, scaled if that is wanted."""
-    files = BagFiles(tuple(Path(path) for path in wanted.paths), wanted.ids)
-    held = gather_arrays(files, wanted.key, wanted.aside, in_memory=PART_BYTES)
-    bags = Bags.trusted(held.tokens, held.starts, held.ids, held.names).astype(wanted.dtype)
-    names = None if held.names is None else tuple(held.names)
-    if bags.n_features != wanted.width or names != wanted.names or not np.array_equal(bags.lengths, wanted.lengths):
-        raise UnreadableBag(f"{wanted.paths[0]}, or a file after it, changed since the folder was opened")
-    if wanted.scaler is None:
+    bags = gather_arrays(part.files, part.reading, in_memory=PART_BYTES).astype(part.dtype)
+    names, known = (() if found is None else tuple(found) for found in (bags.feature_names, part.feature_names))
+    if bags.n_features != part.n_features or names != known or not np.array_equal(bags.lengths, part.lengths):
+        raise UnreadableBag(f"{part.files.paths[0]}, or a file after it, changed since the folder was opened")
+    if part.scaler is None:
         return bags
     tokens = bags.tokens
     for block in row_blocks(tokens):  # in place: nobody else holds them
-        tokens[block] = wanted.scaler.scaled_block(tokens[block])
+        tokens[block] = part.scaler.scaled_block(tokens[block])
     return bags
 
 
-def _rows_of_part(wanted: _Wanted, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:
-    return np.asarray(_read(wanted).per_bag(work, own, shared))
+def _rows_of_part(part: ClusterBags, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]) -> np.ndarray:
+    return np.asarray(_read(part).per_bag(work, own, shared))
 
 
 def _combined_part(
-    combine: Combination, wanted: _Wanted, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]
+    combine: Combination, part: ClusterBags, work: Work, own: tuple[Any, ...], shared: tuple[Any, ...]
 ) -> Any:
-    return _read(wanted).combined(work, combine, own, shared)
+    return _read(part).combined(work, combine, own, shared)
 
 
-def on_cluster(
-    files: BagFiles,
-    executor: Any,
-    scheduler: str | None,
-    key: str | None = None,
-    bag: str = "bag_id",
-    label: str = "label",
-    aside: tuple[str, ...] = ("instance_label",),
-) -> ClusterBags:
+def on_cluster(files: BagFiles, reading: Reading) -> ClusterBags:
     """The files as bags on a cluster; only their headers are read, by the workers."""
+    executor, scheduler = reading.executor, reading.scheduler
     connection = None if scheduler is None or executor != "dask" else ClusterConnection(scheduler)
     client = _client(executor, scheduler) if connection is None else connection.client
-    if holds_tables(files, (bag, label)):
+    if files.have_column(reading.bag, reading.label):
         raise ValueError(
             f"{files.paths[0]} has a column of ids or labels: on a cluster every file holds one bag, and the labels are a table"
         )
-    blocks = [slice(i, i + HEADERS) for i in range(0, len(files.paths), HEADERS)]
-    calls = (
-        (_headers, tuple(str(path.absolute()) for path in files.paths[block]), key, aside, _version())
-        for block in blocks
-    )
-    found = [header for part in in_order(client, iter(calls)) for header in part]
-    _, width, names, _ = found[0]
-    for path, (_, own_width, own_names, _) in zip(files.paths, found):
-        check_like_first((own_width, own_names), path, (width, names), files.paths[0])
-    lengths = np.array([length for length, _, _, _ in found], dtype=np.intp)
-    dtype = np.result_type(np.float32, *{own for _, _, _, own in found})
+    told = replace(reading, executor="local", scheduler=None)  # a client cannot travel
+    blocks = [files.paths[i : i + HEADERS] for i in range(0, len(files.paths), HEADERS)]
+    calls = ((_headers, tuple(path.absolute() for path in block), told, _version()) for block in blocks)
+    found = [one for part in in_order(client, iter(calls)) for one in part]
+    width, names = check_alike(found, files.paths)
+    lengths = np.array([one[0] for one in found], dtype=np.intp)
+    dtype = np.result_type(*{one[3] for one in found})
     rows = np.arange(len(lengths))
-    return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), key, aside, None, connection)
+    return ClusterBags(client, files, rows, lengths, width, dtype, name_array(names), told, None, connection)
 
 
 def _client(executor: Any, scheduler: str | None) -> Any:
@@ -345,16 +309,9 @@ def _version() -> str:
     return version("sparsetoken")
 
 
-def _headers(
-    paths: tuple[str, ...], key: str | None, aside: tuple[str, ...], version: str
-) -> list[tuple[int, int, Any, np.dtype]]:
-    """Tokens, features, their names and precision of each file."""
+def _headers(paths: Sequence[Path], reading: Reading, version: str) -> list[Header]:
     if _version() != version:
         raise ValueError(
             f"a worker has sparsetoken {_version()}, this process {version}: install the same version there"
         )
-    found = []
-    for path in paths:
-        with opened_bag(Path(path), key, aside) as source:
-            found.append((source.shape[0], source.shape[1], source.names, np.dtype(source.working_dtype)))
-    return found
+    return [header(path, reading) for path in paths]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import threading
 import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,22 +18,25 @@ import numpy as np
 
 from ..._core.imports import require
 from .. import scratch
-from .tables import is_number_column, listed, not_numeric
-from .torch_files import NotPlainTensors, Tensor, described_tensors, read_fully
+from .tables import (
+    ENDINGS,
+    PARQUET,
+    UnreadableBag,
+    check_names,
+    ending_of,
+    in_one_sentence,
+    is_number_column,
+    listed,
+    not_numeric,
+)
+from .torch_files import Tensor, described_tensors, read_fully
 
-ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", ".parquet", ".pq")
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
-# What NumPy, zipfile and h5py raise at damaged files.
-DAMAGED = (zipfile.BadZipFile, OSError, EOFError, zlib.error, ValueError, KeyError, SyntaxError)
 MOST_ROWS = 2**48  # more than any disk holds; a header that says so is damaged
 # NumPy reads headers with Python's parser, which in early releases of Python 3.11 fails ("AST constructor recursion depth
 # mismatch", CPython's issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
 _ONE_HEADER_AT_A_TIME = threading.Lock()
-
-
-class UnreadableBag(ValueError):
-    """A file that holds no bag; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,6 @@ class BagSource:
             yield block.astype(self.working_dtype, copy=False)
 
 
-def ending_of(path: Path) -> str | None:
-    """The ending by which a file of a bag is known, None for any other file."""
-    return next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
-
-
 @contextmanager
 def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) -> Iterator[BagSource]:
     """The bag in a file."""
@@ -72,11 +68,11 @@ def opened_bag(path: Path, key: str | None = None, aside: Iterable[str] = ()) ->
         raise UnreadableBag(f"there is no file {path}")
     if ending is None:
         raise UnreadableBag(f"{path} must be one of {', '.join(ENDINGS)}")
-    if key is not None and ending in (".npy", ".parquet", ".pq"):
+    if key is not None and ending in (".npy", *PARQUET):
         raise UnreadableBag(f"{path} holds one array, without a name: key goes with .npz, .h5 and .pt files")
     openers = {".npy": _npy, ".npz": _npz, ".h5": _hdf5, ".hdf5": _hdf5, ".pt": _pt, ".pth": _pt}
     context = _parquet(path, aside) if ending not in openers else contextmanager(openers[ending])(path, key)
-    with _said_in_one_sentence(path, "cannot be read as a bag"), context as source:
+    with in_one_sentence(path, "cannot be read as a bag"), context as source:
         if source.dtype.kind not in "biuf":
             raise UnreadableBag(f"{path} must hold numbers, got {source.dtype}")
         for size, what in zip(source.shape, ("tokens", "features")):
@@ -176,25 +172,11 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or is damaged")
     arrays = {}
-    with _said_in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
+    with in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
         for name, member in _npz_members(archive).items():
             with archive.open(member) as stream:
                 arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
     return arrays
-
-
-@contextmanager
-def _said_in_one_sentence(path: Path, what: str) -> Iterator[None]:
-    """What a damaged file makes NumPy, zipfile or h5py raise, as an error that names the file."""
-    try:
-        yield
-    except UnreadableBag:
-        raise
-    except NotPlainTensors as error:
-        raise UnreadableBag(f"{path} is not read: {error}") from None
-    except (*DAMAGED, OverflowError, MemoryError) as error:
-        said = str(error).split("\n")[0]
-        raise UnreadableBag(f"{path} {what}: {said or type(error).__name__}") from None
 
 
 def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -260,14 +242,10 @@ def _old_pt(path: Path, key: str | None) -> BagSource:
 
 @contextmanager
 def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
-    require("parquet")
-    import pyarrow.parquet
-
-    with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
+    with opened_parquet(path) as file:
         columns = parquet_features(file, path, aside)
-        dtypes = [file.schema_arrow.field(name).type.to_pandas_dtype() for name in columns]
-        single = all(np.dtype(t) in (np.float32, np.float16) for t in dtypes)
-        dtype = np.dtype(np.float32 if single else np.float64)
+        types = [np.dtype(file.schema_arrow.field(name).type.to_pandas_dtype()) for name in columns]
+        dtype = np.dtype(np.float32 if all(t in (np.float32, np.float16) for t in types) else np.float64)
 
         def blocks(rows: int) -> Iterator[np.ndarray]:
             for batch in file.iter_batches(batch_size=rows, columns=columns):
@@ -277,17 +255,18 @@ def _parquet(path: Path, aside: Iterable[str]) -> Iterator[BagSource]:
 
 
 @contextmanager
-def reading_table(path: Path) -> Iterator[None]:
-    """What Arrow says of a damaged file, in one sentence that names it."""
-    from pyarrow import ArrowException
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """An open Parquet file."""
+    require("parquet")
+    import pyarrow.parquet
 
-    try:
-        yield
-    except (ArrowException, OSError) as error:
-        raise UnreadableBag(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+    if not path.is_file():
+        raise UnreadableBag(f"there is no file {path}")
+    with in_one_sentence(path, "cannot be read as a table"), pyarrow.parquet.ParquetFile(path) as file:
+        yield file
 
 
-def as_numbers(batch: Any, columns: list[str], dtype: np.dtype) -> np.ndarray:
+def as_numbers(batch: Any, columns: Sequence[str], dtype: np.dtype) -> np.ndarray:
     """The named columns of an Arrow batch side by side; missing values become NaN."""
     out = np.empty((batch.num_rows, len(columns)), dtype=dtype)
     for j, name in enumerate(columns):
@@ -295,14 +274,14 @@ def as_numbers(batch: Any, columns: list[str], dtype: np.dtype) -> np.ndarray:
     return out
 
 
-def parquet_features(file: Any, path: Path, aside: Iterable[str]) -> list[str]:
-    """The columns of features of an open Parquet file."""
-    left_out = set(aside)
-    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
-    if twice:
-        raise UnreadableBag(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
-    columns = [name for name in file.schema_arrow.names if name not in left_out]
+def parquet_features(file: Any, path: Path, aside: Iterable[str], wanted: Sequence[str] | None = None) -> list[str]:
+    """The columns of features of an open Parquet file: the wanted ones, else all but those aside."""
+    names, left_out = file.schema_arrow.names, set(aside)
+    check_names(names, path)
+    columns = [name for name in names if name not in left_out] if wanted is None else list(wanted)
     for name in columns:
+        if name not in names:
+            raise UnreadableBag(f"{path} has no column {name!r}, which the model needs")
         if not is_number_column(file.schema_arrow.field(name).type):
             raise UnreadableBag(not_numeric(name, path))
     if not columns:

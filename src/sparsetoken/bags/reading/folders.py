@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.imports import require
 from .. import scratch
+from ..bags import Bags
 from ..forms import first_not_finite
 from ..missing import REMEDY
 from ..segments import starts_of
-from .array_files import ENDINGS, UnreadableBag, as_numbers, ending_of, opened_bag, parquet_features, reading_table
-from .tables import label_per_bag, listed, text_ids
-
-PARQUET = (".parquet", ".pq")
+from .array_files import as_numbers, opened_bag, opened_parquet, parquet_features
+from .tables import ENDINGS, PARQUET, Held, Reading, UnreadableBag, ending_of, leave_out, listed, text_ids
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,15 @@ class BagFiles:
         """Whether all of them are Parquet files, which may hold several bags each, and labels."""
         return all(ending_of(path) in PARQUET for path in self.paths)
 
+    def have_column(self, *columns: str) -> bool:
+        """Whether they are Parquet tables that have one of the columns: ids, or labels, of their own."""
+        return self.are_tables and not set(columns).isdisjoint(_columns(self.paths[0]))
+
+    def some(self, places: Iterable[int]) -> BagFiles:
+        """The files at these places."""
+        chosen = list(places)
+        return BagFiles(tuple(self.paths[i] for i in chosen), tuple(self.ids[i] for i in chosen))
+
 
 def means_files(path: Path) -> bool:
     """Whether a path stands for files of single bags: a folder or a pattern."""
@@ -41,25 +48,7 @@ def means_files(path: Path) -> bool:
 
 def list_files(files: Any) -> BagFiles:
     """The files that a pattern, a folder or a list of files stands for."""
-    if isinstance(files, str | Path):
-        place = Path(files)
-        if place.is_dir():
-            paths = sorted(p for p in place.iterdir() if ending_of(p) and p.name[0] not in "._")
-            if not paths:
-                raise ValueError(f"the folder {place} has no files of bags ({', '.join(ENDINGS)})")
-        elif place.exists():
-            paths = [place]
-        else:
-            paths = sorted(p for p in _matches(place) if p.is_file() or ending_of(p))
-            if not paths:
-                raise ValueError(f"there is no file {files}")
-    else:
-        if isinstance(files, bytes) or not isinstance(files, Iterable):
-            raise ValueError(f"files must be a pattern, a folder or a list of files, got {type(files).__name__}")
-        paths = [Path(file) for file in files]
-        if not paths:
-            raise ValueError("there are no files")
-    ids = []
+    paths = _listed_paths(files)
     first: dict[str, Path] = {}
     for path in paths:
         ending = ending_of(path)
@@ -71,8 +60,27 @@ def list_files(files: Any) -> BagFiles:
         if name in first:
             raise ValueError(f"bag {name!r} is in two files, {first[name]} and {path}")
         first[name] = path
-        ids.append(name)
-    return BagFiles(tuple(paths), tuple(ids))
+    return BagFiles(tuple(paths), tuple(first))
+
+
+def _listed_paths(files: Any) -> list[Path]:
+    if isinstance(files, str | Path):
+        place = Path(files)
+        if place.is_dir():
+            paths = sorted(p for p in place.iterdir() if ending_of(p) and p.name[0] not in "._")
+            if not paths:
+                raise ValueError(f"the folder {place} has no files of bags ({', '.join(ENDINGS)})")
+            return paths
+        paths = [place] if place.exists() else sorted(p for p in _matches(place) if p.is_file() or ending_of(p))
+        if not paths:
+            raise ValueError(f"there is no file {files}")
+        return paths
+    if isinstance(files, bytes) or not isinstance(files, Iterable):
+        raise ValueError(f"files must be a pattern, a folder or a list of files, got {type(files).__name__}")
+    paths = [Path(file) for file in files]
+    if not paths:
+        raise ValueError("there are no files")
+    return paths
 
 
 def _matches(pattern: Path) -> Iterator[Path]:
@@ -86,80 +94,62 @@ def check_ignored(files: BagFiles, ignore: Iterable[str]) -> None:
     """Refuse to ignore a column that no file has: misspelt, it would be a feature."""
     tables = [path for path in files.paths if ending_of(path) in PARQUET]
     for name in ignore:
+        if not tables:
+            raise ValueError(f"there is no column {name!r} to ignore: files such as {files.paths[0]} hold arrays")
         if not any(name in _columns(path) for path in tables):
-            if not tables:
-                raise ValueError(f"there is no column {name!r} to ignore: files such as {files.paths[0]} hold arrays")
             there = listed(_columns(tables[0]))
             raise ValueError(f"no file has a column {name!r} to ignore; the columns of {tables[0]} are {there}")
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """The parts of bags that came from files."""
-
-    tokens: np.ndarray
-    starts: np.ndarray
-    ids: np.ndarray
-    names: np.ndarray | None
-    labels: np.ndarray | None = None
-
-
-def gather(
-    files: BagFiles,
-    key: str | None = None,
-    bag: str = "bag_id",
-    label: str = "label",
-    aside: Iterable[str] = ("instance_label",),
-    features: Sequence[str] | None = None,
-    need_labels: bool = False,
-    missing: str = "error",
-) -> Gathered:
-    """All tokens of the files in one array: in memory if it is small, else in a temporary file.
+def gather(files: BagFiles, reading: Reading) -> Held:
+    """All bags of the files, their tokens in one array: in memory if it is small, else in a temporary file.
 
     Two passes: sizes first (only the headers are read), then the tokens, some megabytes at a time.
     """
-    left_out = (bag, label, *aside)
-    if holds_tables(files, (bag, label)) or (files.are_tables and features is not None):
-        return _gather_tables(files, bag, label, left_out, features, need_labels, missing)
-    return gather_arrays(files, key, left_out, missing=missing)
+    if files.have_column(reading.bag, reading.label) or (files.are_tables and reading.features is not None):
+        return _gather_tables(files, reading)
+    return Held(gather_arrays(files, reading))
 
 
-def holds_tables(files: BagFiles, columns: Iterable[str]) -> bool:
-    """Whether the files are Parquet tables that have one of the columns: ids, or labels, of their own."""
-    return files.are_tables and not set(columns).isdisjoint(_columns(files.paths[0]))
-
-
-def gather_arrays(
-    files: BagFiles,
-    key: str | None = None,
-    aside: Iterable[str] = (),
-    in_memory: int | None = None,
-    missing: str = "error",
-) -> Gathered:
+def gather_arrays(files: BagFiles, reading: Reading, in_memory: int | None = None) -> Bags:
     """`gather`, of files with one bag each."""
-    lengths = np.empty(len(files.paths), dtype=np.intp)
-    width, names, dtype = 0, None, np.dtype(np.float32)
-    for i, path in enumerate(files.paths):
-        with opened_bag(path, key, aside) as source:
-            if i == 0:
-                width, names = source.shape[1], source.names
-            check_like_first((source.shape[1], source.names), path, (width, names), files.paths[0])
-            lengths[i] = source.shape[0]
-            dtype = np.result_type(dtype, source.working_dtype)
-    tokens = scratch.room((int(lengths.sum()), width), dtype, in_memory)
+    headers = [header(path, reading) for path in files.paths]
+    width, names = check_alike(headers, files.paths)
+    lengths = np.array([one[0] for one in headers], dtype=np.intp)
+    tokens = scratch.room((int(lengths.sum()), width), np.result_type(*(one[3] for one in headers)), in_memory)
     row = 0
     for path, length in zip(files.paths, lengths):
         end = row + int(length)
-        with opened_bag(path, key, aside) as source:
+        with opened_bag(path, reading.key, reading.aside) as source:
             for block in source.tokens():
-                _check_finite(block, path, row - end + int(length), names, missing)
+                _check_finite(block, path, row - end + int(length), names, reading.missing)
                 if row + len(block) > end:
-                    raise UnreadableBag(f"{path} changed while it was read")
+                    break
                 tokens[row : row + len(block)] = block
                 row += len(block)
         if row != end:
             raise UnreadableBag(f"{path} changed while it was read")
-    return Gathered(tokens, starts_of(lengths), _object_array(files.ids), name_array(names))
+    return Bags.trusted(tokens, starts_of(lengths), _object_array(files.ids), name_array(names))
+
+
+Header = tuple[int, int, Any, np.dtype]  # tokens, features, their names and precision
+
+
+def header(path: Path, reading: Reading) -> Header:
+    """What a file with one bag says of it."""
+    with opened_bag(path, reading.key, reading.aside) as source:
+        return *source.shape, source.names, source.working_dtype
+
+
+def check_alike(headers: Sequence[Header], paths: Sequence[Path]) -> tuple[int, Any]:
+    """The features and their names, which all files must share with the first."""
+    _, width, names, _ = headers[0]
+    for path, (_, own_width, own_names, _) in zip(paths, headers):
+        if own_width != width:
+            raise UnreadableBag(f"{path} has {own_width} features, {paths[0]} has {width}")
+        if own_names != names:
+            raise UnreadableBag(f"{path} names its features otherwise than {paths[0]}")
+    return width, names
 
 
 def _object_array(values: Iterable[Any]) -> np.ndarray:
@@ -174,14 +164,6 @@ def name_array(names: Sequence[str] | None) -> np.ndarray | None:
     return None if names is None else np.asarray(names, dtype=object)
 
 
-def check_like_first(own: tuple[int, Any], path: Path, wanted: tuple[int, Any], first: Path) -> None:
-    """See that a file has as many features as the first, of the same names; both are given as (features, names)."""
-    if own[0] != wanted[0]:
-        raise UnreadableBag(f"{path} has {own[0]} features, {first} has {wanted[0]}")
-    if own[1] != wanted[1]:
-        raise UnreadableBag(f"{path} names its features otherwise than {first}")
-
-
 def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[str] | None, missing: str) -> None:
     found = first_not_finite(block, missing)
     if found is None:
@@ -193,83 +175,65 @@ def _check_finite(block: np.ndarray, path: Path, before: int, names: Sequence[st
 
 
 def _columns(path: Path) -> list[str]:
-    require("parquet")
-    import pyarrow.parquet
-
-    if not path.is_file():
-        raise UnreadableBag(f"there is no file {path}")
-    with reading_table(path):
-        return list(pyarrow.parquet.read_schema(path).names)
+    with opened_parquet(path) as file:
+        return list(file.schema_arrow.names)
 
 
-def _gather_tables(
-    files: BagFiles,
-    bag: str,
-    label: str,
-    aside: Iterable[str],
-    features: Sequence[str] | None,
-    need_labels: bool,
-    missing: str,
-) -> Gathered:
+def _gather_tables(files: BagFiles, reading: Reading) -> Held:
     """Tables with ids, or labels, of their own: ids and labels are read first, then every row goes to its bag's place."""
     import pandas as pd
-    import pyarrow.parquet
 
-    codes_of_file: list[np.ndarray] = []
-    labels_of_file: list[np.ndarray | None] = []
-    known: dict[str, int] = {}
-    columns: list[str] = []
-    with_ids, with_labels = bag in _columns(files.paths[0]), label in _columns(files.paths[0])
-    wanted = [name for name, there in ((bag, with_ids), (label, with_labels)) if there]
+    there = _columns(files.paths[0])
+    wanted = [name for name in (reading.bag, reading.label, reading.groups) if name in there]
+    heads, own_codes, known, columns = [], [], dict[str, int](), None
     for path, own_id in zip(files.paths, files.ids):
-        there = _columns(path)
-        for name in wanted if features is None else [*([bag] if with_ids else []), *features]:
-            if name not in there:
-                raise UnreadableBag(f"{path} has no column {name!r}")
-        with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
-            own = list(features) if features is not None else parquet_features(file, path, aside)
-            if not codes_of_file:
-                columns = own
-            elif own != columns:
-                raise UnreadableBag(f"{path} names its features otherwise than {files.paths[0]}")
-            rows = file.metadata.num_rows
-            head = file.read([name for name in wanted if name in there]).to_pandas()
-        if rows == 0:
-            raise UnreadableBag(f"{path} has no tokens")
-        if with_ids:
-            inside, uniques = pd.factorize(text_ids(head[bag], path))
-        else:
-            inside, uniques = np.zeros(rows, dtype=int), np.array([own_id], dtype=object)
+        head, own = _head(path, reading, wanted)
+        if columns not in (None, own):
+            raise UnreadableBag(f"{path} names its features otherwise than {files.paths[0]}")
+        columns = own
+        names = text_ids(head[reading.bag], path) if reading.bag in wanted else np.full(len(head), own_id, dtype=object)
+        inside, uniques = pd.factorize(names)
         places = np.array([known.setdefault(str(name), len(known)) for name in uniques])
-        codes_of_file.append(places[inside])
-        labels_of_file.append(head[label].to_numpy() if with_labels and label in head else None)
-    lengths = np.bincount(np.concatenate(codes_of_file), minlength=len(known))
-    starts = starts_of(lengths)
-    tokens = scratch.room((int(lengths.sum()), len(columns)), np.float64)
-    filled = starts.copy()
-    for path, codes in zip(files.paths, codes_of_file):
-        for first, block in _table_blocks(path, columns):
-            own_codes = codes[first : first + len(block)]
-            _check_finite(block, path, first, columns, missing)
-            order = np.argsort(own_codes, kind="stable")
-            uniques, begin, counts = np.unique(own_codes[order], return_index=True, return_counts=True)
-            for code, at, count in zip(uniques, begin, counts):
-                tokens[filled[code] : filled[code] + count] = block[order[at : at + count]]
-                filled[code] += count
-    ids = _object_array(known)
-    labels = None
-    if with_labels and (need_labels or all(part is not None and not pd.isna(part).any() for part in labels_of_file)):
-        labels = label_per_bag(np.concatenate(labels_of_file), np.concatenate(codes_of_file), ids, label)  # type: ignore[arg-type]
-    return Gathered(tokens, starts, ids, name_array(columns), labels)
+        own_codes.append(places[inside])
+        heads.append(head)
+    assert columns is not None
+    codes = np.concatenate(own_codes)
+    lengths = np.bincount(codes, minlength=len(known))
+    tokens = scratch.room((len(codes), len(columns)), np.float64)
+    _fill(tokens, starts_of(lengths), zip(files.paths, own_codes), columns, reading.missing)
+    bags = Bags.trusted(tokens, starts_of(lengths), _object_array(known), name_array(columns))
+    rows = {
+        name: np.concatenate([h[name].to_numpy() for h in heads]) for name in wanted if all(name in h for h in heads)
+    }
+    return Held(bags, codes, rows.get(reading.label), rows.get(str(reading.groups)), remedy=leave_out(reading.label))
 
 
-def _table_blocks(path: Path, columns: list[str]) -> Iterator[tuple[int, np.ndarray]]:
-    """The first row of each block, and the block."""
-    import pyarrow.parquet
+def _head(path: Path, reading: Reading, wanted: Sequence[str]) -> tuple[Any, list[str]]:
+    """The columns of a table that are no features (one that a fitted model reads may lack labels), and those that are."""
+    with opened_parquet(path) as file:
+        names = file.schema_arrow.names
+        for name in wanted if reading.features is None else [name for name in wanted if name == reading.bag]:
+            if name not in names:
+                raise UnreadableBag(f"{path} has no column {name!r}")
+        columns = parquet_features(file, path, reading.aside, reading.features)
+        head = file.read([name for name in wanted if name in names]).to_pandas()
+        if file.metadata.num_rows == 0:
+            raise UnreadableBag(f"{path} has no tokens")
+        return head if head.shape[1] else head.reindex(range(file.metadata.num_rows)), columns
 
+
+def _fill(tokens: np.ndarray, filled: np.ndarray, files: Iterable[Any], columns: list[str], missing: str) -> None:
+    """Put the rows of tables where their bags have room; `filled` is each bag's first row that is still empty."""
     step = max(1, scratch.BLOCK_BYTES // (8 * len(columns)))
-    first = 0
-    with reading_table(path), pyarrow.parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=step, columns=columns):
-            yield first, as_numbers(batch, columns, np.dtype(np.float64))
-            first += batch.num_rows
+    for path, codes in files:
+        first = 0
+        with opened_parquet(path) as file:
+            for batch in file.iter_batches(batch_size=step, columns=columns):
+                block = as_numbers(batch, columns, tokens.dtype)
+                _check_finite(block, path, first, columns, missing)
+                own = codes[first : first + len(block)]
+                first += len(block)
+                order = np.argsort(own, kind="stable")
+                for code, begin, count in zip(*np.unique(own[order], return_index=True, return_counts=True)):
+                    tokens[filled[code] : filled[code] + count] = block[order[begin : begin + count]]
+                    filled[code] += count

@@ -5,7 +5,6 @@ Nothing in a data file is ever executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,13 @@ import pandas as pd
 from ..bags import Bags
 from ..cluster import on_cluster
 from ..forms import distinct_ids
-from ..missing import READ, checked_treatment
-from .array_files import ending_of, npz_arrays
-from .folders import BagFiles, check_ignored, gather, holds_tables, list_files, means_files
+from .array_files import npz_arrays
+from .folders import check_ignored, gather, list_files, means_files
 from .tables import (
+    Held,
+    Reading,
     check_agreement,
+    check_column,
     ending_is,
     is_numeric,
     label_per_bag,
@@ -31,14 +32,15 @@ from .tables import (
     read_table,
     text_ids,
     values_by_id,
+    values_of_bags,
 )
 
 
 @dataclass(frozen=True)
 class BagFile:
-    """What a file of bags held."""
+    """What a file or folder of bags held."""
 
-    bags: Bags
+    bags: Any
     labels: np.ndarray | None
     token_labels: np.ndarray | None
     groups: np.ndarray | None = None
@@ -49,18 +51,9 @@ def read_bags(
     bag: str = "bag_id",
     label: str = "label",
     *,
-    token_label: str = "instance_label",
-    ignore: Sequence[str] = (),
     labels_file: str | Path | None = None,
     need_labels: bool = True,
-    features: Sequence[str] | None = None,
-    literal_ids: bool = False,
-    groups: str | None = None,
-    key: str | None = None,
-    skip_unmatched: bool = False,
-    executor: Any = "local",
-    scheduler: str | None = None,
-    missing: str = "error",
+    **how: Any,
 ) -> BagFile:
     """Read bags and their labels: one row per token in one file, or one file per bag in a folder.
 
@@ -77,32 +70,27 @@ def read_bags(
         Column with the bag ids; the rows of a bag need not be neighbours. Ids are text: 1, 01 and 1.0 are three bags.
     label : str
         Column with the labels, the same in every row of a bag; or a column of `labels_file`.
-    token_label : str
-        Column with labels of single tokens: never a feature, and optional.
-    ignore : sequence of str
-        Further columns that are not features.
     labels_file : str or Path, optional
         A table with one row per bag (bag id, label), where labels are kept apart. Labels beside the tokens that contradict
         it are an error, unless their column is ignored.
     need_labels : bool
         Whether a file without labels is an error.
-    features : sequence of str, optional
-        The columns to use, in this order (a fitted model's); all others are then ignored.
-    literal_ids : bool
-        Whether ids such as NA, null or nan are ids like any other; otherwise they count as missing, as everywhere else
-        in a table. An empty cell is always missing.
-    groups : str, optional
-        Column with the groups of the bags (such as patients), in the file or in `labels_file`: never a feature.
-    key : str, optional
-        The array of features, where the files of a folder hold several.
-    skip_unmatched : bool
-        Whether files of a folder without a label, and labels without a file, are left out instead of being an error.
-    executor : "local", "dask" or distributed.Client
-        Where sums over the bags of a folder are computed, as for `Bags.from_files`.
-    scheduler : str, optional
-        Address of the scheduler of executor="dask".
-    missing : "error" or "keep"
-        Whether missing values (NaN) among the features are refused, or kept for an estimator that takes them.
+    **how
+        Any of these.
+
+        - `token_label`: column with labels of single tokens, never a feature ("instance_label"; it may be absent).
+        - `groups`: column with the groups of the bags (such as patients), in the file or in `labels_file`, never a feature.
+        - `ignore`: further columns that are not features.
+        - `features`: the columns to use, in this order (a fitted model's); all others are then ignored.
+        - `literal_ids`: whether ids such as NA, null or nan are ids like any other; otherwise they count as missing, as
+          everywhere else in a table. An empty cell is always missing.
+        - `missing`: "error" or "keep", whether missing values (NaN) among the features are refused, or kept for an estimator
+          that takes them.
+        - `key`: the array of features, where the files of a folder hold several; by default one of the usual names.
+        - `skip_unmatched`: whether files of a folder without a label, and labels without a file, are left out instead of
+          being an error.
+        - `executor`, `scheduler`: where sums over the bags of a folder are computed: "local", "dask" with the scheduler's
+          address ("tcp://host:8786"; without it, the client that is open), or a distributed.Client.
 
     Returns
     -------
@@ -115,170 +103,163 @@ def read_bags(
         If the file cannot be read or is not what it should be; the message names the column, row or bag.
     """
     path = Path(path)
+    reading = Reading(bag, label, need_labels=need_labels, **how)
     if means_files(path):
-        opened = open_folder(
-            path,
-            labels_file,
-            key=key,
-            bag=bag,
-            label=label,
-            token_label=token_label,
-            ignore=ignore,
-            features=features,
-            groups=groups,
-            literal_ids=literal_ids,
-            need_labels=need_labels,
-            skip_unmatched=skip_unmatched,
-            executor=executor,
-            scheduler=scheduler,
-            missing=missing,
-        )
-        return BagFile(opened.bags, opened.labels, None, opened.groups)
-    of_folders = {"executor": executor != "local", "key": key is not None, "skip_unmatched": skip_unmatched}
+        return open_folder(path, labels_file, reading)
+    of_folders = {
+        "executor": not reading.here,
+        "key": reading.key is not None,
+        "skip_unmatched": reading.skip_unmatched,
+    }
     for option, used in of_folders.items():
         if used:
             raise ValueError(f"{option} goes with a folder of files, not with the one file {path}")
-    checked_treatment(missing, READ)
-    if ending_is(path, ".npz"):
-        read = _read_npz(path, need_labels and labels_file is None, ignore, missing)
-    else:
-        names = _ColumnNames(
-            bag, label, token_label, groups, tuple(ignore), None if features is None else tuple(features)
-        )
-        needed = {"bag": bag}
-        if need_labels and labels_file is None:
-            needed["label"] = label
-        if groups is not None and labels_file is None:
-            needed["groups"] = groups
-        read = _read_rows(path, names, needed, literal_ids, missing)
-
-    def beside(column: str) -> np.ndarray:
-        return read.bags.labels(values_by_id(labels_file, bag, column, literal_ids))
-
-    rows = read.bags.bag_of_token
-    labels = None
-    if labels_file is not None:
-        labels = beside(label)
-        if read.labels is not None and label not in ignore:
-            check_agreement(labels[rows], read.labels, read.bags.ids[rows], read.place, labels_file, read.remedy)
-    elif read.labels is not None and (need_labels or not pd.isna(read.labels).any()):
-        labels = label_per_bag(read.labels, rows, read.bags.ids, label)
-    grouped = None
-    if groups is not None and read.groups is not None:
-        grouped = label_per_bag(read.groups, rows, read.bags.ids, groups, "group")
-    elif groups is not None:
-        if labels_file is None:
-            raise ValueError(f"groups are a column of a table; {path} has no columns")
-        grouped = beside(groups)
-    return BagFile(read.bags, labels, read.token_labels, grouped)
+    values = None if labels_file is None else values_by_id(labels_file, reading, label)
+    held = (
+        _read_npz(path, reading, values is None)
+        if ending_is(path, ".npz")
+        else _read_rows(path, reading, values is None)
+    )
+    return _labelled(held, path, labels_file, values, reading)
 
 
-@dataclass(frozen=True)
-class _OneFile:
-    """Bags of one file; labels, token labels and groups have one value per token, in the order of the bags."""
-
-    bags: Bags
-    labels: Any
-    token_labels: np.ndarray | None
-    groups: Any
-    place: str
-    remedy: str
-
-
-@dataclass(frozen=True)
-class _ColumnNames:
-    """Which columns of a table are what."""
-
-    bag: str
-    label: str
-    token_label: str
-    groups: str | None
-    ignore: tuple[str, ...]
-    features: tuple[str, ...] | None
-
-    @property
-    def aside(self) -> set[str]:
-        """Columns that are not features."""
-        return {self.bag, self.label, self.token_label, *self.ignore} | ({self.groups} if self.groups else set())
-
-
-def _read_rows(path: Path, names: _ColumnNames, needed: dict[str, str], literal_ids: bool, missing: str) -> _OneFile:
-    """Bags from a table with one row per token."""
-    table = read_table(path, names.bag, literal_ids)
-    for argument, column in needed.items():
-        if column not in table.columns:
-            what = {"bag": "bag ids", "label": "labels"}.get(argument, argument)
+def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
+    """Bags from one file per bag, or from Parquet files with several each, here or on a cluster."""
+    found = list_files(files)
+    place = files if isinstance(files, str | Path) else found.paths[0].parent
+    values = None if labels is None else values_by_id(labels, reading, reading.label)  # before a long reading
+    if values is None:
+        if reading.skip_unmatched:
+            raise ValueError("skip_unmatched goes with a table of labels")
+        if reading.groups is not None and not found.are_tables:
             raise ValueError(
-                f"{path} has no column {column!r} for the {what} (--{argument}): name the right one with {argument}=...; "
-                f"its columns are {listed(table.columns)}"
+                "the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)"
             )
-    if needed.get("label") == names.bag:
-        raise ValueError(f"label must be another column than the bag ids, got {names.label!r} for both")
-    for column in names.ignore:
+        if reading.need_labels and not found.are_tables:
+            raise ValueError(
+                f"{place} is a folder of bags: give the table with their labels (labels_file, or --labels)"
+            )
+    check_ignored(found, reading.ignore)
+    if reading.skip_unmatched and values is not None and not found.have_column(reading.bag):
+        wanted = values_of_bags(values, found.ids, skip_unmatched=True)  # other files are not even read
+        kept = [i for i, name in enumerate(found.ids) if name in wanted]
+        if not kept:
+            raise ValueError(f"none of the {len(found.ids)} files has a label; the first is {found.paths[0]}")
+        found = found.some(kept)
+    held = gather(found, reading) if reading.here else Held(on_cluster(found, reading))
+    return _labelled(held, place, labels, values, reading)
+
+
+def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None, reading: Reading) -> BagFile:
+    """The bags with the labels and groups that their files have, or a table (`values` are its labels)."""
+    bags, whose, column = held.bags, held.bag_of_row, reading.label
+    if values is None:
+        labels = groups = None
+        if held.labels is not None and (reading.need_labels or not pd.isna(held.labels).any()):
+            labels = label_per_bag(held.labels, whose, bags.ids, column)
+        elif reading.need_labels:
+            raise ValueError(
+                f"{place} has no column {column!r} for the labels: give the table with them (labels_file, or --labels)"
+            )
+    else:
+        values = values_of_bags(values, bags.ids, reading.skip_unmatched)
+        kept = np.array([name in values or not reading.skip_unmatched for name in bags.ids.tolist()])
+        if not kept.any():
+            raise ValueError(f"none of the {len(bags)} bags in {place} has a label; the first is {bags.ids[0]!r}")
+        bags = bags if kept.all() else bags[kept]
+        labels = bags.labels(values)
+        if held.labels is not None and column not in reading.ignore:
+            rows = kept[whose]
+            mine = (np.cumsum(kept) - 1)[whose[rows]]
+            where = (f"{place}", f"{source}" if isinstance(source, str | Path) else "the table of labels")
+            check_agreement(labels[mine], held.labels[rows], bags.ids[mine], where, held.remedy)
+    groups = None
+    if reading.groups is not None and held.groups is not None:
+        groups = label_per_bag(held.groups, whose, held.bags.ids, reading.groups, "group")
+        groups = groups if len(groups) == len(bags) else groups[kept]
+    elif reading.groups is not None:
+        if source is None:
+            raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
+        of_bags = values_by_id(source, reading, reading.groups)
+        groups = bags.labels(values_of_bags(of_bags, bags.ids, reading.skip_unmatched))
+    return BagFile(bags, labels, held.token_labels, groups)
+
+
+def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
+    """Bags from a table with one row per token; `alone` where no other table has labels."""
+    table = read_table(path, reading)
+    needed = {"bag": reading.bag, "label": reading.label if reading.need_labels and alone else None}
+    for option, name in {**needed, "groups": reading.groups if alone else None}.items():
+        if name is not None:
+            check_column(name, option, table.columns, path)
+    if needed["label"] == reading.bag:
+        raise ValueError(f"label must be another column than the bag ids, got {reading.label!r} for both")
+    for column in reading.ignore:
         if column not in table.columns:
             raise ValueError(f"{path} has no column {column!r} to ignore")
-    columns = _feature_columns(table, names, path)
-    ids = text_ids(table[names.bag], path)
-    order = np.argsort(distinct_ids(ids, len(ids))[0], kind="stable")
-
-    def values(column: str | None) -> Any:
-        return table[column].to_numpy()[order] if column is not None and column in table.columns else None
-
-    token_labels = values(names.token_label)
-    return _OneFile(
-        Bags(table[columns], ids=ids, missing=missing),
-        values(names.label),
-        None if token_labels is None or pd.isna(token_labels).any() else token_labels,
-        values(names.groups),
-        f"column {names.label!r} of {path}",
-        leave_out(names.label),
+    columns = _feature_columns(table, reading, path)
+    ids = text_ids(table[reading.bag], path)
+    codes, _ = distinct_ids(ids, len(ids))
+    rows = {
+        name: table[name].to_numpy() for name in (reading.label, reading.groups, reading.token_label) if name in table
+    }
+    tokens = rows.get(reading.token_label)
+    return Held(
+        Bags(table[columns], ids=ids, missing=reading.missing),
+        codes,
+        rows.get(reading.label),
+        rows.get(str(reading.groups)),
+        None if tokens is None or pd.isna(tokens).any() else tokens[np.argsort(codes, kind="stable")],
+        leave_out(reading.label),
     )
 
 
-def _feature_columns(table: pd.DataFrame, names: _ColumnNames, path: Path) -> list[str]:
-    columns = [c for c in table.columns if c not in names.aside] if names.features is None else list(names.features)
+def _feature_columns(table: pd.DataFrame, reading: Reading, path: Path) -> list[str]:
+    columns = (
+        [c for c in table.columns if c not in reading.aside] if reading.features is None else list(reading.features)
+    )
     for name in columns:
         if name not in table.columns:
             raise ValueError(f"{path} has no column {name!r}, which the model needs")
         if not is_numeric(table[name]):
             raise ValueError(not_numeric(name, path))
     if not columns:
-        raise ValueError(f"{path} has no feature columns beside {listed(sorted(names.aside & set(table.columns)))}")
+        raise ValueError(f"{path} has no feature columns beside {listed(sorted(reading.aside & set(table.columns)))}")
     return columns
 
 
-def _read_npz(path: Path, need_labels: bool, ignore: Sequence[str], missing: str) -> _OneFile:
+def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
     """Bags from arrays: `tokens` and `bag`, or `X` with an optional `mask`."""
-    if ignore:
-        raise ValueError(f"{path} has no column {ignore[0]!r} to ignore: it holds arrays")
+    if reading.ignore:
+        raise ValueError(f"{path} has no column {reading.ignore[0]!r} to ignore: it holds arrays")
+    if reading.groups is not None and alone:
+        raise ValueError(f"groups are a column of a table; {path} has no columns")
     arrays = npz_arrays(path)
-    token_labels = None
-    if "tokens" in arrays:
+    tokens = "tokens" in arrays
+    if not tokens and "X" not in arrays:
+        raise ValueError(f"{path} must hold 'tokens' and 'bag', or 'X'; it holds {listed(arrays)}")
+    labels, token_labels = _npz_labels(arrays, path, ("label", "y") if tokens else ("y", "label")), None
+    if tokens:
         if "bag" not in arrays:
             raise ValueError(f"{path} has tokens but no array 'bag' with their bag ids")
         count = len(_dimensional(arrays, path, "tokens", (2,)))
         ids = _npz_ids(arrays, path, count)
-        bags = Bags(arrays["tokens"], ids=ids, missing=missing)
-        order = np.argsort(distinct_ids(ids, count)[0], kind="stable")
-        labels = _npz_labels(arrays, path, ("label", "y"))
-        if labels is not None and len(labels) == count != len(bags):
-            labels = labels[order]
-        elif labels is not None:
-            labels = _spread_over_tokens(labels, bags, path)
+        codes, _ = distinct_ids(ids, count)
+        bags = Bags(arrays["tokens"], ids=ids, missing=reading.missing)
         if "token_label" in arrays:
-            token_labels = _dimensional(arrays, path, "token_label", (1,), count)[order]
-    elif "X" in arrays:
-        _dimensional(arrays, path, "X", (2, 3))
-        bags = Bags(arrays["X"], mask=arrays.get("mask"), missing=missing)
-        labels = _npz_labels(arrays, path, ("y", "label"))
-        labels = None if labels is None else _spread_over_tokens(labels, bags, path)
+            token_labels = _dimensional(arrays, path, "token_label", (1,), count)[np.argsort(codes, kind="stable")]
     else:
-        raise ValueError(f"{path} must hold 'tokens' and 'bag', or 'X'; it holds {listed(arrays)}")
-    if need_labels and labels is None:
+        _dimensional(arrays, path, "X", (2, 3))
+        bags = Bags(arrays["X"], mask=arrays.get("mask"), missing=reading.missing)
+    if labels is None and reading.need_labels and alone:
         raise ValueError(f"{path} has no array 'label' (or 'y') with the labels")
+    if labels is not None and len(labels) not in (len(bags), count if tokens else len(bags)):
+        raise ValueError(f"{path} has {len(labels)} labels for {len(bags)} bags")
+    if labels is None or len(labels) == len(bags):
+        codes = np.arange(len(bags))
     if "features" in arrays:
         bags = bags.with_tokens(bags.tokens, _npz_feature_names(arrays["features"], bags.n_features, path))
-    return _OneFile(bags, labels, token_labels, None, f"{path}", "one of them must go or be mended")
+    return Held(bags, codes, labels, None, token_labels)
 
 
 def _npz_ids(arrays: dict[str, np.ndarray], path: Path, count: int) -> np.ndarray:
@@ -288,12 +269,6 @@ def _npz_ids(arrays: dict[str, np.ndarray], path: Path, count: int) -> np.ndarra
     elif ids.dtype.kind == "f" and np.isnan(ids).any():
         raise ValueError(f"row {int(np.argmax(np.isnan(ids))) + 1} of {path} has no bag id")
     return np.array([str(name) for name in ids.tolist()], dtype=object)
-
-
-def _spread_over_tokens(labels: np.ndarray, bags: Bags, path: Path) -> np.ndarray:
-    if len(labels) != len(bags):
-        raise ValueError(f"{path} has {len(labels)} labels for {len(bags)} bags")
-    return labels[bags.bag_of_token]
 
 
 def _npz_feature_names(stored: np.ndarray, count: int, path: Path) -> np.ndarray:
@@ -331,105 +306,3 @@ def _npz_labels(arrays: dict[str, np.ndarray], path: Path, names: tuple[str, str
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"the array {name!r} of {path} has no label at place {int(np.argmax(np.isnan(labels)))}")
     return labels
-
-
-@dataclass(frozen=True)
-class LabelledFolder:
-    """Bags of a folder."""
-
-    bags: Any
-    labels: np.ndarray | None
-    groups: np.ndarray | None
-
-
-def open_folder(
-    files: Any,
-    labels: Any = None,
-    *,
-    key: str | None = None,
-    bag: str = "bag_id",
-    label: str = "label",
-    token_label: str = "instance_label",
-    ignore: Sequence[str] = (),
-    features: Sequence[str] | None = None,
-    groups: str | None = None,
-    literal_ids: bool = False,
-    need_labels: bool = False,
-    skip_unmatched: bool = False,
-    executor: Any = "local",
-    scheduler: str | None = None,
-    missing: str = "error",
-) -> LabelledFolder:
-    """Bags from one file per bag, or from Parquet files with several each, for `Bags.from_files` and `read_bags`."""
-    checked_treatment(missing, READ)
-    found = list_files(files)
-    place = files if isinstance(files, str | Path) else found.paths[0].parent
-    known = None if labels is None else values_by_id(labels, bag, label, literal_ids)
-    if skip_unmatched and known is None:
-        raise ValueError("skip_unmatched goes with a table of labels")
-    if groups is not None and labels is None:
-        raise ValueError("the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)")
-    if need_labels and known is None and not found.are_tables:
-        raise ValueError(f"{place} is a folder of bags: give the table with their labels (labels_file, or --labels)")
-    check_ignored(found, ignore)
-    if skip_unmatched and known is not None and not holds_tables(found, (bag,)):
-        found = _with_values(found, known)  # other files are not even read
-    aside = (token_label, *ignore, *([] if groups is None else [groups]))
-    own_labels = None
-    bags: Any
-    if isinstance(executor, str) and executor == "local":
-        if scheduler is not None:
-            raise ValueError("scheduler belongs to executor='dask'")
-        held = gather(found, key, bag, label, aside, features, need_labels and known is None, missing)
-        bags, own_labels = Bags.trusted(held.tokens, held.starts, held.ids, held.names), held.labels
-    elif missing != "error":
-        raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
-    else:
-        bags = on_cluster(found, executor, scheduler, key, bag, label, aside)
-    if known is None:
-        if need_labels and own_labels is None:
-            raise ValueError(
-                f"{place} has no column {label!r} for the labels: give the table with them (labels_file, or --labels)"
-            )
-        return LabelledFolder(bags, own_labels, None)
-    values = values_of_bags(known, bags.ids, skip_unmatched)
-    if skip_unmatched and len(values) < len(bags):
-        kept = np.array([name in values for name in bags.ids.tolist()])
-        if not kept.any():
-            raise ValueError(f"none of the {len(bags)} bags in {place} has a label; the first is {bags.ids[0]!r}")
-        bags, own_labels = bags[kept], None if own_labels is None else own_labels[kept]
-    found_labels = bags.labels(values)
-    if own_labels is not None and label not in ignore:
-        where = f"column {label!r} of the files in {place}"
-        source = labels if isinstance(labels, str | Path) else "the table of labels"
-        check_agreement(found_labels, own_labels, bags.ids, where, source, leave_out(label))
-    found_groups = None
-    if groups is not None:
-        of_table = values_by_id(labels, bag, groups, literal_ids)
-        found_groups = bags.labels(values_of_bags(of_table, bags.ids, skip_unmatched))
-    return LabelledFolder(bags, found_labels, found_groups)
-
-
-def values_of_bags(values: dict[str, Any], ids: Iterable[str], skip_unmatched: bool = False) -> dict[str, Any]:
-    """Values of a table by bag id, where the table may name a bag's file instead, ending and all."""
-    known = set(ids)
-    found: dict[str, Any] = {}
-    named: dict[str, str] = {}
-    for name, value in values.items():
-        ending = None if name in known else ending_of(Path(name))
-        bag = name if ending is None else name[: -len(ending)]
-        if skip_unmatched and bag not in known:
-            continue
-        if bag in named:
-            raise ValueError(f"the table of labels names bag {bag!r} twice, as {named[bag]!r} and as {name!r}")
-        found[bag], named[bag] = value, name
-    return found
-
-
-def _with_values(files: BagFiles, values: dict[str, Any]) -> BagFiles:
-    """The files whose bags have a value."""
-    wanted = values_of_bags(values, files.ids, skip_unmatched=True)
-    kept = [i for i, name in enumerate(files.ids) if name in wanted]
-    if not kept:
-        raise ValueError(f"none of the {len(files.ids)} files has a label; the first is {files.paths[0]}")
-    return BagFiles(tuple(files.paths[i] for i in kept), tuple(files.ids[i] for i in kept))

@@ -1,10 +1,15 @@
-"""Tables that go with bags: read them, take ids as text, labels as plain values."""
+"""What files of bags say besides tokens: how they are read (`Reading`), tables, ids as text, labels as plain values."""
 
 from __future__ import annotations
 
+import sys
 import warnings
+import zipfile
 import zlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +17,80 @@ import numpy as np
 
 from ..._core.imports import require
 from ..forms import shown
+from ..missing import READ, checked_treatment
+from .torch_files import NotPlainTensors
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = ".csv, .csv.gz, .parquet or .npz"
+PARQUET = (".parquet", ".pq")
+# Of files with one bag each.
+ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".pt", ".pth", *PARQUET)
+# What NumPy, pandas, zipfile and h5py raise at damaged files.
+DAMAGED = (
+    zipfile.BadZipFile,
+    OSError,
+    EOFError,
+    zlib.error,
+    ValueError,
+    LookupError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+)
+
+
+class UnreadableBag(ValueError):
+    """A file that holds no bag; the message names it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files of bags are read: which columns are what, and what is done with them. `read_bags` says what each means."""
+
+    bag: str = "bag_id"
+    label: str = "label"
+    token_label: str = "instance_label"
+    groups: str | None = None
+    ignore: Sequence[str] = ()
+    features: Sequence[str] | None = None
+    key: str | None = None
+    literal_ids: bool = False
+    need_labels: bool = False
+    skip_unmatched: bool = False
+    executor: Any = "local"
+    scheduler: str | None = None
+    missing: str = "error"
+
+    def __post_init__(self) -> None:
+        checked_treatment(self.missing, READ)
+        if self.here and self.scheduler is not None:
+            raise ValueError("scheduler belongs to executor='dask'")
+        if not self.here and self.missing != "error":
+            raise ValueError("missing must be 'error' for bags on a cluster: its workers read complete tokens only")
+
+    @property
+    def here(self) -> bool:
+        """Whether this process reads the files, and no cluster."""
+        return isinstance(self.executor, str) and self.executor == "local"
+
+    @property
+    def aside(self) -> set[str]:
+        """Columns that are not features."""
+        return {self.bag, self.label, self.token_label, *self.ignore} | ({self.groups} if self.groups else set())
+
+
+@dataclass(frozen=True)
+class Held:
+    """Bags as files hold them. Labels and groups are those of rows, `bag_of_row` says whose; token labels follow the bags."""
+
+    bags: Any
+    bag_of_row: Any = None
+    labels: Any = None
+    groups: Any = None
+    token_labels: Any = None
+    remedy: str = "correct one of them"
 
 
 def listed(names: Any) -> str:
@@ -28,6 +102,11 @@ def listed(names: Any) -> str:
 def ending_is(path: Path, *endings: str) -> bool:
     """Whether a file's name has one of the endings, in small or capital letters."""
     return path.name.lower().endswith(endings)
+
+
+def ending_of(path: Path) -> str | None:
+    """The ending by which a file of a bag is known, None for any other file."""
+    return next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -54,76 +133,84 @@ def leave_out(column: str) -> str:
     return f"leave the column out with ignore=[{column!r}] (--ignore {column}) if the table is right"
 
 
-def read_table(path: Path, bag: str, literal_ids: bool) -> pd.DataFrame:
+def check_column(name: str, option: str, columns: Iterable[str], where: Any) -> None:
+    """See that a table has a column, or say by which option (of the function, and of the commands) to name another."""
+    if name not in columns:
+        what = {"bag": "bag ids", "label": "labels"}.get(option, option)
+        raise ValueError(
+            f"{where} has no column {name!r} for the {what} (--{option}): name the right one with {option}=...; "
+            f"its columns are {listed(columns)}"
+        )
+
+
+def read_table(path: Path, reading: Reading) -> pd.DataFrame:
     """The table in a file, with the column of bag ids as text where the file is text."""
     import pandas as pd
 
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a table")
     if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    try:
+        raise ValueError(f"{path} is a folder, not a table" if path.is_dir() else f"there is no file {path}")
+    with in_one_sentence(path, "cannot be read as a table"):
         if ending_is(path, ".csv", ".csv.gz"):
-            _check_header(path)
-            table = _read_csv(path, dtype={bag: str})
-            if literal_ids and bag in table.columns:
-                table[bag] = _read_csv(path, dtype={bag: str}, keep_default_na=False, na_values=[""], usecols=[bag])[
-                    bag
-                ]
-        elif ending_is(path, ".parquet", ".pq"):
+            table = _read_csv(path, reading)
+        elif ending_is(path, *PARQUET):
             require("parquet")
-            from pyarrow import ArrowException
-
-            try:
-                table = pd.read_parquet(path)
-                # Columns of the file that pandas takes for row names.
-                if any(name is not None for name in table.index.names):
-                    table = table.reset_index()
-            except ArrowException as error:
-                raise ValueError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+            table = pd.read_parquet(path)
+            if any(name is not None for name in table.index.names):  # columns that pandas takes for row names
+                table = table.reset_index()
         else:
-            raise ValueError(f"{path} must be a {FORMATS} file")
-    except (
-        pd.errors.EmptyDataError,
-        pd.errors.ParserError,
-        UnicodeDecodeError,
-        EOFError,
-        OSError,
-        zlib.error,
-    ) as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from None
+            raise UnreadableBag(f"{path} must be a {FORMATS} file")
     table.columns = [str(c) for c in table.columns]
-    twice = table.columns[table.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
+    check_names(list(table.columns), path)
     if len(table) == 0:
         raise ValueError(f"{path} has no rows")
     return table
 
 
-def _read_csv(path: Path, **how: Any) -> pd.DataFrame:
-    """Every field under its name: pandas would take what rows longer than the header have at first for names of rows."""
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            return pd.read_csv(path, index_col=False, **how)
-        except pd.errors.ParserWarning:
-            raise ValueError(f"{path} has rows with more fields than its header has names; name every column") from None
-
-
-def _check_header(path: Path) -> None:
-    """Refuse a CSV file that names a column twice: pandas would call the second one x.1, a feature of its own."""
+def _read_csv(path: Path, reading: Reading) -> pd.DataFrame:
+    """Every field under its name: pandas would call a second column x x.1, and take what rows longer than the header have at
+    first for names of rows."""
     import pandas as pd
 
     names = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
-    twice = names[names.duplicated() & (names != "")]
-    if len(twice):
-        raise ValueError(f"{path} has two columns {twice.iloc[0]!r}; give every column a name of its own")
+    check_names([name for name in names if name], path)
+    bag = reading.bag
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            table = pd.read_csv(path, index_col=False, dtype={bag: str})
+        except pd.errors.ParserWarning:
+            raise UnreadableBag(
+                f"{path} has rows with more fields than its header has names; name every column"
+            ) from None
+    if reading.literal_ids and bag in table.columns:
+        as_text: dict[str, Any] = {"dtype": {bag: str}, "keep_default_na": False, "na_values": [""]}
+        table[bag] = pd.read_csv(path, index_col=False, usecols=[bag], **as_text)[bag]
+    return table
 
 
-def text_ids(column: pd.Series, path: Path) -> np.ndarray:
+def check_names(names: Sequence[str], path: Path) -> None:
+    """Refuse a table that names a column twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UnreadableBag(f"{path} has two columns {name!r}; give every column a name of its own")
+
+
+@contextmanager
+def in_one_sentence(path: Path, what: str) -> Iterator[None]:
+    """What a damaged file makes NumPy, pandas, Arrow, zipfile or h5py raise, as an error that names the file."""
+    arrow = (sys.modules["pyarrow"].ArrowException,) if "pyarrow" in sys.modules else ()
+    try:
+        yield
+    except UnreadableBag:
+        raise
+    except NotPlainTensors as error:
+        raise UnreadableBag(f"{path} is not read: {error}") from None
+    except (*DAMAGED, *arrow) as error:
+        said = str(error).split("\n")[0]
+        raise UnreadableBag(f"{path} {what}: {said or type(error).__name__}") from None
+
+
+def text_ids(column: pd.Series, path: Any) -> np.ndarray:
     """The bag ids as text."""
     missing = column.isna()
     if missing.any():
@@ -160,25 +247,23 @@ def plain_labels(labels: np.ndarray, where: str) -> np.ndarray:
     return labels
 
 
-def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) -> dict[str, Any]:
-    """One value per bag, from a table that is kept apart from the bags."""
+def values_by_id(source: Any, reading: Reading, column: str) -> dict[str, Any]:
+    """One value per bag, from a table (file, frame, mapping or Series) that is kept apart from the bags."""
     import pandas as pd
 
+    where = str(source) if isinstance(source, str | Path) else "the table of labels"
     if isinstance(source, Mapping | pd.Series):
         values = pd.Series(dict(source.items()), dtype=object) if isinstance(source, Mapping) else source
-        where, names, column_values = "the labels", pd.Series(values.index), values.infer_objects()
+        names, column_values = pd.Series(values.index), values.infer_objects()
+    elif isinstance(source, pd.DataFrame | str | Path):
+        table = source if isinstance(source, pd.DataFrame) else read_table(Path(source), reading)
+        for name, what in ((reading.bag, "bag"), (column, "groups" if column == reading.groups else "label")):
+            check_column(name, what, table.columns, where)
+        names, column_values = table[reading.bag], table[column]
     else:
-        if not isinstance(source, pd.DataFrame | str | Path):
-            raise ValueError(
-                f"labels must be a file, a frame, or values keyed by bag id (dict or Series), got {type(source).__name__}"
-            )
-        table = source if isinstance(source, pd.DataFrame) else read_table(Path(source), bag, literal_ids)
-        where = "the table of labels" if isinstance(source, pd.DataFrame) else str(source)
-        for name in (bag, column):
-            if name not in table.columns:
-                raise ValueError(f"{where} has no column {name!r}; its columns are {listed(table.columns)}")
-        names, column_values = table[bag], table[column]
-    ids = text_ids(names, Path(where))
+        kind = type(source).__name__
+        raise ValueError(f"labels must be a file, a frame, or values keyed by bag id (dict or Series), got {kind}")
+    ids = text_ids(names, where)
     if len(ids) == 0:
         raise ValueError(f"{where} has no rows")
     distinct, counts = np.unique(ids.astype(str), return_counts=True)
@@ -189,6 +274,22 @@ def values_by_id(source: Any, bag: str, column: str, literal_ids: bool = False) 
         raise ValueError(f"bag {ids[int(np.argmax(missing))]!r} has no value in column {column!r} of {where}")
     plain = plain_labels(column_values.to_numpy(), f"column {column!r} of {where}")
     return dict(zip(ids.tolist(), plain.tolist()))
+
+
+def values_of_bags(values: dict[str, Any], ids: Iterable[str], skip_unmatched: bool = False) -> dict[str, Any]:
+    """Values of a table by bag id, where the table may name a bag's file instead, ending and all."""
+    known = set(ids)
+    found: dict[str, Any] = {}
+    named: dict[str, str] = {}
+    for name, value in values.items():
+        ending = None if name in known else ending_of(Path(name))
+        bag = name if ending is None else name[: -len(ending)]
+        if skip_unmatched and bag not in known:
+            continue
+        if bag in named:
+            raise ValueError(f"the table of labels names bag {bag!r} twice, as {named[bag]!r} and as {name!r}")
+        found[bag], named[bag] = value, name
+    return found
 
 
 def label_per_bag(
@@ -212,22 +313,21 @@ def label_per_bag(
     return labels[first]
 
 
-def check_agreement(labels: np.ndarray, others: Any, ids: np.ndarray, where: str, source: Any, remedy: str) -> None:
-    """Refuse labels from two places that contradict each other."""
+def check_agreement(labels: np.ndarray, others: Any, ids: np.ndarray, where: tuple[str, str], remedy: str) -> None:
+    """Refuse labels of the files, `others`, that contradict those of a table; `where` says where both are."""
     import pandas as pd
 
     known = ~pd.isna(others)
     if not known.any():
         return
-    mine, theirs = labels[known], plain_labels(np.asarray(others)[known], where)
+    mine, theirs = labels[known], plain_labels(np.asarray(others)[known], where[0])
     if mine.dtype.kind not in "biuf" or theirs.dtype.kind not in "biuf":
         mine, theirs = mine.astype(str), theirs.astype(str)
     differs = mine != theirs
     if np.any(differs):
         k = int(np.argmax(differs))
-        raise ValueError(
-            f"bag {shown(ids[known][k])} has the label {theirs[k]!s} in {where} and {mine[k]!s} in {source}; {remedy}"
-        )
+        both = f"the label {theirs[k]!s} in {where[0]} and {mine[k]!s} in {where[1]}"
+        raise ValueError(f"bag {shown(ids[known][k])} has {both}; {remedy}")
 
 
 def labels_of(ids: np.ndarray, labels: Any) -> np.ndarray:
