@@ -22,6 +22,8 @@ from .fixed_point.plain import ErmResult
 from .fixed_point.readout import WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
+from .ladder import Ladder, ladder, strengths_by_length
+from .recovery import Recovery, recovery
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
@@ -46,9 +48,11 @@ __all__ = [
     "Gradient",
     "HeadsLaw",
     "HeadsResult",
+    "Ladder",
     "Law",
     "Oracle",
     "Query",
+    "Recovery",
     "Signals",
     "SignalsAlignment",
     "Spectrum",
@@ -71,13 +75,16 @@ __all__ = [
     "forecast_grid",
     "gradient",
     "heads_law",
+    "ladder",
     "law_from_nodes",
     "law_from_samples",
     "oracle",
     "pooled_law",
+    "recovery",
     "refit",
     "signals_alignment",
     "strength_needed",
+    "strengths_by_length",
     "sweep",
     "trajectory",
     "trajectory_gradient",

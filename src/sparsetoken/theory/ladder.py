@@ -1,0 +1,341 @@
+"""What learning needs: the strength, or the samples, at which each method reaches a cosine or a test error.
+
+After k products (`recovery`) the tangent is, for long bags and while it is small, c0 g^k with
+
+    c0 = theta R sqrt(pi(1-pi) alpha/L),   g = theta c0 = theta^2 R sqrt(pi(1-pi) alpha/L),
+
+so that at a fixed cosine theta grows like L^((k+1)/(4k+2)): 1/2 for the labelled mean, 1/3 for two steps, .., 1/4 for the
+top eigenvector (from g = 1 on) and message passing (from alpha pi theta^4 R^2/L = 1/e on), while information would suffice
+from about sqrt(2 log L). A test error asks for less: theta times the cosine, about g^(k+1), must exceed the largest noise
+score, sqrt(2 log L). So every method that looks at single tokens along its direction grows like L^(1/4), up to logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.rootfind import ALWAYS, BEYOND, FOUND, falling_root
+from .._core.validation import real_number, rejection
+from ..classifiers import check_model
+from ..plotting.show import axes_for, legend_above
+from ..plotting.style import REFERENCE, colour, label
+from ..results import Result
+from ..task import Task
+from ..training import Training
+from .alignment import alignment
+from .bayes.oracle import bayes_error, hardmax_error, pooled_error
+from .forecast import forecast
+from .recovery import method_of, recovery
+
+METHODS = (
+    *("pooled", "products:1", "products:2", "products:3", "eigenvector", "positive_eigenvector"),
+    *("message_passing", "bayes"),
+)
+SEEN_BY_LENGTH = (
+    *("trained:vectorized", "trained:pooled", "trained:attention", "products:1", "products:2", "eigenvector"),
+    *("positive_eigenvector", "message_passing", "bayes", "known:pooled", "known:hardmax", "known:bayes"),
+)
+PRECISION = 1e-3  # of a strength or sample size, relative
+RANGES = {"strength": (1e-6, 1e9), "alpha": (1e-9, 1e12)}  # among which they are sought
+ACCURACY = 1e-3  # of a trained classifier's error: about as much in the strength
+_KNOWN: dict[str, Callable[[Task], float]] = {
+    "pooled": pooled_error,
+    "hardmax": hardmax_error,
+    "bayes": lambda task: bayes_error(task)[0],
+}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Ladder(Result):
+    """The strengths or samples per dimension that methods need, along one field of the task.
+
+    Attributes
+    ----------
+    find : str
+        What is needed: "strength" or "alpha".
+    over : str
+        The field it was sought along, "length" for one.
+    values : ndarray
+        Of that field.
+    target : str
+        What is to be reached, "cosine 0.5" or "test error 0.1".
+    needed : mapping
+        Method -> what it needs at each of the values: infinite where nothing suffices, 0 where nothing is needed.
+    source : mapping
+        Method -> what the numbers come from.
+    """
+
+    find: str
+    over: str
+    values: np.ndarray
+    target: str
+    needed: Mapping[str, np.ndarray]
+    source: Mapping[str, str]
+
+    def exponents(self, method: str) -> np.ndarray:
+        """Slopes of log needed on log value between neighbouring values."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.diff(np.log(self.needed[method])) / np.diff(np.log(self.values))
+
+    def frame(self) -> Any:
+        """A tidy pandas table: a row per method and value, with the exponent since the value before and the source."""
+        import pandas as pd
+
+        parts = [
+            pd.DataFrame(
+                {
+                    "method": method,
+                    "label": method_label(method),
+                    self.over: self.values,
+                    self.find: needed,
+                    "exponent": [math.nan, *self.exponents(method)],
+                    "source": self.source[method],
+                }
+            )
+            for method, needed in self.needed.items()
+        ]
+        return pd.concat(parts, ignore_index=True)
+
+    def plot(self, ax: Any = None) -> Any:
+        """What each method needs on logarithmic axes; dashed, the exponents of long bags where they are known.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_for(ax)
+        for place, (method, needed) in enumerate(self.needed.items()):
+            shown = np.isfinite(needed) & (needed > 0)
+            ax.loglog(self.values[shown], needed[shown], color=method_colour(method, place), label=method_label(method))
+            guide = self._guide(method)
+            if guide is not None and shown[-1]:
+                line = needed[-1] * (self.values / self.values[-1]) ** guide
+                ax.loglog(self.values, line, color=REFERENCE, linestyle="--", linewidth=0.7)
+        ax.set(xlabel=self.over, ylabel=f"{self.find} for {self.target}")
+        legend_above(ax)
+        return ax
+
+    def _guide(self, method: str) -> float | None:
+        """The exponent of long bags: of a strength along the length only."""
+        if (self.find, self.over) != ("strength", "length") or method.startswith(("known", "trained")):
+            return None
+        return long_bag_exponent(method, self.target.startswith("cosine"))
+
+    def _words(self) -> str:
+        ends = f"{self.over} {self.values[0]:g} to {self.values[-1]:g}"
+        listed = (f"{m} {v[0]:.4g} to {v[-1]:.4g}" for m, v in self.needed.items())
+        return f"{self.find} for {self.target}, {ends}: {', '.join(listed)}"
+
+
+def long_bag_exponent(method: str, cosine: bool = True) -> float | None:
+    """The power of L that the strength grows like at fixed alpha; None for the information limit, which is logarithmic."""
+    if method == "pooled":
+        return 0.5
+    if method == "bayes":
+        return None
+    name, _, count = method.partition(":")
+    k = int(count) if count and name.endswith("products") and cosine else math.inf
+    return 0.25 if math.isinf(k) else (k + 1) / (4 * k + 2)
+
+
+def method_label(method: str) -> str:
+    """A method's name in words."""
+    name, _, rest = method.partition(":")
+    if name == "trained":
+        return f"{label(rest)}, trained"
+    if name == "known":
+        return f"{label(rest)}, known signal"
+    if name.endswith("products"):
+        words = {"0": "labelled mean", "1": "two steps"}.get(rest, f"{rest} products")
+        return f"{words}, fresh bags" if name.startswith("fresh") else words
+    other = {"eigenvector": "top eigenvector", "positive_eigenvector": "top eigenvector, positive bags"}
+    return other.get(method, label(method))
+
+
+def method_colour(method: str, place: int = 0) -> str:
+    """Its colour: the classifier's where there is one, else the spare one at `place`."""
+    name, _, rest = method.partition(":")
+    return colour(rest if name in ("trained", "known") else method, place)
+
+
+def _with_sharpness(task: Task, training: Training) -> Training:
+    """The query's rate such that k = sqrt(2 log L), the size of the largest noise score."""
+    k = alignment(task, training).sharpness
+    return training.but(eta_q=training.eta_q * math.sqrt(2 * math.log(task.longest)) / k) if k > 0 else training
+
+
+def _trained(task: Task, alpha: float, model: str, training: Training) -> Any:
+    share = alpha / (training.alpha0 + training.alpha1)
+    chosen = training.but(alpha0=share * training.alpha0, alpha1=share * training.alpha1, equal_samples=True)
+    if check_model(model).has_query:
+        chosen = _with_sharpness(task, chosen)
+    return forecast(task, chosen, model, accuracy=ACCURACY, with_capacity=False)
+
+
+class _Goal(NamedTuple):
+    """What is to be reached: a cosine, or a test error."""
+
+    cosine: float | None
+    test_error: float | None
+    training: Training
+
+    def gap(self, task: Task, alpha: float, method: str) -> float:
+        """How far a method is from it: positive until it is reached."""
+        name, _, rest = method.partition(":")
+        if self.cosine is None:
+            assert self.test_error is not None
+            return self._error(task, alpha, method) - self.test_error
+        if name == "known":
+            return self.cosine - 1.0
+        if name == "trained":
+            cosine = _trained(task, alpha, rest, self.training).cosine
+            return self.cosine - cosine.get("q", cosine["w"])
+        return self.cosine - float(method_of(method).squared_cosine(task, alpha)) ** 0.5
+
+    def _error(self, task: Task, alpha: float, method: str) -> float:
+        name, _, rest = method.partition(":")
+        if name == "trained":
+            return float(_trained(task, alpha, rest, self.training).test_error)
+        return _KNOWN[rest](task) if name == "known" else recovery(task, alpha, method).test_error
+
+    def __str__(self) -> str:
+        return f"test error {self.test_error:g}" if self.cosine is None else f"cosine {self.cosine:g}"
+
+
+def _goal(task: Task, cosine: float | None, test_error: float | None, training: Training | None) -> _Goal:
+    if cosine is not None and test_error is not None:
+        raise ValueError("either a cosine or a test_error is to be reached, not both")
+    if test_error is not None:
+        test_error = real_number(
+            "test_error", test_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True
+        )
+    else:
+        cosine = real_number("cosine", 0.5 if cosine is None else cosine, 0.0, 1.0, open_low=True, open_high=True)
+    return _Goal(cosine, test_error, training or Training())
+
+
+def _source(method: str) -> str:
+    """What the method's numbers come from; a ValueError where there is no such method."""
+    name, _, rest = method.partition(":")
+    if name == "trained":
+        return f"forecast of {check_model(rest).name}"
+    if name == "known":
+        if rest not in _KNOWN:
+            raise rejection("method", method, f"one of {', '.join(f'known:{known}' for known in _KNOWN)}")
+        return "sampled" if rest == "bayes" else "closed form"
+    return method_of(method).source
+
+
+def ladder(
+    task: Task,
+    alpha: float = 4.0,
+    methods: Sequence[str] = METHODS,
+    *,
+    over: Mapping[str, Iterable[float]] | None = None,
+    find: str = "strength",
+    cosine: float | None = None,
+    test_error: float | None = None,
+    training: Training | None = None,
+) -> Ladder:
+    """The strength (or alpha = n/d) at which each method reaches a cosine or a test error, along a field of the task.
+
+    Parameters
+    ----------
+    task : Task
+        What all points have in common.
+    alpha : float
+        n/d of all bags together; the first guess where it is what is sought.
+    methods : sequence of str
+        Those of `recovery`; "trained:attention" and so on for the forecast of a classifier, its query with the sharpness
+        k = sqrt(2 log L); "known:pooled", "known:hardmax" and "known:bayes" for a known signal.
+    over : mapping, optional
+        One field of the task, or "alpha", -> its values; by default lengths of 100 to a million.
+    find : {"strength", "alpha"}
+        What is sought.
+    cosine, test_error : float, optional
+        What is to be reached: one of them, a cosine of 1/2 by default.
+    training : Training, optional
+        Of the trained classifiers: D0's share of the bags, rates, ridge and loss.
+
+    Returns
+    -------
+    Ladder
+    """
+    Task.require(task)
+    if find not in RANGES:
+        raise rejection("find", find, f"one of {', '.join(RANGES)}")
+    goal = _goal(task, cosine, test_error, training)
+    field, values = _axis(over, find)
+    sources = {method: _source(method) for method in methods}
+    needed = {method: _along(task, alpha, method, field, values, find, goal) for method in methods}
+    return Ladder(find=find, over=field, values=values, target=str(goal), needed=needed, source=sources)
+
+
+def strengths_by_length(
+    task: Task,
+    training: Training,
+    lengths: Iterable[int],
+    test_error: float = 0.1,
+    methods: Sequence[str] = SEEN_BY_LENGTH,
+) -> Ladder:
+    """The strength needed against the length for everything in one picture; `frame()` is one tidy table.
+
+    Trained classifiers, directions learnt by products and eigenvectors, message passing, the information limit, and rules that
+    know the signal.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is, up to length and strength.
+    training : Training
+        Of the trained classifiers; all methods have its alpha0 + alpha1 bags per dimension.
+    lengths : iterable of int
+        L.
+    test_error : float
+        To be reached.
+    methods : sequence of str
+        As in `ladder`.
+
+    Returns
+    -------
+    Ladder
+    """
+    alpha = training.alpha0 + training.alpha1
+    return ladder(task, alpha, methods, over={"length": lengths}, test_error=test_error, training=training)
+
+
+def _axis(over: Mapping[str, Iterable[float]] | None, find: str) -> tuple[str, np.ndarray]:
+    """The field and its values."""
+    given = {"length": [10**i for i in range(2, 7)]} if over is None else over
+    allowed = [name for name in ("length", "sparsity", "strength", "prevalence", "alpha") if name != find]
+    if len(given) != 1 or next(iter(given)) not in allowed:
+        raise rejection("over", list(given), f"one of {', '.join(allowed)} with its values")
+    field, values = next(iter(given.items()))
+    return field, np.array([real_number(field, value, 0.0, open_low=True) for value in values])
+
+
+def _along(task: Task, alpha: float, method: str, field: str, values: np.ndarray, find: str, goal: _Goal) -> np.ndarray:
+    """What one method needs at each value, sought from the answer before."""
+    first, found = alpha if find == "alpha" else (task.mean_strength or 1.0), []
+    for value in values.tolist():
+        bags = task if field == "alpha" else task.but(**{field: value})
+        samples = value if field == "alpha" else alpha
+
+        def gap(x: float, bags: Task = bags, samples: float = samples) -> float:
+            at = (bags.at_strength(x), samples) if find == "strength" else (bags, x)
+            return goal.gap(*at, method)
+
+        status, needed = falling_root(gap, first, *RANGES[find], precision=PRECISION)
+        first = needed if status == FOUND else first
+        found.append({FOUND: needed, BEYOND: math.inf, ALWAYS: 0.0}[status])
+    return np.array(found)
