@@ -24,6 +24,7 @@ for place in (str(ROOT), str(ROOT / "src")):
 from benchmarks.report import expand  # noqa: E402
 from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
 from docs.tools.size import table as size_table  # noqa: E402
+
 from sparsetoken.paper.typeset import with_mathml  # noqa: E402
 
 # Public package -> what its page is called and says first.
