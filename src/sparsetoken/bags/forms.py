@@ -70,16 +70,10 @@ def as_floats(values: Any, where: str) -> np.ndarray:
     raw = np.asarray(values)
     if np.iscomplexobj(raw):
         raise ValueError(f"Complex data not supported: the features{where} must be real numbers")
-    if raw.dtype.names is not None:
-        raise ValueError(f"the features{where} must be plain numbers, got records with the fields {raw.dtype.names}")
     if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
         raise ValueError(f"the features{where} must be numbers, got dates or times ({raw.dtype})")
-    if raw.dtype == np.float16:  # single precision, as from files
-        return np.ascontiguousarray(raw, dtype=np.float32)
-    if raw.dtype in (np.float32, np.float64):
-        return np.ascontiguousarray(raw)
     try:
-        return np.ascontiguousarray(raw, dtype=np.float64)
+        return np.ascontiguousarray(raw, dtype=np.float32 if raw.dtype in (np.float16, np.float32) else np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(f"the features{where} must be numbers: {error}") from None
     except OverflowError:

@@ -202,42 +202,21 @@ def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
 
 def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
     if not zipfile.is_zipfile(path):
-        yield _old_pt(path, key)
-        return
+        raise UnreadableBag(f"{path} is no file of PyTorch 1.6 or later: save its tensors again with a newer version")
     with zipfile.ZipFile(path) as archive:
-        tensor = _tensor_of(described_tensors(archive), key, path, Tensor)
+        tensor = described_tensors(archive)
+        if isinstance(tensor, list | tuple) and len(tensor) == 1 and key is None:
+            tensor = tensor[0]
+        if isinstance(tensor, dict):
+            tensor = _chosen(
+                {str(name): value for name, value in tensor.items() if isinstance(value, Tensor)}, key, path
+            )
+        if not isinstance(tensor, Tensor):
+            raise UnreadableBag(f"{path} must hold a tensor or a dict of tensors, it holds a {type(tensor).__name__}")
         shape = _two(tensor.shape, path)
         flat = Tensor(tensor.storage, tensor.member, tensor.offset, shape, tensor.strides[-2:])
         flat.check(archive)  # before anybody makes room for so many rows
         yield BagSource(shape, tensor.dtype, lambda rows: flat.blocks(archive, rows))
-
-
-def _tensor_of(described: Any, key: str | None, path: Path, kind: type) -> Any:
-    if isinstance(described, list | tuple) and len(described) == 1 and key is None:
-        described = described[0]
-    if isinstance(described, dict):
-        tensors = {str(name): value for name, value in described.items() if isinstance(value, kind)}
-        described = _chosen(tensors, key, path)
-    if not isinstance(described, kind):
-        raise UnreadableBag(f"{path} must hold a tensor or a dict of tensors, it holds a {type(described).__name__}")
-    return described
-
-
-def _old_pt(path: Path, key: str | None) -> BagSource:
-    """PyTorch's format before 1.6, which only PyTorch itself reads, told to load tensors only."""
-    try:
-        import torch
-    except ImportError:
-        raise UnreadableBag(
-            f"{path} is no file of PyTorch 1.6 or later; an older one can be read where torch is installed"
-        ) from None
-    try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever torch raises for what it refuses or cannot read
-        raise UnreadableBag(f"{path} is not read: {str(error).splitlines()[0]}") from None
-    array = _tensor_of(loaded, key, path, torch.Tensor).detach().float().numpy()
-    shape = _two(array.shape, path)
-    return BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
 
 
 @contextmanager
