@@ -2,6 +2,7 @@
 
 from .heads import head_readout
 from .noise import RealNoise
+from .products import LearntDirections, learn_directions
 from .repeats import mean_and_error, trial_seeds
 from .simulate import simulate
 from .trajectory import joint_trajectory, mean_trajectory, simulate_trajectory
@@ -9,10 +10,12 @@ from .trial import SimulationResult
 from .two_steps import two_steps
 
 __all__ = [
+    "LearntDirections",
     "RealNoise",
     "SimulationResult",
     "head_readout",
     "joint_trajectory",
+    "learn_directions",
     "mean_and_error",
     "mean_trajectory",
     "simulate",
