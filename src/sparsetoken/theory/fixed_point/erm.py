@@ -7,7 +7,7 @@ until the accuracy asked for is met. Every number comes with the standard error 
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, overload
 
 from ..._core.validation import real_number
 from ...laws.coloured import ColouredLaw
@@ -21,44 +21,17 @@ from .readout import DEFAULT_ACCURACY, ReadoutProblem, WarmStart
 
 
 @overload
-def erm(
-    law: Law,
-    alpha: float,
-    ridge: float,
-    loss: str | Loss = ...,
-    *,
-    accuracy: float = ...,
-    warm_start: WarmStart | None = ...,
-    strict: bool = ...,
-) -> ErmResult:
+def erm(law: Law, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> ErmResult:
     """With a law of (T, S, kappa)."""
 
 
 @overload
-def erm(
-    law: HeadsLaw,
-    alpha: float,
-    ridge: float,
-    loss: str | Loss = ...,
-    *,
-    accuracy: float = ...,
-    warm_start: WarmStart | None = ...,
-    strict: bool = ...,
-) -> HeadsResult:
+def erm(law: HeadsLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> HeadsResult:
     """With several heads."""
 
 
 @overload
-def erm(
-    law: ColouredLaw,
-    alpha: float,
-    ridge: float,
-    loss: str | Loss = ...,
-    *,
-    accuracy: float = ...,
-    warm_start: WarmStart | None = ...,
-    strict: bool = ...,
-) -> ColouredResult:
+def erm(law: ColouredLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> ColouredResult:
     """In coloured noise."""
 
 
