@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,9 @@ import pytest
 
 import sparsetoken
 from sparsetoken.paper.catalogue import get_studies
-from sparsetoken.paper.report import StudyOutcome, first_sentences, write_report
+from sparsetoken.paper.page import first_sentences
+from sparsetoken.paper.report import StudyOutcome, write_report
+from sparsetoken.paper.results import RESULTS, paper_lines, paper_markdown, recorded_rows
 from sparsetoken.plotting.panels import Line, Panel, Points
 from sparsetoken.plotting.style import COLOURS
 from sparsetoken.study import Claim, Grid, Judgement, Study
@@ -48,16 +51,8 @@ def page(tmp_path_factory):
 
 def test_summary_then_figures_then_ledger(page):
     text = page.read_text()
-    places = [
-        text.index(words)
-        for words in (
-            "claims of the paper",
-            "What is new here",
-            "Not as recorded",
-            "<section id='first'",
-            "<details id='ledger'",
-        )
-    ]
+    words = ("claims of the paper", "What is new,", "Not as recorded", "<article id='first'", "<details id='ledger'")
+    places = [text.index(part) for part in words]
     assert places == sorted(places)
     assert "claims of your studies" in text and "Found one. And more." in text[places[1] : places[2]]
     refuted = text[places[2] : places[3]]
@@ -65,6 +60,31 @@ def test_summary_then_figures_then_ledger(page):
     assert "Statement 1 of second" in refuted and "why" in refuted  # undecided: its reason
     assert text.count("</script>") == text.count("<script")  # no statement ends a script
     assert text.count("class='panel'") == 6 and "http-equiv" not in text
+    assert page.stat().st_size < 3e6  # Plotly's script is packed
+
+
+def test_the_paper_s_results_come_first(tmp_path):
+    """A result's row has its claims, its number, a picture, and the reason of a refuted claim."""
+    named = outcome("scaling", "paper", "confirmed", "refuted")
+    claims = [replace(c, reference=RESULTS[0].name, id=i) for c, i in zip(named.study.claims, (RESULTS[0].number, "b"))]
+    named.ledger = ledger("scaling", claims, {})
+    text = write_report([named], tmp_path, "quick", "Title").read_text()
+    table = text[text.index("The paper, result by result") : text.index("</table>")]
+    assert RESULTS[0].name in table and RESULTS[1].name not in table and "data:image/png" in table
+    assert f"{RESULTS[0].unit} 2" in table and "Why: why" in table and "1 confirmed, 1 refuted" in table
+    assert text.index("The task") < text.index("The paper, result by result")
+    assert paper_lines(named.ledger) == [f"{RESULTS[0].name}  1 confirmed, 1 refuted; {RESULTS[0].unit} 2"]
+
+
+def test_every_result_of_the_paper_has_claims_and_its_number_is_one_of_them():
+    rows, panels = recorded_rows(), {study.name for study in get_studies()}
+    for result in RESULTS:
+        mine = result.claims(rows)
+        assert mine and result.picture[0] in panels, result.name
+        assert not result.number or result.number in {row.claim.id for row in mine}, result.name
+        assert result.name in paper_markdown()
+    referred = {part for row in rows if row.claim.source == "paper" for part in row.claim.reference.split("; ")}
+    assert referred == {result.name for result in RESULTS if not result.group}
 
 
 class Elsewhere:
@@ -72,12 +92,12 @@ class Elsewhere:
 
     remote = False
 
-    def submit(self, function, panels, stem):
+    def submit(self, function, panels, stem, width):
         future: Future = Future()
         if stem.name == "second":
             future.set_exception(RuntimeError("the worker had no room"))
         else:
-            future.set_result(function(panels, stem))
+            future.set_result(function(panels, stem, width))
             (stem.parent / "drawn elsewhere").touch()
         return future
 
@@ -97,8 +117,8 @@ def test_every_claim_says_whose_it_is():
     assert {"attention-fixed", "misaligned-exact", "alignment-exact"} <= by_source["paper"]
     assert {"guidelines-hold", "guidelines-pay", "transition-dimension", "vectorized-sqrt"} <= by_source["ours"]
     for claim in claims.values():
-        named = re.search(r"Propositions?|Theorems?|Corollary|Conjecture|Figure", claim.reference)
-        assert (named is not None) == (claim.source == "paper"), claim.id
+        named = re.search(r"Propositions?|Theorems?|Corollary|Conjecture|Figure|Eq", claim.reference)
+        assert named is not None or claim.source != "paper", claim.id
     # What is refuted is none of the paper's.
     assert {c.source for c in claims.values() if c.expected == "refuted"} == {"commonly stated", "ours"}
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from sparsetoken.plotting.matplotlib_panels import matplotlib_figure
+from sparsetoken.plotting.matplotlib_panels import matplotlib_figure, thumbnail
 from sparsetoken.plotting.panels import Line, Panel, Points, Rule
 
 
@@ -44,3 +44,13 @@ def test_many_names_are_turned_and_do_not_touch():
     names = ["softmax", "sparsemax", "top 2", "hard max", "thresholded", "sigmoid", "tied, at once", "gated, at once"]
     figure = matplotlib_figure([Panel("T", "x", "y", (Points(range(1, 9), range(8)),), names=names)])
     assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {35.0}
+
+
+def test_panels_of_a_paper_s_figure_have_letters_and_fit_its_column():
+    panels = [Panel("A title that is rather long for a narrow column", "x", "y", (Line([1, 2], [1, 2], "a"),))] * 3
+    figure = matplotlib_figure(panels, width=3.4)
+    figure.canvas.draw()
+    assert figure.get_figwidth() == 3.4 and [axes.get_title()[:4] for axes in figure.axes] == ["(a) ", "(b) ", "(c) "]
+    assert all(axes.title.get_window_extent().x1 <= figure.bbox.x1 for axes in figure.axes)
+    assert matplotlib_figure(panels).get_figwidth() > 10 and matplotlib_figure(panels[:1]).axes[0].get_title()[0] == "A"
+    assert thumbnail(panels[0]).startswith(b"\x89PNG")

@@ -57,7 +57,21 @@ def test_names_stand_at_their_places_and_under_the_pointer():
     assert axis["tickvals"] == [1, 2] and axis["ticktext"] == ["plain", "long bags of<br>tokens"]
     assert axis["range"] == [0.5, 2.5]
     assert trace["text"] == ["plain", "long bags of tokens"] and "%{text}<br>error" in trace["hovertemplate"]
-    assert trace["name"] == "η<sub>b</sub>" and found["layout"]["title"]["text"] == "At η<sub>w</sub>"
+    assert trace["name"] == "η<sub>b</sub>" and "title" not in found["layout"]  # the page has it, above the toolbar
+
+
+def test_names_with_theory_and_simulation_stand_once_in_the_legend():
+    layers = [
+        part
+        for name in ("attention", "pooled")
+        for part in (Line([1], [1], f"{name}: theory"), Points([1], [1], None, f"{name}: simulated, d → ∞"))
+    ]
+    found = plotly_panel(Panel("T", "x", "y", [*layers, Rule("y", 1.0, "limit")]))["data"]
+    shown = [trace["name"] for trace in found if trace["showlegend"]]
+    assert shown == ["attention", "pooled", "limit", "theory", "simulated, d → ∞"]
+    assert "<b>pooled: simulated, d → ∞</b>" in found[3]["hovertemplate"]
+    alone = plotly_panel(Panel("T", "x", "y", layers[:2]))["data"]
+    assert [trace["name"] for trace in alone] == ["attention: theory", "attention: simulated, d → ∞"]
 
 
 def test_counts_are_labelled_by_whole_numbers():

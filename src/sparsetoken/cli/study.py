@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..study.study import Study
 
 VERDICT_COLOURS = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
+MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
 
@@ -37,6 +38,9 @@ class RunOptions(Options):
     )
     verbose: bool = typer.Option(
         False, "--verbose", "-v", help="Print every claim with its source, criterion and numbers."
+    )
+    width: float | None = rare(
+        None, "--width", help="Width of the PNG and PDF figures in inches, as of a LaTeX column."
     )
     executor: str = rare("local", "--executor", help="local or dask.")
     scheduler: str | None = rare(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
@@ -64,7 +68,7 @@ def reproduce(
     """
     from ..paper.catalogue import get_studies
 
-    title = "Sparse-token classification with single-layer attention: every figure, every claim"
+    title = "Single-layer attention on sparse tokens: the paper, executable"
     listed = get_studies(names or None)
     joined = _joining(extra, listed)
     chosen = [study.reseeded(options.seed) for study in (*listed, *joined)]
@@ -113,6 +117,9 @@ def studies(
     kinds: bool = typer.Option(
         False, "--kinds", help="List the kinds of trial instead: what they take, and the columns they give."
     ),
+    paper: bool = typer.Option(
+        False, "--paper", help="List the paper's results instead, with their recorded verdicts."
+    ),
     modules: list[Path] = MODULES,
 ) -> None:
     """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
@@ -121,6 +128,11 @@ def studies(
 
     if kinds:
         _print_kinds(json_output)
+        return
+    if paper:
+        from ..paper.results import paper_lines, recorded_rows
+
+        echo("\n".join(paper_lines(recorded_rows())))
         return
     rows = []
     for study in get_studies():
@@ -253,14 +265,23 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
         study.trials(size)
     check_writable(folder / "report.html", make_folder=True)
     with Store(path) as opened, open_executor(options.executor, options.workers, options.scheduler) as pool:
-        outcomes, page = run_and_report(chosen, opened, pool, folder, size, title, fresh=options.fresh)
+        outcomes, page = run_and_report(
+            chosen, opened, pool, folder, size, title, fresh=options.fresh, width=options.width
+        )
     return _conclude(outcomes, page, path, options.verbose)
 
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
-    """Print the verdicts, the failures and where the report is; the exit code."""
+    """Print what was found, the paper's results, the verdicts, the failures and where the report is; the exit code."""
+    from ..paper.results import paper_lines
+
     rows = [row for outcome in outcomes for row in outcome.ledger]
+    for outcome in outcomes if len(outcomes) <= MOST_HEADLINES else ():
+        if outcome.headline:
+            echo(outcome.headline)
     if rows:
+        for line in paper_lines(rows):
+            echo(line)
         if verbose:
             _print_ledger(rows)
         _print_verdicts(rows, verbose)

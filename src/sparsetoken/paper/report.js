@@ -43,24 +43,36 @@
     axis.tickangle = fits ? 0 : -90;
     return fits ? 14 * Math.max(...names.map((name) => name.length)) : longest;
   };
+  const below = (panel) => {  // pixels that the words under its plot take
+    const { data, layout } = specification(panel), width = panel.clientWidth;
+    const label = wrapped(layout.xaxis.title.text, Math.max(18, (width - 80) / 8)).split("<br>").length - 1;
+    return label * 18 + turned(layout.xaxis, width) + lines(data, width) * 22;
+  };
   const draw = (panel) => {
-    const { data, layout } = specification(panel), target = panel.querySelector("div");
-    const legend = lines(data, panel.clientWidth) * 22;
-    const below = layout.xaxis.title, beside = layout.yaxis.title;
-    below.text = wrapped(below.text, Math.max(18, (panel.clientWidth - 80) / 8));
-    beside.text = wrapped(beside.text, 28);
-    layout.title.text = wrapped(layout.title.text, Math.max(18, (panel.clientWidth - 80) / 8));
-    const top = (layout.title.text.split("<br>").length - 1) * 18;
-    layout.margin.t += top;
-    const extra = (below.text.split("<br>").length - 1) * 18 + turned(layout.xaxis, panel.clientWidth);
-    layout.height = 370 + top + extra + legend;
-    layout.margin.b = 56 + extra + legend;
-    Plotly.react(target, coloured(data), coloured(layout), config);
+    const { data, layout } = specification(panel), width = panel.clientWidth;
+    layout.xaxis.title.text = wrapped(layout.xaxis.title.text, Math.max(18, (width - 80) / 8));
+    layout.yaxis.title.text = wrapped(layout.yaxis.title.text, 28);
+    turned(layout.xaxis, width);
+    // Panels beside each other get the same room, so that their axes line up.
+    const beside = width < 360 ? [panel] : [...panel.parentElement.children];
+    const words = Math.max(...beside.map(below));
+    layout.height = 340 + words;
+    layout.margin.b = 56 + words;
+    Plotly.react(panel.querySelector("div"), coloured(data), coloured(layout), config);
     panel.dataset.drawn = "yes";
   };
+  let unpacked;
+  const plotly = () => unpacked ||= (async () => {  // the script is packed, and unpacked when it is needed
+    const bytes = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
+    const script = document.createElement("script");
+    script.textContent = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(script);
+  })();
   const panels = [...document.querySelectorAll(".panel")];
   const near = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) { near.unobserve(entry.target); draw(entry.target); }
+    for (const { isIntersecting, target } of entries) {
+      if (isIntersecting) { near.unobserve(target); plotly().then(() => draw(target)); }
+    }
   }, { rootMargin: "600px" });
   panels.forEach((panel) => near.observe(panel));
   const again = () => panels.filter((p) => p.dataset.drawn).forEach(draw);
@@ -72,7 +84,7 @@
     clearTimeout(waiting);
     waiting = setTimeout(again, 200);
   });
-  addEventListener("beforeprint", () => panels.filter((p) => !p.dataset.drawn).forEach(draw));
+  addEventListener("beforeprint", () => window.Plotly && panels.filter((p) => !p.dataset.drawn).forEach(draw));
 
   const fold = document.getElementById("ledger");
   if (fold) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
@@ -33,7 +34,8 @@ def run_studies(
         for study, trials in zip(studies, wanted):
             store.enrol(study.name, trials)
             ordered = in_turn(trials)
-            batches.append(Batch(ordered, _bar(add, study.name, len({trial.key for trial in ordered}))))
+            many = len({trial.key for trial in ordered})
+            batches.append(Batch(ordered, _bar(add, study.name, many, told=len(studies) > 1)))
         run_batches(batches, store, executor, fresh=fresh)
     outcomes = []
     for study, trials, batch in zip(studies, wanted, batches):
@@ -55,15 +57,20 @@ def _start_workers(executor: TrialExecutor) -> None:
                 executor.submit(get_ready)
 
 
-def _bar(add: Callable[[str, int], Advance], name: str, total: int) -> Advance:
-    """A progress bar that appears when there is something to tell."""
+def _bar(add: Callable[[str, int], Advance], name: str, total: int, told: bool) -> Advance:
+    """A progress bar that appears when there is something to tell; where there is no terminal, a line at its end."""
     bar: list[Advance] = []
+    done = 0
 
     def advance(count: int) -> None:
+        nonlocal done
         if count and not bar:
             bar.append(add(name, total))
         if bar:
             bar[0](count)
+        done += count
+        if told and count and done == total and not sys.stderr.isatty():
+            print(f"{name}: {total} trials", file=sys.stderr, flush=True)
 
     return advance
 
@@ -74,10 +81,11 @@ def reproduce(
     executor: TrialExecutor,
     folder: Path,
     size: str = "quick",
-    title: str = "Sparse-token classification with single-layer attention: every figure, every claim",
+    title: str = "Single-layer attention on sparse tokens: the paper, executable",
     show: bool | None = None,
     fresh: bool = False,
+    width: float | None = None,
 ) -> tuple[list[StudyOutcome], Path]:
-    """Run studies (see `run_studies`), then write the report."""
+    """Run studies (see `run_studies`), then write the report, with figures of that width in inches."""
     outcomes = run_studies(studies, store, executor, size, show, fresh)
-    return outcomes, write_report(outcomes, folder, size, title, executor)
+    return outcomes, write_report(outcomes, folder, size, title, executor, width)

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .panels import Heat, Histogram, Line, Panel, Points, Rule
-from .show import LEGEND_FONT, LEGEND_LINE, new_figure, write_picture
+from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
+from .show import LEGEND_FONT, LEGEND_LINE, new_figure, picture_bytes, write_picture
 from .style import in_lines, plain_number, round_numbers, with_indices
 
 COLUMNS = 3
+NARROWEST = 2.4  # inches of a panel whose labels still fit
 LETTERS_ACROSS = 65  # of names under a panel that still leave room between them; more are turned
 LETTER = 0.062  # inches of a letter of the legend, on average
 _DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 _MARKERS = {"circle": "o", "square": "s", "triangle-up": "^", "diamond": "D", "star": "*", "x": "X"}
 
 
-def layout(count: int) -> tuple[int, int]:
-    """Rows and columns for that many panels."""
+def layout(count: int, width: float | None = None) -> tuple[int, int]:
+    """Rows and columns for that many panels, on a page of that width in inches."""
     columns = 2 if count in (2, 4) else min(count, COLUMNS)
+    columns = columns if width is None else max(1, min(columns, int(width / NARROWEST)))
     return -(-count // columns), columns
 
 
-def matplotlib_figure(panels: Sequence[Panel]) -> Any:
-    """A figure of Matplotlib's, without a window."""
+def matplotlib_figure(panels: Sequence[Panel], width: float | None = None) -> Any:
+    """A figure of Matplotlib's, without a window, as wide as its panels want or of that width in inches."""
     import matplotlib as mpl
 
-    rows, columns = layout(len(panels))
-    style: Any = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 11}
+    rows, columns = layout(len(panels), width)
+    size, font = (5.1, 10) if width is None else (width / columns, 8)
+    style: Any = {"font.size": font, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": font + 1}
     with mpl.rc_context(style):
-        figure = new_figure((5.1 * columns, 4.1 * rows))
+        figure = new_figure((size * columns, 0.8 * size * rows))
         for place, panel in enumerate(panels):
-            _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), panel)
-        _add_legend(figure, columns)
+            letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
+            title = in_lines(letter + panel.title, max(20, int(size / LETTER * 0.62)))
+            _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), replace(panel, title=title))
+        _add_legend(figure)
     return figure
 
 
-def _add_legend(figure: Any, columns: int) -> None:
+def thumbnail(panel: Panel) -> bytes:
+    """A small picture of a panel, without words, as PNG."""
+    figure = new_figure((1.9, 1.2))
+    axes = figure.add_subplot()
+    _draw_matplotlib(figure, axes, replace(panel, title="", xlabel="", ylabel="", names=()))
+    axes.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
+    for other in figure.axes[1:]:  # the bar of a map
+        other.remove()
+    return picture_bytes(figure, ".png")
+
+
+def _add_legend(figure: Any) -> None:
     """One legend for all panels, below them; the figure grows by its height."""
     entries: dict[str, Any] = {}
     for axes in figure.axes:
@@ -89,8 +106,9 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
     has_heat = any(isinstance(layer, Heat) for layer in panel.layers)
     if not has_heat:
         axes.grid(alpha=0.25, linewidth=0.6)
-    for layer in panel.layers:
-        label = _lowered(getattr(layer, "label", "")) or None
+    names, signs = legend(panel)
+    for layer, name in zip((*panel.layers, *signs), (*names, *(sign.label for sign in signs))):
+        label = _lowered(layer.label if isinstance(layer, Heat) else name) or None
         if isinstance(layer, Line):
             axes.plot(layer.x, layer.y, _DASHES[layer.dash], color=layer.colour, label=label, linewidth=1.8)
         elif isinstance(layer, Points):
@@ -140,9 +158,9 @@ def _draw_matplotlib(figure: Any, axes: Any, panel: Panel) -> None:
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
 
 
-def save_figure(panels: Sequence[Panel], stem: Path) -> list[Path]:
+def save_figure(panels: Sequence[Panel], stem: Path, width: float | None = None) -> list[Path]:
     """Write a figure as PNG and PDF."""
-    figure = matplotlib_figure(panels)
+    figure = matplotlib_figure(panels, width)
     paths = [stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf")]
     for path in paths:
         write_picture(path, figure, make_folder=True)

@@ -141,6 +141,25 @@ class Panel:
         return np.concatenate([v[np.isfinite(v)] for v in values] or [np.empty(0)])
 
 
+def legend(panel: Panel) -> tuple[list[str], list[Layer]]:
+    """What each layer is called in the legend, and the signs to add to it.
+
+    Where several names have theory and simulation ("attention: theory", "attention: simulated"), each name stands once,
+    and what is theory and what simulation is said once for all.
+    """
+    labels = ["" if isinstance(layer, Heat) else layer.label for layer in panel.layers]
+    parts = [label.rpartition(": ") for label in labels]
+    lines = {name for name, _, how in parts if how == "theory" and name}
+    runs = {name for name, _, how in parts if how.startswith("simulated") and name in lines}
+    if len(runs) < 2:
+        return labels, []
+    both = [(name, how) if name in runs and how.startswith(("theory", "simulated")) else None for name, _, how in parts]
+    names = [label if pair is None else pair[0] if pair[1] == "theory" else "" for label, pair in zip(labels, both)]
+    ways = dict.fromkeys(pair[1] for pair in both if pair and pair[1] != "theory")
+    signs: list[Layer] = [Line([np.nan], [np.nan], "theory", REFERENCE)]
+    return names, [*signs, *(Points([np.nan], [np.nan], None, how, REFERENCE) for how in ways)]
+
+
 def curves(table: pd.DataFrame, x: str, y: str, by: str, *, suffix: str = "", dash: str = "solid") -> list[Line]:
     """A line for each value of a column."""
     lines = []

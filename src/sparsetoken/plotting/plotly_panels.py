@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .panels import Heat, Histogram, Line, Panel, Points, Rule
+from .panels import Heat, Histogram, Line, Panel, Points, Rule, legend
 from .style import in_lines, plain_number, round_numbers, with_indices
 
 # What the toolbar above a figure goes without: an upload to a server of Plotly's, and selections that nothing here uses.
@@ -23,43 +23,35 @@ INK, GRID, PAPER = "@ink", "@grid", "@paper"
 
 
 def plotly_panel(panel: Panel) -> dict[str, Any]:
-    """One panel, with names, values and errors under the pointer and its legend below."""
+    """One panel, with names, values and errors under the pointer and its legend below; the page has its title above."""
     data: list[dict[str, Any]] = []
     shapes: list[dict[str, Any]] = []
-    named: set[str] = set()
-    for layer in panel.layers:
-        label = "" if isinstance(layer, Heat) else _lowered(layer.label)
-        common = {"name": label, "legendgroup": label, "showlegend": bool(label) and label not in named}
-        if label:
-            named.add(label)
+    shown: set[str] = set()
+    names, signs = legend(panel)
+    for layer, name in zip((*panel.layers, *signs), (*names, *(sign.label for sign in signs))):
         trace, shape = _trace(layer, panel)
-        data.append(common | trace)
+        group = "" if isinstance(layer, Heat) else layer.label.partition(": ")[0]
+        data.append(
+            {"name": _lowered(name), "legendgroup": group, "showlegend": bool(name) and name not in shown, **trace}
+        )
+        shown.add(name)
         shapes += shape
     axis = {"gridcolor": GRID, "linecolor": INK, "zeroline": False, "ticks": "outside", "automargin": True}
     layout = {
-        "title": {
-            "text": _lowered(panel.title),
-            "font": {"size": 15},
-            "x": 0,
-            "xref": "paper",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "pad": {"t": 14},
-        },
         "xaxis": axis | {"title": {"text": _lowered(panel.xlabel), "standoff": 10}} | _scale(panel, "x"),
         "yaxis": axis | {"title": {"text": _lowered(panel.ylabel)}} | _scale(panel, "y"),
         "shapes": shapes,
         "legend": {
             "font": {"size": 12},
             "orientation": "h",
+            "tracegroupgap": 0,
             "x": 0,
             "xanchor": "left",
             "y": 0,
             "yref": "container",
             "yanchor": "bottom",
         },
-        "margin": {"l": 60, "r": 12, "t": 40, "b": 50},
+        "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
         "hovermode": "closest",
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
         "paper_bgcolor": PAPER,

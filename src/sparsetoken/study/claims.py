@@ -195,9 +195,30 @@ class _Watched(dict[str, Any]):
         return super().__getitem__(name)
 
 
-# Columns whose ranges say where a claim was tested. The two steps alone do not depend on alpha1.
-_RANGES = {"length": "L", "test_length": "test L", "alpha0": "α₀", "alpha1": "α₁", "alpha": "α", "d": "d"}
-_USE_ALPHA1 = ("test_error", "strength_needed")
+# Columns and arguments -> their symbols on the page.
+SYMBOLS = {
+    **{"length": "L", "test_length": "test L", "sparsity": "R", "strength": "θ", "prevalence": "π", "ridge": "λ"},
+    **{"alpha0": "α₀", "alpha1": "α₁", "alpha": "α", "cosine": "γ", "sharpness": "k", "beta": "β"},
+    **{"eta_w": "η_w", "eta_b": "η_b", "eta_q": "η_q", "first_seed": "first seed"},
+}
+_RANGES = ("length", "test_length", "alpha0", "alpha1", "alpha", "d")  # what says where a claim was tested
+_USE_ALPHA1 = ("test_error", "strength_needed")  # the two steps alone do not depend on it
+
+
+def in_words(name: str, value: Any) -> str:
+    """A column's name and value as text: "α₁ = 2"; what is JSON in a table without its quotes and brackets."""
+    if isinstance(value, float):
+        text = f"{value:.4g}"
+    elif isinstance(value, Mapping):
+        text = ", ".join(
+            f"{key} {part:g}" if isinstance(part, float) else f"{key} {part}" for key, part in value.items()
+        )
+    else:
+        text = str(value).translate(_NO_BRACKETS)
+    return f"{SYMBOLS.get(name, name.replace('_', ' '))} = {text}"
+
+
+_NO_BRACKETS = str.maketrans("", "", "{}[]\"'")
 
 
 def range_tested(tables: Iterable[Any]) -> str:
@@ -205,14 +226,14 @@ def range_tested(tables: Iterable[Any]) -> str:
     read = [table for table in tables if len(table)]
     read = [table for table in read if "d" in table] or read
     words = []
-    for column, symbol in _RANGES.items():
+    for column in _RANGES:
         used = [t for t in read if column in t and (column != "alpha1" or any(name in t for name in _USE_ALPHA1))]
         parts = [pd.to_numeric(table[column], errors="coerce").dropna() for table in used]
         values = sorted({float(value) for part in parts for value in part})
         if values:
-            listed = ", ".join(f"{v:g}" for v in values)
+            listed = " = " + ", ".join(f"{v:g}" for v in values)
             words.append(
-                f"{symbol} = {listed}" if len(values) < 4 else f"{symbol} from {values[0]:g} to {values[-1]:g}"
+                SYMBOLS.get(column, column) + (listed if len(values) < 4 else f" from {values[0]:g} to {values[-1]:g}")
             )
     return "; ".join(words) + ("" if any("d" in table for table in read) or not words else "; theory")
 

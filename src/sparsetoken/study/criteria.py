@@ -20,6 +20,7 @@ from .claims import (
     equal_verdict,
     format_value,
     greater_verdict,
+    in_words,
     need,
     quantile,
     within_verdict,
@@ -68,7 +69,7 @@ def judge_agreement(
     at = (points["difference"].abs() / margin.where(margin > 0)).fillna(np.inf).idxmax()
     row = points.loc[at]
     distance = abs(row["difference"]) / row["error"] if row["error"] > 0 else np.inf
-    where = ", ".join(f"{name}={row[name]:g}" if not isinstance(row[name], str) else row[name] for name in on)
+    where = ", ".join(in_words(name, row[name]) for name in on)
     note = (
         f"{len(points)} points; margins at most {(margin / scale).max():.2g}{' of the value' if relative else ''}; "
         f"furthest at {where}: {distance:.1f} standard errors"

@@ -16,7 +16,7 @@ from ...plotting.style import INK, OTHER_COLOURS, colour
 from ...study.claims import Claim, Judgement, Tables, need, quantile, worst
 from ...study.criteria import fit_line, judge_agreement, judge_value, larger, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import ALIGNMENT, AXES, MANY_SAMPLES, STATED, both, exact, largest
+from .common import ALIGNMENT, AXES, MANY_SAMPLES, SIGN, STATED, both, checked, exact, largest
 
 FIXED = {
     **{"length": 10, "sparsity": 3, "strength": 6.0, "prevalence": 0.2, "loss": "logistic"},
@@ -121,7 +121,7 @@ alignment = Study(
             0.03,
             points="cosine_q and cosine_w at every α₀",
             criterion=cosines_exact,
-            **ALIGNMENT,
+            **checked(ALIGNMENT, "Check 1: alignment"),
         ),
         Claim(
             "two-steps-align",
@@ -262,7 +262,7 @@ anti_alignment = Study(
             "cosine_q agrees with theory at all 35 settings (d → ∞, resolution 0.06), every sign clear of noise is the "
             "predicted one, both occur",
             boundary,
-            **ALIGNMENT,
+            **SIGN,
         ),
         Claim(
             "anti-aligned-above-half",

@@ -29,7 +29,7 @@ from ...study.claims import (
 )
 from ...study.criteria import ValueWithError, fit_line, judge_value, larger, select
 from ...study.study import Grid, Study
-from .common import AXES, CAPACITY, MODELS, OURS, TEST_ERROR, exact, level, overlay
+from .common import AXES, CAPACITY, MODELS, OURS, TEST_ERROR, checked, exact, level, overlay
 
 QUERY = {"cosine": 0.8, "sharpness": 1.0}
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
@@ -211,7 +211,7 @@ capacity = Study(
                 f"The {model} classifier separates its data up to the predicted α*",
                 "50 % crossing at three sizes or more, extrapolated linearly in 1/d, within the margin; resolution 15 %",
                 threshold(model),
-                **CAPACITY,
+                **checked(CAPACITY, "Check 3: capacity"),
             )
             for model in MODELS
         ),

@@ -28,7 +28,7 @@ from ...study.claims import (
 )
 from ...study.criteria import LineFit, fit_line, judge_agreement, larger, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import AXES, MODELS, OURS, TEN_TOKENS, TEST_ERROR, exact, first_crossing, largest, overlay
+from .common import AXES, MODELS, OURS, RATES, TEN_TOKENS, TEST_ERROR, checked, exact, first_crossing, largest, overlay
 
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.
 STEPS = {"loss": "logistic", "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}
@@ -104,7 +104,7 @@ fig1 = Study(
                 0.03,
                 points="every α₁",
                 where={"model": model},
-                **TEST_ERROR,
+                **checked(TEST_ERROR, "Check 2: error and loss"),
             )
             for model in MODELS
         ),
@@ -116,7 +116,7 @@ fig1 = Study(
                 0.5,
                 points="log of the loss at every α₁",
                 criterion=loss_exact(model),
-                **TEST_ERROR,
+                **checked(TEST_ERROR, "Check 2: error and loss"),
             )
             for model in MODELS
         ),
@@ -237,7 +237,7 @@ rates = Study(
             "theory's slope is −1 to 0.02 over its last decade, and the simulated slope (d → ∞) is the theory's on the same "
             "range within the margin; resolution 0.2",
             slope(model),
-            **TEST_ERROR,
+            **RATES,
         )
         for model in MODELS
     ),

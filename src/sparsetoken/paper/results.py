@@ -1,0 +1,151 @@
+"""The paper, result by result: what it states, the claims that judge it, one number and one picture.
+
+A claim belongs to every result that its reference names, and to the open question that its study answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..study.claims import Judgement, LedgerRow, verdict_counts
+from .catalogue import GROUPS, get_studies
+
+
+@dataclass(frozen=True)
+class PaperResult:
+    """A result or an open question of the paper."""
+
+    name: str
+    statement: str
+    number: str  # the claim whose measurement is shown
+    unit: str  # what that number is
+    picture: tuple[str, int]  # study, and place of the panel in its figure
+    group: str = ""  # of studies, all of whose claims answer an open question
+
+    def claims(self, rows: Iterable[LedgerRow]) -> list[LedgerRow]:
+        """The claims that judge it."""
+        if self.group:
+            return [row for row in rows if row.study in GROUPS[self.group]]
+        return [row for row in rows if self.name in row.claim.reference.split("; ")]
+
+    def measured(self, rows: Iterable[LedgerRow]) -> str:
+        """Its number, as measured; nothing where that claim was not judged."""
+        return next((f"{self.unit} {r.judgement.measured}" for r in rows if r.claim.id == self.number), "")
+
+
+RESULTS = (
+    PaperResult(
+        "Propositions 1 to 4: linear",
+        "With a known signal, linear classifiers need a strength θ ~ √L.",
+        *("linear-known", "exponent of L", ("scaling", 0)),
+    ),
+    PaperResult(
+        "Propositions 1 to 4: attention",
+        "Attention needs θ ~ log L at fixed sharpness and √(2 log L) when its sharpness grows; then its error vanishes.",
+        *("attention-growing", "slope on √(2 log L)", ("scaling", 1)),
+    ),
+    PaperResult(
+        "Propositions 1 to 4: elementwise",
+        "Weights that do not compete within the bag lose that advantage.",
+        *("elementwise-bounded", "exponent of L, sigmoid", ("scaling", 0)),
+    ),
+    PaperResult(
+        "Theorem 1",
+        "Two gradient steps align the query with the signal; the cosine has an exact limit.",
+        *("map-amplifies", "attention on the signal token", ("alignment", 0)),
+    ),
+    PaperResult(
+        "Corollary 1",
+        "The query's distance from perfect alignment falls like 1/α₀.",
+        *("alignment-rate", "exponent of α₀", ("alignment", 1)),
+    ),
+    PaperResult(
+        "Eq. 15",
+        "The query points away from the signal exactly where π E[h₊] θ² R(1 − R/L) + (L − 1) E[h] > 0.",
+        *("anti-alignment-boundary", "", ("anti-alignment", 0)),
+    ),
+    PaperResult(
+        "Theorems 2 and 3",
+        "Test error and training loss of the trained classifiers have exact limits.",
+        *("test-error-attention", "test error, point furthest from theory:", ("fig1", 0)),
+    ),
+    PaperResult(
+        "Theorems 2 and 3: rates",
+        "The test error approaches its limit like 1/α₁.",
+        *("rate-attention", "exponent of α₁", ("rates", 0)),
+    ),
+    PaperResult(
+        "Conjecture 1",
+        "The training data are separable up to a capacity α* that the theory gives; it grows with the query's alignment.",
+        *("capacity-attention", "α* of attention", ("query-capacity", 0)),
+    ),
+    PaperResult(
+        "Figure 5",
+        "Error against the query's cosine: a misaligned query loses to pooling.",
+        *("misaligned-loses", "", ("misalignment", 0)),
+    ),
+    PaperResult(
+        "Check 1: alignment",
+        "Simulated cosines after the two steps lie on the theory.",
+        *("alignment-exact", "", ("alignment", 0)),
+    ),
+    PaperResult(
+        "Check 2: error and loss",
+        "Simulated test errors and training losses lie on the theory, for all three classifiers.",
+        *("train-loss-attention", "", ("fig1", 1)),
+    ),
+    PaperResult(
+        "Check 3: capacity",
+        "Simulated data stop being separable at the predicted number of samples.",
+        *("capacity-pooled", "α* of pooling", ("capacity", 1)),
+    ),
+    PaperResult(
+        "Open question: joint training",
+        "What if query and readout are trained together, on the same samples, for many steps?",
+        *("joint-nearer-bayes", "excess over the Bayes limit, as a share of staged training's:", ("joint", 0)),
+        "Joint training",
+    ),
+    PaperResult(
+        "Open question: depth",
+        "Do several heads or layers change how strong the signal must be?",
+        *("depth-same-law", "exponents of L:", ("depth", 1)),
+        "Depth",
+    ),
+    PaperResult(
+        "Open question: long bags",
+        "What if the bags are as long as the dimension?",
+        *("", "", ("long-bags", 0)),
+        "Long bags",
+    ),
+)
+
+
+def recorded_rows() -> list[LedgerRow]:
+    """All claims of the paper's studies with their recorded verdicts, for listings that run nothing."""
+    return [LedgerRow(s.name, c, Judgement(c.expected, "", "")) for s in get_studies() for c in s.claims]
+
+
+def paper_lines(rows: Sequence[LedgerRow]) -> list[str]:
+    """The table for the terminal: a line per result that some claim judges, with verdicts and number."""
+    found = [(result, result.claims(rows)) for result in RESULTS]
+    width = max((len(result.name) for result, mine in found if mine), default=0)
+    return [
+        f"{result.name:<{width}}  {', '.join(f'{n} {v}' for v, n in verdict_counts(mine).items())}"
+        + (f"; {number}" if (number := result.measured(mine)) else "")
+        for result, mine in found
+        if mine
+    ]
+
+
+def paper_markdown() -> str:
+    """The table for the documentation, with recorded verdicts."""
+    lines = ["| result | what it states | claims |", "|---|---|---|"]
+    rows = recorded_rows()
+    for result in RESULTS:
+        claims = ", ".join(
+            f"`{row.claim.id}`" + ("" if row.judgement.verdict == "confirmed" else f" ({row.judgement.verdict})")
+            for row in result.claims(rows)
+        )
+        lines.append(f"| {result.name} | {result.statement} | {claims} |")
+    return "\n".join(lines)
