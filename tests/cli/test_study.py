@@ -111,9 +111,9 @@ def test_the_report_stands_alone(tmp_path, command):
     assert command("run", path, "--store", tmp_path / "s.sqlite", "--workers", 1)[0] == 0
     folder = tmp_path / "judged_confirmed_confirmed"
     page = (folder / "report.html").read_text()
-    assert page.count("plotly.js v") == 1  # the library once, inside the page
-    head = page[: page.index("<script>")] + page[page.rindex("</head>") :]
-    assert "src=" not in head and "http://" not in head.replace("http://www.w3.org", "") and "https://" not in head
+    assert page.count("<script type='text/plain' id='plotly'>") == 1  # the library once, packed, inside the page
+    assert "src=" not in page.replace("src='data:", "") and "https://" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
     assert "It is &lt;straight&gt;" in page and "A title &amp; more" in page and "a &lt;note&gt;" in page
     assert "12 trials seen." in page and "A note." in page
     for ending in ("png", "pdf"):
@@ -344,7 +344,7 @@ def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, command)
 
     seen = []
     monkeypatch.setattr(
-        module, "reproduce", lambda chosen, store, pool, folder, *_, fresh: (seen.append(folder) or [], folder)
+        module, "reproduce", lambda chosen, store, pool, folder, *_, **__: (seen.append(folder) or [], folder)
     )
     store = tmp_path / "s.sqlite"
     for arguments in (
