@@ -115,8 +115,8 @@ MUTANTS = [
     ),
     Mutant(
         "theory/alignment.py",
-        "- eta_w * c * v / alpha0 + b1",
-        "+ eta_w * c * v / alpha0 + b1",
+        "push - c * variance / alpha0",
+        "push + c * variance / alpha0",
         "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
@@ -127,19 +127,19 @@ MUTANTS = [
     ),
     Mutant(
         "theory/alignment.py",
-        "Q = average.noise**2 * s2 + (",
+        "Q = mean**2 * s2 + (",
         "Q = (",
         "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
-        "b1 = -eta_b * sum(",
-        "b1 = eta_b * sum(",
+        "return -eta_b * (",
+        "return eta_b * (",
         "tests/theory/test_golden.py::test_reference_value[0-theory.alignment]",
     ),
     Mutant(
         "theory/alignment.py",
-        "Q = (average.noise * eta_w) ** 2 * first.noise + a**2",
+        "Q = mean**2 * noise + a**2",
         "Q = a**2",
         "tests/theory/test_alignment.py::test_cosine_approaches_one_at_the_stated_rate[logistic]",
     ),
@@ -211,14 +211,20 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/two_steps.py",
-        "[:, None] * (scores - field)).ravel()",
-        "[:, None] * scores).ravel()",
+        "tokens @ w1 - fields[which, None]",
+        "tokens @ w1",
         "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(
-        "simulation/two_steps.py",
-        "return c, -training.eta_b * float(c.mean())",
-        "return c, training.eta_b * float(c.mean())",
+        "theory/alignment.py",
+        "at = at + balancing_bias(",
+        "at = at - balancing_bias(",
+        "tests/theory/test_centred.py::test_reference_values[short]",
+    ),
+    Mutant(
+        "simulation/samplers/residuals.py",
+        "return -training.eta_b * float(c.mean())",
+        "return training.eta_b * float(c.mean())",
         "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(

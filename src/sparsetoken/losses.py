@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
-from ._core.prox import proximal_point, wright_omega
+from ._core.prox import proximal_point, root_of_rising, wright_omega
 from ._core.user_code import add_own
 from ._core.validation import real_number
 
@@ -408,6 +408,19 @@ def convex_loss(loss: str | Loss) -> Loss:
             "(theory.trajectory, simulate_trajectory, schedule 'joint')"
         )
     return found
+
+
+def balancing_bias(loss: Loss, z: Any, y: Any, weights: Any) -> Any:
+    """The b with  sum_i weights_i l'(z_i + b; y_i) = 0  over the last axis, both classes being present; JAX differentiates it.
+
+    The sum rises with b. Weights are positive and sum to about one.
+    """
+    z, y, weights = np.broadcast_arrays(z, y, weights) if namespace(z, weights) is np else (z, y, weights)
+
+    def mean_of(derivative: Any) -> Any:
+        return lambda b: (weights * derivative(z + b[..., None], y)).sum(-1)
+
+    return root_of_rising(mean_of(loss.slope), mean_of(loss.curvature), 0.0 * z.sum(-1))
 
 
 def name_in_plain_data(loss: Loss) -> str | None:

@@ -32,8 +32,9 @@ class Training(Description):
         n1/d, samples of the convex readout per dimension.
     eta_w : float
         Learning rate of the readout's one step.
-    eta_b : float
-        Learning rate of the bias's one step.
+    eta_b : float or "auto"
+        Learning rate of the bias's one step. "auto" instead fits the bias before each use of the residuals, so that these sum
+        to zero over D0: the intercept alone before the step for w, then with w before the step for q.
     eta_q : float
         Learning rate of the query's one step. With the default, 25, k = beta ||q2|| = 1.75 at the default task; a unit rate
         gives 0.07, hardly more than pooling.
@@ -55,7 +56,7 @@ class Training(Description):
     alpha0: float = 2.0
     alpha1: float = 2.0
     eta_w: float = 1.0
-    eta_b: float = 1.0
+    eta_b: float | str = 1.0
     eta_q: float = 25.0
     beta: float = 1.0
     ridge: float = 1e-3
@@ -70,8 +71,12 @@ class Training(Description):
         put("loss", self.loss if name is None else name)
         for name in ("alpha0", "alpha1"):
             put(name, real_number(name, getattr(self, name), 0.0, LARGEST, open_low=True))
-        for name in ("eta_w", "eta_b", "eta_q", "beta"):
+        for name in ("eta_w", "eta_q", "beta"):
             put(name, real_number(name, getattr(self, name), 0.0))
+        if not isinstance(self.eta_b, str):
+            put("eta_b", real_number("eta_b", self.eta_b, 0.0))
+        elif self.eta_b != "auto" or self.schedule == "joint":
+            raise rejection("eta_b", self.eta_b, "a number, or 'auto' with the schedules 'staged' and 'reuse'")
         put("ridge", real_number("ridge", self.ridge, 0.0, LARGEST))
         if self.schedule not in SCHEDULES:
             raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")

@@ -1,4 +1,4 @@
-"""Proximal points: the r with r + step l'(r) = h for a convex l, by Newton's method; and Wright's omega function.
+"""Proximal points: the r with r + step l'(r) = h for a convex l; roots of rising functions; Wright's omega function.
 
 Elementwise, on NumPy or JAX arrays alike.
 """
@@ -58,6 +58,39 @@ def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any],
     low, high = xp.minimum(h, other), xp.maximum(h, other)
     start = (0, middle(low, high), low, high, high - low, xp.asarray(False))
     return repeat_while(unfinished, closer, start, xp)[1]
+
+
+def root_of_rising(f: Callable[[Any], Any], slope: Callable[[Any], Any], start: Any) -> Any:
+    """The b with f(b) = 0, elementwise, f rising: Newton's method, inside the bracket of the signs seen so far.
+
+    Under JAX the result has the derivatives of the implicit function: the search is constant, one step follows it.
+    """
+    xp = namespace(start)
+
+    def moved(b: Any, g: Any) -> Any:
+        steep = slope(b)
+        return xp.clip(g / xp.where(steep > 0, steep, 1e-300), -1.0 - xp.abs(b), 1.0 + xp.abs(b))
+
+    def closer(state):
+        i, b, low, high, _ = state
+        g = f(b)
+        low, high = xp.where(g < 0, b, low), xp.where(g > 0, b, high)
+        new = b - moved(b, g)
+        inside = (new == b) | (new > low) & (new < high)
+        new = xp.where(inside, new, 0.5 * (low + high))
+        return i + 1, new, low, high, xp.all(xp.abs(new - b) <= 4 * np.finfo(float).eps * (1.0 + xp.abs(b)))
+
+    def unfinished(state):
+        return (state[0] < NEWTON_STEPS) & ~state[4]
+
+    far = xp.full_like(start, 1e300)  # not infinite: ends of brackets are added
+    b = repeat_while(unfinished, closer, (0, start, -far, far, xp.asarray(False)), xp)[1]
+    if xp is np:
+        return b
+    import jax
+
+    b = jax.lax.stop_gradient(b)
+    return b - f(b) / jax.lax.stop_gradient(slope(b))
 
 
 def wright_omega(x: Any) -> Any:

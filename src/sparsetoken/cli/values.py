@@ -23,6 +23,8 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
 
     Length, sparsity and strength may also be one distribution over the bags, `10:0.5,20:0.5` (value:probability pairs).
     """
+    if name == "eta_b" and text == "auto":
+        return [text]
     distributed = name.removeprefix("test_") in DISTRIBUTED
     if distributed and is_distribution(text):
         return [number_or_distribution(name, text, _any_number, whole="strength" not in name)]

@@ -4,6 +4,8 @@ From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> +
 
     w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
     q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
+
+With eta_b = "auto" c_i = l'(b0; y_i), and b0 and b1 are such that the c_i and the h_i sum to zero.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.implicit import ImplicitBags
 from .samplers.reduced import draw_two_steps
+from .samplers.residuals import first_slopes, second_bias
 from .size import check_size
 
 
@@ -70,17 +73,18 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
 def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags."""
     loss, y, n0 = training.loss_function, data.labels, data.count
-    c, b1 = _first_slopes(training, y)
+    c = first_slopes(training, y)
     total = np.zeros(data.d)
     for which, tokens in data.blocks():
         total += c[which] @ tokens.mean(axis=1)
     w1 = -training.eta_w / n0 * total
+    fields = data.collect(lambda tokens: tokens.mean(axis=1) @ w1)
+    b1 = second_bias(training, c, fields, y)
+    h = loss.slope(fields + b1, y)
     total = np.zeros(data.d)
     for which, tokens in data.blocks():
-        scores = tokens @ w1
-        field = scores.mean(axis=1, keepdims=True)
-        h = loss.slope(field[:, 0] + b1, y[which])
-        total += ((h / tokens.shape[1])[:, None] * (scores - field)).ravel() @ tokens.reshape(-1, data.d)
+        scores = tokens @ w1 - fields[which, None]
+        total += ((h[which] / tokens.shape[1])[:, None] * scores).ravel() @ tokens.reshape(-1, data.d)
     q2 = -training.eta_q * training.beta / n0 * total
     return summarise(w1, b1, q2, data.signal, n0, training.beta)
 
@@ -88,22 +92,19 @@ def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
 def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:
     """The same on bags without tokens that answer products, and may be used again."""
     loss, y, n = training.loss_function, bags.labels, bags.count
-    c, b1 = _first_slopes(training, y)
+    c = first_slopes(training, y)
     means = [np.repeat((c[which] / (n * L))[:, None, None], L, axis=1) for which, _, L in bags.groups]
     w1 = -training.eta_w * bags.pull(means)[:, 0]
-    weights = []
-    for (which, _, L), fields in zip(bags.groups, bags.fields(w1[:, None])):
-        mean = fields.mean(axis=1, keepdims=True)
-        h = loss.slope(mean[:, 0, 0] + b1, y[which])
-        weights.append(h[:, None, None] * (fields - mean) / (n * L))
+    scores = bags.fields(w1[:, None])
+    fields = np.concatenate([part[..., 0].mean(axis=1) for part in scores])
+    b1 = second_bias(training, c, fields, y)
+    h = loss.slope(fields + b1, y)
+    weights = [
+        (h / (n * L))[which, None, None] * (part - fields[which, None, None])
+        for (which, _, L), part in zip(bags.groups, scores)
+    ]
     q2 = -training.eta_q * training.beta * bags.pull(weights)[:, 0]
     return summarise(w1, b1, q2, bags.signal, n, training.beta)
-
-
-def _first_slopes(training: Training, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """The loss's slopes c at zero, and b1."""
-    c = training.loss_function.slope(np.zeros(len(y)), y)
-    return c, -training.eta_b * float(c.mean())
 
 
 def summarise(w1: np.ndarray, b1: float, q2: np.ndarray, signal: np.ndarray, n0: int, beta: float) -> SimulatedSteps:

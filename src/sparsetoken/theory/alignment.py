@@ -15,6 +15,10 @@ With rho the correlation of a bag's tokens, k0 = rho + (1 - rho)/L and averages 
     <q2, xi> = -eta_q beta C,   ||q2|| = eta_q beta sqrt(C^2 + Q)
 
 The second term of u is the bag's own pull on w1. All is a closed form up to one Gaussian integral per group of like bags.
+
+With eta_b = "auto" residuals are centred: c = l'(b0; y) with E[c] = 0, and b1 is such that E[h] = 0. Where all bags have one
+length G1 then vanishes, C = E[h sigma theta^2 R(1-R/L)/L] a, and with exact labels <q2, xi> > 0 as long as E[h+] < 0: always
+where l'(z; +1) < 0 for all z; for the square loss until eta_w is so large that w1 overshoots.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
-from ..losses import Loss
+from ..losses import Loss, balancing_bias
 from ..results import TwoSteps, two_steps_from
 from ..task import BagKind, Task
 from ..training import Training
@@ -59,112 +63,116 @@ class Alignment(TwoSteps):
     anti_aligned: bool
 
 
-def field_moments(loss: Loss, prevalence, mean_positive, mean_negative, spread):
-    """E[h+], E[h], E[h+^2], E[h^2] for fields u± = mean± + spread G and h± = l'(u±; ±1)."""
-    xp = namespace(mean_positive, mean_negative, spread, prevalence)
-    nodes, weights = xp.asarray(FIELD_NODES), xp.asarray(FIELD_WEIGHTS)
-    positive = loss.slope(mean_positive + spread * nodes, xp.ones_like(nodes))
-    negative = loss.slope(mean_negative + spread * nodes, -xp.ones_like(nodes))
-    h_positive, h_negative = (weights * positive).sum(), (weights * negative).sum()
-    hh_positive, hh_negative = (weights * positive**2).sum(), (weights * negative**2).sum()
-
-    def mix(p, n):
-        return prevalence * p + (1 - prevalence) * n
-
-    return h_positive, mix(h_positive, h_negative), hh_positive, mix(hh_positive, hh_negative)
+def first_slopes(loss: Loss, eta_b: Any, labels: Any, probabilities: Any) -> Any:
+    """c of each group of bags (last axis): l' at zero, or with eta_b = "auto" at the intercept for which E[c] = 0."""
+    at = 0.0 * probabilities
+    if isinstance(eta_b, str):
+        at = at + balancing_bias(loss, at, labels, probabilities)[..., None]
+    return loss.slope(at, labels)
 
 
-class _Group(NamedTuple):
-    """Bags of D0 that are alike to the two steps."""
+def second_bias(loss: Loss, eta_b: Any, slopes: Any, labels: Any, probabilities: Any, means: Any, spreads: Any) -> Any:
+    """b1 = -eta_b E[c], or with eta_b = "auto" the bias for which E[h] = 0, given the groups' fields without it."""
+    if not isinstance(eta_b, str):
+        return -eta_b * (probabilities * slopes).sum(-1)
+    z, y, weights = _fields(labels, means, spreads)
+    flat = (*z.shape[:-2], -1)
+    return balancing_bias(loss, z.reshape(flat), y.reshape(flat), (probabilities[..., None] * weights).reshape(flat))
+
+
+def residual_moments(loss: Loss, labels: Any, means: Any, spreads: Any) -> tuple[Any, Any]:
+    """E[h] and E[h^2] of each group of bags (last axis), for fields u = mean + spread G and h = l'(u; y)."""
+    z, y, weights = _fields(labels, means, spreads)
+    h = loss.slope(z, y)
+    return (weights * h).sum(-1), (weights * h**2).sum(-1)
+
+
+def _fields(labels: Any, means: Any, spreads: Any) -> tuple[Any, Any, Any]:
+    """Nodes of the groups' fields (..., groups, nodes), the labels there, and the nodes' weights."""
+    xp = namespace(means, spreads)
+    z = means[..., None] + spreads[..., None] * xp.asarray(FIELD_NODES)
+    return z, xp.broadcast_to(xp.asarray(labels)[:, None], z.shape), xp.asarray(FIELD_WEIGHTS)
+
+
+class BagGroups(NamedTuple):
+    """Bags of D0 that are alike to the two steps, arrays over groups (last axis): push = theta R/L and
+    scatter = theta^2 R(1 - R/L) where there is a signal, else 0; variance of a mean token's noise, k0."""
 
     probability: Any
-    label: float
-    length: int
+    label: np.ndarray
+    length: np.ndarray
     push: Any
-    spread: Any
+    scatter: Any
+    variance: np.ndarray
 
 
-def _groups(task: Task, kinds: Sequence[BagKind], pi: Any) -> list[_Group]:
+def bag_groups(task: Task, kinds: Sequence[BagKind], pi: Any) -> BagGroups:
     """The bags of D0 by kind, presence of a signal and label seen."""
-    eps, contaminated = task.label_noise, task.contamination
-    groups = []
-    for L, R, theta, p in kinds:
+    eps, contaminated, rho = task.label_noise, task.contamination, task.correlation
+    rows: list[tuple] = []
+    for L, R, theta, share in kinds:
         signal = (theta * R / L, theta**2 * (R * (1 - R / L)))
+        # 1/L as such where tokens are independent, so that nothing is lost to rounding
+        k0 = rho + (1.0 - rho) / L if rho else 1.0 / L
         for label, chance in ((1.0, 1.0 - eps), (-1.0, eps)) if eps else ((1.0, 1.0),):
-            groups.append(_Group(p * pi * chance, label, L, *signal))
-            groups.append(_Group(p * ((1 - pi) * (1.0 - contaminated)) * chance, -label, L, 0.0, 0.0))
+            rows.append((share * pi * chance, label, L, *signal, k0))
+            rows.append((share * ((1 - pi) * (1.0 - contaminated)) * chance, -label, L, 0.0, 0.0, k0))
             if contaminated:
-                groups.append(_Group(p * ((1 - pi) * contaminated) * chance, -label, L, *signal))
-    return groups
+                rows.append((share * ((1 - pi) * contaminated) * chance, -label, L, *signal, k0))
+    xp = namespace(pi, *(kind.strength for kind in kinds))
+    probability, labels, length, push, scatter, variance = ([row[i] for row in rows] for i in range(6))
+    floats = (xp.stack([xp.asarray(v, dtype=float) for v in column]) for column in (probability, push, scatter))
+    probabilities, pushes, scatters = floats
+    return BagGroups(probabilities, np.array(labels), np.array(length), pushes, scatters, np.array(variance))
 
 
-class _Averages(NamedTuple):
-    """What the formulas need of h, averages over bags: G1 = (1 - rho) E[h (L-1)/L], E[h theta^2 R(1-R/L)/L],
-    (1 - rho)^2 E[h^2 (L-1)/L^2] and (1 - rho) E[h^2 theta^2 R(1-R/L)/L^2]."""
-
-    noise: Any
-    signal: Any
-    noise_square: Any
-    signal_square: Any
-
-
-def _field_averages(loss: Loss, groups: Sequence[_Group], means: Sequence[Any], spreads: Sequence[Any], rest: float):
-    """Averages over fields u = mean + spread G, one mean and spread per group; rest = 1 - rho."""
-    xp = namespace(*means, *spreads, *(g.probability for g in groups))
-    nodes, weights = xp.asarray(FIELD_NODES), xp.asarray(FIELD_WEIGHTS)
-    total = [0.0, 0.0, 0.0, 0.0]
-    for (p, label, L, _, scatter), mean, spread in zip(groups, means, spreads, strict=True):
-        slope = loss.slope(mean + spread * nodes, label * xp.ones_like(nodes))
-        h, hh = (weights * slope).sum(), (weights * slope**2).sum()
-        terms = (h * rest * ((L - 1) / L), h * scatter / L, hh * rest**2 * ((L - 1) / L**2), hh * rest * scatter / L**2)
-        total = [sofar + p * term for sofar, term in zip(total, terms)]
-    return _Averages(*total)
-
-
-class _FirstStep(NamedTuple):
-    """w1 at eta_w = 1, and b1: overlap a1, noise s2, norm; the bias; and c, E[xbar noise] of every group."""
+class StepMoments(NamedTuple):
+    """The two steps at eta_w = 1: overlap a, noise s^2 and norm of w1; b1; and averages of h over bags,
+    G1 = (1 - rho) E[h (L-1)/L], E[h theta^2 R(1-R/L)/L], (1 - rho)^2 E[h^2 (L-1)/L^2], (1 - rho) E[h^2 theta^2 R(1-R/L)/L^2]."""
 
     overlap: Any
     noise: Any
     norm: Any
     bias: Any
-    slopes: list[Any]
-    variances: list[float]
+    mean: Any
+    signal: Any
+    mean_square: Any
+    signal_square: Any
 
 
-def _first_step(loss: Loss, task: Task, groups: Sequence[_Group], alpha0: Any, eta_b: Any, zero: Any) -> _FirstStep:
-    xp = namespace(zero, alpha0, eta_b, *(g.probability for g in groups))
-    rho = task.correlation
-    at = xp.asarray(zero)  # a user's loss may rely on getting arrays
-    slopes = [loss.slope(at, group.label) for group in groups]
-    # Variance of a mean token's noise; 1/L as such where tokens are independent, so that nothing is lost to rounding.
-    variances = [rho + (1.0 - rho) / group.length if rho else 1.0 / group.length for group in groups]
-    a1 = -sum(g.probability * c * g.push for g, c in zip(groups, slopes))
-    s2 = sum(g.probability * c**2 * v for g, c, v in zip(groups, slopes, variances)) / alpha0
-    b1 = -eta_b * sum(g.probability * c for g, c in zip(groups, slopes))
-    return _FirstStep(a1, s2, xp.sqrt(a1**2 + s2), b1, slopes, variances)
+def step_moments(loss: Loss, groups: BagGroups, alpha0: Any, eta_w: Any, eta_b: Any, rho: float) -> StepMoments:
+    """Both steps as averages over groups of bags; alpha0 = infinity leaves out the noise of w1 and the own pull in the fields.
+
+    w1, C and sqrt(Q) are proportional to eta_w up to what the fields do with it. With eta_w taken out, the query's direction
+    and the derivatives of everything have their limits at eta_w = 0.
+    """
+    p, label, L, push, scatter, variance = groups
+    xp = namespace(p, push, alpha0, eta_w)
+    c = first_slopes(loss, eta_b, label, p)
+    a = -(p * c * push).sum(-1)
+    s2 = (p * c**2 * variance).sum(-1) / alpha0
+    norm = xp.sqrt(a**2 + s2)
+    means = eta_w * (a[..., None] * push - c * variance / alpha0)  # the second term is the bag's own pull on w1
+    spreads = eta_w * norm[..., None] * variance**0.5
+    b1 = second_bias(loss, eta_b, c, label, p, means, spreads)
+    h, hh = residual_moments(loss, label, means + b1[..., None], spreads)
+    rest = 1.0 - rho
+    terms = (h * (rest * (L - 1) / L), h * scatter / L, hh * (rest**2 * (L - 1) / L**2), hh * scatter * (rest / L**2))
+    return StepMoments(a, s2, norm, b1, *((p * term).sum(-1) for term in terms))
 
 
 def alignment_formulas(
     loss: Loss, task: Task, pi, alpha0, eta_w, eta_b, eta_q, beta, kinds: Sequence[BagKind] | None = None
 ) -> dict[str, Any]:
     """The formulas themselves, on Python floats or JAX scalars (then differentiable in all but L and R)."""
-    given = kinds or task.kinds
-    xp = namespace(*(kind.strength for kind in given), pi, alpha0, eta_w, eta_b, eta_q, beta)
-    groups = _groups(task, given, pi)
-    # w1, C and sqrt(Q) are proportional to eta_w up to what the fields do with it. With eta_w taken out, the query's
-    # direction and the derivatives of everything have their limits at eta_w = 0.
-    first = _first_step(loss, task, groups, alpha0, eta_b, 0.0 * xp.asarray(given[0].strength, dtype=float))
-    a1, s2, norm, b1 = first[:4]
-    means = [  # the second term is the bag's own pull on w1
-        eta_w * a1 * group.push - eta_w * c * v / alpha0 + b1
-        for group, c, v in zip(groups, first.slopes, first.variances)
-    ]
-    spreads = [eta_w * norm * v**0.5 for v in first.variances]
-    average = _field_averages(loss, groups, means, spreads, 1.0 - task.correlation)
-    condition = average.signal + average.noise
+    groups = bag_groups(task, kinds or task.kinds, pi)
+    xp = namespace(groups.probability, groups.push, alpha0, eta_w, eta_b, eta_q, beta)
+    a1, s2, norm, b1, mean, signal, mean_square, signal_square = step_moments(
+        loss, groups, alpha0, eta_w, eta_b, task.correlation
+    )
+    condition = signal + mean
     C = condition * a1
-    Q = average.noise**2 * s2 + (norm**2 * average.noise_square + a1**2 * average.signal_square) / alpha0
+    Q = mean**2 * s2 + (norm**2 * mean_square + a1**2 * signal_square) / alpha0
     scale = eta_w * eta_q * beta
     square = C**2 + Q
     learns = square > 0  # not at L = 1: one token has nothing to attend to
@@ -182,15 +190,15 @@ def alignment_formulas(
 
 def _rate(loss: Loss, task: Task, eta_w, eta_b) -> float:
     """K = lim alpha0 Q/(2 C^2), with the fields of alpha0 = infinity (no noise in w1, no own pull)."""
-    groups = _groups(task, task.kinds, task.prevalence)
-    first = _first_step(loss, task, groups, 1.0, eta_b, 0.0)
-    a = eta_w * first.overlap
-    means = [a * group.push + first.bias for group in groups]
-    spreads = [abs(a) * v**0.5 for v in first.variances]
-    average = _field_averages(loss, groups, means, spreads, 1.0 - task.correlation)
-    C = (average.signal + average.noise) * a
-    Q = (average.noise * eta_w) ** 2 * first.noise + a**2 * (average.noise_square + average.signal_square)
-    return float(Q / (2 * C**2)) if C != 0 else float("nan")
+    groups = bag_groups(task, task.kinds, task.prevalence)
+    a, _, _, _, mean, signal, mean_square, signal_square = step_moments(
+        loss, groups, np.inf, eta_w, eta_b, task.correlation
+    )
+    c = first_slopes(loss, eta_b, groups.label, groups.probability)
+    noise = (groups.probability * c**2 * groups.variance).sum()  # alpha0 s^2
+    C = (signal + mean) * a
+    Q = mean**2 * noise + a**2 * (mean_square + signal_square)
+    return float(Q / (2 * C**2)) if eta_w * C != 0 else float("nan")
 
 
 def alignment(task: Task, training: Training) -> Alignment:

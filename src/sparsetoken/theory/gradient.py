@@ -113,7 +113,7 @@ def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: li
         return pooled_mixture(task, pi, kinds)
     if model == "vectorized":
         return vectorized_mixture(task, pi, kinds)
-    rates = (p["eta_w"], p["eta_b"], p["eta_q"], p["beta"])
+    rates = (p["eta_w"], p.get("eta_b", "auto"), p["eta_q"], p["beta"])
     steps = alignment_formulas(loss, task, pi, p["alpha0"], *rates, kinds)
     gamma, k = steps["cos_q"], p["beta"] * steps["norm_q"]
     if draws is None:
@@ -170,7 +170,7 @@ def gradient(
     *,
     points: int = POINTS,
 ) -> Gradient:
-    """d test_error/d parameter for strength, prevalence, beta, ridge, alpha0, alpha1, eta_w, eta_b and eta_q.
+    """d test_error/d parameter for strength, prevalence, beta, ridge, alpha0, alpha1, eta_w, eta_q and eta_b (not "auto").
 
     Parameters
     ----------
@@ -197,6 +197,7 @@ def gradient(
     law, steps = law_of(task, training, model)
     given = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
     given |= {"strength": task.mean_strength, "prevalence": task.prevalence}
+    given = {name: given[name] for name in PARAMETERS if not isinstance(given[name], str)}
     p = {name: jnp.asarray(float(value)) for name, value in given.items()}
     drawn = steps is not None and (task.longest > 1 or known.weighting is not None)
     draws = draws_of_kinds(task, points, known.weighting is not None) if drawn else None
@@ -211,15 +212,15 @@ def gradient(
         value, in_nodes = _slopes_in_nodes(x, J, *problem.constants(training.ridge), here, grid, there, loss)
         mine = jax.tree_util.tree_map(lambda a, b=b: a[b : b + 1], draws)
         slope = _slopes_in_parameters(p, mine, in_nodes, *statics)
-        rows.append([float(value), *(float(slope[name]) for name in PARAMETERS)])
+        rows.append([float(value), *(float(slope[name]) for name in given)])
     table = np.array(rows)
     mean = table.mean(0)
     error = standard_error(table, alone=0.0)
     return Gradient(
-        dict(zip(PARAMETERS, map(float, mean[1:]))),
-        dict(zip(PARAMETERS, map(float, error[1:]))),
+        dict(zip(given, map(float, mean[1:]))),
+        dict(zip(given, map(float, error[1:]))),
         float(mean[0]),
-        {name: float(given[name]) for name in PARAMETERS},
+        {name: float(value) for name, value in given.items()},
     )
 
 

@@ -25,7 +25,7 @@ from ..laws.signals import Signals
 from ..results import NOT_PLAIN, TwoSteps, cosine_of
 from ..task import Task
 from ..training import Training
-from .alignment import FIELD_NODES, FIELD_WEIGHTS
+from .alignment import first_slopes, residual_moments, second_bias
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,30 +99,21 @@ def signals_alignment(
     loss, t, pi = training.loss_function, training, task.prevalence
     Xi = given.directions
     cases = list(given.contents(R))
-    c_plus, c_minus = float(loss.slope(np.zeros(()), 1.0)), float(loss.slope(np.zeros(()), -1.0))
-    mean_content = sum(p * n for n, p in cases)
-    A = -t.eta_w * pi * c_plus * theta / L * (mean_content @ Xi)
-    s2 = t.eta_w**2 * (pi * c_plus**2 + (1 - pi) * c_minus**2) / (t.alpha0 * L)
-    b1 = -t.eta_b * (pi * c_plus + (1 - pi) * c_minus)
+    # Groups of bags: one for each content of the positive ones (rows n), and the negative ones (n = 0).
+    n = np.array([*(content for content, _ in cases), np.zeros(len(given))], dtype=float)
+    p = np.array([*(pi * share for _, share in cases), 1 - pi])
+    labels = np.append(np.ones(len(cases)), -1.0)
+    c = first_slopes(loss, t.eta_b, labels, p)
+    A = -t.eta_w * theta / L * ((p * c) @ n @ Xi)
+    s2 = t.eta_w**2 * float(p @ c**2) / (t.alpha0 * L)
     g, norm_w = Xi @ A, float(np.sqrt(A @ A + s2))
-    pull, spread = t.eta_w / (t.alpha0 * L), norm_w / np.sqrt(L)
-
-    def moments(mean: float, label: float) -> tuple[float, float]:
-        """E[h] and E[h^2] for fields of that mean."""
-        h = loss.slope(mean + spread * FIELD_NODES, label * np.ones_like(FIELD_NODES))
-        return float(FIELD_WEIGHTS @ h), float(FIELD_WEIGHTS @ h**2)
-
-    h_minus, hh_minus = moments(-pull * c_minus + b1, -1.0)
-    h, hh = (1 - pi) * h_minus, (1 - pi) * hh_minus
-    attracted, scatter = np.zeros(len(given)), 0.0
-    for n, p in cases:
-        first, second = moments(theta / L * float(n @ g) - pull * c_plus + b1, 1.0)
-        bent = n * g - n * (n @ g) / L  # D(n) g
-        h, hh = h + pi * p * first, hh + pi * p * second
-        attracted += pi * p * first * theta**2 * bent
-        scatter += pi * p * second * theta**2 * float(g @ bent)
-    B = attracted @ Xi + (L - 1) * h * A
-    N = ((L - 1) * h) ** 2 * s2 + ((L - 1) * norm_w**2 * hh + scatter) / t.alpha0
+    means, spreads = theta / L * (n @ g) - t.eta_w / (t.alpha0 * L) * c, np.full(len(p), norm_w / np.sqrt(L))
+    b1 = float(second_bias(loss, t.eta_b, c, labels, p, means, spreads))
+    h, hh = residual_moments(loss, labels, means + b1, spreads)
+    bent = theta**2 * (n * g - n * (n @ g)[:, None] / L)  # theta^2 D(n) g
+    mean = (L - 1) * float(p @ h)
+    B = (p * h) @ bent @ Xi + mean * A
+    N = mean**2 * s2 + ((L - 1) * norm_w**2 * float(p @ hh) + float((p * hh) @ bent @ g)) / t.alpha0
     scale = -t.eta_q * t.beta / L
     query, across = scale * B, abs(scale) * float(np.sqrt(N))
     norm_q = float(np.sqrt(query @ query + across**2))

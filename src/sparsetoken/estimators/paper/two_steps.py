@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ...bags.bags import Bags
 from ...bags.segments import bag_mean, bag_sum, over_tokens
-from ...losses import Loss
+from ...losses import Loss, balancing_bias
 
 
 class Steps(NamedTuple):
@@ -60,11 +59,7 @@ def many_two_steps(
     c = loss.slope(np.zeros(len(signs)), signs)
     w1 = -eta_w * ((p * c) @ pooled)
     z = w1 @ pooled.T
-    if isinstance(eta_b, str):
-        own = [p_run > 0 for p_run in p]
-        b1 = np.array([_balancing_bias(z[j, on], signs[on], p[j, on], loss) for j, on in enumerate(own)])
-    else:
-        b1 = -eta_b * (p @ c)
+    b1 = balancing_bias(loss, z, signs, p) if isinstance(eta_b, str) else -eta_b * (p @ c)
     pull = p * np.stack([loss.slope(row + b, signs) for row, b in zip(z, b1)]) / bags.lengths
     q2 = -bags.combined(_pulled_tokens, own=(pull.T,), shared=(w1.T,))
     return Steps(w1, b1, q2)
@@ -87,20 +82,6 @@ def _centred_scores(part: Bags, directions: np.ndarray) -> Any:
     """P_i X_i v of each direction v, bag after bag: (tokens, directions)."""
     scores = (part.tokens @ directions.astype(part.tokens.dtype)).astype(np.float64)
     return scores - over_tokens(bag_mean(scores, part.starts), part.starts, len(scores))
-
-
-def _balancing_bias(z: np.ndarray, signs: np.ndarray, p: np.ndarray, loss: Loss) -> float:
-    """b with  sum_i p_i l'(z_i + b; y_i) = 0  (a rising function of b, of both signs where both classes are there)."""
-
-    def mean_slope(b: float) -> float:
-        return float(p @ loss.slope(z + b, signs))
-
-    reach = 1.0 + float(np.abs(z).max())
-    while not mean_slope(-reach) < 0.0 < mean_slope(reach):
-        reach *= 2.0
-        if reach > 1e12:  # a loss of one's own whose slopes do not cancel
-            return 0.0
-    return float(brentq(mean_slope, -reach, reach, xtol=1e-12 * reach))
 
 
 def noise_scales(

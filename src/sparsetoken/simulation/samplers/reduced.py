@@ -18,6 +18,7 @@ from ...laws.statistics import Activation, bag_statistics
 from ...task import Task
 from ...training import Training
 from .drawn_bags import DrawnBags
+from .residuals import first_slopes, second_bias
 from .streams import stream
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
@@ -53,10 +54,9 @@ def draw_two_steps(
     task, labels = bags.task, bags.labels
     loss, n0 = training.loss_function, len(bags)
 
-    c = loss.slope(np.zeros(n0), labels)
+    c = first_slopes(training, labels)
     pulls = c * bags.mean_scale
     norm_c = float(np.linalg.norm(pulls))
-    b1 = -training.eta_b * float(c.mean())
     xi = np.eye(1, d)[0] if signal is None else signal
     g = root * rng.standard_normal(d)
     w1 = (-training.eta_w * norm_c / n0) * g
@@ -64,13 +64,14 @@ def draw_two_steps(
     seen, overlap = root * w1, float(w1 @ xi)
     norm_w = float(np.linalg.norm(seen))
     if norm_w == 0.0 or task.longest == 1:  # one token has nothing to attend to
-        return w1, b1, np.zeros(d)
+        return w1, second_bias(training, c, bags.mean_shift * overlap, labels), np.zeros(d)
 
     c_hat = pulls / norm_c
     noise = rng.standard_normal(n0)
     noise -= c_hat * (c_hat @ noise)
-    field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + b1 + bags.mean_shift * overlap
-    h = loss.slope(field, labels) / bags.lengths
+    field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + bags.mean_shift * overlap
+    b1 = second_bias(training, c, field, labels)
+    h = loss.slope(field + b1, labels) / bags.lengths
 
     own = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
     scatter = [kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds]

@@ -40,7 +40,7 @@ from ...laws.nodes import Population
 from ...results import NOT_PLAIN, TwoSteps, two_steps_from
 from ...task import Task
 from ...training import Training
-from ..alignment import field_moments
+from ..alignment import first_slopes, residual_moments, second_bias
 from ..capacity import require_above_capacity
 from .equations import ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
@@ -97,17 +97,17 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
     L, R, theta, _ = task.only_kind("coloured noise")
     pi = task.prevalence
     s, x, d = spectrum.eigenvalues, spectrum.signal, spectrum.dimension
-    c_minus, c_plus = map(float, loss.slope(np.zeros(2), np.array([-1.0, 1.0])))
-    a = -t.eta_w * pi * c_plus * theta * R / L
-    s2 = t.eta_w**2 * (pi * c_plus**2 + (1 - pi) * c_minus**2) / (t.alpha0 * L)
-    b1 = -t.eta_b * (pi * c_plus + (1 - pi) * c_minus)
+    labels, p = np.array([1.0, -1.0]), np.array([pi, 1 - pi])
+    c = first_slopes(loss, t.eta_b, labels, p)
+    a = -t.eta_w * pi * float(c[0]) * theta * R / L
+    s2 = t.eta_w**2 * float(p @ c**2) / (t.alpha0 * L)
     noise_w = s2 * s / d  # variance of w1's coordinates
     omega2 = float(a**2 * (x @ s) + noise_w @ s)
     pull = t.eta_w * s.mean() / (t.alpha0 * L)  # each sample's own weight in w1
-    h_plus, h, hh_plus, hh = map(
-        float,
-        field_moments(loss, pi, a * theta * R / L - pull * c_plus + b1, -pull * c_minus + b1, np.sqrt(omega2 / L)),
-    )
+    means, spreads = np.array([a * theta * R / L, 0.0]) - pull * c, np.full(2, np.sqrt(omega2 / L))
+    b1 = float(second_bias(loss, t.eta_b, c, labels, p, means, spreads))
+    each, squares = residual_moments(loss, labels, means + b1, spreads)
+    (h_plus, hh_plus), h, hh = (float(each[0]), float(squares[0])), float(p @ each), float(p @ squares)
     rr = R * (1 - R / L)
     along = pi * h_plus * theta**2 * rr * a + (L - 1) * h * a * s  # coefficient of xi_j
     scatter = ((L - 1) * omega2 * hh + pi * hh_plus * theta**2 * a**2 * rr) / (t.alpha0 * d)
