@@ -101,7 +101,7 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     html = re.sub(r"<([\w()^* ]+, [^<>\"=]+)>", r"&lt;\1&gt;", html)
     html = re.sub(r'<(span|div) class="arithmatex">(.*?)</\1>', lambda f: with_mathml(f[2]), html, flags=re.DOTALL)
     target = "../" * page.file.dest_uri.count("/") + "theory.html"
-    html = re.sub(r"Eq\. \((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
+    html = re.sub(r"Eq\.\s\((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
 
 
