@@ -10,7 +10,6 @@ import pytest
 
 from sparsetoken import AttentionClassifier, BagClassifier, Bags, PooledClassifier
 from sparsetoken._core.workers import ExecutorError
-from sparsetoken.bags import cluster as cluster_module
 from sparsetoken.bags import cluster
 from sparsetoken.bags.cluster import ClusterBags, in_order
 from sparsetoken.bags.scaler import BagScaler
@@ -34,7 +33,7 @@ def client():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Files of which a worker reads a few at a time; two hold the same."""
-    monkeypatch.setattr(cluster_module, "PART_BYTES", 5000)
+    monkeypatch.setattr(cluster, "PART_BYTES", 5000)
     monkeypatch.setattr(cluster, "HEADERS", 25)
     rng = np.random.default_rng(0)
     for i in range(BAGS):
@@ -151,7 +150,7 @@ def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
 
 def test_many_features_lie_in_a_file(both, monkeypatch):
     here, there, labels = both
-    monkeypatch.setattr(cluster_module, "ROW_BYTES", 1000)
+    monkeypatch.setattr(cluster, "ROW_BYTES", 1000)
     model = AttentionClassifier(sharpness=1.5, split=0.5)
     near = model.fit(here, labels).predict_proba(here)
     np.testing.assert_allclose(model.fit(there, labels).predict_proba(there), near, atol=1e-9)

@@ -10,8 +10,8 @@ import os
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -59,25 +59,51 @@ def page_width() -> int | None:
     return console.width if console.is_terminal else None
 
 
-def echo_text(text: str) -> None:
-    """Print sentences, a paragraph per line, in lines of at most 80 columns (or as COLUMNS or the terminal say)."""
+def echo_text(text: str, indent: int = 0) -> None:
+    """Print sentences, a paragraph per line, in lines of at most 80 columns (or as COLUMNS or the terminal say).
+
+    Further lines of a paragraph begin in column `indent`, by default where the first does.
+    """
     width = min(page_width() or 80, 100)
     for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()))
-        echo(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
+        more = " " * (indent or len(line) - len(line.lstrip()))
+        echo(textwrap.fill(line, width, subsequent_indent=more, break_on_hyphens=False, break_long_words=False))
 
 
-def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callable[[Path], None]]]) -> None:
+def check_files(
+    outputs: Iterable[tuple[Path | None, str]], inputs: Iterable[Any] = (), picture: Path | None = None
+) -> None:
+    """Find out before the work whether files can be written, and that none replaces another or an input.
+
+    An output comes with the endings that it may have, such as ".csv .json"; a picture has one of its own.
+    """
+    from .._core.files import check_apart, check_ending, check_writable
+    from .._core.imports import require
+    from ..plotting.show import ENDINGS
+
+    outputs = list(outputs)
+    check_apart((*(path for path, _ in outputs), picture), inputs)
+    for path, endings in outputs:
+        check_writable(path)
+        check_ending(path, *endings.split())
+        if path is not None and path.suffix.lower() == ".parquet":
+            require("parquet")
+    check_writable(picture, endings=ENDINGS)
+
+
+def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]]) -> None:
     """Hand over what a command has computed: files first, then the terminal, and no failure costs another part.
 
-    A file that cannot be written where it was wanted goes to the folder for temporary files.
+    A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error. One that
+    cannot be written where it was wanted goes to the folder for temporary files.
     """
-    failures, broken = [], None
-    for path, write in files:
+    written, failures, broken = [], [], None
+    for path, write, *what in files:
         if path is None:
             continue
         try:
             write(path)
+            written += [f"{words} written to {path}" for words in what]
         except OSError as error:
             failures.append(f"{error}{_rescued(path, write)}")
         except Exception as error:  # whatever it is, what was computed is shown first
@@ -91,6 +117,8 @@ def deliver(show: Callable[[], None], files: Iterable[tuple[Path | None, Callabl
             abandon_output()
             raise OSError("; ".join(failures)) from None
         raise
+    for line in written:
+        echo(line, err=True)
     if failures:
         raise OSError("; ".join(failures))
     if broken is not None:
@@ -201,3 +229,32 @@ def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
+
+
+def write_table(path: Path, table: Any) -> None:
+    """A frame as Parquet or JSON where the file's ending says so, else as CSV."""
+    from ..study.tables import write_table as write_by_ending
+
+    if path.suffix.lower() in (".parquet", ".json"):
+        write_by_ending(table, path)
+    else:
+        write_bytes(path, as_csv(table).encode())
+
+
+def as_csv(table: Any) -> str:
+    """A frame as the text of a CSV file."""
+    return table.to_csv(index=False, lineterminator="\n")
+
+
+@contextmanager
+def stages(first: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error while something runs, where that is a terminal; yields say(words), what is under way."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda words: None
+        return
+    with console.status(escape(first)) as status:
+        yield lambda words: status.update(escape(words))

@@ -12,8 +12,8 @@ import typer
 
 from . import OWN_BAGS, app
 from .bag_files import LabelledBags, is_regression
-from .console import echo
-from .options import SEED, with_options
+from .console import deliver, echo, echo_text, print_table
+from .options import SEED, DrawnFiles, with_options
 
 WORTH_SAYING = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
@@ -27,25 +27,17 @@ def evaluate(
     folds: int = typer.Option(10, "--folds", help="Folds of each cross-validation."),
     repeats: int = typer.Option(5, "--repeats", help="Repetitions with fresh folds."),
     seed: int = SEED,
-    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .svg or .pdf).", rich_help_panel="Output"),
-    csv: Path = typer.Option(None, "--csv", help="Table to write.", rich_help_panel="Output"),
+    files: DrawnFiles,
 ) -> None:
     """Repeated stratified cross-validation of all learners and of simple baselines.
 
     Example: sparsetoken evaluate bags.csv --folds 5 --repeats 2 -m bag-classifier -m "mean-pool LR"
     """
-    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
-    from ..plotting.show import ENDINGS
-    from .console import deliver, echo_text, print_table, write_csv
 
-    check_writable(plot, endings=ENDINGS)
-    check_writable(csv)
-    check_apart((plot, csv), (given.file, given.labels))
-    check_ending(csv, ".csv")
+    files.check((given.file, given.labels))
     whole_number("seed", seed, 0)
-    read = given.read()
-    assert read.labels is not None
+    read = given.read_from(given.file)
     compare = _regressors if is_regression(given.task, read.labels) else _classifiers
     compared = compare(given, read, model, (folds, whole_number("repeats", repeats, 1), seed))
     title = (
@@ -56,17 +48,10 @@ def evaluate(
     numbers = [{k: v for k, v in vars(e).items() if k not in aside} for e in compared.found]
 
     def show() -> None:
-        for line in compared.verdict:
-            echo_text(line)
+        echo_text("\n".join(compared.verdict))
         print_table(title, compared.columns, compared.rows)
 
-    deliver(
-        show,
-        [
-            (csv, lambda path: write_csv(path, numbers)),
-            (plot, lambda path: _draw(compared.found, title, path, compared.drawn)),
-        ],
-    )
+    deliver(show, files.writers(numbers, numbers, lambda path: _draw(compared.found, title, path, compared.drawn)))
 
 
 class _Comparison(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Any
 import typer
 
 from . import OWN_BAGS, app
-from .bag_files import MODEL, BagsForModel, check_table, id_column, write_table
+from .bag_files import MODEL, TABLES, BagsForModel, id_column
+from .console import check_files, deliver, echo, echo_text, print_table, write_table
 from .options import with_options
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
@@ -34,40 +35,27 @@ def explain(
 
     Example: sparsetoken explain model.skops bags.csv --top 5 --out tokens.csv
     """
-    from .._core.files import check_apart, check_writable
     from .._core.validation import whole_number
     from ..estimators.persistence import load_model
-    from .console import deliver, echo, echo_text, print_table
 
-    check_writable(out)
-    check_apart((out,), (model, given.file))
-    check_table(out)
+    check_files([(out, TABLES)], (model, given.file))
     top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
     read = given.read(estimator)
     found = _explained(estimator, read.bags, of_class)
-    bag = given.bag_column(estimator)
-    area = found.token_auc(read.token_labels)
+    bag, area = given.bag_column(estimator), found.token_auc(read.token_labels)
     table = found.table(bag)
-    written: list[Path] = []
-
-    def write(path: Path) -> None:
-        write_table(path, table)
-        written.append(path)
 
     def show() -> None:
-        for line in found.answer(top):
-            echo_text(line)
+        echo_text(found.answer(top))
         if area is not None:
             echo(f"token AUC against column {given.token_label!r}: {area:.4f}")
         if bags:
-            print_table(found.title, [bag, *found.headings], found.rows(bags, top), 1)
-        if written:
-            echo(f"weights and scores of {len(table):,} tokens written to {out}")
+            print_table(found.title, [bag, *found.headings], found.rows(bags, top))
 
-    deliver(show, [(out, write)])
+    deliver(show, [(out, lambda path: write_table(path, table), f"weights and scores of {len(table):,} tokens")])
 
 
 @dataclass
@@ -103,7 +91,7 @@ class _Explained:
         own = ["class"] if self.several else []
         return [*own, self.measure, "token", "weight", "score", "farthest features"]
 
-    def answer(self, top: int) -> list[str]:
+    def answer(self, top: int) -> str:
         """How much of the attention the strongest tokens have, and by which features they stand out."""
         import numpy as np
 
@@ -113,10 +101,10 @@ class _Explained:
         deviations = np.mean([self._deviations(i, strongest[i][:1])[0] for i in likely], axis=0)
         features = ", ".join(self._features(deviations))
         tokens = "token has" if top == 1 else f"{top} tokens have"
-        return [
+        return (
             f"the strongest {tokens} {share:.0%} of a bag's attention on average; in the likeliest bags the strongest token "
             f"stands out by {features}"
-        ]
+        )
 
     def rows(self, bags: int, top: int) -> list[list[str]]:
         """A row per token: the strongest of the likeliest bags."""

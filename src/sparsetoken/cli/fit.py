@@ -9,8 +9,8 @@ import typer
 
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from . import OWN_BAGS, app
-from .bag_files import Cluster, LabelledBags, is_regression, waiting
-from .console import echo
+from .bag_files import ClusterOptions, LabelledBags, is_regression
+from .console import check_files, deliver, echo, echo_text, stages
 from .options import SEED, with_options
 
 _TO_FIT = [name for name, learner in LEARNERS.items() if not learner.baseline]
@@ -30,57 +30,42 @@ def fit(
     ),
     class_weight: str = typer.Option(None, "--class-weight", help="'balanced' counts all classes alike."),
     seed: int = SEED,
-    cluster: Cluster,
+    cluster: ClusterOptions,
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Print all that the fit records about itself."),
 ) -> None:
     """Fit a classifier or regressor to a file of bags and write it to a model file.
 
     Example: sparsetoken fit bags.csv --label diagnosis --out model.skops
     """
-    from .._core.files import check_apart, check_ending, check_writable
     from .._core.validation import whole_number
     from ..estimators.persistence import save_model
-    from .console import deliver
 
-    check_writable(out)
-    check_apart((out,), (given.file, given.labels))
-    check_ending(out, ".skops")
+    check_files([(out, ".skops")], (given.file, given.labels))
     whole_number("seed", seed, 0)
-    read = given.read(cluster)
-    assert read.labels is not None
+    read = given.read_from(given.file, cluster)
     regression = is_regression(given.task, read.labels)
     name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
     estimator = given.prepared(name, _learner(name, regression, class_weight, seed))
-    with waiting(f"fitting {name} to {len(read.bags)} bags"):
+    with stages(f"fitting {name} to {len(read.bags)} bags"):
         _fit_aloud(estimator, read)
     # `predict` and `explain` look for these in their files.
     estimator.bag_column_, estimator.label_column_ = given.bag, given.label
-    written: list[Path] = []
-
-    def write(path: Path) -> None:
-        save_model(path, estimator)
-        written.append(path)
-
-    def show() -> None:
-        for line in _said(estimator, read, verbose):
-            print(line)
-        if out in written:
-            print(f"model written to {out}")
-
-    deliver(show, [(out, write)])
+    said = "\n".join(_said(estimator, read, verbose))
+    deliver(lambda: echo_text(said), [(out, lambda path: save_model(path, estimator), "model")])
 
 
 def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
     """How good the model is, then what it was fitted to."""
     from .words import details, fit_in_words
 
-    found, labels = estimator.diagnostics_, read.labels
-    if not hasattr(estimator, "classes_"):
-        what, counts = f"labels from {labels.min():g} to {labels.max():g}", {}
-    else:
+    labels = read.labels
+    counts: dict[Any, int] = {}
+    if hasattr(estimator, "classes_"):
         counts = {label: int((labels == label).sum()) for label in estimator.classes_}
         what = "classes " + ", ".join(f"{label} ({count})" for label, count in counts.items())
-    lines = details(found) if verbose else fit_in_words(found, counts)
+    else:
+        what = f"labels from {labels.min():g} to {labels.max():g}"
+    lines = details(estimator.diagnostics_) if verbose else fit_in_words(estimator.diagnostics_, counts)
     return [*lines, f"fitted to {read.bags}, {what}"]
 
 

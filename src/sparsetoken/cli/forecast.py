@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import THEORY, app
-from .console import echo
-from .options import (
-    MODULES,
-    DeploymentOptions,
-    SignalOptions,
-    TableFiles,
-    TaskOptions,
-    TrainingOptions,
-    with_options,
-)
-from .titles import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
+from .console import deliver, echo, print_table
+from .options import DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, with_options
+from .values import OptionGrid
+from .words import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
 
 if TYPE_CHECKING:
     from ..task import Task
@@ -65,11 +58,7 @@ def forecast(
     training: TrainingOptions,
     signals: SignalOptions,
     test: DeploymentOptions,
-    files: TableFiles,
-    plot: Path = typer.Option(
-        None, "--plot", help="Picture of the test error over a range (.png, .pdf or .svg).", rich_help_panel="Output"
-    ),
-    modules: list[Path] = MODULES,
+    files: DrawnFiles,
 ) -> int:
     """Exact asymptotics of the classifiers: what `simulate` tends to as d grows.
 
@@ -82,10 +71,8 @@ def forecast(
     from ..task import Task
     from ..tokens import Tokens
     from ..training import Training
-    from .console import deliver, print_table
-    from .values import OptionGrid
 
-    files.check((signals.signals,), plot)
+    files.check((signals.signals,))
     trained, tested = OptionGrid(task.grid(), training.grid()), OptionGrid(test.grid())
     several = signals.read()
     models = list(FORECAST) if "all" in model else list(dict.fromkeys(model))
@@ -93,12 +80,11 @@ def forecast(
         classifier(name)
     OptionGrid(trained.values, tested.values).check(len(models))
     swept = [*trained.swept, *(at_test(name) for name in tested.swept)]
-    if plot is not None and len(swept) != 1:
+    if files.plot is not None and len(swept) != 1:
         raise ValueError("plot needs exactly one field given as a range, such as --alpha1 0.5:8:16")
     first = next(trained.cases())
     here = Task.from_dict({name: first[name] for name in task.declared()})
-    numbers = {name: first[name] for name in training.grid()}
-    taught = Training.from_dict({"loss": training.loss, "equal_samples": training.equal_samples, **numbers})
+    taught = Training.from_dict({**training.plain(), **{name: first[name] for name in training.grid()}})
     rows = _compute(here, taught, models, trained, tested, {"accuracy": accuracy, "tokens": Tokens(signals=several)})
     failed = [row for row in rows if row["failure"]]
     if len(failed) == len(rows):
@@ -113,7 +99,7 @@ def forecast(
         print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 
-    deliver(show, [*files.writers(records, lambda: records), (plot, lambda path: _plot(rows, swept[0], path))])
+    deliver(show, files.writers(records, records, lambda path: _plot(rows, swept[0], path)))
     for row in failed:
         where = ", ".join(f"{name} {row[name]:g}" for name in swept)
         echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)

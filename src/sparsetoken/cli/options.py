@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
@@ -17,6 +17,7 @@ import typer
 
 from ..task import Task
 from ..training import Training
+from .console import check_files, write_csv, write_json
 from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
 
 if TYPE_CHECKING:
@@ -99,32 +100,66 @@ class TaskOptions(Options):
         return Task.from_dict({name: text if name in DISTRIBUTED else number(name, text) for name, text in texts})
 
 
-LOSS = typer.Option(
-    "logistic",
-    help="logistic, square, smoothed_hinge, exponential, your own (--module); logistic:positives=9 weighs positive bags.",
-    rich_help_panel="Training",
+def _execute(files: list[Path]) -> list[Path]:
+    """Execute the user's files, before the command looks at its other options; worker processes will do the same."""
+    from .._core.user_code import share_source
+
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"--module {file} does not exist")
+        try:
+            share_source(file)
+        except (Exception, SystemExit) as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
+            if os.environ.get("SPARSETOKEN_DEBUG"):
+                raise
+            raise ValueError(f"--module {file} cannot be executed: {type(error).__name__}: {error}") from error
+    return files
+
+
+SEED = typer.Option(0, "--seed", help="One integer all randomness comes from.")
+MODULES = typer.Option(
+    [],
+    "--module",
+    callback=_execute,
+    is_eager=True,
+    help="Python file of your own, executed first: what it registers is known by name; repeatable.",
+    hidden=True,
 )
 
 
 @dataclass(frozen=True)
-class TrainingOptions(Options):
-    """A training's fields; numbers as text, lists and ranges included."""
+class LossOptions(Options):
+    """The loss, and files of the user's own that may register it."""
 
     panel: ClassVar[str] = "Training"
-    loss: str = LOSS
+    loss: str = typer.Option(
+        "logistic",
+        help="logistic, square, smoothed_hinge, exponential, your own (--module); logistic:positives=9 weighs positive bags.",
+    )
+    modules: list[Path] = MODULES
+
+
+@dataclass(frozen=True)
+class TrainingOptions(LossOptions):
+    """A training's fields; numbers as text, lists and ranges included."""
+
     alpha0: str = _field(Training(), "alpha0", "n0/d, samples of the two gradient steps.")
     alpha1: str = _field(Training(), "alpha1", "n1/d, samples of the readout.")
     ridge: str = _field(Training(), "ridge", "λ of (1/n1) Σ l + (λ/2)‖w‖².")
     eta_w: str = _field(Training(), "eta_w", "Rate of the readout's step.", hidden=True)
-    eta_b: str = _field(Training(), "eta_b", "Rate of the bias's step.", hidden=True)
+    eta_b: str = _field(Training(), "eta_b", "Rate of the bias's step; auto: refitted before each step.", hidden=True)
     eta_q: str = _field(Training(), "eta_q", "Rate of the query's step.", hidden=True)
     beta: str = _field(Training(), "beta", "Inverse temperature of the softmax.", hidden=True)
     equal_samples: bool = rare(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples.")
 
     def grid(self) -> dict[str, Sequence[Any]]:
         """The values of every number."""
-        texts = vars(self)
-        return {name: parse_values(name, texts[name]) for name in texts if name not in ("loss", "equal_samples")}
+        apart = ("modules", *self.plain())
+        return {name: parse_values(name, text) for name, text in vars(self).items() if name not in apart}
+
+    def plain(self) -> dict[str, Any]:
+        """The fields that are no numbers."""
+        return {name: vars(self)[name] for name in ("loss", "equal_samples", "schedule") if name in vars(self)}
 
 
 @dataclass(frozen=True)
@@ -250,56 +285,35 @@ class NoiseOptions(Options):
 
 
 @dataclass(frozen=True)
-class TableFiles(Options):
-    """Files for the numbers of a command."""
+class JsonFile(Options):
+    """A file for the numbers of a command; subclasses have more."""
 
     panel: ClassVar[str] = "Output"
     json_file: Path = typer.Option(None, "--json", help="File for every number, as JSON.")
-    csv_file: Path = typer.Option(None, "--csv", help="File for a table, as CSV.")
 
     def check(self, inputs: Sequence[Any] = (), plot: Path | None = None) -> None:
-        """Find out before the work whether they can be written, and that none replaces another or an input."""
-        from .._core.files import check_apart, check_ending, check_writable
-        from ..plotting.show import ENDINGS
+        """Find out before the work whether the files can be written, and that none replaces another or an input."""
+        outputs = [(self.json_file, ".json"), (getattr(self, "csv_file", None), ".csv")]
+        check_files(outputs, inputs, getattr(self, "plot", plot))
 
-        check_apart((self.json_file, self.csv_file, plot), inputs)
-        for file, ending in ((self.json_file, ".json"), (self.csv_file, ".csv")):
-            check_writable(file)
-            check_ending(file, ending)
-        check_writable(plot, endings=ENDINGS)
-
-    def writers(self, record: Any, rows: Callable[[], Sequence[Mapping[str, Any]]]) -> list[Any]:
-        """What `console.deliver` writes to them."""
-        from .console import write_csv, write_json
-
+    def writers(self, record: Any, rows: Any = (), draw: Callable[[Path], None] | None = None) -> list[Any]:
+        """What `console.deliver` writes to them; rows may be made on demand."""
         return [
             (self.json_file, lambda path: write_json(path, record)),
-            (self.csv_file, lambda path: write_csv(path, rows())),
+            (getattr(self, "csv_file", None), lambda path: write_csv(path, rows() if callable(rows) else rows)),
+            (getattr(self, "plot", None), draw),
         ]
 
 
-def _execute(files: list[Path]) -> list[Path]:
-    """Execute the user's files, before the command looks at its other options; worker processes will do the same."""
-    from .._core.user_code import share_source
+@dataclass(frozen=True)
+class TableFiles(JsonFile):
+    """Files for numbers and a table."""
 
-    for file in files:
-        if not file.is_file():
-            raise ValueError(f"--module {file} does not exist")
-        try:
-            share_source(file)
-        except (Exception, SystemExit) as error:  # whatever the user's code raises; SPARSETOKEN_DEBUG=1 shows where
-            if os.environ.get("SPARSETOKEN_DEBUG"):
-                raise
-            raise ValueError(f"--module {file} cannot be executed: {type(error).__name__}: {error}") from error
-    return files
+    csv_file: Path = typer.Option(None, "--csv", help="File for a table, as CSV.")
 
 
-MODULES = typer.Option(
-    [],
-    "--module",
-    callback=_execute,
-    is_eager=True,
-    help="Python file of your own, executed first: what it registers is known by name; repeatable.",
-    hidden=True,
-)
-SEED = typer.Option(0, "--seed", help="One integer all randomness comes from.")
+@dataclass(frozen=True)
+class DrawnFiles(TableFiles):
+    """Files for numbers, a table and a picture."""
+
+    plot: Path = typer.Option(None, "--plot", help="Picture to write (.png, .pdf or .svg).")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,44 +9,42 @@ from typing import Any, ClassVar
 import typer
 
 from . import OWN_BAGS, app
-from .console import echo_text
-from .options import LOSS, MODULES, Options, TaskOptions, rare, with_options
-
-_CRITERION = typer.Option(
-    "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
-)
-_JSON = typer.Option(None, "--json", help="File for every number, as JSON.", rich_help_panel="Output")
+from .bag_files import LabelledOptions
+from .console import deliver, echo_text, stages
+from .options import JsonFile, LossOptions, Options, TaskOptions, rare, with_options
 
 
 @dataclass(frozen=True)
-class OwnBags(Options):
-    """A file of labelled bags to plan for."""
+class Sizes(Options):
+    """How many bags, of what dimension, for which value of which criterion."""
+
+    n: int = typer.Option(None, "--samples", "-n", help="n, bags to learn from [with --from, those of the file].")
+    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token.")
+    criterion: str = typer.Option(
+        "error", help="error, threshold_error, balanced_error, auc or sensitivity@0.95 (at that specificity)."
+    )
+    target: float = typer.Option(None, "--target", "--target-error", help="Value of the criterion aimed at.")
+
+
+@dataclass(frozen=True)
+class OwnBags(LabelledOptions):
+    """A file or folder of labelled bags to plan for."""
 
     panel: ClassVar[str] = "Your own bags"
-    source: Path = typer.Option(None, "--from", help="File of labelled bags: csv, csv.gz, parquet or npz.")
-    bag: str = typer.Option("bag_id", "--bag", help="Column of the bag ids.")
-    label: str = typer.Option("label", "--label", help="Column of the labels.")
-    labels: Path = rare(None, "--labels", help="Table with one row per bag (bag id, label), if labels are kept apart.")
-    ignore: list[str] = rare([], "--ignore", help="Column that is not a feature; repeatable.")
-    literal_ids: bool = rare(False, "--literal-ids", help="Take bag ids such as NA, null or nan as they stand.")
+    source: Path = typer.Option(None, "--from", help="File of labelled bags, or a folder of them, as `fit` takes it.")
     budget: float = typer.Option(60.0, "--budget", help="CPU seconds that measuring the default learner may take.")
 
-    def plan(self, n: int | None, **wanted: Any) -> Any:
+    def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
         from .._core.validation import real_number
-        from ..bags.reading.read_bags import read_bags
+        from ..bags.missing import checked_treatment, without_missing
         from ..planning import plan_for_bags
 
         real_number("budget", self.budget, 0.0, open_low=True)
-        read = read_bags(
-            self.source,
-            self.bag,
-            self.label,
-            ignore=self.ignore,
-            labels_file=self.labels,
-            literal_ids=self.literal_ids,
-        )
-        return plan_for_bags(read.bags, read.labels, n=n, budget=self.budget, **wanted)
+        checked_treatment(self.missing, ("error", "drop-token"))
+        read = self.read_from(self.source)
+        bags = read.bags if self.missing == "error" else without_missing(read.bags, self.missing)
+        return plan_for_bags(bags, read.labels, budget=self.budget, **wanted)
 
     def check_absent(self) -> None:
         """Refuse options of a file where there is none."""
@@ -60,24 +56,18 @@ class OwnBags(Options):
 @with_options
 def plan(
     *,
-    n: int = typer.Option(None, "--samples", "-n", help="n, bags at hand [those of the file]."),
-    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token."),
-    criterion: str = _CRITERION,
-    target: float = typer.Option(
-        None, "--target", "--target-error", help="Value of the criterion that the inverse questions aim at."
-    ),
+    sizes: Sizes,
     own: OwnBags,
     task: TaskOptions,
-    loss: str = LOSS,
+    loss: LossOptions,
     ask: list[str] = typer.Option(
         ["all"], "--ask", help="samples, strength, length (with --target), crossing, all or none; repeatable."
     ),
     curve: bool = rare(False, "--curve", help="Predict the learning curves too (implied by --plot)."),
-    json_file: Path = _JSON,
+    files: JsonFile,
     plot: Path = typer.Option(
         None, "--plot", help="Picture of the learning curves (.png, .svg or .pdf).", rich_help_panel="Output"
     ),
-    modules: list[Path] = MODULES,
 ) -> None:
     """Say what to do with n bags of d-dimensional tokens, and what to expect.
 
@@ -86,42 +76,38 @@ def plan(
 
     Example: sparsetoken plan --from bags.csv --target 0.05
     """
-    from .._core.files import check_apart, check_ending, check_writable
     from ..planning import plan as make_plan
     from ..planning.plan import CROSSING, CURVE, OF_TARGET
-    from ..plotting.show import ENDINGS, write_picture
-    from .console import deliver, write_json
+    from ..plotting.show import write_picture
 
-    check_apart((json_file, plot), (own.source, own.labels))
-    check_writable(json_file)
-    check_ending(json_file, ".json")
-    check_writable(plot, endings=ENDINGS)
-    wanted: dict[str, Any] = {"criterion": criterion, "target": target}
+    files.check((own.source, own.labels), plot)
+    wanted: dict[str, Any] = {"n": sizes.n, "criterion": sizes.criterion, "target": sizes.target}
     made: Any
     if own.source is None:
         own.check_absent()
-        if n is None or d is None:
+        if sizes.n is None or sizes.d is None:
             raise ValueError("give the number of bags with -n and the tokens' dimension with -d, or a file with --from")
         questions = {name for name in ask if name not in ("all", "none")}
         if "all" in ask:
-            questions |= {CROSSING, *(() if target is None else OF_TARGET)}
+            questions |= {CROSSING, *(() if sizes.target is None else OF_TARGET)}
         if curve or plot is not None:
             questions.add(CURVE)
-        with _stages() as say:
-            made = make_plan(task.task(), n, d, loss=loss, questions=questions, progress=say, **wanted)
+        with stages("planning") as say:
+            made = make_plan(task.task(), d=sizes.d, loss=loss.loss, questions=questions, progress=say, **wanted)
     else:
-        for name in (*task.changed(), *(["loss"] if loss != LOSS.default else []), *(["dimension"] if d else [])):
+        for name in (
+            *task.changed(),
+            *(name for name in loss.changed() if name == "loss"),
+            *(["dimension"] if sizes.d else []),
+        ):
             option = name.replace("_", "-")
             raise ValueError(
                 f"--{option} does not go with --from, which takes the file's bags as they are: leave it out"
             )
-        with _stages() as say:
-            made = own.plan(n, progress=say, **wanted)
-    files: list[tuple[Path | None, Callable[[Path], None]]] = [
-        (json_file, lambda path: write_json(path, made.to_dict())),
-        (plot, lambda path: write_picture(path, made.figure())),
-    ]
-    deliver(lambda: echo_text(str(made)), files)
+        with stages("planning") as say:
+            made = own.plan(progress=say, **wanted)
+    drawn = (plot, lambda path: write_picture(path, made.figure()))
+    deliver(lambda: echo_text(str(made)), [*files.writers(made.to_dict()), drawn])
 
 
 @app.command(rich_help_panel=OWN_BAGS)
@@ -131,39 +117,30 @@ def solve(
     unknown: str = typer.Option(
         None, "--for", help="n, d, error, strength, length, sparsity or prevalence [what is not given of n, error]."
     ),
-    n: int = typer.Option(None, "--samples", "-n", help="n, bags to learn from."),
-    d: int = typer.Option(None, "--dimension", "-d", help="d, dimension of a token; without it the answer is n/d."),
-    target: float = typer.Option(None, "--target", "--target-error", help="Value of the criterion aimed at."),
-    criterion: str = _CRITERION,
+    sizes: Sizes,
     learner: str = typer.Option(
         "attention", help="attention, pooled, vectorized, message_passing or optimal (the Bayes limit)."
     ),
     task: TaskOptions,
-    loss: str = LOSS,
-    json_file: Path = _JSON,
-    modules: list[Path] = MODULES,
+    loss: LossOptions,
+    files: JsonFile,
 ) -> int:
     """Power analysis: the number of bags that a target needs, or whichever quantity --for names.
 
-    The exit code is 1 where there is no solution.
+    Without -d the answer is n/d. The exit code is 1 where there is no solution.
 
     Example: sparsetoken solve --target 0.05 -d 100
     """
-    from .._core.files import check_ending, check_writable
     from ..planning.solve import solve as solve_for
-    from .console import deliver, write_json
 
-    check_writable(json_file)
-    check_ending(json_file, ".json")
+    files.check()
     if unknown is None:
-        if n is not None and target is not None:
+        if sizes.n is not None and sizes.target is not None:
             raise ValueError("nothing is left to solve for: leave out -n or --target, or say with --for what is wanted")
-        unknown = "error" if target is None and n is not None else "n"
-    sizes: dict[str, Any] = {"n": n, "d": d, "target": target}
-    with _stages() as say:
-        say("solving")
-        found = solve_for(task.task(), unknown, learner=learner, criterion=criterion, loss=loss, **sizes)
-    deliver(lambda: echo_text(str(found)), [(json_file, lambda path: write_json(path, found.to_dict()))])
+        unknown = "error" if sizes.target is None and sizes.n is not None else "n"
+    with stages("solving"):
+        found = solve_for(task.task(), unknown, learner=learner, loss=loss.loss, **vars(sizes))
+    deliver(lambda: echo_text(str(found)), files.writers(found.to_dict()))
     return 0 if found.solved else 1
 
 
@@ -201,18 +178,3 @@ def size_of_test(
         f"{m:,} test bags, the same for both: the exact McNemar test at {level} confidence then tells errors of "
         f"{error:g} and {versus:g} apart with probability {power:g}."
     )
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[str], None]]:
-    """Yields say(words): the stage at work, on a terminal; nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda words: None
-        return
-    from rich.markup import escape
-
-    with console.status("starting") as status:
-        yield lambda words: status.update(escape(words))

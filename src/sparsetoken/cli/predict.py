@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from . import OWN_BAGS, app
-from .bag_files import MODEL, BagsForModel, Cluster, as_csv, check_table, id_column, waiting, write_table
-from .console import echo
+from .bag_files import MODEL, TABLES, BagsForModel, ClusterOptions, id_column
+from .console import as_csv, check_files, deliver, echo, stages, write_table
 from .options import with_options
 
 
@@ -22,7 +22,7 @@ def predict(
     out: Path = typer.Option(
         None, "--out", "-o", help="File to write: CSV, or .parquet or .json by its ending [standard output]."
     ),
-    cluster: Cluster,
+    cluster: ClusterOptions,
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more).
 
@@ -30,16 +30,14 @@ def predict(
 
     Example: sparsetoken predict model.skops new.csv --label diagnosis --out predictions.csv
     """
-    from .._core.files import check_apart, check_writable
-    from ..estimators.persistence import load_model
-    from .console import deliver
+    import pandas as pd
 
-    check_writable(out)
-    check_apart((out,), (model, given.file))
-    check_table(out)
+    from ..estimators.persistence import load_model
+
+    check_files([(out, TABLES)], (model, given.file))
     estimator = load_model(model)
     read = given.read(estimator, cluster)
-    with waiting(f"predicting {len(read.bags)} bags"):
+    with stages(f"predicting {len(read.bags)} bags"):
         if hasattr(estimator, "classes_"):
             probability = estimator.predict_proba(read.bags)
             columns, said = _classes(estimator, probability), _score_of_classes(estimator, probability, read.labels)
@@ -47,28 +45,15 @@ def predict(
             predicted = estimator.predict(read.bags)
             columns = {"prediction": [float(f"{value:.6g}") for value in predicted]}
             said = _score_of_numbers(predicted, read.labels)
-    table = _table(id_column(given.bag_column(estimator), columns), read.bags.ids, columns)
-    written: list[Path] = []
-
-    def write(path: Path) -> None:
-        write_table(path, table)
-        written.append(path)
+    table = pd.DataFrame({id_column(given.bag_column(estimator), columns): read.bags.ids, **columns})
 
     def show() -> None:
         if out is None:
             echo(as_csv(table), end="")
         for line in said:
             echo(line, err=True)
-        if written:
-            echo(f"predictions of {len(read.bags)} bags written to {out}", err=True)
 
-    deliver(show, [(out, write)])
-
-
-def _table(id_name: str, ids: Any, columns: dict[str, Any]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame({id_name: ids, **columns})
+    deliver(show, [(out, lambda path: write_table(path, table), f"predictions of {len(read.bags)} bags")])
 
 
 def _classes(estimator: Any, probability: Any) -> dict[str, Any]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from . import THEORY, app
-from .console import echo
+from .console import deliver, echo, print_table
 from .options import (
-    MODULES,
     SEED,
     DeploymentOptions,
     NoiseOptions,
+    Options,
     SignalOptions,
     TableFiles,
     TaskOptions,
@@ -23,7 +23,8 @@ from .options import (
     rare,
     with_options,
 )
-from .titles import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
+from .values import OptionGrid, parse_values
+from .words import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
 
 if TYPE_CHECKING:
     from ..deployment import Deployment
@@ -43,6 +44,26 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class TrialOptions(Options):
+    """Which trials are run, and how."""
+
+    d: str = typer.Option(None, "--dimension", "-d", help="d, dimension of a token [1000, or that of the noise].")
+    trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case.")
+    seed: int = SEED
+    workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number.")
+    sampler: str = rare(None, help="reduced (exact in law, fast) or tensor (every token) [as the noise allows].")
+    positions: str = rare("uniform", help="Places of signal tokens: uniform, block, fixed:0,3 or weighted:1,2,...")
+
+
+@dataclass(frozen=True)
+class ScheduledTraining(TrainingOptions):
+    """A training that may reuse its samples, or train all together."""
+
+    schedule: str = rare("staged", help="staged, reuse (D0 again for the readout) or joint.")
+    steps: str = rare("50", help="Gradient steps of schedule joint.")
+
+
 @app.command(rich_help_panel=THEORY)
 @with_options
 def simulate(
@@ -53,21 +74,13 @@ def simulate(
         "-m",
         help="attention, pooled, vectorized, elementwise (:relu, :tanh, ...), heads:2, your own (--module) or all; repeatable.",
     ),
-    d: str = typer.Option(None, "--dimension", "-d", help="d, dimension of a token [1000, or that of the noise]."),
-    trials: int = typer.Option(8, "--trials", "-t", help="Independent trials of each case."),
-    seed: int = SEED,
-    workers: int = typer.Option(1, "--workers", "-w", help="Processes; results do not depend on their number."),
+    trial: TrialOptions,
     task: TaskOptions,
-    positions: str = rare("uniform", help="Places of signal tokens: uniform, block, fixed:0,3 or weighted:1,2,..."),
-    training: TrainingOptions,
-    schedule: str = rare("staged", help="staged, reuse (D0 again for the readout) or joint."),
-    steps: str = rare("50", help="Gradient steps of schedule joint."),
-    sampler: str = rare(None, help="reduced (exact in law, fast) or tensor (every token) [as the noise allows]."),
+    training: ScheduledTraining,
     noise: NoiseOptions,
     signals: SignalOptions,
     test: DeploymentOptions,
     files: TableFiles,
-    modules: list[Path] = MODULES,
 ) -> int:
     """Train classifiers on simulated data and print mean and standard error over trials.
 
@@ -80,50 +93,54 @@ def simulate(
     from ..classifiers import SIMULATED
     from ..simulation.repeats import trial_seeds
     from ..simulation.token_source import token_source
-    from .console import deliver, print_table
-    from .values import OptionGrid, parse_values
 
     files.check((noise.noise, noise.covariance, signals.signals))
     several = signals.read()
     tokens = noise.read(several)
     source = token_source(tokens, None)
-    sampler = sampler or source.sampler
-    dimensions = {"d": parse_values("d", d or f"{source.dimension(None) or 1000}")}
-    grid = OptionGrid(dimensions, task.grid(), training.grid(), {"steps": parse_values("steps", steps)}, test.grid())
+    sampler = trial.sampler or source.sampler
+    dimensions = {"d": parse_values("d", trial.d or f"{source.dimension(None) or 1000}")}
+    grid = OptionGrid(dimensions, task.grid(), training.grid(), test.grid())
     models = list(SIMULATED) if "all" in model else list(dict.fromkeys(model))
-    grid.check(len(models) * whole_number("trials", trials, 1))
-    seeds = trial_seeds(seed, trials)
-    plain = {"loss": training.loss, "schedule": schedule, "equal_samples": training.equal_samples}
-    where = _positions(positions)
-    cases = [_case(values, name, where, plain) for values in grid.cases() for name in models]
-    results = _run(cases, seeds, {"sampler": sampler, "tokens": tokens}, workers)
+    grid.check(len(models) * whole_number("trials", trial.trials, 1))
+    seeds, where = trial_seeds(trial.seed, trial.trials), _positions(trial.positions)
+    cases = [_case(values, name, where, training.plain()) for values in grid.cases() for name in models]
+    results = _run(cases, seeds, {"sampler": sampler, "tokens": tokens}, trial.workers)
 
     swept = [at_test(name) for name in grid.swept]
+    done, failures = _sorted_out(cases, results, swept, of_signals(several))
+    silent = () if training.schedule == "joint" else ("steps",)
+    title = numbers_in_words({name: value for name, value in grid.fixed.items() if name not in silent})
+    title += f", {training.loss} loss, {training.schedule}, {sampler} sampler"
+    title += "".join(f", {name} {value}" for name, value in noise.described().items() if value != "gaussian")
+    title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}"
+    title += f"; mean ± standard error of {trial.trials} trials, seed {trial.seed}"
+    options = {"sampler": sampler, **noise.described()}
+    record = {"seed": trial.seed, "cases": [outcome.record(options) for outcome in done]}
+    deliver(
+        lambda: print_table(title, *_table(done, swept), 1 + len(swept)),
+        files.writers(record, lambda: [line for outcome in done for line in outcome.lines()]),
+    )
+    for words in failures:
+        echo(words, err=True)
+    return 1 if failures else 0
+
+
+def _sorted_out(
+    cases: Sequence[_Case], results: Sequence[list], swept: Sequence[str], signals: Mapping[str, Any]
+) -> tuple[list[_Outcome], list[str]]:
+    """What was computed, and what failed in words; an error where nothing was computed."""
     done, failures = [], []
     for case, found in zip(cases, results, strict=True):
         reason = next((one for one in found if isinstance(one, Exception)), None)
         if reason is None:
-            done.append(_Outcome(case, {**case.about, **of_signals(several)}, found))
+            done.append(_Outcome(case, {**case.about, **signals}, found))
+        elif not done and case is cases[-1]:
+            raise reason
         else:
             place = "".join(f", {name} {case.about[name]:g}" for name in swept)
-            failures.append((f"{case.model}{place} failed: {reason}", reason))
-    if not done:
-        raise failures[0][1]
-    silent = () if schedule == "joint" else ("steps",)
-    origin = noise.described()
-    title = numbers_in_words({name: value for name, value in grid.fixed.items() if name not in silent})
-    title += f", {training.loss} loss, {schedule}, {sampler} sampler"
-    title += "".join(f", {name} {value}" for name, value in origin.items() if value != "gaussian")
-    title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}; mean ± standard error of {trials} trials, seed {seed}"
-    headings, rows = _table(done, swept)
-    record = {"seed": seed, "cases": [outcome.record({"sampler": sampler, **origin}) for outcome in done]}
-    deliver(
-        lambda: print_table(title, headings, rows, 1 + len(swept)),
-        files.writers(record, lambda: [line for outcome in done for line in outcome.lines()]),
-    )
-    for words, _ in failures:
-        echo(words, err=True)
-    return 1 if failures else 0
+            failures.append(f"{case.model}{place} failed: {reason}")
+    return done, failures
 
 
 class _Case(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import STUDIES, app
-from .console import echo
+from .console import check_files, echo, echo_text, page_width, print_table
 from .options import MODULES, Options, rare, with_options
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class RunOptions(Options):
     )
     executor: str = rare("local", "--executor", help="local or dask.")
     scheduler: str | None = rare(None, "--scheduler", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+    modules: list[Path] = MODULES
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -56,7 +57,6 @@ def reproduce(
     extra: list[Path] = typer.Option(
         [], "--with", help="A study file of your own, whose claims join the ledger; repeatable."
     ),
-    modules: list[Path] = MODULES,
 ) -> int:
     """Run the paper's studies, judge its claims and write the report. Run again to resume; finished trials are kept.
 
@@ -83,7 +83,6 @@ def run(
     *,
     file: Path = typer.Argument(..., help="A study in TOML (data only) or Python (your own code, executed)."),
     options: RunOptions,
-    modules: list[Path] = MODULES,
 ) -> int:
     """Run a study of your own: trials, tables, figures, claims and report.
 
@@ -165,8 +164,6 @@ def studies(
 def _print_kinds(json_output: bool) -> None:
     """The kinds of trial with their arguments (fields of task and training told once) and columns."""
     import json
-    import shutil
-    import textwrap
     from dataclasses import fields
 
     from ..study.kind import all_kinds
@@ -182,18 +179,14 @@ def _print_kinds(json_output: bool) -> None:
     if json_output:
         echo(json.dumps({"fields": flat, "kinds": rows}, indent=1, ensure_ascii=False))
         return
-    wide = min(100, shutil.get_terminal_size().columns)
     for part, names in flat.items():
-        echo(textwrap.fill(f"{part}: {', '.join(names)}", wide, subsequent_indent="    "))
+        echo_text(f"{part}: {', '.join(names)}", 4)
     for name, row in rows.items():
-        said = f"{name}{' (random)' if row['random'] else ''}: {row['does']}"
-        echo("\n" + textwrap.fill(said, wide, subsequent_indent="    "))
-        listed = ", ".join(row["arguments"])
-        echo(textwrap.fill(f"takes: {listed}", wide, initial_indent="  ", subsequent_indent="    "))
+        echo_text(f"\n{name}{' (random)' if row['random'] else ''}: {row['does']}", 4)
+        echo_text(f"  takes: {', '.join(row['arguments'])}", 4)
         width = max((len(column) for column in row["columns"]), default=0)
         for column, words in row["columns"].items():
-            line = f"  {column:<{width}}  {words}".rstrip()
-            echo(textwrap.fill(line, wide, subsequent_indent=" " * (width + 4), drop_whitespace=True))
+            echo_text(f"  {column:<{width}}  {words}".rstrip(), width + 4)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -211,13 +204,11 @@ def results(
     Example: sparsetoken results --study mine --out trials.csv
     """
     from .._core.files import check_writable
-    from .._core.imports import require
     from ..study.store import DEFAULT_STORE, Store
     from ..study.tables import ENDINGS, tidy, write_table
 
-    if out is not None and out.suffix.lower() == ".parquet":
-        require("parquet")
     check_writable(out, endings=ENDINGS, make_folder=True)
+    check_files([(out, " ".join(ENDINGS))])
     with Store(store or DEFAULT_STORE, read_only=True) as opened:
         known = opened.studies()
         if study is not None and study not in known:
@@ -387,51 +378,36 @@ def _print_ledger(rows: list) -> None:
 
 
 def _print_summary(rows: list, known: dict[str, int]) -> None:
-    from collections import Counter
-
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    by_kind = Counter((row.kind, row.status) for row in rows)
-    table = Table("kind", "done", "failed", "CPU s")
+    lines = []
     for kind in sorted({row.kind for row in rows}):
-        seconds = sum(row.cpu_seconds or 0.0 for row in rows if row.kind == kind)
-        table.add_row(escape(kind), str(by_kind[kind, "done"]), str(by_kind[kind, "failed"]), f"{seconds:.1f}")
-    console = Console()
-    console.print(table)
-    if known:
-        words = "studies: " + ", ".join(f"{name} ({count})" for name, count in known.items())
-        console.print(words, markup=False, highlight=False)
+        mine = [row for row in rows if row.kind == kind]
+        done = sum(row.status == "done" for row in mine)
+        seconds = sum(row.cpu_seconds or 0.0 for row in mine)
+        lines.append([kind, str(done), str(len(mine) - done), f"{seconds:.1f}"])
+    studied = ", ".join(f"{name} ({count})" for name, count in known.items())
+    print_table(f"studies: {studied or 'none'}", ["kind", "done", "failed", "CPU s"], lines)
 
 
 def _print_rows(rows: list, limit: int, columns: list[str] | None) -> None:
     """A table per kind, with the columns asked for or as many varying ones as fit."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from ..study.tables import tidy
 
     if not rows:
         echo("no trials")
-        return
-    console = Console()
     for kind in dict.fromkeys(row.kind for row in rows):
         table = tidy(row for row in rows if row.kind == kind)
         for name in columns or ():
             if name not in table:
                 raise ValueError(f"{kind} has no column {name!r}; it has {', '.join(map(str, table))}")
         varying = [name for name in table if table[name].astype(str).nunique() > 1] or list(table)
-        shown = columns or varying[: max(2, console.width // 14)]
-        printed = Table(*(escape(str(name)) for name in shown), title=escape(kind))
-        for values in table[shown].head(limit).itertuples(index=False):
-            printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else escape(str(v)) for v in values))
-        console.print(printed)
-        left = (
-            f"; not shown: {', '.join(str(n) for n in varying if n not in shown)}" if set(varying) - set(shown) else ""
-        )
-        echo(f"{min(limit, len(table))} of {len(table)} rows{left}")
+        shown = columns or varying[: max(2, (page_width() or 80) // 14)]
+        cells = [
+            [f"{v:.4g}" if isinstance(v, float) else str(v) for v in values]
+            for values in table[shown].head(limit).itertuples(index=False)
+        ]
+        left = [str(name) for name in varying if name not in shown]
+        more = f"; not shown: {', '.join(left)}" if left else ""
+        print_table(f"{kind}: {len(cells)} of {len(table)} rows{more}", [str(name) for name in shown], cells)
 
 
 def _duration(seconds: object) -> str:

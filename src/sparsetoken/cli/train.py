@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
 
 from . import THEORY, app
-from .console import echo
-from .options import LOSS, MODULES, SEED, Options, TableFiles, TaskOptions, rare, with_options
-from .titles import DISTURBANCES
+from .console import deliver, echo, echo_text, print_table
+from .options import SEED, DrawnFiles, LossOptions, Options, TaskOptions, rare, with_options
+from .values import parse_named
+from .words import DISTURBANCES
 
 _ROWS = 16  # of the table at most: the first steps, then ever fewer
 
@@ -29,17 +31,43 @@ class ScheduleOptions(Options):
     decay: str = typer.Option("0", help="Weight decay: one number for all directions, or q=0.1,w=0.1.")
     momentum: float = rare(0.0, help="Momentum of all directions.")
     stages: Path = rare(None, help="TOML file with a table [[stage]] for each stage, instead of the options above.")
+    start: str = rare(
+        "",
+        help="Random start: norms, cosines with the signal and bias, such as q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 [zero].",
+    )
 
-    def read(self, directions: Sequence[str]) -> list[Any]:
-        """The stages for a model with these directions."""
+    def read(self, model: Any) -> tuple[list[Any], dict[str, float] | None]:
+        """The stages for a bag model, and where training starts."""
         from ..schedules import Stage
-        from .values import parse_named
 
+        # A lone number is the norm of all directions; the bias is named.
+        names = model.start_names if "=" in self.start else model.directions
+        start = parse_named("start", self.start, names) if self.start else None
         if self.stages is not None:
-            return read_stages(self.stages)
-        rates = parse_named("rates", self.rates, (*directions, "bias"))
-        decay = parse_named("decay", self.decay, directions)
-        return [Stage(self.steps, self.alpha, rates, decay, self.momentum)]
+            return read_stages(self.stages), start
+        rates = parse_named("rates", self.rates, (*model.directions, "bias"))
+        decay = parse_named("decay", self.decay, model.directions)
+        return [Stage(self.steps, self.alpha, rates, decay, self.momentum)], start
+
+
+@dataclass(frozen=True)
+class TheoryAndRuns(Options):
+    """The exact limit, and the simulated runs beside it."""
+
+    d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations.")
+    trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone.")
+    theory: bool = typer.Option(True, "--theory/--no-theory", help="Compute the exact limit.")
+    seed: int = SEED
+    sampler: str = rare("reduced", help="reduced (exact in law, no tokens) or tensor (every token).")
+    accuracy: float = rare(1e-3, help="Error allowed on the theory's test error.")
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense."""
+        from .._core.validation import real_number, whole_number
+
+        real_number("accuracy", self.accuracy, 0.0, open_low=True)
+        if not whole_number("trials", self.trials, 0) and not self.theory:
+            raise ValueError("trials must be at least 1 without the theory")
 
 
 @app.command(rich_help_panel=THEORY)
@@ -52,24 +80,11 @@ def train(
         "-m",
         help="attention, pooled, tied, tied:2, heads:2, gated, two_layer, self_attention or thresholded.",
     ),
-    d: int = typer.Option(1000, "--dimension", "-d", help="d of the simulations."),
-    trials: int = typer.Option(4, "--trials", "-t", help="Simulated runs; 0 for the theory alone."),
-    theory: bool = typer.Option(True, "--theory/--no-theory", help="Compute the exact limit."),
-    seed: int = SEED,
+    sides: TheoryAndRuns,
     schedule: ScheduleOptions,
-    start: str = rare(
-        "",
-        help="Random start: norms, cosines with the signal and bias, such as q=0.5,cosine[q]=0.2,w=0.1,bias=0.2 [zero].",
-    ),
     task: TaskOptions,
-    loss: str = LOSS,
-    sampler: str = rare("reduced", help="reduced (exact in law, no tokens) or tensor (every token)."),
-    accuracy: float = rare(1e-3, help="Error allowed on the theory's test error."),
-    files: TableFiles,
-    plot: Path = typer.Option(
-        None, "--plot", help="Picture of the errors over the steps (.png, .pdf or .svg).", rich_help_panel="Output"
-    ),
-    modules: list[Path] = MODULES,
+    loss: LossOptions,
+    files: DrawnFiles,
 ) -> int:
     """Train query, readout and bias together for many steps, and print theory and measurement step by step.
 
@@ -78,46 +93,34 @@ def train(
 
     Example: sparsetoken train -m tied --rates 0.5 --decay 0.1 -T 40
     """
-    from .._core.validation import real_number, whole_number
     from ..bag_models import get_bag_model
-    from .console import deliver, print_table
-    from .values import parse_named
 
-    files.check((schedule.stages,), plot)
-    wanted = task.task()
-    chosen = get_bag_model(model)
-    stages = schedule.read(chosen.directions)
-    # A lone number is the norm of all directions; the bias is named.
-    names = chosen.start_names if "=" in start else chosen.directions
-    begin = parse_named("start", start, names) if start else None
-    real_number("accuracy", accuracy, 0.0, open_low=True)
-    if not whole_number("trials", trials, 0) and not theory:
-        raise ValueError("trials must be at least 1 without the theory")
-    problem = (wanted, chosen, stages)
-    exact, runs, failures = _compute(problem, loss, begin, accuracy if theory else None, (d, trials, seed, sampler))
+    files.check((schedule.stages,))
+    wanted, chosen = task.task(), get_bag_model(model)
+    stages, start = schedule.read(chosen)
+    sides.check()
+    exact, runs, failures = _compute((wanted, chosen, stages), {"loss": loss.loss, "start": start}, sides)
 
-    columns, rows = _table(exact, runs)
     samples = f"α {schedule.alpha:g}" if schedule.stages is None else f"schedule of {schedule.stages.name}"
-    title = f"{chosen.name}, {_task_in_words(wanted)}, {loss} loss, {samples}"
+    title = f"{chosen.name}, {_task_in_words(wanted)}, {loss.loss} loss, {samples}"
     if runs:
         drawn = "one run" if len(runs) == 1 else f"mean ± standard error of {len(runs)} runs"
-        title += f"; simulated: {drawn} at d {d}, seed {seed}"
+        title += f"; simulated: {drawn} at d {sides.d}, seed {sides.seed}"
     record = {
         "task": wanted.to_dict(),
         "model": chosen.name,
-        "loss": loss,
+        "loss": loss.loss,
         "stages": [stage.to_dict() for stage in stages],
-        "start": begin,
+        "start": start,
         "theory": None if exact is None else exact.to_dict(),
         "simulation": [run.to_dict() for run in runs],
     }
 
     def show() -> None:
-        for line in _answer(wanted, stages, exact, runs):
-            echo(line)
-        print_table(title, columns, rows)
+        echo_text("\n".join(_answer(wanted, stages, exact, runs)))
+        print_table(title, *_table(exact, runs))
 
-    deliver(show, [*files.writers(record, lambda: _lines(exact, runs)), (plot, lambda path: _draw(path, exact, runs))])
+    deliver(show, files.writers(record, lambda: _lines(exact, runs), lambda path: _draw(path, exact, runs)))
     for words in failures:
         echo(words, err=True)
     return 1 if failures else 0
@@ -142,22 +145,13 @@ def read_stages(path: Path) -> list[Any]:
         raise ValueError(f"cannot read {path}: {error}") from None
     if set(plain) != {"stage"} or not isinstance(plain["stage"], list):
         raise ValueError(f"{path} must hold tables [[stage]] and nothing else")
-    for stage in plain["stage"]:
-        if isinstance(stage, dict) and isinstance(stage.get("data"), list):
-            stage["data"] = tuple(stage["data"])
-        if isinstance(stage, dict) and isinstance(stage.get("alpha"), list):
-            stage["alpha"] = tuple(stage["alpha"])
     return list(as_stages(plain["stage"]))
 
 
 def _compute(
-    problem: tuple[Any, Any, Any],
-    loss: str,
-    begin: Mapping[str, float] | None,
-    accuracy: float | None,
-    simulated: tuple,
+    problem: tuple[Any, Any, Any], options: Mapping[str, Any], sides: TheoryAndRuns
 ) -> tuple[Any, list[Any], list[str]]:
-    """The limit (None without an accuracy), the simulated runs, and what failed of them in words.
+    """The limit (or None), the simulated runs, and what failed of them in words.
 
     The runs come first: what they refuse is said before the limit is computed.
     """
@@ -165,37 +159,36 @@ def _compute(
     from ..simulation.repeats import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
 
-    d, trials, seed, sampler = simulated
-    exact, runs, failures = None, [], []
+    seeds = trial_seeds(sides.seed, sides.trials) if sides.trials else []
+    work = [
+        (f"run {k}", partial(simulate_trajectory, *problem, sides.d, seed, sampler=sides.sampler, **options))
+        for k, seed in enumerate(seeds)
+    ]
+    if sides.theory:
+        work.append(("theory", partial(_limit, problem, accuracy=sides.accuracy, **options)))
+    found, failures = {}, []
     with progress() as bars:
-        advance = bars("training", trials + (accuracy is not None))
-        for k, own_seed in enumerate(trial_seeds(seed, trials) if trials else []):
+        advance = bars("training", len(work))
+        for name, compute in work:
             try:
-                runs.append(simulate_trajectory(*problem, d, own_seed, sampler=sampler, loss=loss, start=begin))
+                found[name] = compute()
             except (ValueError, ArithmeticError, MemoryError) as error:
-                if not runs:
+                if not found:
                     raise
-                failures.append(f"run {k} failed: {error or type(error).__name__}")
+                failures.append(f"{name} failed: {error or type(error).__name__}")
             advance(1)
-        if accuracy is not None:
-            try:
-                exact = _limit(problem, loss, begin, accuracy)
-            except (ValueError, ArithmeticError, MemoryError) as error:
-                if not runs:
-                    raise
-                failures.append(f"theory failed: {error or type(error).__name__}")
-            advance(1)
-    return exact, runs, failures
+    exact = found.pop("theory", None)
+    return exact, list(found.values()), failures
 
 
-def _limit(problem: tuple[Any, Any, Any], loss: str, begin: Mapping[str, float] | None, accuracy: float) -> Any:
+def _limit(problem: tuple[Any, Any, Any], **options: Any) -> Any:
     import warnings
 
     from ..theory import UnstableTrainingWarning, trajectory
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableTrainingWarning)  # `_answer` says it
-        return trajectory(*problem, loss=loss, start=begin, accuracy=accuracy)
+        return trajectory(*problem, **options)
 
 
 def _shown(steps: int) -> list[int]:
