@@ -7,6 +7,8 @@ One step t on data set k with n_k = alpha_k d bags moves the directions Theta = 
 
 with D_t = diag(rates), Lambda_t = diag(decay), momentum rho_t: gradient descent on the mean loss plus
 sum_a (decay_a/2) ||theta_a||^2. The bias has neither decay nor momentum.
+
+Eq. (25) of docs/theory.md.
 """
 
 from __future__ import annotations

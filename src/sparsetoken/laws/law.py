@@ -3,6 +3,8 @@
 Given a query of cosine gamma with the signal, a bag's feature is  f = T qhat + S u + kappa z  with z standard normal on the
 space orthogonal to qhat, and u the part of the signal's direction orthogonal to qhat. A law knows the joint distribution of
 (y, T, S, kappa): exactly, or through independent randomised draws ("replicates") that give every average its error bar.
+
+Eq. (7) of docs/theory.md.
 """
 
 from __future__ import annotations

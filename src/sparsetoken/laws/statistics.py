@@ -9,6 +9,8 @@ with p = softmax(k t), or p_l = sigma(k t_l)/L elementwise. Everything needed of
 w t and w^2 for weights w not yet normalised; the theory adds the sums over tokens that it does not draw one by one.
 
 The formulas run on NumPy or JAX numbers, whichever the arguments are.
+
+Eq. (7) and Eq. (22) of docs/theory.md.
 """
 
 from __future__ import annotations

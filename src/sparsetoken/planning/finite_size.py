@@ -8,6 +8,8 @@ The theory's limit takes n and d to infinity. Three things are different at a gi
 2. The query comes from n0 bags: its cosine gamma and sharpness k fluctuate with their labels and like 1/sqrt(d) besides.
    They are drawn from the exact law of the two gradient steps at this n0 and d, and the readout is averaged over them.
 3. What is left, of order 1/d, is not forecast: it is part of the standard error.
+
+Eq. (30) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> +
     q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
 
 With eta_b = "auto" c_i = l'(b0; y_i), and b0 and b1 are such that the c_i and the h_i sum to zero.
+
+Eq. (3) of docs/theory.md.
 """
 
 from __future__ import annotations

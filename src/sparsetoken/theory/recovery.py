@@ -13,6 +13,8 @@ difference of two Wishart matrices, with free cumulants kappa_s = alpha(L-1)(pi 
 - fresh bags for every product: 1/tan'^2 = (1 + 1/tan^2) B/(a+ x)^2 + 1/x, a recursion;
 - the same bags every time: cos^2 = v_k^2/(v_2k + m_2k/c0^2), v_j = xi^T M^j xi and m_j the moments of the difference;
 - the top eigenvector: cos^2 = [1 - R'(1/f)/f^2]_+ x/(1 + x) with f = a+(1 + x) and R(z) = sum_s kappa_s z^(s-1).
+
+Eq. (34) and Eq. (36) of docs/theory.md.
 """
 
 from __future__ import annotations

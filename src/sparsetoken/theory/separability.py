@@ -21,6 +21,8 @@ Newton's method on all unknowns loses its way where the classes are far apart. W
 b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
 
     V <- E[K Phi(-x)/tr(K V)]^{-1},     Q <- V E[K e/tr(K V)^2] V
+
+Eq. (12) and Eq. (19) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ with its posterior mean,
     X(m) = sum over labels, P(label) s E[ theta v.K <theta' v'> ],        x = alpha X,   m = x/(1 + x),
 
 and a new bag is best classified by A = sum_h p_h LR_h, whatever the contamination.
+
+Eq. (24) of docs/theory.md.
 """
 
 from __future__ import annotations

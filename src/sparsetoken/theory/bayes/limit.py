@@ -15,6 +15,8 @@ kinds, noisy labels, contamination, correlated tokens) M and I are those of `bay
 
 The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
 the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
+
+Eq. (14) and Eq. (15) of docs/theory.md.
 """
 
 from __future__ import annotations

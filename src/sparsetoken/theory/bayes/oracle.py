@@ -3,6 +3,8 @@
 Each classifier reduces a bag to one statistic of the tokens' coordinates t_l along xi and thresholds it at the best place:
 pooled and vectorized (the sum), hard max (the largest), attention (T = sum p_l t_l at sharpness k), elementwise attention,
 and the likelihood ratio (Bayes), which nobody beats.
+
+Eq. (13) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ The tangent that arrives at t is the sum of all steps' contributions, and correl
 without bias. Time is of order T^2 N L r^2 (2 + probes), memory (2 + probes) T N L r numbers. What u = t contributes directly
 is kept apart, so that it adds no noise to s < t. Tangents may be kept and pushed in single precision: they enter nothing but
 averages whose own scatter is ten thousand times that rounding, and reading them is most of the time.
+
+Eq. (26) to Eq. (29) of docs/theory.md.
 """
 
 from __future__ import annotations

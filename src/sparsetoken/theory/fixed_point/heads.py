@@ -14,6 +14,8 @@ the score is Gaussian and its prox is scalar:
 V is held by a triangular factor, A = exp(logarithms) times a unit triangle; Q, which is singular for heads that are alike, by
 the logarithms of its diagonal and its correlations. In the terms of `equations`, A holds T, S and 1, and K the
 lower triangle of the overlaps. For H = 1 these are the equations of `plain`.
+
+Eq. (17) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ a node T may have a Gaussian spread tau. In the terms of `equations`, A = (T, S,
     F5 = log nu^2 - log(alpha V^2 E[kappa^2 l'(r)^2])
 
 where E[T l'(r)] is that of the nodes' T plus m_q E[tau^2 l''/(1 + V kappa^2 l'')], and alpha = n/dimension of the features.
+
+Eq. (8), Eq. (9) and Eq. (10) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ which is increasing and concave in V, and with e = m_q T + m_u S + b - y everyth
     nu^2 = alpha V^2 E[kappa^2 a^2 (e^2 + kappa^2 (m_u^2 + nu^2))].
 
 At ridge = 0 below alpha = 1 V is infinite, the weights become 1/kappa^2 and ridge V tends to (1 - alpha)/alpha.
+
+Eq. (11) of docs/theory.md.
 """
 
 from __future__ import annotations
