@@ -288,6 +288,8 @@ def coloured_law(
 ) -> ColouredLaw:
     """The law of attention in coloured noise.
 
+    Eq. (20) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -200,6 +200,8 @@ def heads_law(
 ) -> HeadsLaw:
     """The law of H attention heads side by side.
 
+    Eq. (17) of docs/theory.md.
+
     Either one cosine and one sharpness per head, for one signal and queries whose parts off the signal are orthogonal to each
     other (heads trained on disjoint data are so in the limit), or the queries and the signals themselves, by their
     coordinates in an orthonormal basis of a space that holds them all.

@@ -255,6 +255,8 @@ def _check_query(cosine: float, sharpness: float) -> tuple[float, float]:
 def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
     """Softmax attention with a given query.
 
+    Eq. (7) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -197,6 +197,8 @@ def forecast_at(
 ) -> ForecastAt:
     """Forecast of `simulate(task, training, d, ...)`, averaged over data sets, at this d and not in the limit.
 
+    Eq. (30) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -95,7 +95,9 @@ def _refined(
 def capacity(
     law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3, most_points: int = MAXIMUM_POINTS
 ) -> Capacity:
-    """The separability threshold alpha* = n/d of a law (see the module's text).
+    """The separability threshold alpha* = n/d of a law.
+
+    Eq. (12) of docs/theory.md.
 
     Parameters
     ----------

@@ -223,6 +223,8 @@ class _Map:
 def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     """Best possible and best reachable overlap and test error at alpha = n/d bags.
 
+    Eq. (14) and Eq. (15) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -320,6 +320,8 @@ def bayes_error(task: Task, strength: float | None = None, points: int = POINTS)
 def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sigmoid", points: int = POINTS) -> Oracle:
     """Test errors of every classifier when the signal direction xi is known, each at its best threshold.
 
+    Eq. (13) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -108,6 +108,8 @@ def trajectory(
 ) -> Trajectory:
     """The exact limit of training a bag model by gradient descent, step by step; the twin of `simulate_trajectory`.
 
+    Eq. (25) to Eq. (29) of docs/theory.md.
+
     Each step descends the mean loss over its data set plus sum_a (decay_a/2) ||theta_a||^2, see `schedules`.
 
     Parameters

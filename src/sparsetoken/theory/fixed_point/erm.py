@@ -47,6 +47,8 @@ def erm(
 ) -> ErmResult | HeadsResult | ColouredResult:
     """Test error, training loss, norms and error measures of ridge-regularised ERM.
 
+    Eq. (8) to Eq. (11) of docs/theory.md.
+
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias.
 
     Parameters
