@@ -14,8 +14,8 @@ from sparsetoken.losses import balancing_bias, get_loss
 from sparsetoken.simulation.samplers.implicit import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
 from sparsetoken.simulation.two_steps import implicit_steps, two_steps
-from sparsetoken.theory.alignment import alignment_formulas
 from sparsetoken.theory.signals import signals_alignment
+from sparsetoken.theory.step_formulas import alignment_formulas
 
 PAIR = Task(7, 2, 3.3, 0.35)
 CENTRED = Training(alpha0=1.7, eta_b="auto", eta_q=1.0)

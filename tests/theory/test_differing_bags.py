@@ -11,8 +11,8 @@ from sparsetoken.losses import get_loss
 from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.study.kinds.simulation import readout_trial
 from sparsetoken.task import BagKind
-from sparsetoken.theory.alignment import alignment_formulas
 from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
+from sparsetoken.theory.step_formulas import alignment_formulas
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
 TASKS = {

@@ -39,10 +39,10 @@ from ..plotting.show import Shown, axes_for
 from ..plotting.style import colour
 from ..task import Task
 from ..training import Training
-from .alignment import alignment_formulas
 from .fixed_point.equations import Iterate, ScoreNodes, moments, quadrature
 from .fixed_point.plain import PLAIN, PlainReadout, plain_nodes
 from .forecast import law_of, readout_alpha
+from .step_formulas import alignment_formulas
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 TEN_PERCENT = 0.1

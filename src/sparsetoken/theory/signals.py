@@ -25,7 +25,7 @@ from ..laws.signals import Signals
 from ..results import NOT_PLAIN, TwoSteps, cosine_of
 from ..task import Task
 from ..training import Training
-from .alignment import first_slopes, residual_moments, second_bias
+from .step_formulas import first_slopes, residual_moments, second_bias
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -40,8 +40,8 @@ from ...laws.nodes import Population
 from ...results import NOT_PLAIN, TwoSteps, two_steps_from
 from ...task import Task
 from ...training import Training
-from ..alignment import first_slopes, residual_moments, second_bias
 from ..capacity import require_above_capacity
+from ..step_formulas import first_slopes, residual_moments, second_bias
 from .equations import ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
