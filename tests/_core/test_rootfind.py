@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sparsetoken._core.rootfind import falling_root, first_valley, last_that_holds
+from sparsetoken._core.rootfind import falling_root, last_that_holds
 
 
 @pytest.mark.parametrize("first", [0.05, 3.0, 900.0, 1e9])
@@ -45,16 +45,3 @@ def test_last_that_holds_at_the_ends():
     assert last_that_holds(lambda n: False, 7, 3, 5000) == ("never", 3)
     status, n = last_that_holds(lambda n: n <= 3000, 7, 1, 5000)
     assert status == "found" and 2940 <= n <= 3000
-
-
-def test_first_valley_stops_after_two_worse():
-    tried: list[int] = []
-
-    def loss(c: int) -> float:
-        tried.append(c)
-        return {1: 3.0, 2: 2.0, 3: 2.5, 4: 1.5, 6: 1.6, 8: 1.7, 12: 0.0}[c]
-
-    assert first_valley((1, 2, 3, 4, 6, 8, 12), loss) == (4, 1.5)
-    assert tried == [1, 2, 3, 4, 6, 8]
-    with pytest.raises(ValueError, match="at least one"):
-        first_valley((), loss)

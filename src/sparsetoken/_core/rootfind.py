@@ -7,8 +7,8 @@ first guess on a logarithmic scale, and say when there is nothing to find within
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from scipy.optimize import brentq
 
@@ -16,7 +16,6 @@ FOUND: Literal["found"] = "found"
 ALWAYS: Literal["always"] = "always"
 BEYOND: Literal["beyond"] = "beyond"
 Status = Literal["found", "always", "beyond"]
-Candidate = TypeVar("Candidate")
 
 _GROWTH = 1.5  # every further step of the bracket is longer by this power: a guess off by 10^4 costs eight evaluations
 
@@ -82,22 +81,3 @@ def last_that_holds(
         middle = min(max(round(math.sqrt(good * bad)), good + 1), bad - 1)
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return FOUND, good
-
-
-def first_valley(
-    candidates: Iterable[Candidate], loss: Callable[[Candidate], float], patience: int = 2
-) -> tuple[Candidate, float]:
-    """The best of a row of candidates whose loss has one valley; the rest of the row is never tried."""
-    best: tuple[Candidate, float] | None = None
-    worse = 0
-    for candidate in candidates:
-        value = loss(candidate)
-        if best is None or value < best[1]:
-            best, worse = (candidate, value), 0
-            continue
-        worse += 1
-        if worse == patience:
-            break
-    if best is None:
-        raise ValueError("there must be at least one candidate to choose from")
-    return best

@@ -31,11 +31,6 @@ def add_own(what: str, name: Any, thing: Any, taken: Collection[str]) -> None:
     _OWN[what, name] = thing
 
 
-def own_things() -> Mapping[tuple[str, str], Any]:
-    """All things of the user's: (what, name) -> thing."""
-    return dict(_OWN)
-
-
 def own_named_in(value: Any) -> dict[str, Any]:
     """The user's things whose names occur in plain data, whole or between colons: "what.name" -> thing."""
     if not _OWN:

@@ -27,20 +27,15 @@ MEASURES = ("test_error", "train_error", "sensitivity", "specificity", "balanced
 # Pairs of a positive and a negative entry that are all compared; above, entries are paired at random. 2^18 pairs take some
 # ten milliseconds.
 _ALL_PAIRS = 1 << 18
-# Entries with weights of their own, of both classes and all replicates, up to which the AUC is integrated over scores.
-_DENSITY_ENTRIES = 1 << 14
-# Steps of that integral in units of the least deviation: exact to 1e-8. Scores farther than this many deviations from an
-# entry's mean do not count.
+# Steps of the integral over scores in units of the least deviation: exact to 1e-8. Scores farther than this many deviations
+# from an entry's mean do not count.
 _DENSITY_STEP, _DENSITY_REACH = 0.7, 6.5
-_MOST_STEPS = 2048  # beyond, scores are nearly certain, and pairs are compared
-# Of more entries the means are sorted into bins of a sixth of the least deviation, the logarithms of the deviations into at
+# The means are sorted into bins of a sixth of the least deviation, the logarithms of the deviations into at
 # most 16: the AUC is then right to some 3e-6, less than its standard error on thousands of draws (2e-5 if all were alike).
 _MEANS_PER_DEVIATION, _DEVIATIONS, _DEVIATION_STEP = 6, 16, 0.01
 _MOST_BINS = 1 << 21  # times the steps of the integral, or times the replicates
 # Random pairings of the entries of a replicate: a second one lowers the variance, more hardly do.
 PAIRINGS = 2
-# Neighbouring replicates that every replicate is paired with.
-NEIGHBOURS = 3
 
 
 class ScoreLaw(NamedTuple):
@@ -105,18 +100,15 @@ def shares_beaten(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
 def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     """P(score of a positive > score of a negative) for each replicate by itself.
 
-    All pairs when few; else as the integral of the positive score's density times the negative score's distribution
-    function, from the entries themselves or, for many, from their histogram; random pairings where scores are nearly
-    certain. For replicates that each stand for a classifier of their own, as in the theory's error bars.
+    All pairs when few; else the integral of the positive score's density times the negative score's distribution function,
+    from the entries' histogram; random pairings where scores are nearly certain.
     """
     (m1, s1, w1), (m0, s0, w0) = positive, negative
     n1, n0 = m1.shape[1], m0.shape[1]
     if n1 * n0 * max(len(m1), len(m0)) <= _ALL_PAIRS:
         above = _wins((m1[:, :, None], s1[:, :, None]), (m0[:, None, :], s0[:, None, :]))
         return (w1[:, :, None] * w0[:, None, :] * above).sum((1, 2))
-    weighted = max(w1.shape[-1], w0.shape[-1]) > 1
-    by_entries = weighted and m1.size + m0.size <= _DENSITY_ENTRIES
-    integrated = (_auc_by_density if by_entries else _auc_by_bins)(positive, negative)
+    integrated = _auc_by_bins(positive, negative)
     return _auc_of_pairs(positive, negative) if integrated is None else integrated
 
 
@@ -135,29 +127,8 @@ def _auc_of_pairs(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     return total
 
 
-def _auc_by_density(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
-    """The AUC as the integral of the positive score's density times the negative score's distribution function.
-
-    The trapezoidal rule: both are mixtures of Gaussians, as smooth as the narrowest of them. None where that is too narrow.
-    """
-    least = min(float(positive.deviation.min()), float(negative.deviation.min()))
-    low = float((positive.mean - _DENSITY_REACH * positive.deviation).min())
-    high = float((positive.mean + _DENSITY_REACH * positive.deviation).max())
-    if not (np.isfinite(high - low) and high - low < _MOST_STEPS * _DENSITY_STEP * least):
-        return None
-    step = _DENSITY_STEP * least
-    total = np.zeros(len(positive.mean))
-    over = 1.0 / positive.deviation, 1.0 / negative.deviation
-    height = positive.weight * over[0] * (step / np.sqrt(2.0 * np.pi))
-    for score in np.arange(low, high + step, step):
-        z = (score - positive.mean) * over[0]
-        density = (height * np.exp(-0.5 * z * z)).sum(-1)
-        total += density * negative.average(ndtr((score - negative.mean) * over[1]))
-    return total
-
-
 def _auc_by_bins(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
-    """`_auc_by_density` from the histogram of (mean, log deviation) of each class; None where that would be too large.
+    """The AUC by the trapezoidal rule, from the histogram of (mean, log deviation) of each class; None where that is too large.
 
     An entry is shared out among its two neighbouring means, less the variance that this adds to it, and among three
     neighbouring deviations by the weights of quadratic interpolation. All replicates then share one table of densities and
@@ -221,20 +192,6 @@ def _histogram(law: ScoreLaw, bins: _Bins) -> np.ndarray:
         for shift, weight in ((bins.means * k, lower), (bins.means * k + 1, upper)):
             found[shift:] += np.bincount(place, (share * weight).ravel(), len(found))[: len(found) - shift]
     return found.reshape(replicates, count)
-
-
-def auc_across(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
-    """P(score of a positive > score of a negative), every entry paired with those of three neighbouring replicates.
-
-    For replicates that all describe one classifier: entries of different replicates are independent, even where the two
-    classes of a replicate share their random numbers. Nearly all of the scatter comes from who is paired with whom, so the
-    replicates' values are all but independent although neighbours share negative entries.
-    """
-    total = np.zeros(len(positive.mean))
-    for k in range(1, NEIGHBOURS + 1):
-        other = (np.roll(negative.mean, k, axis=0), np.roll(negative.deviation, k, axis=0))
-        total += positive.average(_wins(positive[:2], other))
-    return total / NEIGHBOURS
 
 
 def score_law(x: np.ndarray, columns: ClassColumns) -> tuple[np.ndarray, np.ndarray]:
