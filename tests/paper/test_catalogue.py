@@ -21,7 +21,7 @@ STUDIES = {study.name: study for study in get_studies()}
 
 
 def test_all_studies_are_there_and_named_once():
-    assert list(STUDIES) == list(NAMES) and len(NAMES) == 27
+    assert list(STUDIES) == list(NAMES) and len(NAMES) >= 27
     ids = [claim.id for study in STUDIES.values() for claim in study.claims]
     assert len(ids) == len(set(ids)) >= 20
     with pytest.raises(ValueError, match="there is no study 'fig2'"):
@@ -237,7 +237,8 @@ def crossing_tables(exponents, noise):
                     }
                     for d in (100, 200)
                 ]
-    return {"spots": draws(rows, noise)}
+    trained = [{"model": m, "length": n, "strength_needed": n**x} for m, x in exponents.items() for n in (512, 2048)]
+    return {"spots": draws(rows, noise), "trained": pd.DataFrame(trained)}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ def test_known_exponent(exponent, verdict):
         }
         for n in separation.LENGTHS
     ]
-    assert separation.power("sigmoid", 0.5, 0.02)({"known": pd.DataFrame(rows)}).verdict == verdict
+    assert separation.power("c", "s", "sigmoid", 0.5, separation.OURS)({"known": pd.DataFrame(rows)}).verdict == verdict
 
 
 def universality_tables(real=None, sparse=0.05, noise=0.002):
@@ -360,3 +361,34 @@ def length_tables(error=0.22, threshold=0.11, query=0.1, auc=0.95, standard_erro
 )
 def test_lengths(criterion, arguments, verdict):
     assert criterion(length_tables(**arguments)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "verdict"),
+    [((0.14, 0.08, 0.04), (0.40, 0.44, 0.47), "confirmed"), ((0.14, 0.08, 0.07), (0.40, 0.44, 0.47), "refuted")],
+)
+def test_vanishing_error(high, low, verdict):
+    rows = [
+        {"length": n, "sharpness": 3.0, "strength": 3.0 * share, "test_error": error}
+        for share, errors in ((1.3, high), (0.7, low))
+        for n, error in zip((10**2, 10**4, 10**8), errors)
+    ]
+    assert separation.vanishing({"near": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("attention", "verdict"), [(4.0, "confirmed"), (2.0, "refuted")])
+def test_sparsity(attention, verdict):
+    names = [("pooled", 1, 8.0), ("pooled", 4, 2.0), ("attention", 1, 5.0), ("attention", 4, attention)]
+    table = pd.DataFrame(names, columns=["mechanism", "sparsity", "strength_needed"])
+    assert separation.sparsity({"sparse": table}).verdict == verdict
+
+
+@pytest.mark.parametrize(("threshold", "verdict"), [(0.03, "refuted"), (0.5, "confirmed")])
+def test_any_activation(threshold, verdict):
+    """The statement holds if every activation has the exponent 1/2."""
+    rows = [
+        {"mechanism": m, "sharpness": 1.0, "length": n, "strength_needed": n**x}
+        for n in separation.LENGTHS
+        for m, x in (("elementwise:relu", 0.5), ("elementwise:threshold:3", threshold))
+    ]
+    assert separation.any_activation({"known": pd.DataFrame(rows)}).verdict == verdict

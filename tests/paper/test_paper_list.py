@@ -51,6 +51,25 @@ def test_query_capacity(criterion, arguments, verdict):
     assert criterion(capacity_tables(**arguments)).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("criterion", "change", "verdict"),
+    [
+        (capacity.trained_capacity, {}, "confirmed"),
+        (capacity.trained_capacity, {"separated": 0.1}, "refuted"),
+        (capacity.cosine_governs, {}, "refuted"),
+        (capacity.cosine_governs, {"sharper": 3.1}, "confirmed"),
+    ],
+)
+def test_trained_query_and_sharpness(criterion, change, verdict):
+    tables = {
+        "predicted": pd.DataFrame({"cosine": [0.0, 1.0], "alpha_star": [2.0, 8.0]}),
+        "staged": pd.DataFrame({"alpha0": [2.0, 12.0], "alpha1": [2.0, 12.0], "cosine_q": [0.5, 0.9]}),
+        "staged_runs": pd.DataFrame({"alpha1": [2.0, 12.0], "train_error": [0.0 + change.get("separated", 0.0), 0.2]}),
+        "sharper": pd.DataFrame({"sharpness": [0.1, 1.0], "alpha_star": [3.0, change.get("sharper", 4.5)]}),
+    }
+    assert criterion(tables).verdict == verdict
+
+
 def test_pooling_is_matched_where_the_capacities_cross():
     tables = capacity_tables()
     line = pd.DataFrame({"cosine": [-1.0, 0.0, 0.4, 1.0], "alpha_star": [2.0, 2.1, 3.06, 7.0]})
@@ -59,7 +78,9 @@ def test_pooling_is_matched_where_the_capacities_cross():
     assert f"below a cosine of {expected:.2f} attention separates fewer" in words
 
 
-def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e-4, shift=0.0, exponent=-0.5):
+def transition_tables(
+    below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e-4, shift=0.0, exponent=-0.5, meet=1e-4
+):
     rows = [
         {"ridge": ridge, "alpha": capacity.at(place), "train_loss": value}
         for place, values in ((capacity.BELOW, below), (capacity.ABOVE, above))
@@ -68,7 +89,8 @@ def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e
     simulated = [{**row, "d": d, "train_loss": row["train_loss"] + shift} for row in rows for d in (80, 240)]
     rng = np.random.default_rng(0)
     wide = [
-        {"d": d, "alpha_star": 3.4 + 0.5 * (d / 50) ** exponent * z}
+        {"model": model, "d": d, "alpha_star": 3.4 + 0.5 * (d / 50) ** exponent * z}
+        for model in capacity.MODELS
         for d in (25, 50, 100)
         for z in rng.standard_normal(60)
     ]
@@ -76,6 +98,11 @@ def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e
         "predicted": pd.DataFrame(rows),
         "simulated": draws(simulated, noise, column="train_loss"),
         "draws": pd.DataFrame(wide),
+        "margin": pd.DataFrame(
+            {"loss": loss, "ridge": ridge, "test_error": 0.3 + off * share, "norm_w": ridge**-0.2}
+            for loss, off in (("logistic", 0.0), ("exponential", meet))
+            for ridge, share in ((1e-4, 4.0), (1e-6, 2.0), (1e-8, 1.0))
+        ),
     }
 
 
@@ -90,7 +117,9 @@ def transition_tables(below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e
         (capacity.zero_below, {"above": (0.3, 0.05, 0.01)}, "refuted"),
         (capacity.zero_below, {"noise": 0.02}, "undecided"),
         (capacity.sharpens, {}, "confirmed"),
-        (capacity.sharpens, {"exponent": 0.5}, "refuted"),
+        (capacity.sharpens, {"exponent": 0.0}, "refuted"),
+        (capacity.max_margin, {}, "confirmed"),
+        (capacity.max_margin, {"meet": 0.01}, "refuted"),
     ],
 )
 def test_transition(criterion, arguments, verdict):

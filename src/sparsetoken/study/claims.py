@@ -8,6 +8,7 @@ points it rests on (Bonferroni, Student's t for errors estimated from few trials
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,6 +116,21 @@ class Claim:
             return self.criterion(tables)
         except NotJudgeable as reason:
             return Judgement("undecided", "-", "-", f"could not be judged: {reason}")
+
+    __call__ = judge
+
+
+def claim(
+    id: str, source: Mapping[str, str], expected: str = "confirmed"
+) -> Callable[[Callable[..., Judgement]], Claim]:
+    """Make a claim of a criterion: its docstring states the claim in the first paragraph and the rule in the others."""
+
+    def made(criterion: Callable[[Tables], Judgement]) -> Claim:
+        statement, _, rule = inspect.cleandoc(criterion.__doc__ or "").partition("\n\n")
+        words = (" ".join(text.split()).removesuffix(".") for text in (statement, rule))
+        return Claim(id, *words, criterion, expected=expected, **source)
+
+    return made
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the studies share: symbols on axes, tasks, and builders for claims and panels that many of them have."""
+"""What the studies share: symbols on axes, tasks, sources, and builders for claims and panels that many of them have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Line, Points
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Tables, worst
-from ...study.criteria import agreement_criterion
+from ...study.claims import Claim, Judgement, Tables, equal_verdict, format_value, quantile, worst
+from ...study.criteria import LineFit, ValueWithError, agreement_criterion, fit_line, larger, select
 from ...study.kinds.dynamics import REPLICATES
 
 AXES = {
@@ -73,6 +73,11 @@ def checked(source: Source, check: str) -> Source:
     return Source(source=source["source"], reference=f"{source['reference']}; {check}")
 
 
+def stated_of(source: Source) -> Source:
+    """Commonly stated about that result of the paper, though not by it."""
+    return Source(source="commonly stated", reference=source["reference"])
+
+
 def exact(
     id: str,
     statement: str,
@@ -107,6 +112,33 @@ def both(parts: Mapping[str, Judgement]) -> Judgement:
     )
 
 
+def ordered(pairs: Sequence[tuple[ValueWithError, ValueWithError | float]], *words: str) -> Judgement:
+    """Each first value above its second, beyond the margin; `words` are what was predicted, measured and noted."""
+    return Judgement(worst(larger(high, low, len(pairs)) for high, low in pairs), *words)
+
+
+def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:
+    """Is the exponent of y in x the predicted one?"""
+    fit = fit_line(np.log(x), np.log(y), relative_error)
+    verdict = equal_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, resolution)
+    return Judgement(verdict, f"exponent {predicted:g}", format_value(fit.slope, fit.slope_error), note)
+
+
+def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
+    """The slope of exact numbers: its scatter is small, and the tolerance stands for the approach to the limit."""
+    margin = float(quantile()) * fit.slope_error
+    off = abs(fit.slope - predicted) > tolerance + margin
+    verdict = "refuted" if off else "confirmed" if margin < tolerance else "undecided"
+    return Judgement(verdict, f"{predicted:g}", format_value(fit.slope, fit.slope_error), note)
+
+
+def listed(values: Mapping[Any, Any], name: str = "") -> str:
+    """Values with what they belong to: "0.03 (α = 2), 0.02 (α = 4)"."""
+    shown = {k: f"{k:g}" if isinstance(k, int | float) else str(k) for k in values}
+    digits = {k: f"{v:.4f}" if isinstance(v, float) else str(v) for k, v in values.items()}
+    return ", ".join(f"{digits[k]} ({f'{name} = ' if name else ''}{shown[k]})" for k in values)
+
+
 def largest(table: Any) -> Any:
     """The rows of the largest dimension."""
     return table[table["d"] == table["d"].max()]
@@ -127,6 +159,22 @@ def overlay(
     line, ink, mark = theory.sort_values(x), shade or colour(name), "circle" if shade else marker(name)
     curve = Line(line[x], line[y], f"{name}: theory" if name else "theory", ink)
     return [curve, spots(simulated, x, y, name, ink, mark, limit=limit)]
+
+
+def by_model(
+    theory: Any, simulated: Any, x: str, y: str, models: Iterable[str] = MODELS, limit: bool = False
+) -> list[Layer]:
+    """Theory and simulation of several classifiers."""
+    parts = {m: [select(table, {"model": m}) for table in (theory, simulated)] for m in models}
+    return [layer for model, pair in parts.items() for layer in overlay(pair, x, y, model, limit=limit)]
+
+
+def estimates(
+    found: Mapping[float, ValueWithError], name: str, shade: str, mark: str = "circle", shift: float = 0.0
+) -> Points:
+    """Values with their errors, by place, as points."""
+    values, errors = [v.value for v in found.values()], [v.error for v in found.values()]
+    return Points(np.array(list(found), float) + shift, values, errors, name, shade, mark)
 
 
 def level(value: float, ends: Sequence[float], name: str, shade: str, dash: str = "dash") -> Line:

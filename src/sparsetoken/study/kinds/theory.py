@@ -365,20 +365,30 @@ def known_strength_trial(
 
     `mechanism` is "pooled", "attention", "elementwise", "elementwise:relu" (and so on), "hardmax" or "bayes".
     """
-    from ...theory.bayes import oracle as limits
 
     def error(strength: float) -> float:
-        task = Task(length, sparsity, strength, prevalence)
-        if mechanism == "pooled":
-            return limits.pooled_error(task)
-        if mechanism == "hardmax":
-            return limits.hardmax_error(task)
-        if mechanism == "bayes":
-            return limits.bayes_error(task, points=points)[0]
-        family, _, activation = mechanism.partition(":")
-        return limits.known_signal_error(task, family, sharpness, activation or "sigmoid", points)[0]
+        return _known_error(Task(length, sparsity, strength, prevalence), mechanism, sharpness, points)
 
     return {"strength_needed": _crossing(error, target, guess)}
+
+
+@trial_kind("known_error", columns=columns("test_error"))
+def known_error_trial(task: Task, mechanism: str, sharpness: float = 1.0, points: int = 512) -> dict[str, float]:
+    """The error of a classifier that knows the signal's direction; mechanisms as in `known_strength`."""
+    return {"test_error": _known_error(task, mechanism, sharpness, points)}
+
+
+def _known_error(task: Task, mechanism: str, sharpness: float, points: int) -> float:
+    from ...theory.bayes import oracle as limits
+
+    if mechanism == "pooled":
+        return limits.pooled_error(task)
+    if mechanism == "hardmax":
+        return limits.hardmax_error(task)
+    if mechanism == "bayes":
+        return limits.bayes_error(task, points=points)[0]
+    family, _, activation = mechanism.partition(":")
+    return limits.known_signal_error(task, family, sharpness, activation or "sigmoid", points)[0]
 
 
 @trial_kind("trained_strength", version=3, columns=columns("strength_needed", "cosine_q"))
