@@ -64,6 +64,7 @@ def report_page(
         _open_questions(outcomes, rows),
         _news(outcomes, rows),
         *_studies(outcomes, drawn, size),
+        _equations(rows),
         _all_claims(rows),
     ]
     body = "".join(html for _, _, html in sections)
@@ -178,6 +179,12 @@ def _news(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow]) -> Sectio
         if chosen:
             parts.append(f"<h2>{heading}</h2><ul class='claims'>{''.join(map(_claim_item, chosen))}</ul>")
     return "new", "What is new", f"<section id='new'>{''.join(parts)}</section>" if parts else ""
+
+
+def _equations(rows: Sequence[LedgerRow]) -> Section:
+    """Those of docs/theory.md that the paper's results rest on."""
+    fold = resources.files(__package__).joinpath("equations.html").read_text(encoding="utf-8")
+    return "equations", "Equations", with_mathml(fold) if any(result.claims(rows) for result in RESULTS) else ""
 
 
 def _headlines(outcomes: Iterable[StudyOutcome]) -> str:
