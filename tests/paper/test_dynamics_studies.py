@@ -80,11 +80,11 @@ def joint_tables(
         (joint.overfits, {}, "confirmed"),
         (joint.overfits, {"ends": {0.0: 0.05, joint.DECAY: 0.02}}, "undecided"),
         (joint.overfits, {"error": 0.1}, "undecided"),
-        (joint.against_staged(wins=True), {}, "confirmed"),
-        (joint.against_staged(wins=True), {"staged": 0.01}, "refuted"),
-        (joint.against_staged(wins=True), {"error": 0.02}, "undecided"),
-        (joint.against_staged(wins=False), {}, "confirmed"),
-        (joint.against_staged(wins=False), {"staged": 0.3}, "refuted"),
+        (joint.wins, {}, "confirmed"),
+        (joint.wins, {"staged": 0.01}, "refuted"),
+        (joint.wins, {"error": 0.02}, "undecided"),
+        (joint.undecayed_loses, {}, "confirmed"),
+        (joint.undecayed_loses, {"staged": 0.3}, "refuted"),
         (joint.alike, {}, "confirmed"),
         (joint.alike, {"other": 0.03}, "refuted"),
         (joint.alike, {"error": 0.01}, "undecided"),
@@ -115,7 +115,7 @@ def test_the_words_about_joint_training_have_both_sides_with_their_errors():
     assert joint.gaps_left(tables) == pytest.approx(dict.fromkeys(joint.SIMULATED, 1 / 3))
     predicted, seen = joint.variant_ends(tables, "biased_start")[joint.SIMULATED[0]]
     assert predicted == pytest.approx(0.033) and abs(seen.value - 0.033) < 5 * seen.error < 1e-3
-    assert "33% to 33%" in joint.headline(tables) and "0.0330" in joint.findings(tables)
+    assert "33% to 33%" in joint.headline(tables) and "0.0330" in joint.headline(tables)
 
 
 def test_joint_against_simulation_that_is_off():
