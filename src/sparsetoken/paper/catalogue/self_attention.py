@@ -16,17 +16,16 @@ import pandas as pd
 
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, REFERENCE, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, greater_verdict, need, quantile, worst
-from ...study.criteria import ValueWithError, fit_line, judge_value, means_of
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
+from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid
-from .common import AXES, OPEN
+from .common import AXES, OPEN, estimates, listed, ordered, power_law
 from .separation import Exponent, crossing, exponents, two_strengths
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
 UNINFORMED = {"q": 1.0, "k": 1.0}  # norms; orthogonal to the signal
 SADDLE_STEPS = 12  # overlaps have grown several times by then and are still small
-SQUARE_ROOT, RESOLUTION = -0.5, 0.3  # exponent of the overlap in d, and what of it would have been seen
 # A start so faint that q and k are multiplied and nothing else: their overlap grows or shrinks by itself, little disturbed by
 # what it is added to.
 FAINT = {"q": 0.1, "k": 0.1, "cosine[q]": 1.0, "cosine[k]": 1.0}
@@ -34,9 +33,6 @@ EARLY, LATE = 20, 40  # by the first of these steps v and w have settled
 # Strengths on both sides of that at which the overlap is the same after both; from runs on other seeds, and theory from other
 # starts.
 LEAVING = {5: (2.3, 2.7), 10: (3.5, 3.9), 20: (5.7, 6.1)}
-OWN_LAW = 0.3  # the exponent that is midway between one head's and pooling's 1/2
-LEAVING_BAGS = {5: 1024, 10: 1024, 20: 256}  # per replicate, by length: short bags scatter more and cost less
-FIRST_SEED = 1000  # criteria and sizes were chosen on others
 SHADE = OTHER_COLOURS[2]
 
 
@@ -45,7 +41,7 @@ def saddle_grids(length: int, strength: float, sizes: dict[int, int]) -> list[Gr
     uninformed = {**DESCENT, "steps": SADDLE_STEPS, "rows_at": [SADDLE_STEPS], "start": UNINFORMED}
     fixed = {**uninformed, "length": length, "strength": strength}
     return [
-        Grid("saddle", "simulate_trajectory", {**fixed, "d": d}, repeats=times, first_seed=FIRST_SEED)
+        Grid("saddle", "simulate_trajectory", {**fixed, "d": d}, repeats=times, first_seed=1000)
         for d, times in sizes.items()
     ]
 
@@ -59,8 +55,9 @@ def leaving_spots(lengths: Sequence[int]) -> list[dict[str, Any]]:
 def leaving_grids(lengths: Sequence[int], d: int, repeats: int, theory: Sequence[int]) -> list[Grid]:
     """Runs on both sides of the strength at which the saddle is left; lengths of their theory."""
     points = leaving_spots(lengths)
-    exact = [{**spot, "bags": LEAVING_BAGS[spot["length"]]} for spot in leaving_spots(theory)]
-    runs: dict[str, Any] = {"points": points, "repeats": repeats, "first_seed": FIRST_SEED}
+    bags = {5: 1024, 10: 1024, 20: 256}  # per replicate: short bags scatter more and cost less
+    exact = [{**spot, "bags": bags[spot["length"]]} for spot in leaving_spots(theory)]
+    runs: dict[str, Any] = {"points": points, "repeats": repeats, "first_seed": 1000}
     predicted = [Grid("leaving_predicted", "trajectory", {"accuracy": 1.0}, points=exact)]
     return [Grid("leaving", "simulate_trajectory", {"d": d}, **runs), *(predicted if theory else [])]
 
@@ -71,16 +68,18 @@ def by_dimension(tables: Tables) -> dict[int, ValueWithError]:
     return dict(sorted(means_of(runs.assign(size=runs["cosine[q]"].abs()), "d", "size").items()))
 
 
+@claim("self-attention-saddle", OPEN)
 def stays(tables: Tables) -> Judgement:
-    """The overlap after a fixed number of steps vanishes like 1/sqrt(d)."""
+    """Self-attention whose tokens are averaged, from a start that knows nothing of the signal, stays at its saddle, where it is
+    pooling, in the limit of large d.
+
+    Simulated overlap of query and signal after 12 steps: exponent -0.5 in d within the margin; resolution 0.3.
+    """
     found = by_dimension(tables)
     if len(found) < 2:
         raise NotJudgeable("runs at one dimension")
     sizes, relative = [size.value for size in found.values()], [size.error / size.value for size in found.values()]
-    fit = fit_line(np.log(list(found)), np.log(sizes), relative)
-    judged = judge_value(fit.slope, fit.slope_error, SQUARE_ROOT, RESOLUTION)
-    words = ", ".join(f"{size} (d = {d:g})" for d, size in found.items())
-    return Judgement(judged.verdict, f"exponent {SQUARE_ROOT:g}", judged.measured, words)
+    return power_law(list(found), sizes, relative, -0.5, 0.3, listed(found, "d"))
 
 
 def growth(early: np.ndarray, late: np.ndarray) -> tuple[float, float]:
@@ -133,20 +132,19 @@ def leaving_exponents(tables: Tables) -> dict[str, Exponent]:
     return {source: exponents(rows)[MODEL] for source, rows in leaving(tables).items()}
 
 
+@claim("self-attention-law", OPEN)
 def own_law(tables: Tables) -> Judgement:
-    """The strength at which the saddle is left grows by another law than one head's."""
+    """The strength above which self-attention leaves that saddle grows with the length by a law far from one head's.
+
+    Strength at which a faint overlap of query and signal is the same after 20 and 40 steps: exponent in L, simulated (and, in
+    the full form, in theory), above 0.3, midway between one head's and pooling's 1/2, beyond the margin.
+    """
     found = leaving_exponents(tables)
-    verdicts = [
-        greater_verdict(line.slope - OWN_LAW, float(quantile(len(found), line.degrees)) * line.error)
-        for line in found.values()
-    ]
-    words = "; ".join(f"{source}: {line}" for source, line in found.items())
-    listed = "; ".join(
-        f"{source}: θ = {', '.join(str(ValueWithError(r['strength'], r['error'])) for _, r in rows.iterrows())} at L = "
-        f"{', '.join(f'{n:g}' for n in rows['length'])}"
-        for source, rows in leaving(tables).items()
+    pairs: list[Any] = [(ValueWithError(*line), 0.3) for line in found.values()]
+    words = (
+        f"{source}: {dict(zip(rows['length'], rows['strength'].round(3)))}" for source, rows in leaving(tables).items()
     )
-    return Judgement(worst(verdicts), f"above {OWN_LAW:g}", words, listed)
+    return ordered(pairs, "above 0.3", listed(found), f"θ by L, {'; '.join(words)}")
 
 
 def finding(tables: Tables) -> str:
@@ -165,10 +163,10 @@ def finding(tables: Tables) -> str:
 def panels(tables: Tables) -> list[Panel]:
     """The overlap by dimension, and the strength at which the saddle is left by length."""
     found, task, sources = by_dimension(tables), tables["saddle"].iloc[0], leaving(tables)
-    d, values = np.array(list(found), float), np.array([size.value for size in found.values()])
-    spread, guide = [size.error for size in found.values()], values[-1] * (d / d[-1]) ** SQUARE_ROOT
+    d = np.array(list(found), float)
+    guide = found[list(found)[-1]].value * (d / d[-1]) ** -0.5
     overlaps: list[Layer] = [
-        Points(d, values, spread, "random start: simulated", SHADE, marker(MODEL)),
+        estimates(found, "random start: simulated", SHADE, marker(MODEL)),
         Line(d, guide, "in proportion to 1/√d", REFERENCE, "dash"),
     ]
     runs = sources["simulated"].sort_values("length")
@@ -185,25 +183,3 @@ def panels(tables: Tables) -> list[Panel]:
         Panel(title, "dimension d", "mean |cos(q, ξ)|", overlaps, logx=True, logy=True),
         Panel(leaves, AXES["length"], "strength θ of no growth", strengths, logx=True),
     ]
-
-
-CLAIMS = (
-    Claim(
-        "self-attention-saddle",
-        "Self-attention whose tokens are averaged, from a start that knows nothing of the signal, stays at its saddle, where "
-        "it is pooling, in the limit of large d",
-        f"simulated overlap of query and signal after {SADDLE_STEPS} steps: exponent {SQUARE_ROOT:g} in d within the margin; "
-        f"resolution {RESOLUTION:g}",
-        stays,
-        **OPEN,
-    ),
-    Claim(
-        "self-attention-law",
-        "The strength above which self-attention leaves that saddle grows with the length by a law of its own, far from one "
-        "head's",
-        f"strength at which a faint overlap of query and signal is the same after {EARLY} and {LATE} steps: exponent in L, "
-        f"simulated (and, in the full form, in theory), above {OWN_LAW:g}, beyond the margin",
-        own_law,
-        **OPEN,
-    ),
-)
