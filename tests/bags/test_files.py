@@ -325,6 +325,12 @@ def test_endings_in_capital_letters(tmp_path):
         assert read.bags.tokens.tolist() == [[1.0], [2.0]] and list(read.labels) == [0, 1]
 
 
+def test_other_separators_than_commas_are_named(tmp_path):
+    (tmp_path / "t.csv").write_text("bag_id;label;x\na;0;1\n")
+    with pytest.raises(ValueError, match=r"t.csv has one column, .*: separate its fields by commas"):
+        read_bags(tmp_path / "t.csv")
+
+
 def test_labels_in_no_form_that_is_known(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"labels must be a file, a frame, or values keyed by bag id .*, got list"):

@@ -37,7 +37,12 @@ def test_one_point_compares_all_models(command):
     assert code == 0, err
     for word in ("attention", "pooled", "vectorized", "elementwise", "bayes", "capacity", "test error"):
         assert word in out
-    assert "failed" not in out
+    assert "failed" not in out and out.startswith("test error: attention 0.036")
+
+
+def test_an_error_that_rounding_made_zero_is_not_said_to_be_zero(command):
+    code, out, err = command("forecast", "--strength", 30, "--accuracy", 0.01)
+    assert code == 0 and out.startswith("test error: attention < 1e-10\n"), err
 
 
 @pytest.mark.parametrize(

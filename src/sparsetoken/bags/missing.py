@@ -18,7 +18,9 @@ from .segments import bag_sum, starts_of
 
 TREATMENTS = ("error", "drop-token", "impute")
 READ = ("error", "keep")  # what readers may do
-REMEDY = "missing='drop-token' leaves such tokens out, missing='impute' fills such values in (--missing)"
+REMEDY = (
+    "a learner with missing='drop-token' leaves such tokens out, with missing='impute' fills them in (fit --missing)"
+)
 
 
 def checked_treatment(missing: Any, allowed: tuple[str, ...] = TREATMENTS) -> str:

@@ -40,6 +40,7 @@ class BagOptions(Options):
     panel: ClassVar[str] = "Columns and labels"
     bag: str = typer.Option("bag_id", "--bag", help="Column with the bag ids.")
     label: str = typer.Option("label", "--label", help="Column with the labels.")
+    labels: Path = typer.Option(None, "--labels", help="Table with one row per bag (bag id, label), if kept apart.")
     token_label: str = rare(
         "instance_label", "--token-label", help="Column with labels of tokens, never a feature; may be absent."
     )
@@ -52,14 +53,13 @@ class BagOptions(Options):
         from ..bags.reading.tables import Reading
 
         own = {name: value for name, value in vars(self).items() if name in Reading.__dataclass_fields__}
-        return read_bags(file, **{**own, **({} if cluster is None else vars(cluster)), **how})
+        return read_bags(file, labels_file=self.labels, **{**own, **({} if cluster is None else vars(cluster)), **how})
 
 
 @dataclass(frozen=True)
 class LabelledOptions(BagOptions):
-    """Bags with their labels, which may be kept apart."""
+    """Bags with their labels, and what is done with missing values."""
 
-    labels: Path = typer.Option(None, "--labels", help="Table with one row per bag (bag id, label), if kept apart.")
     ignore: list[str] = typer.Option([], "--ignore", help="Column that is not a feature; repeatable.")
     missing: str = typer.Option(
         "error", "--missing", help="Tokens with missing values: error, drop-token or impute (the training mean)."
@@ -73,7 +73,7 @@ class LabelledOptions(BagOptions):
         from ..bags.missing import checked_treatment
 
         kept = "error" if checked_treatment(self.missing) == "error" else "keep"
-        return super().read_from(file, cluster, labels_file=self.labels, missing=kept, **how)
+        return super().read_from(file, cluster, missing=kept, **how)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class BagsForModel(BagOptions):
             cluster,
             bag=self.bag_column(estimator),
             label=self.label or getattr(estimator, "label_column_", "label"),
-            need_labels=self.label is not None,
+            need_labels=self.label is not None or self.labels is not None,
             features=None if names is None else list(names),
             missing="error" if getattr(estimator, "missing", "error") == "error" else "keep",
         )

@@ -38,7 +38,7 @@ def explain(
     from .._core.validation import whole_number
     from ..estimators.persistence import load_model
 
-    check_files([(out, TABLES)], (model, given.file))
+    check_files([(out, TABLES)], (model, given.file, given.labels))
     top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import THEORY, app
-from .console import deliver, echo, print_table
+from .console import deliver, echo, echo_text, print_table
 from .options import DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, with_options
 from .values import OptionGrid
 from .words import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
@@ -96,6 +96,9 @@ def forecast(
     records = [{**about, **of_signals(several), **row} for row in rows]
 
     def show() -> None:
+        if not swept:
+            found = [f"{row['model']} {_cell(row, 'test_error')}" for row in rows if not row["failure"]]
+            echo_text(f"test error: {', '.join(found)}")
         print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 
@@ -131,8 +134,12 @@ def _compute(
 def _cell(row: Mapping[str, Any], name: str) -> str:
     from .._core.averages import with_error
 
-    error = row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
-    return with_error(row.get(name, math.nan), error if error > 1e-12 else 0.0)
+    value, error = row.get(name, math.nan), row.get("standard_error" if name == "test_error" else f"{name}_se", 0.0)
+    if (
+        name.endswith("_error") and value == 0.0
+    ):  # no limit is zero: it is less than what double precision tells from it
+        value = math.ulp(0.0)
+    return with_error(value, error if error > 1e-12 else 0.0)
 
 
 def _columns_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ def predict(
 
     from ..estimators.persistence import load_model
 
-    check_files([(out, TABLES)], (model, given.file))
+    check_files([(out, TABLES)], (model, given.file, given.labels))
     estimator = load_model(model)
     read = given.read(estimator, cluster)
     with stages(f"predicting {len(read.bags)} bags"):

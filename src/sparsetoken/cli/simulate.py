@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from . import THEORY, app
-from .console import deliver, echo, print_table
+from .console import deliver, echo, echo_text, print_table
 from .options import (
     SEED,
     DeploymentOptions,
@@ -117,8 +117,14 @@ def simulate(
     title += f"; mean ± standard error of {trial.trials} trials, seed {trial.seed}"
     options = {"sampler": sampler, **noise.described()}
     record = {"seed": trial.seed, "cases": [outcome.record(options) for outcome in done]}
+
+    def show() -> None:
+        if not swept:
+            echo_text(f"test error: {', '.join(f'{one.case.model} {one.shown(_COLUMNS[0][0])}' for one in done)}")
+        print_table(title, *_table(done, swept), 1 + len(swept))
+
     deliver(
-        lambda: print_table(title, *_table(done, swept), 1 + len(swept)),
+        show,
         files.writers(record, lambda: [line for outcome in done for line in outcome.lines()]),
     )
     for words in failures:
@@ -228,6 +234,12 @@ class _Outcome:
         self.mean = {name: pair[0] for name, pair in pairs.items()}
         self.standard_error = {name: pair[1] for name, pair in pairs.items()}
 
+    def shown(self, name: str) -> str:
+        """A mean with its standard error; a dash where the classifier has no such number."""
+        from .._core.averages import with_error
+
+        return with_error(self.mean.get(name, math.nan), self.standard_error.get(name, math.nan))
+
     def record(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """What the JSON file holds of it."""
         trials = [trial.to_dict() for trial in self.trials]
@@ -241,14 +253,11 @@ class _Outcome:
 
 def _table(outcomes: Sequence[_Outcome], swept: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: a column for what at least one case has; several heads or signals have a cosine each."""
-    from .._core.averages import with_error
-
     means = [outcome.mean for outcome in outcomes]
     known = [*_COLUMNS, *cosine_columns(means)]
     columns = [(name, text) for name, text in known if any(not math.isnan(mean.get(name, math.nan)) for mean in means)]
     rows = []
     for outcome in outcomes:
         first = [outcome.case.model, *(f"{outcome.about[name]:g}" for name in swept)]
-        pairs = [(outcome.mean.get(n, math.nan), outcome.standard_error.get(n, math.nan)) for n, _ in columns]
-        rows.append([*first, *(with_error(*pair) for pair in pairs), f"{outcome.mean['seconds']:.2f}"])
+        rows.append([*first, *(outcome.shown(name) for name, _ in columns), f"{outcome.mean['seconds']:.2f}"])
     return ["model", *swept, *(heading for _, heading in columns), "seconds"], rows

@@ -173,6 +173,8 @@ def _read_csv(path: Path, reading: Reading) -> pd.DataFrame:
 
     names = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
     check_names([name for name in names if name], path)
+    if len(names) == 1 and set(names[0]) & set(";\t"):
+        raise UnreadableBag(f"{path} has one column, {names[0]!r}: separate its fields by commas")
     bag = reading.bag
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
