@@ -86,7 +86,7 @@ def judged(case: int, seed: int) -> list[dict[str, Any]]:
 def summary(rows: Sequence[dict[str, Any]]) -> str:
     """A table in Markdown: a line for each learner."""
     lines = [
-        "| learner | cases | promises that hold | limits that would | promise off by, median | limit off by, median |"
+        "| learner | cases | predictions that hold | limits that would | prediction's median error | limit's median error |"
     ]
     lines.append("|---" * 6 + "|")
     for learner in dict.fromkeys(row["learner"] for row in rows):
