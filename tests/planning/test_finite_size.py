@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from benchmarks.plans import judged
@@ -11,7 +9,7 @@ from scipy.stats import binom
 
 from sparsetoken import Task, Training, forecast, plan
 from sparsetoken.planning import forecast_at
-from sparsetoken.planning.finite_size import class_shares, drawn_queries, like_queries
+from sparsetoken.theory.finite_size import class_shares, like_queries
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 
@@ -19,7 +17,7 @@ TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2
 @pytest.mark.parametrize(("n", "pi"), [(20, 0.5), (50, 0.1), (1000, 0.3), (100_000, 0.5)])
 def test_shares_have_the_binomial_s_moments(n, pi):
     """Given both classes: mean and variance of Binomial(n, pi)/n without its two ends."""
-    shares, weights = class_shares(n, pi)
+    shares, weights = class_shares(n, pi, 129)
     counts = np.arange(1, n)
     law = binom.pmf(counts, n, pi) / binom.pmf(counts, n, pi).sum()
     mean = law @ counts / n
@@ -60,12 +58,12 @@ def test_large_sizes_are_the_limit():
 
 def test_like_queries_keep_the_mean_and_the_spread():
     rng = np.random.default_rng(0)
-    drawn = [(float(c), float(k)) for c, k in zip(rng.uniform(0.2, 0.8, 384), rng.uniform(1, 2, 384))]
-    few = like_queries(drawn, 12)
+    cosines, k = rng.uniform(0.2, 0.8, 384), rng.uniform(1, 2, 384)
+    few = like_queries(cosines, k, 12)
     assert len(few) == 12
-    assert np.mean(few, axis=0) == pytest.approx(np.mean(drawn, axis=0))
-    assert np.std([c for c, _ in few]) == pytest.approx(np.std([c for c, _ in drawn]), rel=0.02)
-    assert len(like_queries([(0.9 + 1e-4 * c, k) for c, k in drawn], 12)) == 3  # nearly equal queries need few groups
+    assert few.mean(0) == pytest.approx([cosines.mean(), k.mean()])
+    assert few[:, 0].std() == pytest.approx(cosines.std(), rel=0.02)
+    assert len(like_queries(0.9 + 1e-4 * cosines, k, 12)) == 3  # nearly equal queries need few groups
 
 
 @pytest.mark.slow
@@ -108,17 +106,3 @@ def test_forecasts_at_given_size_refuse(options, words):
     training = Training(alpha1=options.pop("alpha1", 1.0), schedule=options.pop("schedule", "staged"))
     with pytest.raises(ValueError, match=words):
         forecast_at(TASK, training, **({"d": 100} | options))
-
-
-def test_queries_of_a_huge_problem_are_drawn_at_a_smaller_size(monkeypatch):
-    """One draw in dimension 10^8 takes 5 GB; n0/d is kept, and few bags stay as many."""
-    asked = []
-
-    def steps(task, training, d, seed):
-        asked.append((round(training.alpha0 * d), d))
-        return SimpleNamespace(query_cosine=0.5, sharpness=1.0)
-
-    monkeypatch.setattr("sparsetoken.planning.finite_size.two_steps", steps)
-    for n0, d in ((8, 10**8), (2 * 10**8, 10**8), (500, 300)):
-        drawn_queries(Task(), Training(alpha0=n0 / d), d, 1, seed=0)
-    assert asked == [(8, 10**6), (666_666, 333_333), (500, 300)]

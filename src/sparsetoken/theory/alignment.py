@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 
+from .._core.averages import standard_error
+from .._core.validation import whole_number
 from ..losses import Loss
-from ..results import TwoSteps, two_steps_from
+from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
-from .step_formulas import alignment_formulas, bag_groups, first_step, second_step
+from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, bag_groups, first_step, second_step
+
+DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_NUMBERS = 2**21  # fields held at a time (16 MB)
+_TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -36,6 +45,38 @@ class Alignment(TwoSteps):
     anti_aligned: bool
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AlignmentLaw(TwoSteps):
+    """Readout, bias and query after the two gradient steps at a given dimension, which differ between data sets.
+
+    Attributes
+    ----------
+    overlap, cosine, norm, bias, sharpness
+        As in `results.TwoSteps`, means over data sets.
+    d, n0 : int
+        Dimension of a token, and bags of D0.
+    spread : mapping
+        Standard deviations between data sets: of cos(w1, xi) under "cosine_w", and "cosine_q", "norm_q", "sharpness".
+    share_negative : float
+        Share of the data sets whose query points away from the signal.
+    quantiles : mapping
+        Quantiles of cos(q2, xi), "0.05" to "0.95".
+    errors : mapping
+        Standard errors of the means, from the finite number of draws.
+    cosines, norms : ndarray (draws,)
+        cos(q2, xi) and ||q2|| of every drawn data set.
+    """
+
+    d: int
+    n0: int
+    spread: Mapping[str, float]
+    share_negative: float
+    quantiles: Mapping[str, float]
+    errors: Mapping[str, float]
+    cosines: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+    norms: np.ndarray = field(compare=False, metadata=NOT_PLAIN)
+
+
 def _rate(loss: Loss, task: Task, eta_w, eta_b) -> float:
     """K = lim alpha0 Q/(2 C^2), with the fields of alpha0 = infinity (no noise in w1, no own pull)."""
     groups = bag_groups(task, task.kinds, task.prevalence)
@@ -47,8 +88,24 @@ def _rate(loss: Loss, task: Task, eta_w, eta_b) -> float:
     return float(Q / (2 * C**2)) if eta_w * C != 0 else float("nan")
 
 
+@overload
 def alignment(task: Task, training: Training) -> Alignment:
-    """Limits of readout, bias and query after the two gradient steps.
+    """The limits."""
+
+
+@overload
+def alignment(task: Task, training: Training, *, d: int, draws: int = ..., seed: int = ...) -> AlignmentLaw:
+    """The law at a dimension."""
+
+
+def alignment(
+    task: Task, training: Training, *, d: int | None = None, draws: int = DRAWS, seed: int = 0
+) -> Alignment | AlignmentLaw:
+    """Readout, bias and query after the two gradient steps: their limits, or their law at a given dimension.
+
+    At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit but for the fluctuations of
+    w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
+    matter where bags are long (L of order d) or few; in relative size the rest is of order 1/d. Both classes are present.
 
     Parameters
     ----------
@@ -56,13 +113,25 @@ def alignment(task: Task, training: Training) -> Alignment:
         What the data is.
     training : Training
         How it is learned; alpha0, the three rates, beta and the loss matter.
+    d : int, optional
+        Dimension of a token, at least 2; None for the limit d -> infinity.
+    draws, seed : int
+        Data sets drawn at a given d, and where their randomness comes from.
 
     Returns
     -------
-    Alignment
+    Alignment or AlignmentLaw
+        The limits, or with `d` the law.
+
+    Raises
+    ------
+    ValueError
+        If D0 holds fewer than two bags, or hardly ever both classes.
     """
     Task.require(task)
     Training.require(training)
+    if d is not None:
+        return _drawn(task, training, whole_number("d", d, 2), whole_number("draws", draws, 2), seed)
     loss = training.loss_function
     t = training
     f = alignment_formulas(loss, task, task.prevalence, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)
@@ -76,3 +145,70 @@ def alignment(task: Task, training: Training) -> Alignment:
         anti_margin=condition,
         anti_aligned=bool(condition > 0 and a > 0),
     )
+
+
+def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> AlignmentLaw:
+    n0, t = round(training.alpha0 * d), training
+    if n0 < 2:
+        raise ValueError(f"alpha0 must give at least 2 bags at d = {d}, got {n0}")
+    rng = np.random.default_rng(seed)
+    groups = bag_groups(task, task.kinds, task.prevalence)
+    counts = _compositions(groups, n0, draws, rng)
+    size = max(1, _NUMBERS // (counts.shape[1] * (len(FIELD_NODES) // COARSE)))
+    parts = [
+        _steps_of(groups._replace(probability=counts[i : i + size] / n0), task, t, d, n0, rng)
+        for i in range(0, draws, size)
+    ]
+    overlap_w, norm_w, bias, overlap_q, norm_q = np.concatenate(parts, axis=1)
+    cosine_w, cosine_q = (x / np.where(norm > 0, norm, 1.0) for x, norm in ((overlap_w, norm_w), (overlap_q, norm_q)))
+    numbers = {"cosine_w": cosine_w, "cosine_q": cosine_q, "norm_q": norm_q, "sharpness": t.beta * norm_q}
+    return AlignmentLaw(
+        overlap={"w": float(overlap_w.mean()), "q": float(overlap_q.mean())},
+        cosine={"w": float(cosine_w.mean()), "q": float(cosine_q.mean())},
+        norm={"w": float(norm_w.mean()), "q": float(norm_q.mean())},
+        bias=float(bias.mean()),
+        sharpness=float(t.beta * norm_q.mean()),
+        d=d,
+        n0=n0,
+        spread={name: float(x.std(ddof=1)) for name, x in numbers.items()},
+        share_negative=float(np.mean(cosine_q < 0)),
+        quantiles={f"{q:g}": float(np.quantile(cosine_q, q)) for q in QUANTILES},
+        errors={name: float(standard_error(x)) for name, x in numbers.items()},
+        cosines=cosine_q,
+        norms=norm_q,
+    )
+
+
+def _compositions(groups: BagGroups, n0: int, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """How many of n0 bags each group has (draws, groups), both labels being present."""
+    kept = np.empty((0, len(groups.label)))
+    for _ in range(_TRIES):
+        counts = rng.multinomial(n0, groups.probability / groups.probability.sum(), size=draws)
+        positive = counts @ (groups.label > 0)
+        kept = np.concatenate([kept, counts[(positive > 0) & (positive < n0)]])
+        if len(kept) >= draws:
+            return kept[:draws]
+    raise ValueError("n must be larger for this prevalence: nearly every draw of the bags holds one class only")
+
+
+def _steps_of(groups: BagGroups, task: Task, t: Training, d: int, n0: int, rng: np.random.Generator) -> np.ndarray:
+    """<w1, xi>, ||w1||, b1, <q2, xi> and ||q2|| of data sets with given compositions, (5, draws).
+
+    w1's noise is Gaussian with variance s^2/d in every direction. The sum over bags behind the query has Gaussian fluctuations
+    of C of variance ||w1||^2 ((1 + g^2) m + (1 + 3 g^2) s)/n0, with g = cos(w1, xi) and (m, s) the averages of h^2 in Q; the
+    mean residual fluctuates with the noise in the fields too, unless it is zero by the choice of the bias.
+    """
+    alpha0, draws, loss = n0 / d, len(groups.probability), t.loss_function
+    along_w, along_q, residual = rng.standard_normal((3, draws))
+    rest_w, rest_q = rng.chisquare(d - 1, (2, draws)) / d
+    first = first_step(loss, groups, alpha0, t.eta_b)
+    a, s2 = first.overlap + np.sqrt(first.noise / d) * along_w, first.noise * rest_w
+    first = first._replace(overlap=a, noise=s2, norm=np.sqrt(a**2 + s2))
+    second = second_step(loss, groups, first, alpha0, t.eta_w, t.eta_b, task.correlation)
+    mean = second.mean if isinstance(t.eta_b, str) else second.mean + np.sqrt(second.variance / n0) * residual
+    g2 = a**2 / np.where(first.norm > 0, first.norm, 1.0) ** 2
+    wobble = first.norm**2 * ((1 + g2) * second.mean_square + (1 + 3 * g2) * second.signal_square) / n0
+    C = (second.signal + mean) * a + np.sqrt(wobble) * along_q
+    Q = mean**2 * s2 + second.noise(first, alpha0) * rest_q
+    scale = t.eta_w * t.eta_q * t.beta
+    return np.array([t.eta_w * a, t.eta_w * first.norm, second.bias, -scale * C, scale * np.sqrt(C**2 + Q)])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from .._core.validation import whole_number
 from ..classifiers import Classifier, check_model, classifier, has_query
 from ..deployment import Deployment, deployment_of
 from ..laws.coloured import Query, coloured_law, spectrum_of
@@ -21,6 +22,7 @@ from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
+from .finite_size import averaged_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult, coloured_alignment
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
@@ -42,14 +44,18 @@ class Forecast(ClassifierResult):
         As in `results.ClassifierResult`, like all fields down to `errors`: the limits of what `simulate` gives.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, errors, trained, tested
         See there; standard errors come from the sampling of the law.
-    steps : Alignment or None
-        The limits after the two gradient steps; None without a query.
+    steps : Alignment, AlignmentLaw or None
+        The limits after the two gradient steps, with `d` their law; None without a query.
     alpha : float
         n/d of the readout, after sample accounting.
     capacity : float
         Its separability threshold alpha*; NaN where it was not asked for.
     reachable_test_error, hard : float, bool
         Bayes limit only: the test error that message passing reaches, and whether it is larger than the optimum.
+    d : int or None
+        The dimension of a forecast at a given one; numbers are then means over data sets, and those of the training data NaN.
+    spread : mapping
+        Standard deviations between data sets at that dimension, by field ("test_error", "auc", .., "cosine_q", "sharpness").
     residual : float
         Largest entry of the fixed point's undamped scaled residual.
     result : ErmResult, HeadsResult, ColouredResult or None
@@ -60,6 +66,8 @@ class Forecast(ClassifierResult):
     capacity: float = math.nan
     reachable_test_error: float = math.nan
     hard: bool = False
+    d: int | None = None
+    spread: Mapping[str, float] = field(default_factory=dict)
     residual: float = 0.0
     result: ErmResult | HeadsResult | ColouredResult | None = field(default=None, compare=False, metadata=NOT_PLAIN)
 
@@ -113,8 +121,9 @@ def forecast(
     with_capacity: bool = True,
     warm_start: WarmStart | None = None,
     strict: bool = False,
+    d: int | None = None,
 ) -> Forecast:
-    """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows.
+    """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows, or its mean over data sets at one d.
 
     Parameters
     ----------
@@ -139,6 +148,9 @@ def forecast(
         That of a neighbouring forecast's `result`.
     strict : bool
         Raise where the accuracy is not met at the finest sampling of the law, instead of a warning (`theory.AccuracyWarning`).
+    d : int, optional
+        Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
+        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained.
 
     Returns
     -------
@@ -158,6 +170,10 @@ def forecast(
     check_schedule(training)
     tokens = _checked_tokens(tokens, known)
     test = deployment_of(deployment, model, task)
+    if d is not None:
+        if tokens.covariance is not None or test is not None or not known.trainable or known.heads is not None:
+            raise ValueError("d is for plain tokens and models with one query or none, tested as they were trained")
+        return _forecast_at(task, training, model, whole_number("d", d, 2))
     if not known.trainable:
         return _bayes_forecast(task, training.alpha0 + training.alpha1)
     setting = _setting(task, training, known, tokens)
@@ -190,6 +206,26 @@ def forecast(
         errors=errors,
         result=result,
         **record,
+    )
+
+
+def _forecast_at(task: Task, training: Training, model: str, d: int) -> Forecast:
+    steps, means, errors, spread = averaged_measures(task, training, model, d)
+    fields: dict[str, Any] = {**means}
+    for name in ("overlap", "cosine"):
+        fields[name] = {"w": fields.pop(f"{name}_w"), **({} if steps is None else {"q": getattr(steps, name)["q"]})}
+    if steps is not None:
+        spread |= {name: steps.spread[name] for name in ("cosine_q", "sharpness")}
+    return Forecast(
+        model=model,
+        **fields,
+        standard_error=errors["test_error"],
+        sharpness=math.nan if steps is None else steps.sharpness,
+        steps=steps,
+        alpha=sample_sizes(training, model, d).n1 / d,
+        errors=errors,
+        d=d,
+        spread=spread,
     )
 
 

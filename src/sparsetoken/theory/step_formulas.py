@@ -124,13 +124,15 @@ def first_step(loss: Loss, groups: BagGroups, alpha0: Any, eta_b: Any) -> FirstS
 
 class SecondStep(NamedTuple):
     """b1 and averages of h over bags: G1 = (1 - rho) E[h (L-1)/L], E[h theta^2 R(1-R/L)/L],
-    (1 - rho)^2 E[h^2 (L-1)/L^2] and (1 - rho) E[h^2 theta^2 R(1-R/L)/L^2]."""
+    (1 - rho)^2 E[h^2 (L-1)/L^2] and (1 - rho) E[h^2 theta^2 R(1-R/L)/L^2]; the variance of (1 - rho) h (L-1)/L between
+    bags of one group."""
 
     bias: Any
     mean: Any
     signal: Any
     mean_square: Any
     signal_square: Any
+    variance: Any
 
     def noise(self, first: FirstStep, alpha0: Any) -> Any:
         """The part of Q that is there where residuals are centred."""
@@ -150,7 +152,14 @@ def second_step(loss: Loss, groups: BagGroups, first: FirstStep, alpha0: Any, et
     b1 = second_bias(loss, eta_b, c, label, p, means, spreads)
     h, hh = residual_moments(loss, label, means + b1[..., None], spreads)
     rest = 1.0 - rho
-    terms = (h * (rest * (L - 1) / L), h * scatter / L, hh * (rest**2 * (L - 1) / L**2), hh * scatter * (rest / L**2))
+    factor = rest * (L - 1) / L
+    terms = (
+        h * factor,
+        h * scatter / L,
+        hh * (rest * factor / L),
+        hh * scatter * (rest / L**2),
+        (hh - h**2) * factor**2,
+    )
     return SecondStep(b1, *((p * term).sum(-1) for term in terms))
 
 

@@ -1,0 +1,168 @@
+"""Trained readouts at given n and d, where data sets differ: the one place that averages over them.
+
+The limit takes n and d to infinity. At a given size the share of positives among n bags is Binomial(n, pi)/n, and a readout
+follows it with its bias: it is trained at the realised share, tested at pi, and averaged over the binomial law, both classes
+being present. The query's cosine gamma and sharpness k differ between data sets too: they are drawn (`theory.alignment` at d),
+and the readout is averaged over groups of like ones. What is left is of order 1/d.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import BarycentricInterpolator
+from scipy.special import expit, logit
+from scipy.stats import binom
+
+from .._core.averages import standard_error
+from ..classifiers import check_model
+from ..laws.law import Law, law_of_model
+from ..laws.measures import fresh_measures, score_laws
+from ..laws.nodes import Population
+from ..losses import Loss
+from ..task import Task
+from ..training import Training
+from .alignment import AlignmentLaw, alignment
+from .fixed_point.plain import quick_readout
+
+POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
+GROUPS = 12  # groups of like queries that the readout is solved for
+_DRAWS = 512  # of the two steps
+SHARES = 17  # of D1, that measures other than the error are averaged over
+_ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
+
+
+def class_shares(n: int, prevalence: float, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Realised shares of positives among n bags and their probabilities, both classes being present."""
+    low, high = binom.ppf([1e-6, 1 - 1e-6], n, prevalence)
+    counts = np.arange(max(1, int(low)), min(n - 1, max(int(high), 1)) + 1)
+    weight = binom.pmf(counts, n, prevalence)
+    if not weight.sum() > 0:  # so rare that the other class alone is all there is: one bag of it
+        return np.array([(1.0 if prevalence < 0.5 else n - 1.0) / n]), np.ones(1)
+    groups = np.array_split(np.arange(len(counts)), min(most, len(counts)))
+    total = np.array([weight[g].sum() for g in groups])
+    mean = [np.average(counts[g], weights=weight[g] if weight[g].sum() > 0 else None) for g in groups]
+    return np.array(mean) / n, total / total.sum()
+
+
+def _at_share(law: Law, share: float) -> Law:
+    """The same law with another share of positive labels in training."""
+    make = law.make_population
+    return replace(law, make_population=lambda points: replace(make(points), training_share=share))
+
+
+class ReadoutsAtShares(NamedTuple):
+    """Readouts x = (m_q, m_u, log nu, b, log V) trained at the realised shares of D1 (shares, 5), the shares' probabilities,
+    what they are tested on, the standard error of the fixed points' test error, and a start for neighbours."""
+
+    x: np.ndarray
+    weights: np.ndarray
+    population: Population
+    standard_error: float
+    start: np.ndarray
+
+
+def readouts_at_shares(
+    law: Law, n: int, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None, most: int = SHARES
+) -> ReadoutsAtShares:
+    """A readout on n bags for each realised share of positives.
+
+    Objective: (1/n) sum l + (ridge/2) ||w||^2, bias unpenalised; trained at the realised share, tested at pi.
+    """
+    seen = law.prevalence if law.task is None else law.task.observed_prevalence
+    shares, weights = class_shares(n, seen, most)
+    low, high = logit(shares[0]), logit(shares[-1])
+    count = min(_ANCHORS, len(shares))
+    nodes = 0.5 * (low + high) - 0.5 * (high - low) * np.cos(np.pi * (np.arange(count) + 0.5) / count)  # Chebyshev's
+    middle = count // 2
+    points, error = np.empty((count, 5)), 0.0
+    for i in sorted(range(count), key=lambda i: abs(i - middle)):
+        readout = quick_readout(_at_share(law, float(expit(nodes[i]))), alpha, ridge, loss, near)
+        points[i] = readout.x
+        near, error = points[middle], max(error, readout.standard_error)
+    x = BarycentricInterpolator(nodes, points)(logit(shares))
+    return ReadoutsAtShares(x, weights, law.at(law.first_points)[0], error, points[middle])
+
+
+def like_queries(cosines: np.ndarray, sharpnesses: np.ndarray, groups: int) -> np.ndarray:
+    """Drawn queries sorted by their cosine and split into equal groups of neighbours: the mean (gamma, k) of each.
+
+    The readout is a smooth function of them, so a few groups of many draws give its mean much better than a few draws.
+    """
+    order = np.argsort(cosines)
+    alike = max(3, math.ceil(200 * float(cosines.std())))  # cosines that differ by 0.01 hardly move the error
+    parts = np.array_split(np.stack([cosines, sharpnesses], 1)[order], min(groups, alike, len(order)))
+    return np.array([part.mean(0) for part in parts])
+
+
+class SampleSizes(NamedTuple):
+    """n0 (0 without a query) and n1, whole numbers, and the training with exactly these n/d."""
+
+    n0: int
+    n1: int
+    training: Training
+
+
+def sample_sizes(training: Training, model: str, d: int) -> SampleSizes:
+    """Bags of the two steps and of the readout at this d."""
+    if training.schedule != "staged":
+        raise ValueError(
+            f"schedule must be 'staged' for a forecast at given d, got {training.schedule!r}; simulate instead"
+        )
+    n0, n1, query = round(training.alpha0 * d), round(training.alpha1 * d), check_model(model).has_query
+    if not query:
+        n0, n1 = 0, n0 + n1 if training.equal_samples else n1
+    if n1 < 2 or (query and n0 < 2):
+        raise ValueError(f"alpha0 and alpha1 must give at least 2 bags each at d = {d}, got {n0} and {n1}")
+    return SampleSizes(n0, n1, training.but(alpha0=n0 / d if query else training.alpha0, alpha1=n1 / d))
+
+
+def laws_at_size(
+    task: Task, training: Training, model: str, d: int, groups: int = GROUPS, points: int = POINTS, seed: int = 0
+) -> tuple[AlignmentLaw | None, list[Law]]:
+    """The law of the two steps at this d (None without a query), and the classifier's law for each group of like queries."""
+    if not check_model(model).has_query:
+        return None, [law_of_model(task, model).on_draws(points)]
+    steps = alignment(task, training, d=d, draws=_DRAWS, seed=seed)
+    queries = like_queries(np.clip(steps.cosines, -1.0, 1.0), training.beta * steps.norms, groups)
+    return steps, [law_of_model(task, model, float(gamma), float(k)).on_draws(points) for gamma, k in queries]
+
+
+def averaged_measures(
+    task: Task, training: Training, model: str, d: int, points: int = POINTS
+) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
+    """What a classifier reaches on fresh bags at this d: the steps, and means, standard errors and spreads over data sets."""
+    _, n1, exact = sample_sizes(training, model, d)
+    steps, laws = laws_at_size(task, exact, model, d, points=points)
+    tables, near = [], None
+    for law in laws:
+        found = readouts_at_shares(law, n1, exact.alpha1, exact.ridge, exact.loss, near)
+        near = found.start
+        tables.append(_measures(found, law.parameters.get("cosine", 1.0)))
+    means, errors, spread = {}, {}, {}
+    for name in tables[0]:
+        each = np.array([table[name] for table in tables])  # (groups, shares, replicates)
+        averaged = np.average(each, axis=1, weights=found.weights).mean(0)
+        means[name] = float(averaged.mean())
+        variance = np.average((each - averaged) ** 2, axis=1, weights=found.weights).mean()
+        spread[name] = math.sqrt(variance)
+        drawn = 0.0 if steps is None else spread[name] / math.sqrt(len(steps.cosines))
+        errors[name] = math.hypot(standard_error(averaged, alone=0.0), drawn)
+    return steps, means, errors, spread
+
+
+def _measures(found: ReadoutsAtShares, cosine: float) -> dict[str, np.ndarray]:
+    """Measures of the readouts on fresh bags and their geometry, (shares, replicates) each."""
+    rows: list[dict[str, Any]] = []
+    for x in found.x:
+        m_q, m_u, nu, b = x[0], x[1], math.exp(x[2]), x[3]
+        norm = math.sqrt(m_q**2 + m_u**2 + nu**2)
+        along = m_q * cosine + m_u * math.sqrt(max(0.0, 1.0 - cosine**2))
+        row = fresh_measures(*score_laws(x, found.population), found.population.prevalence)
+        shared = {"m_q": m_q, "m_u": m_u, "nu": nu, "bias": b, "norm_w": norm}
+        shared |= {"overlap_w": along, "cosine_w": along / norm}
+        rows.append(row | {name: np.full(np.shape(row["test_error"]), v) for name, v in shared.items()})
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
