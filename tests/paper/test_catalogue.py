@@ -13,6 +13,7 @@ from sparsetoken.paper.catalogue import (
     get_studies,
     hyperparameters,
     long_bags,
+    misaligned_query,
     other_noise,
     separation,
 )
@@ -100,7 +101,7 @@ def test_what_is_said_of_the_anti_aligned_training_is_about_its_own_data():
     there = pd.DataFrame({"anti_aligned": [True, False]})
     trained = pd.DataFrame({"d": [2, 2], "model": ["attention", "pooled"], "test_error": [0.1, 0.2]})
     words = study.findings({"predicted_there": there, "trained": trained})
-    assert len(prevalences) == 1 and f"at π = {prevalences.pop():g} the trained attention has error 0.100" in words
+    assert len(prevalences) == 1 and f"At π = {prevalences.pop():g} the trained attention has error 0.100" in words
 
 
 @pytest.mark.parametrize(
@@ -214,6 +215,8 @@ def test_error_above_one_half(error, verdict):
     table = draws(rows, 0.01)
     table["balanced_error"] = table["test_error"]
     assert alignment.above_half({"trained": table}).verdict == verdict
+    table["test_error"] -= 0.3  # the prevalence is 0.2
+    assert alignment.above_constant({"trained": table}).verdict == verdict
 
 
 def crossing_tables(exponents, noise):
@@ -392,3 +395,10 @@ def test_any_activation(threshold, verdict):
         for m, x in (("elementwise:relu", 0.5), ("elementwise:threshold:3", threshold))
     ]
     assert separation.any_activation({"known": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("softest", "verdict"), [(0.3001, "confirmed"), (0.31, "refuted")])
+def test_soft_attention_is_pooling(softest, verdict):
+    rows = [{"cosine": c, "sharpness": k, "test_error": e} for c in (0, 1) for k, e in ((0.01, softest), (1.0, 0.4))]
+    base = pd.DataFrame({"alpha": [misaligned_query.FEW], "test_error": [0.3]})
+    assert misaligned_query.soft({"soft": pd.DataFrame(rows), "pooled_predicted": base}).verdict == verdict

@@ -135,7 +135,9 @@ def test_the_transition_is_drawn_about_the_capacity():
     assert found.alpha == pytest.approx(capacity.STAR, abs=0.01)
 
 
-def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01, off=0.0):
+def map_tables(
+    mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, starved=0.36, spread=0.01, off=0.0, least=0.02
+):
     measured = mass if measured is None else measured
     bins = [{"bin": i, "share": 0.1, "share_se": 0.0} for i in range(10)]
     common = {"mass_se": 0.0, "uniform": 0.1, "negative_mass": 0.1}
@@ -161,6 +163,8 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
         "predicted": pd.DataFrame(predicted),
         "simulated": simulated,
         "few": draws(few, 1e-4, column="cosine_q"),
+        "regime": pd.DataFrame({"alpha0": [0.02, 50.0], "test_error": [0.48, least]}),
+        "known": pd.DataFrame({"test_error": [0.019]}),
         "trained": draws(trained, spread),
         "trained_predicted": pd.DataFrame(
             {"model": m, "alpha0": a, "test_error": e + off * (m == "attention"), "standard_error": 0.0}
@@ -189,6 +193,8 @@ def map_tables(mass=0.7, measured=None, negative=0.1, noise=0.01, exponent=1.0, 
         (attention_map.starved, {}, "confirmed"),
         (attention_map.starved, {"starved": 0.2}, "refuted"),
         (attention_map.starved, {"spread": 0.3}, "undecided"),
+        (attention_map.regime, {}, "confirmed"),
+        (attention_map.regime, {"least": 0.03}, "refuted"),
     ],
 )
 def test_attention_map(criterion, arguments, verdict):
