@@ -8,7 +8,7 @@ v the indicator of the signal tokens (zero if y = -1): exact at every d, given (
 a part rho of their noise have rows of U correlated by rho; bags of several kinds are averaged over.) Where the score is
 affine in some columns of H (a readout's), it is Gaussian given the others and its sign is averaged in closed form; where it
 is affine in a common shift of one column (the log-mean-exp of the tied model), that shift is averaged so. Both are found by
-trying, so a model of one's own profits as well. The rest is an average over scrambled Sobol points.
+trying, so a user's model profits as well. The rest is an average over scrambled Sobol points.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Split(NamedTuple):
 
 
 def check_score(model: BagModel) -> None:
-    """Raise ValueError, in a sentence, where JAX cannot trace a model's score or it is not one number per bag."""
+    """Raise ValueError where JAX cannot trace a model's score or it is not one number per bag."""
     what = f"score of bag model {model.name!r}"
     fields = jax.ShapeDtypeStruct((3, model.rank), np.float32)
     try:
@@ -140,7 +140,7 @@ def fresh_draws(rng: np.random.Generator, task: Task, rank: int, split: Split) -
 def _draws_of_kind(
     rng: np.random.Generator, task: Task, probability: float, strength: float, rank: int, split: Split
 ) -> KindDraws:
-    """Points for bags of one kind; each class has normals of its own, as the AUC needs."""
+    """Points for bags of one kind; each class has separate normals, as the AUC needs."""
     length, drawn = task.longest, rank - len(split.columns)
     coordinates = drawn * length
     if drawn == 0:  # the score is Gaussian as it is: one point says everything

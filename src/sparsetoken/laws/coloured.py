@@ -156,7 +156,7 @@ def spectrum_of(covariance: Any, signal: Any = None, dimension: int | None = Non
     """
     if isinstance(covariance, Spectrum):
         if signal is not None:
-            raise ValueError("signal must not be given beside a Spectrum, which has its own signal")
+            raise ValueError("signal must not be given together with a Spectrum, which has its own signal")
         return covariance
     if isinstance(covariance, str):
         covariance = power_spectrum(covariance, dimension or (1000 if signal is None else len(signal)))

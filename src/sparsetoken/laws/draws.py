@@ -2,7 +2,7 @@
 
 A law of L tokens is drawn as `REPLICATES` independent randomisations of `points` draws each, so that every average has a
 standard error. A bag is drawn as two groups of tokens, those that carry the signal in a positive bag and the others. In a
-group the tokens come in falling order: a softmax depends on the largest ones most, and quasi-random points, spent on the
+group the tokens come in decreasing order: a softmax depends on the largest ones most, and quasi-random points, spent on the
 leading coordinates of both groups in turn, then integrate it far better than tokens in no order. Of a group of more than
 `EXPLICIT_TOKENS` tokens only the largest are drawn one by one: sums over the others, its bulk, are Gaussian to high
 accuracy given their number, with exact conditional mean and covariance.
@@ -145,13 +145,13 @@ class _Plan:
 
     @property
     def further(self) -> int:
-        """Uniforms beside those of the tokens: the number in the tail, and three for the bulk's sums."""
+        """Uniforms besides those of the tokens: the number in the tail, and three for the bulk's sums."""
         return 0 if self.explicit else 4
 
     def group(self, uniforms: np.ndarray, further: slice, places: Any) -> TokenGroup:
         """The group that some coordinates of `uniforms` (replicates, coordinates, points) stand for.
 
-        A token's points stay beside each other in memory, so that sums over tokens add long rows.
+        A token's points stay contiguous in memory, so that sums over tokens add long rows.
         """
         replicates, _, points = uniforms.shape
         if self.explicit:

@@ -33,7 +33,7 @@ from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 # Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
 FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
 _RATE = 0.6  # standard errors fall like points^-0.6 or faster (measured)
-_KEPT_POINTS = 2048  # levels up to this one are kept beside each other
+_KEPT_POINTS = 2048  # levels up to this one are kept together
 _RANK = 1e-12  # relative size below which a direction is taken for rounding
 # Numbers drawn at a time (bags x tokens x D): 32 MB.
 _CHUNK_NUMBERS = 1 << 22
@@ -142,7 +142,7 @@ class HeadsLaw:
         _, size, axes = np.linalg.svd(self.queries, full_matrices=False)
         rank = max(1, int((size > _RANK * size.max()).sum()))  # queries that vanish leave one direction, any
         basis = axes[:rank].T
-        # The first axis is that of the mean query, along which tokens are drawn in falling order.
+        # The first axis is that of the mean query, along which tokens are drawn in decreasing order.
         mean = basis.T @ self.queries.sum(0)
         turned, _ = np.linalg.qr(np.column_stack([mean, np.eye(rank)]))
         return basis @ (turned if turned[:, 0] @ mean >= 0 else -turned)

@@ -33,7 +33,7 @@ from .populations import (
 FIRST_POINTS = 256
 MAXIMUM_POINTS = 1 << 15  # half a million bags per class in all: 30 MB of (T, S, kappa), minutes of solving
 SECOND_LEVEL = 8  # the second level of refinement has at least that many times the first one's draws
-_KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept beside each other
+_KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept together
 _RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
 
 
@@ -53,12 +53,12 @@ class Law:
         What the law is called.
     parameters : dict
         The numbers behind it: `cosine`, gamma = cos(qhat, xi) (1 without a query, where qhat is xi), and a query's
-        `sharpness`. A law of one's own has none, since it does not know xi.
+        `sharpness`. A user's law has none, since it does not know xi.
     dimension_factor : int
         Features have dimension_factor * d coordinates (L for the vectorized classifier, else 1), so that alpha is n/d for
         every law.
     task : Task or None
-        What its bags are; None for a law of one's own.
+        What its bags are; None for a user's law.
     """
 
     make_population: Callable[[int], Population] = field(repr=False)
@@ -138,7 +138,7 @@ def law_from_samples(positive, negative, prevalence: float, *, dimension_factor:
     Parameters
     ----------
     positive, negative : array (draws, 3)
-        One row (T, S, kappa) per draw of each class. They are dealt into 16 groups, whose scatter gives the standard
+        One row (T, S, kappa) per draw of each class. They are split into 16 groups, whose scatter gives the standard
         errors; they cannot be refined.
     prevalence : float
         pi = P(y = +1).
@@ -181,7 +181,7 @@ def law_of_population(
 
 
 def _dealt(rows: np.ndarray, groups: int) -> ClassColumns:
-    """Rows dealt into groups of nearly equal size; short groups are padded with weight zero."""
+    """Rows split into groups of nearly equal size; short groups are padded with weight zero."""
     size = -(-len(rows) // groups)
     table = np.repeat(rows[:1], groups * size, axis=0).reshape(groups, size, 3)
     weight = np.zeros((groups, size))

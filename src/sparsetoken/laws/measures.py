@@ -98,7 +98,7 @@ def shares_beaten(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
-    """P(score of a positive > score of a negative) for each replicate by itself.
+    """P(score of a positive > score of a negative) for each replicate.
 
     All pairs when few; else the integral of the positive score's density times the negative score's distribution function,
     from the entries' histogram; random pairings where scores are nearly certain.

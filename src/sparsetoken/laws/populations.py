@@ -17,7 +17,7 @@ from .draws import TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
 from .statistics import Activation, drawn_population
 
-# Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit beside each
+# Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit next to each
 # other in the draws' cache.
 WHOLE_BYTES = 48 * 2**20
 # Draws per replicate that the rarest kind of bags gets: enough for an error that counts with a small probability only.
@@ -72,7 +72,7 @@ def attended_population(
 
 
 def own_noise(task: Task) -> float:
-    """sqrt(1 - rho), the size of the noise that a token has by itself."""
+    """sqrt(1 - rho), the size of a token's individual noise."""
     return (1.0 - task.correlation) ** 0.5
 
 

@@ -205,7 +205,7 @@ def _whole_bag_sums(groups, weigh, xp) -> tuple[TokenSums, TokenSums]:
     """Sums over the signal tokens and over all of them, where a token's weight depends on the whole bag."""
     parts = [group.tokens + (shift[..., None] if np.ndim(shift) else shift) for group, shift in groups]
     if any(group.has_bulk for group, _ in groups):
-        raise ValueError("a weighting of one's own needs all tokens of a bag drawn one by one")
+        raise ValueError("a user's weighting needs all tokens of a bag drawn one by one")
     t = xp.concatenate(parts, axis=-1)
     w, count = weigh(t, None), parts[0].shape[-1]
     return _sums(w[..., :count], t[..., :count], xp), _sums(w, t, xp)

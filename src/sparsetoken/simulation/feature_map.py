@@ -28,7 +28,7 @@ DRAWN_TOKENS, LEAST_BAGS = 2**24, 2**10
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A classifier's way from bag to feature; `cosine` and `sharpness` are those of its query."""
+    """A classifier's map from bag to feature; `cosine` and `sharpness` are those of its query."""
 
     model: str
     cosine: float = 1.0

@@ -83,7 +83,7 @@ class EntryNoise(TokenNoise):
 class RealNoise(TokenNoise):
     """The user's own negative bags as noise.
 
-    Every trial shuffles the bags by its seed and holds `test_share` of them out for the test; the rest is dealt to D0 and to
+    Every trial shuffles the bags by its seed and holds `test_share` of them out for the test; the rest is split into D0 and
     D1, which share no bag. A trial's bag takes L tokens, drawn without replacement, of one bag that has at least as many;
     shorter bags are left out.
 
@@ -262,7 +262,7 @@ def _shipped(name: str, standard: str, tokens: str, text: str) -> TokenNoise:
 def _named(text: str) -> TokenNoise | None:
     name, _, parameter = text.partition(":")
     if name in SHIPPED:
-        standard, tokens = "features", "mixed" if name == "digits" else "own"  # digits have no bags of their own
+        standard, tokens = "features", "mixed" if name == "digits" else "own"  # digits do not come in bags
         for word in parameter.split(":") if parameter else ():
             if word in TOKEN_SOURCES:
                 tokens = word

@@ -1,6 +1,6 @@
 """Directions learnt from drawn data without a readout: labelled means, products with the labelled second moment, eigenvectors.
 
-The finite twin of `theory.recovery`. With p the share of positive bags in the data, a_i = 1 - p for them and -p for the others:
+`theory.recovery` at finite d. With p the share of positive bags in the data, a_i = 1 - p for them and -p for the others:
 
     w1 = sum_i a_i xbar_i,   M = sum_i a_i X_i^T P X_i,   P = I - 11^T/L
 

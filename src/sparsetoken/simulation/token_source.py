@@ -1,4 +1,4 @@
-"""What the tokens of a trial are made of, as `simulate` is told: the noise, and the signal's direction."""
+"""What the tokens of a trial are made of, from the arguments of `simulate`: the noise, and the signal's direction."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def best_ridge(
     errors = [error(float(place)) for place in places[::-1]][::-1]
     least = int(np.argmin(errors))
     bracket = places[max(least - 1, 0)], places[min(least + 1, len(places) - 1)]
-    # Levels may have risen on the way: errors are compared on the finest draws met.
+    # Sampling may have been refined in between: errors are compared on the finest draws used.
     for place in [
         p for p, found in solved.items() if found.points < levels["points"] and bracket[0] <= p <= bracket[1]
     ]:

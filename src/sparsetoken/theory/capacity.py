@@ -106,7 +106,7 @@ def capacity(
         the threshold is that of the whitened bags, and so is the minimiser: separability does not change under an
         invertible map of the features.
     accuracy : float
-        Relative standard error wanted; the law is refined until it is met or cannot be refined further.
+        Target relative standard error; the law is refined until it is reached or cannot be refined further.
     most_points : int
         Draws per replicate and class at which refinement ends, for those who would rather have an error bar than wait.
 

@@ -9,7 +9,7 @@ as a function of the logarithms of all these (of the momentum itself), by L-BFGS
 The search is local, so where it begins matters. Constant schedules on a grid of rate, decay and sharpness are tried first, on
 one replicate and without derivatives, which costs as much as a few gradients. The best of them are followed for a few gradients
 each, the best of those to the end. Schedules near the edge of stability do well on the draws they were fitted to and worse
-on others: what the searches reached is compared on draws of its own, and the schedule chosen there is evaluated on independent
+on others: the searches' results are compared on held-out draws, and the schedule chosen there is evaluated on independent
 draws once more, which also choose the stopping step.
 """
 
@@ -59,8 +59,8 @@ STARTS, SHARE_PER_START = 3, 0.15
 CHOOSING_REPLICATES, FIRST_CHOOSING_REPLICATE = 8, 2_000_000
 # Where training diverges the objective is this many units of log error, so that a line search turns back.
 DIVERGED = 5.0
-# L-BFGS often gives up beside the cliff where training diverges. It is started again from the best point as long as that gains
-# this much of log error.
+# L-BFGS often stops next to the edge beyond which training diverges. It is restarted from the best point as long as that
+# gains this much of log error.
 WORTH_A_RESTART = 2e-3
 # Replicates of the confirmation where the accuracy asked for is out of reach.
 MOST_CONFIRMING = 64

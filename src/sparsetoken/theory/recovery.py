@@ -176,7 +176,7 @@ def recovery(task: Task, alpha: float, method: str = "products:1") -> Recovery:
     task : Task
         What the data is: bags that are alike, except for "message_passing" and "bayes".
     alpha : float
-        n/d, of every product anew with "fresh_products:K".
+        n/d; with "fresh_products:K", of each product.
     method : str
         "products:K": the labelled mean, multiplied K times with the labelled second moment of the same bags, residuals
         centred; K = 0 is the labelled mean itself, K = 1 the two steps at small rates. "fresh_products:K": the same with

@@ -17,7 +17,7 @@ bias b and the positive matrix Q, greatest in V, of
     1/alpha* = E[(-y h)_+^2 / tr(K V)] / tr(V^{-1} Q),     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G
 
 which depends on neither the length of the readout nor that of V (both matrices are held at trace 1). For one head V drops out.
-Newton's method on all unknowns loses its way where the classes are far apart. What works is the fixed point as it stands: m and
+Newton's method on all unknowns fails where the classes are far apart. What works is fixed-point iteration: m and
 b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
 
     V <- E[K Phi(-x)/tr(K V)]^{-1},     Q <- V E[K e/tr(K V)^2] V

@@ -46,7 +46,7 @@ class SignalsAlignment(TwoSteps):
     across: float = field(compare=False, metadata=NOT_PLAIN)
 
     def law(self, task: Task, signals: Signals, heads: int = 1, sharpness: float | None = None) -> HeadsLaw:
-        """The law of `heads` heads with such queries, each from data of its own.
+        """The law of `heads` heads with such queries, each from separate data.
 
         Parameters
         ----------

@@ -373,7 +373,7 @@ def erm_sweep(
 
 
 class SweepPath:
-    """Solutions met on the way through a grid, and where the next one is likely to lie.
+    """Solutions found so far on a grid, and where the next one is likely to lie.
 
     Along a line (all fields fixed but the last) the last solutions are extrapolated; a new line starts from the beginning of
     the one before it. The draws that a point took are what its neighbour begins with, or half of them if those would have

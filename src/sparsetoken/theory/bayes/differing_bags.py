@@ -33,7 +33,7 @@ from ...task import Task
 from .channel import Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
 
-BAGS = 1024  # per replicate, dealt to the kinds by their probability
+BAGS = 1024  # per replicate, divided among the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind
 # Length times sparsity beyond few signal tokens: the recursion over tokens takes this many steps per bag.
 MOST_STEPS = 1 << 16

@@ -14,7 +14,8 @@ Where they differ the problem is hard: solvable in principle, by no known fast m
 kinds, noisy labels, contamination, correlated tokens) M and I are those of `bayes_differing_bags`, theta the mean strength.
 
 The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
-the high end, the interval holds no fixed point. Every fixed point reported has been met by M itself, never by a table of it.
+the high end, the interval holds no fixed point. Every reported fixed point has been evaluated with M itself,
+never with a table of it.
 
 Eq. (14) and Eq. (15) of docs/theory.md.
 """
@@ -240,7 +241,7 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     Raises
     ------
     AccuracyError
-        If a fixed point cannot be met within tolerance.
+        If a fixed point cannot be found within tolerance.
     """
     Task.require(task)
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
@@ -267,7 +268,7 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
         off = abs(search.direct(u) / u - 1.0)
         if not off <= RESIDUAL:
             raise AccuracyError(
-                f"the Bayes limit's fixed point is met only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
+                f"the Bayes limit's fixed point is found only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
                 f"strength {task.strength}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
             )
         residual = max(residual, off)

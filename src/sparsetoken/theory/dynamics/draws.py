@@ -120,7 +120,7 @@ def bag_draws(
     by_length: dict[int, list[GroupDraws]] = {}
     for (length, _), members in alike.items():
         by_length.setdefault(length, []).append(_group_draws(rng, problem, members, probes, differentiable))
-    # Every group is compiled by itself, in seconds: bags of one length are one.
+    # Every group is compiled separately, in seconds: bags of one length form one group.
     return tuple(_joined(groups) for groups in by_length.values())
 
 

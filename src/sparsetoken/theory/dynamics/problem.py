@@ -1,4 +1,4 @@
-"""A training problem of the exact dynamics as arrays: task, bag model and schedule the way that `dynamics` needs them."""
+"""A training problem of the exact dynamics as arrays: task, bag model and schedule in the form that `recursion` takes."""
 
 from __future__ import annotations
 

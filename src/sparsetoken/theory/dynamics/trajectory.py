@@ -106,7 +106,7 @@ def trajectory(
     tested: Sequence[int] | None = None,
     strict: bool = False,
 ) -> Trajectory:
-    """The exact limit of training a bag model by gradient descent, step by step; the twin of `simulate_trajectory`.
+    """The exact limit of training a bag model by gradient descent, step by step; `simulate_trajectory` at finite d.
 
     Eq. (25) to Eq. (29) of docs/theory.md.
 

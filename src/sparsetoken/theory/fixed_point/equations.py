@@ -245,7 +245,7 @@ def _over_grid(values):
 
 
 def _computed_once(*arrays):
-    """The arrays themselves, behind a loop that never runs: XLA would otherwise compute them anew in every sum that uses
+    """The arrays themselves, behind a loop that never runs: XLA would otherwise recompute them in every sum that uses
     them (its own barrier is dropped before fusion on the CPU). Evaluations are four times faster so."""
 
     def never(state):

@@ -1,8 +1,8 @@
 """`erm`: exact asymptotics of ridge-regularised convex ERM on any law.
 
 Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2, bias unpenalised, n = alpha d. The fixed point is found on a
-sampling of the law (by Newton's method and a walk down the ridge; in closed form for the square loss), which is then refined
-until the accuracy asked for is met. Every number comes with the standard error that the law's sampling leaves in it.
+sampling of the law (by Newton's method and continuation in the ridge; in closed form for the square loss), which is then
+refined until the accuracy is reached. Every number comes with the standard error that the law's sampling leaves in it.
 """
 
 from __future__ import annotations

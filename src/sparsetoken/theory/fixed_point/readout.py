@@ -1,7 +1,7 @@
 """From a law to the limits of its readout: the fixed point solved on draws that are refined until the accuracy is met.
 
-A law is sampled in independent replicates. The fixed point is solved on all of them together; a replicate by itself would have
-its own, and the scatter of every reported quantity over the replicates' own fixed points gives its standard error. This is
+A law is sampled in independent replicates. The fixed point is solved on all of them together; a single replicate would have
+another one, and the scatter of every reported quantity over the replicates' fixed points gives its standard error. This is
 the same for every kind of law: `plain`, `heads` and `coloured` add their equations, what they report, and what a readout
 trained on one law gives on another.
 """
@@ -56,7 +56,7 @@ class WarmStart:
 
 
 class FixedPoint(NamedTuple):
-    """The fixed point on one level's draws, and where each replicate would have had it by itself."""
+    """The fixed point on one level's draws, and those of single replicates."""
 
     x: np.ndarray
     replicate_loss: np.ndarray
@@ -89,7 +89,7 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
     fixed_point : ndarray (unknowns,)
         The unknowns as the solver holds them.
     own_fixed_points : ndarray (replicates, unknowns)
-        What each replicate of the law's sampling would have had by itself.
+        The value at the fixed point of each single replicate of the law's sampling.
     test_law : optional
         The law of the fresh bags, where it is another one than the training's (see `on`).
     test_points, test_bias_shift : int, float
@@ -337,7 +337,7 @@ class ReadoutProblem(ABC):
 
 
 def _with_replicates(solution: Iterate, logarithms: tuple[int, ...], evaluations: int) -> FixedPoint:
-    """A replicate by itself would have its fixed point at x - J^-1 F_b to first order, F_b its own residual at x."""
+    """A single replicate has its fixed point at x - J^-1 F_b to first order, with F_b its residual at x."""
     x, J, places = solution.x, solution.J, list(logarithms)
     shift = -np.linalg.solve(J[:-1], solution.replicate_F.T).T
     shift[:, places] = np.clip(shift[:, places], -_LONGEST_SHIFT, _LONGEST_SHIFT)

@@ -1,7 +1,7 @@
-"""How a fixed point is found: Newton's method, from a neighbour's solution or by a walk down the ridge.
+"""How a fixed point is found: Newton's method, from a neighbour's solution or by continuation in the ridge.
 
 At a large ridge w is nearly zero and a guess lies close enough for Newton's method. From there the ridge is lowered in steps
-that shrink where the method fails. A neighbouring problem's solution usually makes the walk unnecessary.
+that shrink where the method fails. A neighbouring problem's solution usually makes the continuation unnecessary.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .equations import TOLERANCE, Equations, Iterate, ScoreNodes, evaluate
 
 _AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
 _SUFFICIENT = 1e-4  # share of the predicted fall of ||F|| that a step must bring (Armijo)
-_SHORTEST = 1e-5  # of the full Newton step: shorter ones lead nowhere
+_SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
 _LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
 _LARGEST_BIAS = 20.0  # end of the bracket of the first guess's bias: prevalences down to e^-20
 _LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
 _SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
-_STUCK = 0.97  # a step's factor above which the walk gives up: 1.3 % of a decade
+_STUCK = 0.97  # a step's factor above which continuation gives up: 1.3 % of a decade
 
 
 class Pace(NamedTuple):
@@ -34,13 +34,13 @@ class Pace(NamedTuple):
     factor: float
 
 
-# On the way a rough solution is nearly always enough of a start for the next. Where it is not (nearly separable draws, which
-# Newton's method crosses in a hundred small steps), a walk along exact ones arrives.
+# A rough solution is nearly always a good enough start for the next ridge. Where it is not (nearly separable draws, on which
+# Newton's method takes a hundred small steps), continuation along exact ones converges.
 QUICK, CAREFUL = Pace(1e-3, 60, 0.1), Pace(1e-7, 300, 0.3)
 
 
 class Solver:
-    """Newton's method and the walk down the ridge on one set of nodes.
+    """Newton's method and continuation in the ridge on one set of nodes.
 
     `constants(ridge)` are those of the equations' residual, `guess(ridge)` a start for a large ridge, and `setting` says in
     messages what was solved. `begun` says whether a finite residual was ever met.
@@ -60,7 +60,7 @@ class Solver:
         self.evaluations, self.tried, self.begun = 0, list[str](), False
 
     def solve(self, ridge: float, start: np.ndarray | None = None) -> Iterate:
-        """The fixed point, from `start` if that works, else by walking down the ridge."""
+        """The fixed point, from `start` if that converges, else by continuation in the ridge."""
         # Overflow and division by zero leave a residual that is not finite, which no step accepts.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if start is not None:
