@@ -31,7 +31,14 @@ TEST_ERROR, TRAINING_ERROR = "#D55E00", "#0072B2"
 # A learner measured on a user's own bags, whichever it is; lines that are no classifier's.
 MEASURED = INK = "#222222"
 
-OTHER_LABELS = {"message_passing": "message passing", "hardmax": "hard max"}  # what is no `model=` of the library
+# What is no `model=` of the library: rules, and ways to learn a direction (`theory.recovery`).
+OTHER_LABELS = {
+    "message_passing": "message passing",
+    "hardmax": "hard max",
+    "eigenvector": "top eigenvector",
+    "positive_eigenvector": "top eigenvector, positive bags",
+}
+_QUALIFIED = {"trained": "trained", "known": "known signal"}  # "trained:attention" and the like
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
 OTHER_MARKER = "diamond"
 # The same thing under the names that tables and plans have for it.
@@ -44,7 +51,8 @@ def _known(name: Any) -> str:
 
 def colour(name: Any, place: int = 0) -> str:
     """The classifier's colour, or the spare one at `place` for anything else."""
-    return COLOURS.get(_known(name).partition(":")[0], OTHER_COLOURS[place % len(OTHER_COLOURS)])
+    kind, _, rest = _known(name).partition(":")
+    return COLOURS.get(rest if kind in _QUALIFIED else kind, OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 
 def loss_label(name: str) -> str:
@@ -62,6 +70,12 @@ def label(name: Any) -> str:
     known = _known(name)
     if known in CLASSIFIERS or known.startswith(("elementwise:", "heads:")):
         return classifier(known).label
+    kind, _, rest = known.partition(":")
+    if rest and kind in _QUALIFIED:
+        return f"{label(rest)}, {_QUALIFIED[kind]}"
+    if rest and kind in ("products", "fresh_products"):
+        words = {"0": "labelled mean", "1": "two steps"}.get(rest, f"{rest} products")
+        return f"{words}, fresh bags" if kind == "fresh_products" else words
     return OTHER_LABELS.get(known, str(name))
 
 

@@ -90,7 +90,7 @@ class Ladder(Result):
             pd.DataFrame(
                 {
                     "method": method,
-                    "label": method_label(method),
+                    "label": label(method),
                     self.over: self.values,
                     self.find: needed,
                     "exponent": [math.nan, *self.exponents(method)],
@@ -116,7 +116,7 @@ class Ladder(Result):
         ax = axes_for(ax)
         for place, (method, needed) in enumerate(self.needed.items()):
             shown = np.isfinite(needed) & (needed > 0)
-            ax.loglog(self.values[shown], needed[shown], color=method_colour(method, place), label=method_label(method))
+            ax.loglog(self.values[shown], needed[shown], color=colour(method, place), label=label(method))
             guide = self._guide(method)
             if guide is not None and shown[-1]:
                 line = needed[-1] * (self.values / self.values[-1]) ** guide
@@ -146,26 +146,6 @@ def long_bag_exponent(method: str, cosine: bool = True) -> float | None:
     name, _, count = method.partition(":")
     k = int(count) if count and name.endswith("products") and cosine else math.inf
     return 0.25 if math.isinf(k) else (k + 1) / (4 * k + 2)
-
-
-def method_label(method: str) -> str:
-    """A method's name in words."""
-    name, _, rest = method.partition(":")
-    if name == "trained":
-        return f"{label(rest)}, trained"
-    if name == "known":
-        return f"{label(rest)}, known signal"
-    if name.endswith("products"):
-        words = {"0": "labelled mean", "1": "two steps"}.get(rest, f"{rest} products")
-        return f"{words}, fresh bags" if name.startswith("fresh") else words
-    other = {"eigenvector": "top eigenvector", "positive_eigenvector": "top eigenvector, positive bags"}
-    return other.get(method, label(method))
-
-
-def method_colour(method: str, place: int = 0) -> str:
-    """Its colour: the classifier's where there is one, else the spare one at `place`."""
-    name, _, rest = method.partition(":")
-    return colour(rest if name in ("trained", "known") else method, place)
 
 
 def _with_sharpness(task: Task, training: Training) -> Training:
@@ -325,9 +305,10 @@ def _axis(over: Mapping[str, Iterable[float]] | None, find: str) -> tuple[str, n
 
 
 def _along(task: Task, alpha: float, method: str, field: str, values: np.ndarray, find: str, goal: _Goal) -> np.ndarray:
-    """What one method needs at each value, sought from the answer before."""
-    first, found = alpha if find == "alpha" else (task.mean_strength or 1.0), []
-    for value in values.tolist():
+    """What one method needs at each value, sought from where the answers before lead to."""
+    found: list[float] = []
+    first = alpha if find == "alpha" else (task.mean_strength or 1.0)
+    for i, value in enumerate(values.tolist()):
         bags = task if field == "alpha" else task.but(**{field: value})
         samples = value if field == "alpha" else alpha
 
@@ -335,7 +316,15 @@ def _along(task: Task, alpha: float, method: str, field: str, values: np.ndarray
             at = (bags.at_strength(x), samples) if find == "strength" else (bags, x)
             return goal.gap(*at, method)
 
-        status, needed = falling_root(gap, first, *RANGES[find], precision=PRECISION)
-        first = needed if status == FOUND else first
+        status, needed = falling_root(gap, _ahead(values[: i + 1], found, first), *RANGES[find], precision=PRECISION)
         found.append({FOUND: needed, BEYOND: math.inf, ALWAYS: 0.0}[status])
     return np.array(found)
+
+
+def _ahead(values: np.ndarray, found: list[float], first: float) -> float:
+    """The line through the last two answers on logarithmic axes, read off at the next value."""
+    known = [x for x in found[-2:] if 0 < x < math.inf]
+    if len(known) < 2:
+        return known[-1] if known else first
+    low, high, here = np.log(values[-3:])
+    return known[1] * (known[1] / known[0]) ** float((here - high) / (high - low)) if high != low else known[1]
