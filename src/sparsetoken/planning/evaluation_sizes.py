@@ -114,7 +114,7 @@ def comparison_power(
 def sample_size_for_comparison(
     error: float, other: float, power: float = 0.8, confidence: float = 0.95, disagreement: float | None = None
 ) -> int:
-    """The number of test bags with which two classifiers of given error rates are told apart.
+    """The number of test bags with which two classifiers of given error rates can be distinguished.
 
     Both are tested on the same bags and compared by the exact McNemar test.
 
@@ -143,7 +143,7 @@ def sample_size_for_comparison(
     power = real_number("power", power, 0.0, 1.0, open_low=True, open_high=True)
     confidence = real_number("confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
     if error == other:
-        raise ValueError(f"error and other must differ, both are {error:g}: equal classifiers cannot be told apart")
+        raise ValueError(f"error and other must differ, both are {error:g}: equal classifiers cannot be distinguished")
 
     def enough(m: int) -> bool:
         return comparison_power(error, other, m, disagreement, confidence) >= power

@@ -1,4 +1,4 @@
-"""`LearningCurveDisplay`: a learner's learning curve, measured and extrapolated, with forecasts of the theory beside it."""
+"""`LearningCurveDisplay`: a learner's learning curve, measured and extrapolated, together with forecasts of the theory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LearningCurveDisplay(Shown):
     ahead : float
         Times the bags at hand up to which the curve is extrapolated.
     forecasts : Plan or mapping, optional
-        Drawn beside it: a plan with learning curves, or name -> (numbers of bags, values).
+        Also drawn: a plan with learning curves, or name -> (numbers of bags, values).
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class LearningCurveDisplay(Shown):
         criterion : Criterion or str
             What is measured: "error", "auc", "balanced_error", "sensitivity@0.95", ...
         forecasts : Plan or mapping, optional
-            Drawn beside it: a plan made with the question "curve", or name -> (numbers of bags, values), such as those of
+            Also drawn: a plan made with the question "curve", or name -> (numbers of bags, values), such as those of
             `forecast(...).test_error` at alpha = n/d.
         budget : float
             CPU seconds that the fits should take at most.
@@ -153,7 +153,7 @@ class LearningCurveDisplay(Shown):
 
 
 def _lines(forecasts: Plan | Forecasts | None) -> Forecasts:
-    """Name -> (numbers of bags, values) of the curves to draw beside the measured one."""
+    """Name -> (numbers of bags, values) of the curves to draw with the measured one."""
     if forecasts is None or isinstance(forecasts, Mapping):
         return forecasts or {}
     if not forecasts.curve:

@@ -176,7 +176,7 @@ class Plan(Shown):
 
     @property
     def advice(self) -> str:
-        """Which learner to use, in a sentence."""
+        """Which learner to use, as one sentence."""
         chance, attention, pooled = (
             self.criterion.chance(self.task.prevalence),
             self.loss("attention"),

@@ -1,7 +1,7 @@
 """`plan_for_bags`: how good the default learner is on the bags at hand, what more bags would bring, how many a target needs.
 
 The learner that `fit` uses is measured on parts of the bags and its learning curve extrapolated (`learning_curve`,
-`extrapolation`): the answer is a measured one, whatever the bags are like.
+`extrapolation`): the answer is measured and assumes no model of the bags.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def plan_for_bags(
     budget: float = BUDGET,
     progress: Callable[[str], None] | None = None,
 ) -> BagsPlan:
-    """Measure the default learner on parts of labelled bags, and say what more bags would bring.
+    """Measure the default learner on parts of labelled bags, and estimate what more bags would gain.
 
     Parameters
     ----------

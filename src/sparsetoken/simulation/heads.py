@@ -1,7 +1,7 @@
 """Several attention heads at finite size: one trial, and the readout alone for given queries and signals.
 
 The features of H heads stand side by side, and one readout w = (w_1 .. w_H) reads them all. From a zero start heads that see
-the same data stay identical, so D0 is split among them: head h takes its two gradient steps on n0/H bags of its own.
+the same data stay identical, so D0 is split among them: head h takes its two gradient steps on its share of n0/H bags.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The last stage of every trial: the convex readout, and what its own samples say of it."""
+"""The last stage of every trial: the convex readout, and its loss and error on its training samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate`: check what one trial is asked for, choose who runs it, and say where its training did not converge."""
+"""`simulate`: check the arguments of one trial, choose what runs it, and warn where its training did not converge."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def check_affordable(bags: int, length: int, d: int, numbers: float, drawn: int 
 
 
 def available_memory() -> float:
-    """Bytes that can be had without swapping (all there are where the system does not say); infinite where nothing is known."""
+    """Bytes available without swapping (all memory where the system does not say); infinite where nothing is known."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             kilobytes = dict(line.split(":") for line in lines)["MemAvailable"]

@@ -135,7 +135,7 @@ class Trial:
         self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
     def run(self, test: Deployment | None, samples: int) -> SimulationResult:
-        """All stages, and what they give; without a test of its own, tested on what it was trained on."""
+        """All stages and their results; without a separate test task, tested on the training task."""
         readout = self.train()
         if test is not None:
             test.check_query(self.query_norm)

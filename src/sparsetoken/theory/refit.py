@@ -1,4 +1,4 @@
-"""What fitting one number again buys when a trained classifier is tested on other bags: its threshold, or its sharpness.
+"""What refitting one number gains when a trained classifier is tested on other bags: its threshold, or its sharpness.
 
 Neither needs new directions: the threshold moves b, the sharpness the law of (T, S, kappa); m_q, m_u and nu stay as trained.
 """

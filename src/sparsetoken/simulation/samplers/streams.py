@@ -1,6 +1,6 @@
 """Random streams: everything random in a trial comes from one integer seed.
 
-Each purpose has a stream of its own (a child of `SeedSequence(seed)`), so that how much one part draws never changes
+Each purpose has a separate stream (a child of `SeedSequence(seed)`), so that how much one part draws never changes
 another: the two gradient steps of a trial are the same whichever classifier follows.
 """
 
