@@ -103,6 +103,8 @@ def alignment(
 ) -> Alignment | AlignmentLaw:
     """Readout, bias and query after the two gradient steps: their limits, or their law at a given dimension.
 
+    Eq. (3) to Eq. (6), Eq. (23) and Eq. (31) to Eq. (33) of docs/theory.md.
+
     At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit but for the fluctuations of
     w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
     matter where bags are long (L of order d) or few; in relative size the rest is of order 1/d. Both classes are present.

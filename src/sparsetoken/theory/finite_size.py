@@ -4,6 +4,8 @@ The limit takes n and d to infinity. At a given size the share of positives amon
 follows it with its bias: it is trained at the realised share, tested at pi, and averaged over the binomial law, both classes
 being present. The query's cosine gamma and sharpness k differ between data sets too: they are drawn (`theory.alignment` at d),
 and the readout is averaged over groups of like ones. What is left is of order 1/d.
+
+Eq. (30) of docs/theory.md.
 """
 
 from __future__ import annotations

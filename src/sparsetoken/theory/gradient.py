@@ -6,6 +6,8 @@ F(x, p) = 0 the implicit function theorem gives, for the error E(x, p),
     dE/dp = partial_p [E - lambda . F],   lambda = (partial_x F)^-T partial_x E,
 
 so one adjoint solve of size five serves all parameters. The law's draws are held fixed (pathwise derivatives).
+
+Eq. (16) of docs/theory.md.
 """
 
 from __future__ import annotations

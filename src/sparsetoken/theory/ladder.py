@@ -8,6 +8,8 @@ so that at a fixed cosine theta grows like L^((k+1)/(4k+2)): 1/2 for the labelle
 top eigenvector (from g = 1 on) and message passing (from alpha pi theta^4 R^2/L = 1/e on), while information would suffice
 from about sqrt(2 log L). A test error asks for less: theta times the cosine, about g^(k+1), must exceed the largest noise
 score, sqrt(2 log L). So every method that looks at single tokens along its direction grows like L^(1/4), up to logarithms.
+
+Eq. (34), Eq. (35) and Eq. (37) of docs/theory.md.
 """
 
 from __future__ import annotations

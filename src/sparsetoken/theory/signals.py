@@ -11,6 +11,8 @@ diag(n) - n n^T/L, averages over the positive bags' contents n, and everything e
 
 because deviations of a bag's tokens from their mean are independent of the mean, hence of h. One signal gives
 `theory.alignment`. From a zero start all heads point to the same mixture B of the signals.
+
+Eq. (18) of docs/theory.md.
 """
 
 from __future__ import annotations

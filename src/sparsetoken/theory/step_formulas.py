@@ -19,6 +19,8 @@ The second term of u is the bag's own pull on w1. All is a closed form up to one
 With eta_b = "auto" residuals are centred: c = l'(b0; y) with E[c] = 0, and b1 is such that E[h] = 0. Where all bags have one
 length G1 then vanishes, C = E[h sigma theta^2 R(1-R/L)/L] a, and with exact labels <q2, xi> > 0 as long as E[h+] < 0: always
 where l'(z; +1) < 0 for all z; for the square loss until eta_w is so large that w1 overshoots.
+
+Eq. (3) to Eq. (6), Eq. (23), Eq. (31) to Eq. (33) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ in which nothing grows as the ridge falls. The residuals are, with chi = yD^{-1}
     F2 = (m_x - rho m_a + chi E[S l']) / (xiD^{-1}xi sqrt(E[kappa^2 l'^2])),     F3 = E[l'] / sqrt(E[kappa^2 l'^2])
 
 and the differences of the logarithms of V and nu^2 from those of their right sides.
+
+Eq. (20) and Eq. (21) of docs/theory.md.
 """
 
 from __future__ import annotations
