@@ -174,6 +174,8 @@ def gradient(
 ) -> Gradient:
     """d test_error/d parameter for strength, prevalence, beta, ridge, alpha0, alpha1, eta_w, eta_q and eta_b (not "auto").
 
+    Eq. (16) of docs/theory.md.
+
     Parameters
     ----------
     task, training : Task, Training

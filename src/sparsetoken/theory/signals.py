@@ -77,6 +77,8 @@ def signals_alignment(
 ) -> SignalsAlignment:
     """Readout, bias and query after the two gradient steps on bags with several signals.
 
+    Eq. (18) of docs/theory.md.
+
     Parameters
     ----------
     task : Task

@@ -71,6 +71,8 @@ class ColouredAlignment(TwoSteps):
 def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> ColouredAlignment:
     """The two gradient steps on D0 in coloured noise.
 
+    Eq. (21) of docs/theory.md.
+
     w1 = a xi + noise of covariance s^2 Sigma/d, s^2 = eta_w^2 E[c^2]/(alpha0 L). Given w1, with omega^2 = w1^T Sigma w1 the
     query is -(eta_q beta/L) times
 
