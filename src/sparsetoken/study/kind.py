@@ -4,9 +4,9 @@ A kind's signature is its specification: parameters without a default must be gi
 names are refused, and values are brought to the annotated type, so that `d = 30` and `d = 30.0` are one trial. A parameter
 called `task`, `training`, `tokens` or `deployment` stands for all the fields of `Task`, `Training`, `Tokens` or `Deployment`,
 which are given flat (`length=10, alpha1=2, noise="student:5", test_length=50`), so that any of them can be an axis of a grid
-and a column of a table. A parameter called `seed`
-makes the kind random: the specification carries the repeat's number, the function receives a seed derived from the whole
-specification, so that no two trials share random numbers.
+and a column of a table; so does one annotated with a dataclass, for its fields. A parameter called `seed` makes the kind
+random: the specification carries the repeat's number, the function receives a seed derived from the whole specification, so
+that no two trials share random numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from importlib import import_module
 from numbers import Integral, Real
@@ -142,6 +142,12 @@ class TrialKind:
         """Whether it draws random numbers."""
         return "seed" in self.parameters
 
+    @cached_property
+    def groups(self) -> dict[str, Any]:
+        """The parameters that stand for several flat arguments, and what these make."""
+        kinds = {name: _DESCRIPTIONS.get(name, self.annotations.get(name)) for name in self.parameters}
+        return {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
+
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The full flat specification: defaults filled in, values validated and brought to their types."""
         given = {name: plain(value, name, finite=True) for name, value in arguments.items()}
@@ -159,36 +165,49 @@ class TrialKind:
                 if isinstance(value, Deployment):
                     value = value.filled_in(Task.from_dict({k: full[k] for k in Task.field_names()}))
                 full.update(value.to_dict())
-            elif name in given:
-                full[name] = of_type(self.annotations.get(name), given.pop(name), name)
-            elif name == "seed":
-                full[name] = 0
-            elif parameter.default is inspect.Parameter.empty:
-                raise ValueError(f"trial kind {self.name!r} needs {name!r}")
+            elif name in self.groups:
+                hints = typing.get_type_hints(self.groups[name])
+                full |= {
+                    f.name: self._value(f.name, hints[f.name], f.default, given) for f in fields(self.groups[name])
+                }
             else:
-                full[name] = plain(parameter.default, name)
+                default = 0 if name == "seed" else parameter.default
+                full[name] = self._value(name, self.annotations.get(name), default, given)
         if self.random:
             full["seed"] = whole_number("seed", full["seed"], 0)
         if self.check is not None:
             self.check(full)
         return full
 
+    def _value(self, name: str, annotation: Any, default: Any, given: Mapping[str, Any]) -> Any:
+        if name in given:
+            return of_type(annotation, given[name], name)
+        if default is inspect.Parameter.empty or default is MISSING:
+            raise ValueError(f"trial kind {self.name!r} needs {name!r}")
+        return plain(default, name)
+
     @cached_property
     def names(self) -> list[str]:
         """All flat parameter names."""
         names: list[str] = []
         for name in self.parameters:
-            names += _DESCRIPTIONS[name].field_names() if name in _DESCRIPTIONS else [name]
+            if name in _DESCRIPTIONS:
+                names += _DESCRIPTIONS[name].field_names()
+            else:
+                names += [f.name for f in fields(self.groups[name])] if name in self.groups else [name]
         return names
 
     def call(self, arguments: Mapping[str, Any]) -> Any:
         """Run the trial."""
-        flat, nested = dict(arguments), {}
+        flat = dict(arguments)
         if self.random:
             flat["seed"] = stream_seed(self.name, arguments)
-        for name, description in _DESCRIPTIONS.items():
-            if name in self.parameters:
-                nested[name] = description.from_dict({k: flat.pop(k) for k in description.field_names()})
+        nested = {}
+        for name, kind in self.groups.items():
+            if name in _DESCRIPTIONS:
+                nested[name] = kind.from_dict({k: flat.pop(k) for k in kind.field_names()})
+            else:
+                nested[name] = kind(**{f.name: flat.pop(f.name) for f in fields(kind)})
         result = plain(self.function(**nested, **flat), f"result of {self.name!r}")
         for row in result if isinstance(result, list) else [result]:
             if not isinstance(row, dict):

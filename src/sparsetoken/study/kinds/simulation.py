@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,49 @@ def check_tokens(arguments: Mapping[str, Any]) -> None:
 LEAST_MARGIN = 1e-6
 
 
+@dataclass(frozen=True)
+class GivenQuery:
+    """A classifier whose query has this cosine with the signal, and this sharpness."""
+
+    model: str = "attention"
+    cosine: float = 1.0
+    sharpness: float = 1.0
+
+
+@dataclass(frozen=True)
+class GivenReadout(GivenQuery):
+    """Its readout, trained with this loss and ridge."""
+
+    ridge: float = 1e-3
+    loss: str = "logistic"
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of a histogram; the first and last ones take what lies outside."""
+
+    low: float
+    high: float
+    bins: int
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Their edges, one more than there are bins."""
+        return np.linspace(self.low, self.high, self.bins + 1)
+
+    def shares(self, values: np.ndarray) -> np.ndarray:
+        """The share of the values in each."""
+        return np.bincount(np.searchsorted(self.edges[1:-1], values), minlength=self.bins) / len(values)
+
+    def rows(self, **columns: np.ndarray) -> list[dict[str, float]]:
+        """A row per bin, with its edges and its part of every column."""
+        edges = self.edges
+        return [
+            {"bin": i, "left": edges[i], "right": edges[i + 1], **{name: values[i] for name, values in columns.items()}}
+            for i in range(self.bins)
+        ]
+
+
 def with_sharpness(task: Task, training: Training, sharpness: float | None) -> Training:
     """The training with eta_q chosen so that the predicted k = beta ||q2|| is `sharpness` (unchanged for None)."""
     if sharpness is None:
@@ -74,9 +118,10 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     return training.but(eta_q=float(sharpness) / unit)
 
 
-@trial_kind(
-    "simulate", version=4, check=check_sizes, columns=columns(*ERROR, *MEASURES, *QUERY, "cosine_w", "converged")
-)
+SIMULATED = (*ERROR, *MEASURES, *QUERY, "cosine_w")
+
+
+@trial_kind("simulate", version=4, check=check_sizes, columns=columns(*SIMULATED, "converged"))
 def simulate_trial(
     task: Task,
     training: Training,
@@ -95,34 +140,20 @@ def simulate_trial(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the column `converged` says it
         result = simulate(task, chosen, d, seed, model, tokens=tokens, deployment=deployment)
-    names = (
-        "test_error",
-        "train_loss",
-        "train_error",
-        "norm_w",
-        "bias",
-        "cosine_w",
-        "auc",
-        "sensitivity",
-        "specificity",
-        "balanced_error",
-        "cosine_q",
-        "steps_cosine_w",
-        "steps_norm_q",
-    )
     row = result.to_row()
-    return {**{name: row[name] for name in names}, "converged": float(result.converged)}
+    return {**{name: row[name] for name in SIMULATED}, "converged": float(result.converged)}
 
 
-@trial_kind(
-    "two_steps", version=2, check=check_sizes, columns=columns("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")
-)
+TWO_STEPS = ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")
+
+
+@trial_kind("two_steps", version=2, check=check_sizes, columns=columns(*TWO_STEPS))
 def two_steps_trial(task: Task, training: Training, d: int, seed: int) -> dict[str, float]:
     """The two gradient steps alone."""
     from ...simulation.two_steps import two_steps
 
     row = two_steps(task, training, d, seed).to_row()
-    return {name: row[name] for name in ("cosine_w", "norm_w", "bias", "cosine_q", "norm_q")}
+    return {name: row[name] for name in TWO_STEPS}
 
 
 @trial_kind(
@@ -156,45 +187,23 @@ def attention_mass_trial(
     masses = np.empty(test_samples)
     for rows, tokens in data.blocks():
         masses[rows] = (softmax(training.beta * (tokens @ steps.query)) * signal[rows]).sum(axis=1)
-    positive = masses[data.labels > 0]
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    shares = np.bincount(np.searchsorted(edges[1:-1], positive), minlength=bins) / len(positive)
-    common = {
-        "mass": float(positive.mean()),
-        "negative_mass": float(masses[data.labels < 0].mean()),
-        "cosine_q": steps.cosine["q"],
-    }
-    return [
-        {"bin": i, "left": edges[i], "right": edges[i + 1], "share": float(shares[i]), **common} for i in range(bins)
-    ]
+    positive, negative = masses[data.labels > 0], masses[data.labels < 0]
+    common = {"mass": positive.mean(), "negative_mass": negative.mean(), "cosine_q": steps.cosine["q"]}
+    histogram = Bins(0.0, 1.0, bins)
+    return [row | common for row in histogram.rows(share=histogram.shares(positive))]
 
 
 @trial_kind("readout", version=1, check=check_sizes, columns=columns(*ERROR))
-def readout_trial(
-    task: Task,
-    d: int,
-    seed: int,
-    alpha: float,
-    ridge: float = 1e-3,
-    loss: str = "logistic",
-    model: str = "attention",
-    cosine: float = 1.0,
-    sharpness: float = 1.0,
-) -> dict[str, float]:
+def readout_trial(task: Task, d: int, seed: int, alpha: float, given: GivenReadout) -> dict[str, float]:
     """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
-    feature_map = FeatureMap(model, cosine, sharpness)
+    feature_map = FeatureMap(given.model, given.cosine, given.sharpness)
     bags = draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
-    readout = fit_readout(feature_map.draw(bags, d, seed), bags.labels, ridge, loss)
+    readout = fit_readout(feature_map.draw(bags, d, seed), bags.labels, given.ridge, given.loss)
     special = readout.w[: feature_map.special_count(task)]
     found = feature_map.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
-    return {
-        "test_error": found.test_error,
-        "balanced_error": found.balanced_error,
-        "train_loss": readout.train_loss,
-        "train_error": readout.train_error,
-        "norm_w": readout.norm,
-        "bias": readout.bias,
-    }
+    trained = {"train_loss": readout.train_loss, "train_error": readout.train_error}
+    tested = {"test_error": found.test_error, "balanced_error": found.balanced_error}
+    return {**tested, **trained, "norm_w": readout.norm, "bias": readout.bias}
 
 
 def separable(features: np.ndarray, labels: np.ndarray) -> bool:
@@ -219,22 +228,14 @@ def separable(features: np.ndarray, labels: np.ndarray) -> bool:
 
 
 @trial_kind("separability", version=1, check=check_sizes, columns=columns("alpha_star", "n_star"))
-def separability_trial(
-    task: Task,
-    d: int,
-    seed: int,
-    alpha_high: float,
-    model: str = "attention",
-    cosine: float = 1.0,
-    sharpness: float = 1.0,
-) -> dict[str, float]:
+def separability_trial(task: Task, d: int, seed: int, alpha_high: float, given: GivenQuery) -> dict[str, float]:
     """The largest n for which the first n samples of one endless sequence are separable, as alpha_star = n/d.
 
     The share of draws with alpha_star >= alpha is the probability that n = alpha d samples are separable.
     """
     most = sample_count("alpha_high", alpha_high, d)
     bags = draw_bags(task, most, seed, "1")
-    labels, features = bags.labels, FeatureMap(model, cosine, sharpness).draw(bags, d, seed)
+    labels, features = bags.labels, FeatureMap(given.model, given.cosine, given.sharpness).draw(bags, d, seed)
     if separable(features, labels):
         raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
     low, high = 1, most
@@ -250,34 +251,19 @@ def separability_trial(
 
 @trial_kind("margins", version=1, check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
 def margins_trial(
-    task: Task,
-    d: int,
-    seed: int,
-    alpha: float,
-    low: float,
-    high: float,
-    bins: int,
-    ridge: float = 1e-3,
-    loss: str = "logistic",
-    model: str = "attention",
-    cosine: float = 1.0,
-    sharpness: float = 1.0,
+    task: Task, d: int, seed: int, alpha: float, histogram: Bins, given: GivenReadout
 ) -> list[dict[str, float]]:
     """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
     count = sample_count("alpha", alpha, d)
     bags = draw_bags(task, count, seed, "1")
-    feature_map = FeatureMap(model, cosine, sharpness)
+    feature_map = FeatureMap(given.model, given.cosine, given.sharpness)
     labels, features = bags.labels, feature_map.draw(bags, d, seed)
-    fit = fit_erm(features, labels, ridge, loss)
-    inner = np.linspace(low, high, bins + 1)[1:-1]
-    train = np.bincount(np.searchsorted(inner, labels * (features @ fit.coef + fit.bias)), minlength=bins) / count
-    test = _fresh_margins(draw_bags(task, count, seed, "_test"), seed, feature_map, fit.coef, fit.bias)
-    test_share = np.bincount(np.searchsorted(inner, test), minlength=bins) / count
-    edges = np.linspace(low, high, bins + 1)
-    return [
-        {"bin": i, "left": edges[i], "right": edges[i + 1], "train_share": train[i], "test_share": test_share[i]}
-        for i in range(bins)
-    ]
+    fit = fit_erm(features, labels, given.ridge, given.loss)
+    train = histogram.shares(labels * (features @ fit.coef + fit.bias))
+    test = histogram.shares(
+        _fresh_margins(draw_bags(task, count, seed, "_test"), seed, feature_map, fit.coef, fit.bias)
+    )
+    return histogram.rows(train_share=train, test_share=test)
 
 
 def _fresh_margins(bags: DrawnBags, seed: int, feature_map: FeatureMap, w: np.ndarray, bias: float) -> np.ndarray:
@@ -304,17 +290,14 @@ def message_passing_trial(task: Task, d: int, seed: int, alpha: float, test_samp
     length, sparsity, strength, _ = task.only_kind("message passing with a known task")
     data = TensorData(task, sample_count("alpha", alpha, d), d, seed, "1")
     bags = np.concatenate([tokens for _, tokens in data.blocks()])
-    learner = MessagePassingClassifier(
-        strength=strength, sparsity=sparsity, whiten=False, scale=False, calibrate=False
-    ).fit(bags, data.labels)
+    plain = {"whiten": False, "scale": False, "calibrate": False}
+    learner = MessagePassingClassifier(strength=strength, sparsity=sparsity, **plain).fit(bags, data.labels)
     norm = float(np.linalg.norm(learner.signal_))
     cosine = float(learner.signal_ @ data.signal) / norm
     labels = draw_truth(task, test_samples, seed, "_test")
     rng = stream(seed, "tokens_test")
     along = rng.standard_normal((test_samples, length))
     along[labels > 0, :sparsity] += cosine * strength
-    flat = along[:, :, None] * (
-        learner.signal_ / norm
-    )  # tokens along the estimate; the rest has no effect on the score
+    flat = along[:, :, None] * (learner.signal_ / norm)  # the rest has no effect on the score
     wrong = learner.predict(flat) != labels
     return {"test_error": float(wrong.mean()), "overlap": cosine**2, "expected_overlap": float(learner.overlap_)}

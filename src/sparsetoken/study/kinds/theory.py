@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..._core.rootfind import FOUND, falling_root
@@ -12,45 +13,25 @@ from ...task import Task
 from ...tokens import Tokens
 from ...training import Training
 from ..kind import trial_kind
-from .columns import QUERY, columns
-from .simulation import check_bins, with_sharpness
+from .columns import BINS, ERROR, MEASURES, QUERY, columns
+from .simulation import TWO_STEPS, Bins, GivenQuery, GivenReadout, check_bins, with_sharpness
 
 ACCURACY = 4e-4  # absolute, on the test error: far below what a figure shows; its standard error enters every criterion
 
 LIMIT_FIELDS = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
 STRENGTHS = (1e-6, 1e6)  # among which a needed strength is sought
 
-ERM_FIELDS = (
-    "test_error",
-    "train_loss",
-    "train_error",
-    "norm_w",
-    "bias",
-    "auc",
-    "sensitivity",
-    "specificity",
-    "balanced_error",
-    "standard_error",
-)
+ERM_FIELDS = (*ERROR, *MEASURES, "standard_error")
+FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", *QUERY)
+ALIGNMENT = (*TWO_STEPS, "overlap_w", "overlap_q", "sharpness", "rate", "anti_margin", "anti_aligned")
 
 
-@trial_kind(
-    "alignment",
-    version=2,
-    columns=columns(
-        "overlap_w",
-        "overlap_q",
-        "cosine_w",
-        "cosine_q",
-        "norm_w",
-        "norm_q",
-        "bias",
-        "sharpness",
-        "rate",
-        "anti_margin",
-        "anti_aligned",
-    ),
-)
+def fields_of(found: Any, names: Iterable[str] = ERM_FIELDS) -> dict[str, Any]:
+    """Some of a result's numbers by name."""
+    return {name: getattr(found, name) for name in names}
+
+
+@trial_kind("alignment", version=2, columns=columns(*ALIGNMENT))
 def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     """Limits after the two gradient steps."""
     from ...theory import alignment
@@ -58,13 +39,14 @@ def alignment_trial(task: Task, training: Training) -> dict[str, Any]:
     return alignment(task, training).to_row()
 
 
+MASSES = ("mass", "mass_se", "negative_mass", "negative_mass_se", "uniform")
+
+
 @trial_kind(
     "attention_mass_theory",
     version=1,
     check=check_bins,
-    columns=columns(
-        "bin", "share", "share_se", "mass", "mass_se", "negative_mass", "negative_mass_se", "uniform", "cosine_q", "k"
-    ),
+    columns=columns("bin", "share", "share_se", *MASSES, "cosine_q", "k"),
 )
 def attention_mass_theory_trial(
     task: Task, training: Training, sharpness: float | None = None, bins: int = 10
@@ -77,86 +59,66 @@ def attention_mass_theory_trial(
     steps = alignment(task, with_sharpness(task, training, sharpness))
     found = attention_mass(task, steps.query_cosine, steps.sharpness)
     shares, errors = found.shares(np.linspace(0.0, 1.0, bins + 1))
-    common = {
-        "mass": found.mean,
-        "mass_se": found.standard_error,
-        "negative_mass": found.negative_mean,
-        "negative_mass_se": found.negative_standard_error,
-        "uniform": found.uniform,
-        "cosine_q": steps.cosine["q"],
-        "k": steps.sharpness,
-    }
+    means = (found.mean, found.standard_error, found.negative_mean, found.negative_standard_error, found.uniform)
+    common = {**dict(zip(MASSES, means)), "cosine_q": steps.cosine["q"], "k": steps.sharpness}
     return [{"bin": i, "share": shares[i], "share_se": errors[i], **common} for i in range(bins)]
 
 
-FORECAST_FIELDS = (*ERM_FIELDS, "cosine_w", *QUERY)
+@dataclass(frozen=True)
+class Chosen:
+    """A classifier; `sharpness` sets the eta_q of one with a query through the predicted k."""
+
+    model: str = "attention"
+    sharpness: float | None = None
+
+    def forecast(self, task: Task, training: Training, **options: Any) -> tuple[dict[str, Any], Any]:
+        """A row of `forecast`, and the result that it was read from."""
+        from ...theory import forecast
+
+        chosen = with_sharpness(task, training, self.sharpness) if has_query(self.model) else training
+        found = forecast(task, chosen, self.model, accuracy=ACCURACY, with_capacity=False, **options)
+        row = found.to_row()
+        own = {"k": found.sharpness, "eta_q_used": chosen.eta_q}
+        return {name: row[name] for name in FORECAST_FIELDS} | own, found.result
 
 
 @trial_kind("forecast", version=3, columns=columns(*FORECAST_FIELDS, "k", "eta_q_used"))
 def forecast_trial(
-    task: Task,
-    training: Training,
-    model: str = "attention",
-    sharpness: float | None = None,
-    *,
-    tokens: Tokens,
-    deployment: Deployment,
+    task: Task, training: Training, chosen: Chosen, *, tokens: Tokens, deployment: Deployment
 ) -> dict[str, Any]:
     """The limit of `simulate` as d grows; `sharpness` sets eta_q through the predicted k, which is given as `k`."""
-    from ...theory import forecast
-
-    chosen = with_sharpness(task, training, sharpness) if has_query(model) else training
-    found = forecast(task, chosen, model, tokens=tokens, deployment=deployment, accuracy=ACCURACY, with_capacity=False)
-    row = found.to_row()
-    return {
-        **{name: row[name] for name in FORECAST_FIELDS},
-        "k": found.sharpness,
-        "eta_q_used": chosen.eta_q,
-    }
+    return chosen.forecast(task, training, tokens=tokens, deployment=deployment)[0]
 
 
-@trial_kind("coloured_forecast", version=1, columns=columns(*ERM_FIELDS, "cosine_w", "cosine_q", "steps_norm_q"))
-def coloured_forecast_trial(
-    task: Task, training: Training, d: int, covariance: str, model: str = "attention"
-) -> dict[str, Any]:
+@trial_kind("coloured_forecast", version=1, columns=columns(*FORECAST_FIELDS, "k", "eta_q_used"))
+def coloured_forecast_trial(task: Task, training: Training, d: int, covariance: str, chosen: Chosen) -> dict[str, Any]:
     """The limit of `simulate` in coloured noise, at the spectrum of dimension d and a signal spread evenly over it."""
     from ...laws.coloured import spectrum_of
-    from ...theory import forecast
 
-    tokens = Tokens(covariance=spectrum_of(covariance, dimension=d))
-    row = forecast(task, training, model, tokens=tokens, accuracy=ACCURACY, with_capacity=False).to_row()
-    return {name: row[name] for name in (*ERM_FIELDS, "cosine_w", "cosine_q", "steps_norm_q")}
+    return chosen.forecast(task, training, tokens=Tokens(covariance=spectrum_of(covariance, dimension=d)))[0]
 
 
-@trial_kind("forecast_curve", version=3, columns=columns(*ERM_FIELDS, *QUERY, "k", "eta_q_used"))
+@trial_kind("forecast_curve", version=3, columns=columns(*FORECAST_FIELDS, "k", "eta_q_used"))
 def forecast_curve_trial(
     task: Task,
     training: Training,
     over: str,
     values: list[float],
-    model: str = "attention",
-    sharpness: float | None = None,
+    chosen: Chosen,
     *,
     tokens: Tokens,
     deployment: Deployment,
 ) -> list[dict[str, Any]]:
     """Forecasts along one field of task or training (a row each), every one started from its neighbour's solution."""
-    from ...theory import forecast
     from ...theory.sweep import sweep
 
     def solve(point: Mapping[str, Any], start: Any) -> tuple[dict[str, Any], Any]:
         t = task.but(**point) if over in task.to_dict() else task
         r = training.but(**point) if over in training.to_dict() else training
-        chosen = with_sharpness(t, r, sharpness) if has_query(model) else r
-        options: dict[str, Any] = {"tokens": tokens, "deployment": deployment, "accuracy": ACCURACY}
-        found = forecast(t, chosen, model, **options, with_capacity=False, warm_start=start)
-        row = found.to_row()
-        fields = {name: row[name] for name in (*ERM_FIELDS, *(QUERY if has_query(model) else ()))}
-        if has_query(model):
-            fields["k"] = found.sharpness
-        return {**point, **fields, "eta_q_used": chosen.eta_q}, found.result
+        row, result = chosen.forecast(t, r, tokens=tokens, deployment=deployment, warm_start=start)
+        return {**row, **point}, result
 
-    check_model(model)
+    check_model(chosen.model)
     if over not in (*task.to_dict(), *training.to_dict()):
         raise ValueError(f"over must be a field of the task or the training, got {over!r}")
     return sweep([{over: value} for value in values], solve, ACCURACY)
@@ -196,8 +158,7 @@ def threshold_forecast_trial(
     for ridge in sorted(ridges, reverse=True):  # from where a fixed point is found at once
         found = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
         start = found.warm_start
-        measured = {name: getattr(found, name) for name in ERM_FIELDS}
-        rows.append({"ridge": ridge, **measured, "threshold_error": threshold_error(found, law), **query})
+        rows.append({"ridge": ridge, **fields_of(found), "threshold_error": threshold_error(found, law), **query})
     return rows
 
 
@@ -205,20 +166,14 @@ def threshold_forecast_trial(
 # attention, and between neighbours the error changes by a few per cent.
 _SHARPER = tuple(2.0 ** (i / 2) for i in range(5))
 
+AT_TEST = ("test_error", "balanced_error", *MEASURES, "standard_error")
+
 
 @trial_kind(
     "length_theory",
     version=1,
     columns=columns(
-        "test_length",
-        "test_error",
-        *ERM_FIELDS[5:],
-        "threshold_error",
-        "bias_shift",
-        "sharpness_error",
-        "k",
-        "best_k",
-        "query_error",
+        "test_length", *AT_TEST, "threshold_error", "bias_shift", "sharpness_error", "k", "best_k", "query_error"
     ),
 )
 def length_theory_trial(task: Task, training: Training, test_lengths: list[int]) -> list[dict[str, float]]:
@@ -233,9 +188,9 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
 
     law, steps = law_of(task, training, "attention")
     assert steps is not None
-    solved = erm(law, training.alpha1, training.ridge, training.loss, accuracy=ACCURACY)
-    perfect = erm(
-        attention_law(task, 1.0, steps.sharpness), training.alpha1, training.ridge, training.loss, accuracy=ACCURACY
+    perfect_law = attention_law(task, 1.0, steps.sharpness)
+    solved, perfect = (
+        erm(one, training.alpha1, training.ridge, training.loss, accuracy=ACCURACY) for one in (law, perfect_law)
     )
 
     def fitted(result: Any, cosine: float, bags: Task) -> tuple[float, float]:
@@ -252,7 +207,7 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
         rows.append(
             {
                 "test_length": length,
-                **{name: getattr(here, name) for name in ERM_FIELDS[:1] + ERM_FIELDS[5:]},
+                **fields_of(here, AT_TEST),
                 "threshold_error": threshold.test_error,
                 "bias_shift": threshold.tested["bias_shift"],
                 "sharpness_error": min(best, threshold.test_error),
@@ -266,70 +221,51 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
 
 @trial_kind("readout_theory", version=2, columns=columns("alpha", *ERM_FIELDS))
 def readout_theory_trial(
-    task: Task,
-    alpha: list[float],
-    ridge: float = 1e-3,
-    loss: str = "logistic",
-    model: str = "attention",
-    cosine: float = 1.0,
-    sharpness: float = 1.0,
-    accuracy: float = ACCURACY,
+    task: Task, alpha: list[float], given: GivenReadout, accuracy: float = ACCURACY
 ) -> list[dict[str, float]]:
     """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
-    from ...laws.law import law_of_model
     from ...theory import erm_sweep
 
-    found = erm_sweep(law_of_model(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=accuracy)
-    return [{"alpha": value, **{name: getattr(one, name) for name in ERM_FIELDS}} for value, one in zip(alpha, found)]
+    found = erm_sweep(_law(task, given), alpha, given.ridge, given.loss, accuracy=accuracy)
+    return [{"alpha": value, **fields_of(one)} for value, one in zip(alpha, found)]
+
+
+def _law(task: Task, given: GivenQuery) -> Any:
+    from ...laws.law import law_of_model
+
+    return law_of_model(task, given.model, given.cosine, given.sharpness)
 
 
 @trial_kind("capacity", version=1, columns=columns("alpha_star", "standard_error"))
-def capacity_trial(task: Task, model: str, cosine: float = 1.0, sharpness: float = 1.0) -> dict[str, float]:
+def capacity_trial(task: Task, given: GivenQuery) -> dict[str, float]:
     """The largest alpha at which data are separable."""
-    from ...laws.law import law_of_model
     from ...theory import capacity
 
-    found = capacity(law_of_model(task, model, cosine, sharpness))
+    found = capacity(_law(task, given))
     return {"alpha_star": found.alpha, "standard_error": found.standard_error}
 
 
-@trial_kind("margins_theory", version=2, check=check_bins, columns=columns("bin", "train_share", "test_share"))
-def margins_theory_trial(
-    task: Task,
-    alpha: float,
-    low: float,
-    high: float,
-    bins: int,
-    ridge: float = 1e-3,
-    loss: str = "logistic",
-    model: str = "attention",
-    cosine: float = 1.0,
-    sharpness: float = 1.0,
-) -> list[dict[str, float]]:
+@trial_kind("margins_theory", version=2, check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
+def margins_theory_trial(task: Task, alpha: float, histogram: Bins, given: GivenReadout) -> list[dict[str, float]]:
     """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
     import numpy as np
 
-    from ...laws.law import law_of_model
     from ...theory import erm
 
-    found = erm(law_of_model(task, model, cosine, sharpness), alpha, ridge, loss, accuracy=ACCURACY)
-    edges = np.linspace(low, high, bins + 1)
+    found = erm(_law(task, given), alpha, given.ridge, given.loss, accuracy=ACCURACY)
+    edges = histogram.edges
     nodes, weights = np.polynomial.legendre.leggauss(6)
-    at = (0.5 * (edges[:-1] + edges[1:])[:, None] + 0.5 * np.diff(edges)[:, None] * nodes).ravel()
-    densities = found.margin_densities(at)
-    rows = []
-    shares = {
-        name: (densities[name].reshape(bins, -1) * weights).sum(axis=1) * 0.5 * np.diff(edges)
-        for name in ("train", "test")
-    }
+    half = 0.5 * np.diff(edges)
+    densities = found.margin_densities((0.5 * (edges[:-1] + edges[1:])[:, None] + half[:, None] * nodes).ravel())
     step = 0.1
-    for name, share in shares.items():  # what lies below the first edge; what lies above the last is the remainder
-        below = np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step
-        share[0] += found.margin_densities(below)[name].sum() * step
-        share[-1] += 1.0 - share.sum()
-    for i in range(bins):
-        rows.append({"bin": i, **{f"{name}_share": share[i] for name, share in shares.items()}})
-    return rows
+    below = found.margin_densities(np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step)
+    shares = {}
+    for name in ("train", "test"):
+        share = (densities[name].reshape(histogram.bins, -1) * weights).sum(axis=1) * half
+        share[0] += below[name].sum() * step
+        share[-1] += 1.0 - share.sum()  # what lies above the last edge is the remainder
+        shares[f"{name}_share"] = share
+    return histogram.rows(**shares)
 
 
 @trial_kind("bayes_limit", version=1, columns=columns(*LIMIT_FIELDS, *(f"{name}_se" for name in LIMIT_FIELDS), "hard"))
@@ -338,8 +274,8 @@ def bayes_limit_trial(task: Task, alpha: float) -> dict[str, Any]:
     from ...theory import bayes_limit
 
     found = bayes_limit(task, alpha)
-    out: dict[str, Any] = {name: getattr(found, name) for name in LIMIT_FIELDS}
-    return {**out, "hard": bool(found.hard), **{f"{name}_se": found.errors[name] for name in LIMIT_FIELDS}}
+    errors = {f"{name}_se": found.errors[name] for name in LIMIT_FIELDS}
+    return {**fields_of(found, LIMIT_FIELDS), "hard": bool(found.hard), **errors}
 
 
 def _crossing(error: Callable[[float], float], target: float, guess: float) -> float:
