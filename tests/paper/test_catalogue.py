@@ -117,7 +117,7 @@ def test_interior_optimum(errors, noise, verdict):
     common = {"alpha0": 2.0, "alpha1": 2.0}
     rows = [{"d": d, "sharpness": k, "test_error": e, **common} for d in (150, 300) for k, e in zip(places, errors)]
     line = pd.DataFrame([{"sharpness": k, "test_error": e, **common} for k, e in zip(places, errors)])
-    criterion = hyperparameters.valley("sharp_spots", "sharpness", places)
+    criterion = hyperparameters.valley("c", "s", "sharp_spots", "sharpness", places)
     assert criterion({"sharp_spots": draws(rows, noise), "sharp": line}).verdict == verdict
 
 
@@ -125,7 +125,7 @@ def test_interior_optimum(errors, noise, verdict):
     ("tiny", "noise", "verdict"), [(0.95, 0.02, "refuted"), (0.1, 0.02, "confirmed"), (0.47, 0.2, "undecided")]
 )
 def test_small_learning_rate(tiny, noise, verdict):
-    values = {hyperparameters.TINY_ETA_W: tiny, 1.0: 0.95}
+    values = {1e-3: tiny, 1.0: 0.95}
     rows = [{"d": d, "eta_w": e, "cosine_q": c} for d in (4000, 8000) for e, c in values.items()]
     assert hyperparameters.small_step({"steps": draws(rows, noise, column="cosine_q")}).verdict == verdict
 
@@ -402,3 +402,19 @@ def test_soft_attention_is_pooling(softest, verdict):
     rows = [{"cosine": c, "sharpness": k, "test_error": e} for c in (0, 1) for k, e in ((0.01, softest), (1.0, 0.4))]
     base = pd.DataFrame({"alpha": [misaligned_query.FEW], "test_error": [0.3]})
     assert misaligned_query.soft({"soft": pd.DataFrame(rows), "pooled_predicted": base}).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "scatter", "verdict"), [(0.1, 0.02, "confirmed"), (0.1, 0.001, "refuted"), (0.03, 0.05, "undecided")]
+)
+def test_large_beta_of_joint_training(error, scatter, verdict):
+    tables = {"joint_1": draws([{"d": 200, "test_error": 0.024}], 0.001, 16)}
+    tables["joint_20"] = draws([{"d": 200, "test_error": error}], scatter, 16, seed=1)
+    assert hyperparameters.large_beta_joint(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(("pooled", "verdict"), [((0.3, 0.2, 0.1), "confirmed"), ((0.3, 0.2, 0.21), "refuted")])
+def test_more_signal_tokens(pooled, verdict):
+    errors = {"attention": (0.04, 0.02, 0.01), "pooled": pooled, "vectorized": (0.4, 0.3, 0.2)}
+    rows = [{"model": m, "sparsity": R, "test_error": e} for m, es in errors.items() for R, e in zip((1, 2, 4), es)]
+    assert error_and_loss.denser({"denser": pd.DataFrame(rows)}).verdict == verdict

@@ -8,57 +8,66 @@ import numpy as np
 
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import colour
-from ...study.claims import Claim, Judgement, Tables, need, worst
+from ...study.claims import Claim, Judgement, Tables, claim, need, worst
 from ...study.criteria import larger, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import AXES, OURS, STATED, TEN_TOKENS, TEST_ERROR, exact, level, overlay
+from .common import AXES, OURS, STATED, TEN_TOKENS, TEST_ERROR, Source, exact, level, listed, ordered, overlay
 
 BASE = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},
     **{"eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0, "beta": 1.0},
 }
-RARE = {**BASE, "prevalence": 0.2, "alpha0": 4.0}
 TOTAL = 4.0
-# Map -> its base, and the two fields it is over: the first along the curve of one trial.
-BETA, RIDGE = np.geomspace(0.25, 4.0, 6).tolist(), np.geomspace(1e-3, 30.0, 6).tolist()
-MAPS: dict[str, tuple[dict[str, Any], tuple[str, list[float]], tuple[str, list[float]]]] = {
-    "beta_ridge": (BASE, ("ridge", RIDGE[::-1]), ("beta", BETA)),
-    "eta_w_b": (RARE, ("eta_b", [0.0, 1.0, 2.0, 3.0, 4.5, 6.0]), ("eta_w", np.geomspace(0.1, 30.0, 6).tolist())),
-    "eta_q_beta": (BASE, ("beta", BETA), ("eta_q", np.geomspace(1.75, 448.0, 6).tolist())),
-}
-SHARES = [0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96]
-SHARP = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0]
 SHARE_SPOTS, SHARP_SPOTS = [0.06, 0.3, 0.9], [0.25, 2.0, 20.0]
-SHARPEST = SHARP_SPOTS[-1]
-TINY_ETA_W = 1e-3
 
 
-def split(share: float) -> dict[str, float]:
-    return {"alpha0": share * TOTAL, "alpha1": (1 - share) * TOTAL}
+def joint(beta: float) -> dict[str, Any]:
+    """Everything trained at once with an inverse temperature: the same as a query β times as long, with β² times its rate."""
+    rates, decay = {"q": beta**2, "w": 1.0, "bias": 0.5}, {"q": 0.2 / beta**2, "w": 0.2}
+    return {**TEN_TOKENS, "alpha": TOTAL, "steps": 30, "rows_at": [30], "rates": rates, "decay": decay}
 
 
 def grids(sizes: list[int], repeats: int) -> list[Grid]:
+    def split(share: float) -> dict[str, float]:
+        return {"alpha0": share * TOTAL, "alpha1": (1 - share) * TOTAL}
+
+    rare = {**BASE, "prevalence": 0.2, "alpha0": 4.0}
+    beta, ridge = np.geomspace(0.25, 4.0, 6).tolist(), np.geomspace(1e-3, 30.0, 6).tolist()
+    # Map -> its base, and the two fields it is over: the first along the curve of one trial.
+    maps: dict[str, tuple[dict[str, Any], tuple[str, list[float]], tuple[str, list[float]]]] = {
+        "beta_ridge": (BASE, ("ridge", ridge[::-1]), ("beta", beta)),
+        "eta_w_b": (rare, ("eta_b", [0.0, 1.0, 2.0, 3.0, 4.5, 6.0]), ("eta_w", np.geomspace(0.1, 30.0, 6).tolist())),
+        "eta_q_beta": (BASE, ("beta", beta), ("eta_q", np.geomspace(1.75, 448.0, 6).tolist())),
+    }
     points = [
         *({**BASE, "beta": b, "ridge": r} for b, r in ((0.5, 1e-2), (1.0, 1e-3), (2.0, 1.0))),
-        *({**RARE, "eta_w": w, "eta_b": b} for w, b in ((1.0, 0.5), (1.0, 6.0), (10.0, 3.0))),
+        *({**rare, "eta_w": w, "eta_b": b} for w, b in ((1.0, 0.5), (1.0, 6.0), (10.0, 3.0))),
     ]
     shares = [{**BASE, **split(s), "sharpness": 2.0} for s in SHARE_SPOTS]
-    sharp = [{**BASE, "sharpness": k} for k in SHARP_SPOTS]
+    line = [split(s) for s in (0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96)]
+    sharp = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0]
     pooled, d = {**BASE, "model": "pooled", "equal_samples": True}, {"d": sizes}
-    maps = [
-        Grid(name, "forecast_curve", {**base, "over": over, "values": values}, dict([axis]))
-        for name, (base, (over, values), axis) in MAPS.items()
-    ]
     return [
-        *maps,
-        Grid("share", "forecast", {**BASE, "sharpness": 2.0}, points=[split(s) for s in SHARES]),
-        Grid("sharp", "forecast", BASE, {"sharpness": SHARP}),
+        *(
+            Grid(name, "forecast_curve", {**base, "over": over, "values": values}, dict([axis]))
+            for name, (base, (over, values), axis) in maps.items()
+        ),
+        Grid("share", "forecast", {**BASE, "sharpness": 2.0}, points=line),
+        Grid("sharp", "forecast", BASE, {"sharpness": sharp}),
         Grid("spots", "simulate", {}, d, points=points, repeats=2 * repeats),
         Grid("spots_predicted", "forecast", {}, points=points),
         Grid("share_spots", "simulate", {}, d, points=shares, repeats=2 * repeats),
-        Grid("sharp_spots", "simulate", {}, d, points=sharp, repeats=2 * repeats),
+        Grid(
+            "sharp_spots",
+            "simulate",
+            {},
+            d,
+            points=[{**BASE, "sharpness": k} for k in SHARP_SPOTS],
+            repeats=2 * repeats,
+        ),
         Grid("pooled", "simulate", pooled, d, repeats=3 * repeats),
-        Grid("steps", "two_steps", BASE, {"d": [4000, 8000], "eta_w": [TINY_ETA_W, 1.0]}, repeats=20),
+        Grid("steps", "two_steps", BASE, {"d": [4000, 8000], "eta_w": [1e-3, 1.0]}, repeats=20),
+        *(Grid(f"joint_{b:g}", "simulate_trajectory", {**joint(b), "d": sizes[0]}, repeats=16) for b in (1.0, 20.0)),
     ]
 
 
@@ -72,46 +81,76 @@ def best_of(table: Any, column: str) -> tuple[float, float]:
     return float(row[column]), float(row["test_error"])
 
 
-def valley(table: str, column: str, places: list[float]):
-    """The middle place has a lower error than both ends, at both sizes."""
+def valley(id: str, statement: str, table: str, column: str, places: list[float], source: Source = TEST_ERROR) -> Claim:
+    """The claim that the middle place has a lower error than both ends, at both sizes."""
 
     def criterion(tables: Tables) -> Judgement:
         found = means_of(with_share(need(tables, table, ["test_error"])), ["d", column], "test_error")
         sizes = sorted({d for d, _ in found})
         low, middle, high = places
         verdicts = [larger(found[d, end], found[d, middle], 4) for d in sizes for end in (low, high)]
-        words = [", ".join(f"{found[d, place]} at {place:g}" for place in places) for d in sizes]
+        words = [listed({place: found[d, place] for place in places}) for d in sizes]
         best = best_of(with_share(need(tables, table.removesuffix("_spots"))), column)
         predicted = f"best near {best[0]:.2g} (error {best[1]:.4f})"
         return Judgement(worst(verdicts), predicted, words[-1], f"half the d: {words[0]}")
 
-    return criterion
-
-
-def small_step(tables: Tables) -> Judgement:
-    """cosine_q at a tiny eta_w below half of that at eta_w = 1?"""
-    found = limits_of(need(tables, "steps", ["cosine_q"]), "eta_w", "cosine_q")
-    tiny, usual = found[TINY_ETA_W], found[1.0]
-    return Judgement(
-        larger(usual.scaled(0.5), tiny),
-        "cos(q₂, ξ) much smaller",
-        f"{tiny} at η_w = {TINY_ETA_W:g}, {usual} at 1",
-        "the direction of w₁ does not depend on η_w; only the query's length does, which β or η_q makes up for",
+    low, middle, high = (f"{place:g}" for place in places)
+    return Claim(
+        id,
+        statement,
+        f"both sizes: error at {middle} below those at {low} and {high}, beyond the margin",
+        criterion,
+        **source,
     )
 
 
+@claim("small-eta-w", STATED, expected="refuted")
+def small_step(tables: Tables) -> Judgement:
+    """A too small η_w prevents alignment.
+
+    cos(q₂, ξ) at η_w = 0.001 below half of that at η_w = 1, beyond the margin.
+    """
+    found = limits_of(need(tables, "steps", ["cosine_q"]), "eta_w", "cosine_q")
+    note = "the direction of w₁ does not depend on η_w; only the query's length does, which β or η_q makes up for"
+    return ordered([(found[1.0].scaled(0.5), found[1e-3])], "cos(q₂, ξ) much smaller", listed(found, "η_w"), note)
+
+
+@claim("large-beta", STATED, expected="refuted")
 def large_beta(tables: Tables) -> Judgement:
-    """Does a very sharp softmax do worse than no attention at all?"""
+    """A large β destabilises staged training.
+
+    Readout with k = 20, d → ∞: error above that of pooling on the same samples, beyond the margin.
+    """
     runs = need(tables, "sharp_spots", ["test_error"])
-    sharp = limits_of(runs, "sharpness", "test_error")[SHARPEST]
+    sharp = limits_of(runs, "sharpness", "test_error")[20.0]
     pooled = limits_of(need(tables, "pooled", ["test_error"]), "model", "test_error")["pooled"]
     spread, converged = runs.groupby("sharpness")["test_error"].std(), runs["converged"].mean()
-    return Judgement(
-        larger(sharp, pooled),
-        f"error above pooling's {pooled}",
-        f"{sharp} at k = {SHARPEST:g}",
-        f"scatter between trials {spread[SHARPEST]:.4f}, against {spread[2.0]:.4f} at k = 2; "
-        f"{converged:.0%} of the readouts converged",
+    note = (
+        f"the readout is convex whatever β is: {converged:.0%} of them converged, and the scatter between trials is "
+        f"{spread[20.0]:.4f}, against {spread[2.0]:.4f} at k = 2"
+    )
+    return ordered([(sharp, pooled)], f"error above pooling's {pooled}", f"{sharp} at k = 20", note)
+
+
+@claim("large-beta-joint", STATED)
+def large_beta_joint(tables: Tables) -> Judgement:
+    """A large β destabilises training where query and readout are trained together.
+
+    Joint descent at α = 4, 16 runs: mean error with β = 20 above that with β = 1 beyond the margin, and scatter between runs at
+    least 5 times as large.
+    """
+    found = {b: need(tables, f"joint_{b}", ["test_error"])["test_error"] for b in (1, 20)}
+    means = {b: means_of(need(tables, f"joint_{b}"), "d", "test_error") for b in found}
+    (soft,), (sharp,) = (list(mean.values()) for mean in means.values())
+    scatter = {b: float(runs.std(ddof=1)) for b, runs in found.items()}
+    judged = ordered(
+        [(sharp, soft)],
+        "larger error and scatter",
+        listed({1: soft, 20: sharp}, "β"),
+        f"scatter {listed(scatter, 'β')}",
+    )
+    return (
+        judged if scatter[20] > 5 * scatter[1] else Judgement("refuted", judged.predicted, judged.measured, judged.note)
     )
 
 
@@ -139,7 +178,7 @@ def draw(tables: Tables) -> list[Panel]:
     pooled = means_of(tables["pooled"], "model", error)["pooled"].value
     curve: list[Layer] = [
         *overlay((tables["sharp"], tables["sharp_spots"]), "sharpness", error, "attention"),
-        level(pooled, SHARP, "pooled: simulated", colour("pooled")),
+        level(pooled, tables["sharp"]["sharpness"], "pooled: simulated", colour("pooled")),
     ]
     label = "share of the two steps, α₀/(α₀ + α₁)"
     return [
@@ -186,35 +225,16 @@ hyperparameters = Study(
             theory="spots_predicted",
             **OURS,
         ),
-        Claim(
+        valley(
             "split-interior",
             "The best split of the samples between the two steps and the readout is interior",
-            "both sizes: error at share 0.3 below those at 0.06 and 0.9, beyond the margin",
-            valley("share_spots", "share", SHARE_SPOTS),
-            **TEST_ERROR,
+            *("share_spots", "share", SHARE_SPOTS),
         ),
-        Claim(
-            "finite-sharpness",
-            "There is a finite best inverse temperature",
-            "both sizes: error at k = 2 below those at k = 0.25 and 20, beyond the margin",
-            valley("sharp_spots", "sharpness", SHARP_SPOTS),
-            **TEST_ERROR,
+        valley(
+            "finite-sharpness", "There is a finite best inverse temperature", "sharp_spots", "sharpness", SHARP_SPOTS
         ),
-        Claim(
-            "small-eta-w",
-            "A too small η_w prevents alignment",
-            "cosine_q at η_w = 0.001 below half of that at η_w = 1, beyond the margin",
-            small_step,
-            **STATED,
-            expected="refuted",
-        ),
-        Claim(
-            "large-beta",
-            "A large β destabilises training",
-            "error at k = 20 above that of pooling on the same samples, beyond the margin",
-            large_beta,
-            **STATED,
-            expected="refuted",
-        ),
+        small_step,
+        large_beta,
+        large_beta_joint,
     ),
 )
