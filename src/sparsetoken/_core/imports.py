@@ -12,10 +12,14 @@ from typing import Any
 EXTRAS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "parquet": (("pyarrow",), "Parquet files of bags and tables", "CSV and NPZ files work without it"),
     "hdf5": (("h5py",), "HDF5 files of bags", "NPY and NPZ files work without it"),
-    "report": (("plotly",), "the report of studies with its interactive figures", ""),
+    "report": (("plotly", "latex2mathml"), "the report of studies with its interactive figures", ""),
     "explorer": (("dash", "plotly"), "the web page with sliders", ""),
     "dask": (("distributed",), "studies and large folders on a Dask cluster", "local processes need nothing more"),
-    "docs": (("mkdocs", "material", "mkdocstrings_handlers.python"), "building the documentation site", ""),
+    "docs": (
+        ("mkdocs", "material", "mkdocstrings_handlers.python", "latex2mathml"),
+        "building the documentation site",
+        "",
+    ),
 }
 
 
