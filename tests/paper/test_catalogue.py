@@ -145,7 +145,11 @@ def test_large_beta(error, verdict):
 def test_bayes_unbeaten(error, noise, verdict):
     rows = [{"d": d, "model": "attention", "alpha0": 1.0, "alpha1": 1.0, "test_error": error} for d in (150, 300)]
     bayes = pd.DataFrame([{"alpha": 2.0, "test_error": 0.0203, "test_error_se": 1e-5}])
-    assert bayes_limit.unbeaten({"simulated": draws(rows, noise), "bayes": bayes}).verdict == verdict
+    passing = draws([{"d": d, "alpha": 2.0, "test_error": 0.0203} for d in (100, 200)], 0.001, seed=1)
+    tables = {"simulated": draws(rows, noise), "bayes": bayes, "passing": passing}
+    assert bayes_limit.unbeaten(tables).verdict == verdict
+    below = bayes_limit.unbeaten({**tables, "passing": passing.assign(test_error=passing["test_error"] - 0.01)})
+    assert below.verdict == "refuted"
 
 
 @pytest.mark.parametrize(

@@ -7,34 +7,32 @@ from typing import Any
 import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel
-from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Tables, need, worst
-from ...study.criteria import ValueWithError, judge_agreement, larger, means_of, predictions_of, select
+from ...plotting.style import colour
+from ...study.claims import Judgement, Tables, claim, need, worst
+from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, predictions_of, select
 from ...study.study import Grid, Study
-from .common import AXES, OURS, TEN_TOKENS, exact, spots
+from .common import AXES, OURS, TEN_TOKENS, exact, ordered, overlay, spots
 
-SPOTS = [1.0, 2.0, 4.0, 8.0]
-LINE = sorted({*(float(a) for a in np.geomspace(0.5, 10.0, 10)), *SPOTS})
-LEARNER = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2}
-HARD_TASK = {**TEN_TOKENS, "length": 1000}
-HARD_LINE = sorted({*(float(a) for a in np.geomspace(0.25, 4.0, 9)), 1.0, 1.1, 1.2, 1.3})
 SHARPNESS = 2.0
-NAMES = {"attention": "staged attention", "pooled": "pooled"}
 
 
 def grids(sizes: list[int], repeats: int, passing_sizes: list[int], passing: int) -> list[Grid]:
     """Half of the samples for the two steps, half for the readout; pooling gets all of them."""
     models = [{"model": "attention", "sharpness": SHARPNESS}, {"model": "pooled", "equal_samples": True}]
+    places = [1.0, 2.0, 4.0, 8.0]
+    line = sorted({*np.geomspace(0.5, 10.0, 10).tolist(), *places})
+    far = sorted({*np.geomspace(0.25, 4.0, 9).tolist(), 1.0, 1.1, 1.2, 1.3})
+    learner = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2}
 
     def halves(alphas: list[float]) -> list[dict[str, Any]]:
         return [{**model, "alpha0": a / 2, "alpha1": a / 2} for model in models for a in alphas]
 
     return [
-        Grid("simulated", "simulate", LEARNER, {"d": sizes}, points=halves(SPOTS), repeats=repeats),
-        Grid("predicted", "forecast", LEARNER, points=halves(LINE)),
-        Grid("bayes", "bayes_limit", TEN_TOKENS, {"alpha": LINE}),
-        Grid("passing", "message_passing", TEN_TOKENS, {"d": passing_sizes, "alpha": SPOTS}, repeats=passing),
-        Grid("hard", "bayes_limit", HARD_TASK, {"alpha": HARD_LINE}),
+        Grid("simulated", "simulate", learner, {"d": sizes}, points=halves(places), repeats=repeats),
+        Grid("predicted", "forecast", learner, points=halves(line)),
+        Grid("bayes", "bayes_limit", TEN_TOKENS, {"alpha": line}),
+        Grid("passing", "message_passing", TEN_TOKENS, {"d": passing_sizes, "alpha": places}, repeats=passing),
+        Grid("hard", "bayes_limit", {**TEN_TOKENS, "length": 1000}, {"alpha": far}),
     ]
 
 
@@ -43,16 +41,24 @@ def total(table: Any) -> Any:
     return table.assign(alpha=table["alpha0"] + table["alpha1"])
 
 
+@claim("bayes-unbeaten", OURS)
 def unbeaten(tables: Tables) -> Judgement:
-    """Every learner stays above the Bayes limit, at both sizes."""
-    found = means_of(total(need(tables, "simulated", ["test_error"])), ["d", "model", "alpha"], "test_error")
+    """No learner beats the Bayes limit.
+
+    Four α, d → ∞: errors of attention and pooling above the limit beyond the margin; that of message passing, which comes
+    closest, not below it by more than the margin, nor by 0.003.
+    """
+    found = limits_of(total(need(tables, "simulated", ["test_error"])), ["model", "alpha"], "test_error")
     bayes = predictions_of(need(tables, "bayes", ["test_error"]), "alpha", "test_error", "test_error_se", np.inf)
-    (d, model, alpha), nearest = min(found.items(), key=lambda item: item[1].value - bayes[item[0][2]].value)
+    passing = limits_of(need(tables, "passing", ["test_error"]), "alpha", "test_error")
+    verdicts = [larger(error, bayes[a], len(found)) for (_, a), error in found.items()]
+    verdicts += [
+        larger(error._replace(value=error.value + 0.003), bayes[a], len(passing)) for a, error in passing.items()
+    ]
+    alpha, nearest = min(passing.items(), key=lambda item: item[1].value - bayes[item[0]].value)
+    words = f"{nearest} (message passing, α = {alpha:g})"
     return Judgement(
-        worst(larger(error, bayes[a], len(found)) for (_, _, a), error in found.items()),
-        f"above {bayes[alpha].value:.4f}",
-        f"{model} {nearest}",
-        f"closest, at α = {alpha:g}, d = {d:g}; {len(found)} points",
+        worst(verdicts), f"not below {bayes[alpha].value:.4f}", words, f"closest of {len(verdicts)} points"
     )
 
 
@@ -64,12 +70,16 @@ def reached(tables: Tables) -> Judgement:
     return judge_agreement(need(tables, "passing", ["test_error"]), predicted, "test_error", ["alpha"], 0.03, "se")
 
 
+@claim("hard-phase", OURS)
 def hard(tables: Tables) -> Judgement:
+    """With long bags there is a phase where the optimum is out of message passing's reach.
+
+    Fixed points of the theory, L = 1000, α = 1: squared cosines differ by more than 0.5 beyond the margin.
+    """
     row = select(need(tables, "hard", ["overlap"]), {"alpha": 1.0}).iloc[0]
     best, reachable = (ValueWithError(row[name], row[f"{name}_se"]) for name in ("overlap", "reachable_overlap"))
-    verdict = larger(best._replace(value=best.value - 0.5), reachable)
-    note = "fixed points of the theory, L = 1000, α = 1"
-    return Judgement(verdict, "optimal overlap far above the reachable one", f"{best} against {reachable}", note)
+    words = f"{best} against {reachable}"
+    return ordered([(best._replace(value=best.value - 0.5), reachable)], "optimum far above what is reachable", words)
 
 
 def draw(tables: Tables) -> list[Panel]:
@@ -79,11 +89,9 @@ def draw(tables: Tables) -> list[Panel]:
         Line(bayes["alpha"], bayes["test_error"], "Bayes limit", colour("bayes")),
         Line(bayes["alpha"], bayes["reachable_test_error"], "message passing: theory", passing, "dash"),
     ]
-    for model, name in NAMES.items():
-        part, runs = (select(table, {"model": model}) for table in (predicted, simulated))
-        part = part.sort_values("alpha")
-        layers.append(Line(part["alpha"], part["test_error"], f"{name}: theory", colour(model)))
-        layers.append(spots(runs, "alpha", "test_error", name, colour(model), marker(model)))
+    for model in ("attention", "pooled"):
+        pair = (select(table, {"model": model}) for table in (predicted, simulated))
+        layers += overlay(pair, "alpha", "test_error", model)
     layers.append(spots(tables["passing"], "alpha", "test_error", "message passing", passing, "diamond"))
     phases = [
         Line(line["alpha"], line["overlap"], "best possible", colour("bayes")),
@@ -113,17 +121,11 @@ limits = Study(
     title="Limits: what is possible at all",
     question="How far are staged attention and pooling from the information-theoretic optimum, can a fast algorithm reach it, "
     "and where is it out of reach? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻², logistic; right: L = 1000.)",
-    grids={"quick": grids([150, 300], 24, [100, 200], 12), "full": grids([500, 1000], 10, [500, 1000], 10)},
+    grids={"quick": grids([150, 300], 24, [100, 200], 60), "full": grids([500, 1000], 10, [500, 1000], 20)},
     draw=draw,
     findings=findings,
     claims=(
-        Claim(
-            "bayes-unbeaten",
-            "No learner beats the Bayes limit",
-            "simulated errors of attention and pooling above the limit beyond the margin, at four α and both sizes",
-            unbeaten,
-            **OURS,
-        ),
+        unbeaten,
         exact(
             "message-passing-reaches",
             "Message passing reaches the predicted error",
@@ -133,12 +135,6 @@ limits = Study(
             criterion=reached,
             **OURS,
         ),
-        Claim(
-            "hard-phase",
-            "With long bags there is a phase where the optimum is out of message passing's reach",
-            "L = 1000, α = 1: squared cosines differ by more than 0.5 beyond the margin",
-            hard,
-            **OURS,
-        ),
+        hard,
     ),
 )
