@@ -14,7 +14,7 @@ from .capacity import Capacity, capacity
 from .design import Design, design
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.trajectory import trajectory
-from .errors import AccuracyError, AccuracyWarning, ConvergenceError, UnstableTrainingWarning
+from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
 from .fixed_point.coloured import ColouredAlignment, ColouredResult, coloured_alignment
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
@@ -26,6 +26,7 @@ from .ladder import Ladder, ladder, strengths_by_length
 from .recovery import Recovery, recovery
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
+from .statics.statics import JointEnd, statics
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
 
 __all__ = [
@@ -48,10 +49,12 @@ __all__ = [
     "Gradient",
     "HeadsLaw",
     "HeadsResult",
+    "JointEnd",
     "Ladder",
     "Law",
     "Oracle",
     "Query",
+    "ReplicaSymmetryWarning",
     "Recovery",
     "Signals",
     "SignalsAlignment",
@@ -83,6 +86,7 @@ __all__ = [
     "recovery",
     "refit",
     "signals_alignment",
+    "statics",
     "strength_needed",
     "strengths_by_length",
     "sweep",

@@ -23,6 +23,10 @@ class UnstableTrainingWarning(UserWarning):
     """Training amplifies small differences so much that finite samples, drawn or simulated, are far from their limit."""
 
 
+class ReplicaSymmetryWarning(UserWarning):
+    """The replicon exceeds one: training has many ends near each other, which the replica-symmetric one describes roughly."""
+
+
 def accuracy_missed(message: str, strict: bool) -> None:
     """Say that an accuracy is out of reach: as an AccuracyError where the caller is strict, else as a warning."""
     if strict:

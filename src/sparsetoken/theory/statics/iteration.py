@@ -1,0 +1,174 @@
+"""The equations between the order parameters of joint training's end, and how they are solved on one set of draws.
+
+With Lambda the decay and E over the bags of `local`, whose bias is found with them,
+
+    V = (alpha Lambda + hatV)^{-1},      hatV = -alpha E sum_l df_l/domega_l
+    m = V hatm,                          hatm = -alpha theta E sum_l v_l dl/dH_l
+    Q = m m^T + V hatQ V,                hatQ = alpha E sum_l f_l f_l^T
+
+iterated on (m, Q - m m^T, V^{-1}): a few damped steps, then Anderson's mixing. Training is at a minimum that small changes do
+not move to another one where the replicon, the spectral radius of alpha E sum_ll' K_ll' (x) K_ll', K = C^T (-df/domega) C with
+C C^T = V, is below one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..dynamics.problem import TrainingProblem
+from .local import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
+
+TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
+JUMPING_BAGS = 2.0  # that an iteration may leave moving to and fro: each of N bags moves an average by about 1/N
+STEPS = 60  # fifteen are usual
+DAMPED_STEPS, DAMPING = 8, 0.3  # a cold start's first changes are far too long
+DEPTH = 6  # of Anderson's mixing: as many earlier steps count
+SLIGHT = 0.01  # share by which mixing may leave S negative: what is negative is dropped from its root
+FIRST_VARIANCE = 0.4  # V of a cold start: small, so that every bag's function is convex
+
+
+@dataclass(frozen=True)
+class EndPoint:
+    """A fixed point on one set of draws, or where the iteration gave up."""
+
+    at: OrderParameters
+    averages: LocalAverages
+    pulls: tuple[Any, ...]
+    residual: float
+    steps: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether the undamped equations hold: within the tolerance, or up to jumps of single bags between minima."""
+        return self.residual <= max(TOLERANCE, JUMPING_BAGS / sum(map(len, self.pulls)))
+
+
+@dataclass(frozen=True)
+class EndEquations:
+    """The equations on one replicate's bags."""
+
+    problem: TrainingProblem
+    alpha: float
+    decay: np.ndarray
+    groups: tuple[LocalBags, ...]
+
+    @property
+    def _compiled(self) -> tuple[LocalModel, float, float]:
+        problem = self.problem
+        model = LocalModel(problem.score, problem.loss, problem.task.correlation)
+        return model, problem.task.mean_strength, float(problem.plan.sharpness)
+
+    def cold(self, start: Mapping[str, float] | None) -> EndPoint:
+        """A start with the norms and cosines that `start` names (zero elsewhere), before any iteration."""
+        model = self.problem.model
+        norms = np.array(model.start_norms(start))
+        m = norms * np.array(model.start_cosines(start))
+        at = OrderParameters(
+            m, np.diag(norms**2 - m**2), np.eye(model.rank) / FIRST_VARIANCE, np.asarray(model.start_bias(start))
+        )
+        return EndPoint(at, None, self.no_pulls(), np.inf, 0)  # type: ignore[arg-type]
+
+    def no_pulls(self) -> tuple[Any, ...]:
+        """Zero for every bag: its fields as if it had been left out."""
+        return tuple(jnp.zeros(group.normals.shape) for group in self.groups)
+
+    def scaled(self, factor: float) -> EndEquations:
+        """The equations with the decay times a factor."""
+        return replace(self, decay=factor * self.decay)
+
+    def applied(self, at: OrderParameters, pulls: Any) -> tuple[OrderParameters, LocalAverages, tuple[Any, ...]]:
+        """The right sides at `at`, the bias that belongs to it, and the averages behind them."""
+        found, bias, pulls = local_averages(*self._compiled, _as_jax(at), self.groups, pulls)
+        averages = LocalAverages(*map(np.asarray, found))
+        response = 0.5 * (averages.response + averages.response.T)
+        precision = self.alpha * (np.diag(self.decay) + response)
+        V = np.linalg.inv(precision)
+        S = self.alpha * V @ averages.products @ V
+        m = self.alpha * self.problem.task.mean_strength * V @ averages.pull
+        return OrderParameters(m, 0.5 * (S + S.T), precision, np.asarray(bias)), averages, pulls
+
+    def solve(self, start: EndPoint, damped: int = DAMPED_STEPS) -> EndPoint:
+        """The fixed point that the iteration from `start` reaches, or the step with the least residual."""
+        at, pulls = start.at, start.pulls
+        points: list[np.ndarray] = []
+        changes: list[np.ndarray] = []
+        best = replace(start, residual=np.inf)
+        for step in range(1, STEPS + 1):
+            new, averages, pulls = self.applied(at, pulls)
+            at, residual = at._replace(bias=new.bias), _residual(at, new)
+            if residual < best.residual:
+                best = EndPoint(at, averages, pulls, residual, step)
+            if residual <= TOLERANCE or not np.isfinite(residual):
+                break
+            x = _packed(at)
+            points, changes = [*points, x][-DEPTH - 1 :], [*changes, _packed(new) - x][-DEPTH - 1 :]
+            damp = _unpacked(x + DAMPING * changes[-1], at)
+            trial = _unpacked(_mixed(points, changes), at) if step > damped and len(points) > 1 else damp
+            if not _possible(trial):
+                trial, points, changes = damp, [], []
+            at = trial
+        return best
+
+    def replicon(self, end: EndPoint) -> float:
+        """Spectral radius of alpha E sum_ll' K_ll' (x) K_ll'."""
+        C = np.linalg.cholesky(np.linalg.inv(end.at.precision))
+        r = len(C)
+        both = np.kron(C, C)
+        table = both.T @ np.asarray(end.averages.pairs).reshape(r * r, r * r) @ both
+        return float(self.alpha * np.abs(np.linalg.eigvals(table)).max())
+
+    def left_out_scores(self, end: EndPoint) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores of the bags as if they had been left out, with their labels and weights."""
+        scores = left_out_scores(*self._compiled, _as_jax(end.at), self.groups)
+        return (
+            np.concatenate([np.asarray(z) for z in scores]),
+            np.concatenate([np.asarray(group.y) for group in self.groups]),
+            np.concatenate([np.asarray(group.weight) for group in self.groups]),
+        )
+
+
+def _as_jax(at: OrderParameters) -> OrderParameters:
+    return jax.tree_util.tree_map(lambda a: jnp.asarray(a, dtype=float), at)
+
+
+def _packed(at: OrderParameters) -> np.ndarray:
+    """m and the upper triangles of S and V^{-1} as one vector."""
+    upper = np.triu_indices(len(at.m))
+    return np.concatenate([at.m, at.S[upper], at.precision[upper]])
+
+
+def _unpacked(x: np.ndarray, like: OrderParameters) -> OrderParameters:
+    r = len(like.m)
+    upper = np.triu_indices(r)
+    tables = []
+    for part in np.split(x[r:], 2):
+        table = np.zeros((r, r))
+        table[upper] = part
+        tables.append(table + np.triu(table, 1).T)
+    return OrderParameters(x[:r], tables[0], tables[1], like.bias)
+
+
+def _residual(old: OrderParameters, new: OrderParameters) -> float:
+    """The largest undamped change, of each kind relative to the kind's largest entry."""
+    parts = zip((old.m, old.S, old.precision), (new.m, new.S, new.precision))
+    return max(float(np.abs(b - a).max() / (np.abs(b).max() + 1e-3)) for a, b in parts)
+
+
+def _mixed(points: list[np.ndarray], changes: list[np.ndarray]) -> np.ndarray:
+    """Anderson's mixing: the combination of steps whose changes cancel best, and its change."""
+    dX = np.array([points[-1] - x for x in points[:-1]]).T
+    dF = np.array([changes[-1] - f for f in changes[:-1]]).T
+    c = np.linalg.lstsq(dF, changes[-1], rcond=1e-8)[0]
+    return points[-1] + changes[-1] - (dX + dF) @ c
+
+
+def _possible(at: OrderParameters) -> bool:
+    """Whether V and S can be covariances."""
+    least = np.linalg.eigvalsh(at.S)[0]
+    return bool(np.linalg.eigvalsh(at.precision)[0] > 0 and least > -SLIGHT * np.abs(at.S).max())

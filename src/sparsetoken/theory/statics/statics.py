@@ -1,0 +1,311 @@
+"""Where joint training ends: the exact limit of the stationary point of a bag model's regularised loss.
+
+The equations are in `iteration`, what one bag does in `local`. Here every quantity is averaged over independent replicates of
+the bags, which give the standard errors, and measured on fresh bags.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from ..._core.averages import standard_error
+from ..._core.devices import in_double_precision
+from ..._core.validation import caller_level, real_number, whole_number
+from ...bag_models import BagModel, get_bag_model
+from ...laws.bag_model_measures import MEASURES, FreshDraws, measures_on
+from ...losses import Loss
+from ...results import ClassifierResult
+from ...schedules import Stage
+from ...task import Task
+from ..dynamics.draws import checked_bags, replicate_draws
+from ..dynamics.problem import TrainingProblem, problem_of
+from ..errors import ConvergenceError, ReplicaSymmetryWarning
+from .iteration import EndEquations, EndPoint
+from .local import LocalBags
+
+# Bags per replicate, fewer where bags are long and directions many: their Hessians, N (L r)^2 numbers, stay below 2^21.
+BAGS, FEWEST_BAGS, HESSIAN_NUMBERS = 2048, 256, 2**21
+REPLICATES = 8
+STARTS = ("uninformed", "informed")
+INFORMED_NORM, INFORMED_COSINE = 1.0, 0.95  # of every direction at the informed start
+SAME = 1e-3  # of the largest overlap: ends that differ by less are one
+FALL = 0.7  # of the decay from one solution of the continuation to the next
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class JointEnd(ClassifierResult):
+    """Where joint training of a bag model ends.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there; `overlap` and `cosine` by the directions' names. What belongs to a readout alone is not a number.
+    directions : tuple of str
+        Names of the model's r directions.
+    gram : ndarray (r, r)
+        Q = Theta^T Theta.
+    V : ndarray (r, r)
+        What taking part does to a bag's own fields: (1/n) Tr_d of the inverse Hessian, H_i = omega_i - (dl/dH_i) V.
+    best_bias, best_bias_error : float
+        The bias with the least test error for the same directions, and that error.
+    refitted_bias, refitted_error : float
+        The bias of a logistic regression on the training bags' scores as if each had been left out, and its test error.
+    replicon : float
+        Below 1 the solution is stable; above, training has many ends, and this one describes them only roughly.
+    residual : float
+        Largest undamped relative change of the order parameters, over the replicates.
+    coexist : bool or None
+        Whether the informed and the uninformed start end at different points; None where the other start's iteration did
+        not converge.
+    """
+
+    directions: tuple[str, ...]
+    gram: np.ndarray
+    V: np.ndarray
+    best_bias: float
+    best_bias_error: float
+    refitted_bias: float
+    refitted_error: float
+    replicon: float
+    residual: float
+    coexist: bool | None
+
+
+@in_double_precision
+def statics(
+    task: Task,
+    model: str | BagModel,
+    alpha: float,
+    decay: float | Mapping[str, float],
+    loss: str | Loss = "logistic",
+    start: str | Mapping[str, float] = "uninformed",
+    *,
+    bags: int | None = None,
+    replicates: int = REPLICATES,
+) -> JointEnd:
+    """Where joint training of a bag model on n = alpha d bags ends, d -> infinity: a stationary point of
+
+        (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2) ||theta_a||^2,     b free.
+
+    Parameters
+    ----------
+    task : Task
+        What the data is.
+    model : str or BagModel
+        The classifier, by name (`get_bag_model`) or as an object.
+    alpha : float
+        n/d.
+    decay : float or mapping
+        Weight decay of every direction, or of each by its name; above 0.
+    loss : str or Loss
+        l(z; y).
+    start : {"uninformed", "informed"} or mapping
+        From which side the iteration comes: from zero, as training does, or from directions that know the signal. A mapping
+        names norms and cosines of the directions as for `theory.trajectory`. Where several ends exist it decides.
+    bags : int, optional
+        Bags per replicate, a power of two; by default 2048, fewer (at least 256) where L r exceeds 32.
+    replicates : int
+        Independent replicates, at least two: their scatter gives the standard errors.
+
+    Returns
+    -------
+    JointEnd
+
+    Raises
+    ------
+    ConvergenceError
+        Where the equations could not be solved; it says what was tried.
+
+    Warns
+    -----
+    ReplicaSymmetryWarning
+        Where the replicon exceeds 1: training has many ends, and the values are rough.
+
+    Notes
+    -----
+    The response V comes from derivatives at the bags' minima. Where a bag's minimum jumps as omega moves, as happens to scores
+    that are far from convex (softmax-weighted self-pooling), it misses a few per cent, and overlaps may be off by some
+    standard errors.
+    """
+    problem, decays = _problem(task, model, alpha, decay, loss)
+    count, replicates = _bags(problem, bags), whole_number("replicates", replicates, 2)
+    if isinstance(start, str) and start not in STARTS:
+        raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))} or a mapping, got {start!r}")
+    ends: list[EndPoint] = []
+    rows: list[dict[str, Any]] = []
+    coexist = None
+    for index in range(replicates):
+        equations, fresh = _replicate(problem, decays, index, count)
+        if index == 0:
+            end, coexist = _first_end(equations, start)
+        else:
+            warm = EndPoint(ends[0].at, ends[0].averages, equations.no_pulls(), math.inf, 0)
+            end = equations.solve(warm, damped=1)
+            if not end.converged:
+                end = _required(_from_start(equations, start), f"start {start!r} on replicate {index}")
+        ends.append(end)
+        rows.append(_measured(equations, end, fresh))
+    result = _averaged(problem, rows, max(end.residual for end in ends), coexist)
+    if result.replicon > 1.0:
+        warnings.warn(
+            f"the replicon is {result.replicon:.2g}, above 1: training has many ends, and these values describe them only "
+            "roughly; more decay makes the end unique",
+            ReplicaSymmetryWarning,
+            stacklevel=caller_level(),
+        )
+    return result
+
+
+def _problem(
+    task: Task, model: str | BagModel, alpha: float, decay: float | Mapping[str, float], loss: str | Loss
+) -> tuple[TrainingProblem, np.ndarray]:
+    """The problem in the form of the dynamics, one step long, and the decay of every direction."""
+    names = get_bag_model(model).directions
+    given = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
+    if set(given) != set(names):
+        raise ValueError(f"decay must be a number or name {', '.join(names)}, got {decay!r}")
+    checked = {name: real_number(f"decay[{name!r}]", value, 0.0, open_low=True) for name, value in given.items()}
+    problem = problem_of(task, model, Stage(1, alpha, decay=checked), loss, None)
+    return problem, np.array([checked[name] for name in names])
+
+
+def _bags(problem: TrainingProblem, bags: int | None) -> int:
+    """Bags per replicate: as asked for, or as many as keep their Hessians small."""
+    if bags is not None:
+        return checked_bags(bags)
+    most = HESSIAN_NUMBERS // (problem.task.longest * problem.model.rank) ** 2
+    return int(min(BAGS, max(FEWEST_BAGS, 1 << max(most.bit_length() - 1, 0))))
+
+
+def _replicate(problem: TrainingProblem, decay: np.ndarray, index: int, bags: int) -> tuple[EndEquations, FreshDraws]:
+    """The equations on the bags of replicate `index`, and its points for fresh bags."""
+    training, fresh = replicate_draws(problem, index, bags, 1)
+    groups = []
+    for group in training:
+        normals = group.normals[0].reshape(problem.model.rank, len(group.places), -1).transpose(2, 1, 0)
+        groups.append(LocalBags(*map(jnp.asarray, (normals, group.places.T, group.y, group.weight))))
+    return EndEquations(problem, float(problem.schedule.alpha[0]), decay, tuple(groups)), fresh
+
+
+def _from_start(equations: EndEquations, start: str | Mapping[str, float]) -> EndPoint:
+    """The end from that start on one replicate."""
+    if isinstance(start, Mapping):
+        return equations.solve(equations.cold(start))
+    if start == "uninformed":
+        return _annealed(equations)
+    names = equations.problem.model.directions
+    informed = dict.fromkeys(names, INFORMED_NORM) | {f"cosine[{name}]": INFORMED_COSINE for name in names}
+    return equations.solve(equations.cold(informed))
+
+
+def _first_end(equations: EndEquations, start: str | Mapping[str, float]) -> tuple[EndPoint, bool | None]:
+    """The end from that start on the first replicate, and whether the other start ends elsewhere."""
+    end = _required(_from_start(equations, start), f"start {start!r}")
+    other = _from_start(equations, "informed" if start == "uninformed" else "uninformed")
+    if not other.converged:
+        return end, None
+    return end, bool(np.abs(other.at.m - end.at.m).max() > SAME * max(1.0, np.abs(end.at.m).max()))
+
+
+def _annealed(equations: EndEquations) -> EndPoint:
+    """The end that descent from zero reaches: directly, or where that fails by lowering the decay step by step from one."""
+    cold = equations.cold(None)
+    end = equations.solve(cold)
+    if end.converged:
+        return end
+    factor = max(1.0, 1.0 / float(equations.decay.min()))
+    end = cold
+    while True:
+        end = equations.scaled(factor).solve(end, damped=8 if end is cold else 1)
+        if factor == 1.0 or not end.converged:
+            return end
+        factor = max(1.0, FALL * factor)
+
+
+def _required(end: EndPoint, what: str) -> EndPoint:
+    if end.converged:
+        return end
+    raise ConvergenceError(
+        f"the end of joint training was not found from {what}: residual {end.residual:.1e} after {end.steps} steps of damped "
+        "and Anderson iteration (from zero also with the decay lowered step by step from one); use more bags, more decay, or "
+        "a start nearby"
+    )
+
+
+def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict[str, Any]:
+    """All quantities of one replicate."""
+    at, problem = end.at, equations.problem
+    gram, bias = at.S + np.outer(at.m, at.m), float(at.bias)
+
+    def measures(b: float) -> np.ndarray:
+        return measures_on(fresh, problem.task, problem.model, at.m[None], gram[None], [b], problem.split)[0]
+
+    scores, y, weight = equations.left_out_scores(end)
+    refitted = bias + _refitted_shift(scores, y, weight)
+    reach = float(np.abs(scores).max())
+    best = minimize_scalar(lambda b: measures(b)[0], bounds=(bias - reach, bias + reach), method="bounded")
+    found = {
+        "m": at.m,
+        "norm": np.sqrt(np.diag(gram)),
+        "gram": gram,
+        "V": np.linalg.inv(at.precision),
+        "bias": bias,
+        "train_loss": float(end.averages.train_loss),
+        "train_error": float(end.averages.train_error),
+        "best_bias": float(best.x),
+        "best_bias_error": float(best.fun),
+        "refitted_bias": refitted,
+        "refitted_error": float(measures(refitted)[0]),
+        "replicon": equations.replicon(end),
+    }
+    return found | dict(zip(MEASURES, map(float, measures(bias)), strict=True))
+
+
+def _refitted_shift(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
+    """c/a of the logistic regression a z + c on scores z, which adds to the bias."""
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = y * (x[0] * scores + x[1])
+        slope = -weight * y / (1.0 + np.exp(margin))
+        return float(weight @ np.logaddexp(0.0, -margin)), np.array([slope @ scores, slope.sum()])
+
+    a, c = minimize(loss, [1.0, 0.0], jac=True).x
+    return float(c / a)
+
+
+def _averaged(problem: TrainingProblem, rows: list[dict[str, Any]], residual: float, coexist: bool | None) -> JointEnd:
+    """Means over the replicates with their standard errors."""
+    mean: dict[str, Any] = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+    error: dict[str, Any] = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
+    names = problem.model.directions
+    scalars = ("auc", "sensitivity", "specificity", "train_loss", "train_error", "bias", "replicon")
+    refits = ("best_bias", "best_bias_error", "refitted_bias", "refitted_error")
+    errors = {name: float(error[name]) for name in (*scalars, *refits)}
+    for table in ("gram", "V"):
+        errors |= {f"{table}_{i}_{j}": float(error[table][i, j]) for i, j in np.ndindex(error[table].shape)}
+    averages: dict[str, Any] = {name: float(mean[name]) for name in (*scalars, *refits)}
+    return JointEnd(
+        model=problem.model.name,
+        test_error=float(mean["test_error"]),
+        standard_error=float(error["test_error"]),
+        balanced_error=1.0 - 0.5 * float(mean["sensitivity"] + mean["specificity"]),
+        **averages,
+        overlap=dict(zip(names, mean["m"].tolist(), strict=True)),
+        cosine=dict(zip(names, (mean["m"] / np.maximum(mean["norm"], 1e-300)).tolist(), strict=True)),
+        errors=errors | {f"overlap_{name}": float(e) for name, e in zip(names, error["m"], strict=True)},
+        directions=names,
+        gram=mean["gram"],
+        V=mean["V"],
+        residual=residual,
+        coexist=coexist,
+    )
