@@ -37,14 +37,11 @@ def test_a_full_output_is_one_line():
     assert process.returncode == 2 and words == "error: cannot write to standard output: No space left on device\n"
 
 
-def test_a_terminal_without_greek_letters(tmp_path):
+def test_a_terminal_without_greek_letters(tmp_path, command):
     study = tmp_path / "s.toml"
     study.write_text('name = "θ → ∞"\ntitle = "α ± β"\n[[trials]]\nkind = "alignment"\n')
+    assert command("run", study, "--workers", 1, "--store", tmp_path / "s.sqlite")[0] == 0
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    process = start("run", str(study), "--workers", "1", "--store", str(tmp_path / "s.sqlite"), stdout=subprocess.PIPE,
-                    env=environment)  # fmt: skip
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
     shown = start("results", "--store", str(tmp_path / "s.sqlite"), stdout=subprocess.PIPE, env=environment)
     assert "theta -> ?" in shown.communicate(timeout=60)[0]
 

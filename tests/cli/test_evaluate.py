@@ -63,8 +63,6 @@ def test_files_are_written_before_anything_is_printed(folder):
     assert "Traceback" not in done.stderr
     assert list(pd.read_csv(folder / "e.csv").learner) == ["pooled"]
     assert (folder / "e.svg").stat().st_size > 1000
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
-    assert done.returncode == 0 and "pooled" in done.stdout and done.stdout.isascii()
 
 
 @pytest.mark.parametrize("verb", ["fit", "evaluate"])

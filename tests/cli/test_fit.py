@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -117,21 +114,6 @@ def test_a_fit_in_words(folder, command):
     assert "log loss" in out and "ridge" not in out and "carry the signal" not in out
     assert out.index("training accuracy") < out.index("fitted to") and err.startswith("model written to")
     assert "ridge: " in command(*arguments, "--verbose")[1]
-
-
-def test_the_installed_command_works(folder):
-    command = [
-        sys.executable,
-        "-m",
-        "sparsetoken.cli",
-        "fit",
-        str(folder / "bags.csv"),
-        "--out",
-        str(folder / "m.skops"),
-    ]
-    done = subprocess.run([*command, "--model", "message-passing"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "strength" in done.stdout
 
 
 def test_which_class_carries_the_signal_is_said(folder, command):

@@ -206,24 +206,3 @@ def test_tables_are_written_as_their_ending_says(folder, command):
             code, _, err = command(verb, model, bags, "--out", folder / name)
             assert code == 2 and f"{name} must end in .csv, .parquet or .json" in err and not (folder / name).exists()
         assert command(verb, model, bags, "--out", folder / "table")[0] == 0  # promises nothing
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (("fit", "bags.csv", "--out", "model.pkl"), "model.pkl must end in .skops"),
-        (("evaluate", "bags.csv", "--csv", "e.parquet"), "e.parquet must end in .csv"),
-        (("forecast", "--csv", "rows.json"), "rows.json must end in .csv"),
-        (("forecast", "--json", "rows.csv"), "rows.csv must end in .json"),
-        (("simulate", "--csv", "rows.parquet"), "rows.parquet must end in .csv"),
-        (("train", "--json", "t.npz"), "t.npz must end in .json"),
-        (("plan", "--json", "plan.html"), "plan.html must end in .json"),
-        (("solve", "--json", "power.csv"), "power.csv must end in .json"),
-        (("forecast", "--length", "0"), "length must be a whole number >= 1, got 0\n"),
-    ],
-)
-def test_no_file_holds_another_format_than_its_ending_says(folder, command, monkeypatch, given, message):
-    monkeypatch.chdir(folder)
-    code, _, err = command(*given)
-    assert code == 2 and message in err
-    assert not list(folder.glob("*.p[ka]*")) and not (folder / "rows.json").exists()

@@ -43,6 +43,14 @@ def folder(tmp_path, monkeypatch):
         ("simulate -d 20 --json out --csv ./out", "twice"),
         ("forecast --json out --csv out", "twice"),
         ("train -m pooled --json out.png --plot out.png", "twice"),
+        # Endings that promise another format
+        ("fit bags.csv --out model.pkl", "model.pkl must end in .skops"),
+        ("evaluate bags.csv --csv e.parquet", "e.parquet must end in .csv"),
+        ("forecast --csv rows.json", "rows.json must end in .csv"),
+        ("simulate --csv rows.parquet", "rows.parquet must end in .csv"),
+        ("train --json t.npz", "t.npz must end in .json"),
+        ("plan --json plan.html", "plan.html must end in .json"),
+        ("solve --json power.csv", "power.csv must end in .json"),
         # Columns and numbers
         ("fit bags.csv -o m.skops --label bag_id", "label must be another column than the bag ids"),
         ("fit bags.csv -o m.skops --seed -1", "seed must be a whole number >= 0, got -1"),

@@ -79,9 +79,8 @@ def test_simulate_with_signals_of_a_file(command, tmp_path):
         ("--signals 2 --length 10:0.5,20:0.5", "length must be one number for several"),
     ],
 )
-@pytest.mark.parametrize("verb", ["forecast", "simulate -d 30 --trials 1"])
-def test_what_makes_no_sense_is_refused_in_one_sentence(command, verb, words, message):
-    code, _, err = command(*verb.split(), "-m", "heads:1", *words.split())
+def test_what_makes_no_sense_is_refused_in_one_sentence(command, words, message):
+    code, _, err = command("simulate", "-d", "30", "--trials", "1", "-m", "heads:1", *words.split())
     assert code == 2 and message in err and len(err.strip().splitlines()) == 1
 
 

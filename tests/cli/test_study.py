@@ -314,15 +314,14 @@ def test_the_list_of_studies(command):
     assert code == 0 and all(row["study"] in out for row in rows)
 
 
-def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "sparsetoken.cli", "run", TOY, "--workers", "1", "--store"]
-    quiet = subprocess.run([*command, str(tmp_path / "a.sqlite")], capture_output=True, text=True, check=True)
-    assert quiet.stderr == ""
+def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path, command):
+    run = ("run", TOY, "--workers", "1", "--store", str(tmp_path / "s.sqlite"))
+    code, _, err = command(*run)
+    assert code == 0 and err == ""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen(
-        [*command, str(tmp_path / "b.sqlite")], stdout=subprocess.DEVNULL, stderr=theirs, env=environment
-    )
+    typed = [sys.executable, "-m", "sparsetoken.cli", *run, "--fresh"]
+    process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
     os.close(theirs)
     shown = b""
     while True:

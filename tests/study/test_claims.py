@@ -66,7 +66,7 @@ def test_a_missing_prediction_is_not_passed_over():
 def test_the_rate_of_false_refutations_is_the_stated_one(monkeypatch):
     """At a level of 0.2 and exact agreement, refutations stay near or below 20 % (five standard errors: 1e-6)."""
     monkeypatch.setattr("sparsetoken.study.claims.LEVEL", 0.2)
-    runs = 400
+    runs = 200
     verdicts = [
         judge_agreement(simulated(repeats=4, seed=s), THEORY, "value", ["x"], resolution=9.0).verdict
         for s in range(runs)
