@@ -21,7 +21,7 @@ def ask(client, values, key="key", page="page"):
     """The server's answer to a page's fields: the quick one, or the exact one where it is known."""
     from sparsetoken.explorer.layout import MESSAGES
 
-    outputs = ["answer.data", *(f"message-{name}.children" for name in MESSAGES)]
+    outputs = ["answer.data", "asked.data", *(f"message-{name}.children" for name in MESSAGES)]
     names = [dict(zip(("id", "property"), output.split("."))) for output in outputs]
     body = {
         "output": f"..{'...'.join(outputs)}..",
@@ -40,12 +40,12 @@ def follow(client, shown, values, key="key", page="page"):
     body = {
         "output": "exact.data",
         "outputs": {"id": "exact", "property": "data"},
-        "inputs": [{"id": "answer", "property": "data", "value": shown}],
+        "inputs": [{"id": "asked", "property": "data", "value": shown["key"]}],
         "state": [
             {"id": "raw", "property": "data", "value": {"key": key, "values": values}},
             {"id": "page", "property": "data", "value": page},
         ],
-        "changedPropIds": ["answer.data"],
+        "changedPropIds": ["asked.data"],
     }
     found = client.post("/_dash-update-component", json=body, base_url="http://127.0.0.1:8050")
     assert found.status_code == 200, found.get_data(as_text=True)

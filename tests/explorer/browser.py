@@ -9,11 +9,13 @@ PATIENCE = 120_000  # ms; the machine may be busy
 SHOWN = """(wanted) => {
   const graph = document.querySelector('#graph .js-plotly-plot');
   if (!graph || !graph.layout || !graph.layout.meta || !graph.layout.meta.key) return false;
-  if (document.getElementById('plot-area').dataset.stale === 'yes') return false;
+  if (document.getElementById('plot-area').dataset.stale !== 'no') return false;
   const state = JSON.parse(graph.layout.meta.key);
   if (wanted.stage && graph.layout.meta.stage !== wanted.stage) return false;
   return Object.entries(wanted.values).every(([name, value]) => state[name] === value);
 }"""
+# The fields have no figure: the last one stays, dimmed.
+DIMMED = "() => document.getElementById('plot-area').dataset.stale === 'none'"
 TRACES = """() => document.querySelector('#graph .js-plotly-plot').data.map(
   (t) => ({meta: t.meta, x: Array.from(t.x || []), y: Array.from(t.y || []),
            error: t.error_y && t.error_y.array ? Array.from(t.error_y.array) : []}))"""
@@ -67,6 +69,10 @@ class Page:
         """The traces once the figure of these parameters is on the screen."""
         self.page.wait_for_function(SHOWN, arg={"stage": stage, "values": values})
         return self.page.evaluate(TRACES)
+
+    def wait_dimmed(self) -> None:
+        """Until the page has said that there is no figure for the fields."""
+        self.page.wait_for_function(DIMMED)
 
     def put(self, name: str, text: str) -> None:
         self.page.locator(f"#in-{name}").fill(text)

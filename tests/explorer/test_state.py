@@ -107,6 +107,7 @@ def test_presets_are_valid_and_show_what_they_say(name):
     state = state_of(**words.PRESETS[name][2])
     limit = theory.bayes_limit(state.task, state.training.alpha0 + state.training.alpha1)
     assert limit.hard == (name == "hard")
+    assert (state.task.longest >= 1000) == (name == "long")
     cosine = theory.alignment(state.task, state.training).cosine["q"]
     assert (cosine < -0.2) if name == "anti" else (name == "hard" or cosine > 0.3)
 

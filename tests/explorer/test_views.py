@@ -15,10 +15,9 @@ from sparsetoken import Deployment, forecast, theory
 from sparsetoken.explorer import points, views
 from sparsetoken.explorer.points import Superseded, wanted_while
 from sparsetoken.explorer.views import curves
-from sparsetoken.explorer.views.code import code_of
-from sparsetoken.explorer.views.drawing import describe, differences
-from sparsetoken.explorer.views.phase import axis_values
-from sparsetoken.explorer.views.rows import numbers
+from sparsetoken.explorer.views.drawing import describe, differences, refined
+from sparsetoken.explorer.views.maps import axis_values
+from sparsetoken.explorer.views.numbers import code_of, numbers
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.theory import WarmStart
 from sparsetoken.theory.forecast import law_of
@@ -43,6 +42,62 @@ def test_axes_end_where_the_page_does():
     assert len(axis_values("beta", 1.0)) == 21
 
 
+def found_at(line, x):
+    return line["y"][line["x"].index(x)]
+
+
+def turn(line) -> float:
+    """The largest turn at a point of a line, in degrees, on a logarithmic plot of its own height, twice as wide as high."""
+    x, y = np.log(line["x"]), np.log(line["y"])
+    steps = np.diff(np.stack([2 * (x - x[0]) / (x[-1] - x[0]), (y - y.min()) / max(np.ptp(y), 1.0)]))
+    angles = np.degrees(np.arctan2(steps[1], steps[0]))
+    return float(np.abs(np.diff(angles)).max())
+
+
+def test_lines_have_as_many_points_as_they_need():
+    bend = refined(lambda x: np.tanh(20 * np.log(x)), [0.1, 0.3, 1.0, 3.0, 10.0], float)
+    flat = refined(lambda x: 0.3 * np.log(x), [0.1, 0.3, 1.0, 3.0, 10.0], float)
+    assert len(flat) == 5 and 15 < len(bend) <= 33
+    assert np.diff(np.log([*bend])).min() < 0.1 < np.diff(np.log([*bend])).max()  # where it bends
+    assert (
+        len(refined(lambda x: None if x > 1 else x**3, [0.1, 1.0, 10.0], float)) == 2
+    )  # what has no value is left out
+    assert set(map(type, refined(lambda x: 10.0 / x, [1, 5, 9], float, whole=True))) == {int}
+
+
+def test_strength_needed_is_the_library_s_and_grows_with_its_exponents():
+    state = state_of(view="needed", goal="cosine", alpha0=3)
+    figure = views.figure_of(state, quick=True)
+    expected = theory.ladder(state.task, 5.0, ["products:1"], over={"length": [1000]}).needed["products:1"][0]
+    assert found_at(trace(figure, "products:1"), 1000) == pytest.approx(expected, rel=1e-2)
+    for meta, power in (("pooled", 1 / 2), ("products:1", 1 / 3), ("products:2", 3 / 10), ("eigenvector", 1 / 4)):
+        line, guide = trace(figure, meta), trace(figure, f"{meta}_guide")
+        slope = np.log(line["y"][-1] / line["y"][-2]) / np.log(line["x"][-1] / line["x"][-2])
+        assert slope == pytest.approx(power, abs=0.01)
+        drawn = np.log(guide["y"][-1] / guide["y"][0]) / np.log(guide["x"][-1] / guide["x"][0])
+        assert drawn == pytest.approx(power) and guide["text"][-1].startswith(
+            "L<sup>1/" if power != 0.3 else "L<sup>3/10"
+        )
+    assert "strong enough for: pooled" in figure["finding"]
+    assert "theory.ladder(task, 5," in code_of(state)
+
+
+@pytest.mark.slow
+def test_trained_classifiers_need_the_strengths_of_the_ladder():
+    state = state_of(view="needed", ridge=0.01)
+    figure = views.figure_of(state, quick=True)
+    for method in ("trained:pooled", "trained:attention"):
+        expected = theory.ladder(
+            state.task, 4.0, [method], over={"length": [30]}, test_error=0.1, training=state.training
+        )
+        assert found_at(trace(figure, method), 30) == pytest.approx(expected.needed[method][0], rel=0.02)
+    assert "follow" in figure["remark"]
+    assert (
+        state_of(prevalence=0.05)
+        and "1 % test error" in views.figure_of(state_of(view="needed", prevalence=0.05), quick=True)["title"]
+    )
+
+
 def test_curves_are_the_library_s_forecasts(monkeypatch):
     monkeypatch.setattr(curves, "PATIENCE", 600.0)
     state = state_of(strength=4.0, alpha1=1.0)
@@ -51,10 +106,11 @@ def test_curves_are_the_library_s_forecasts(monkeypatch):
     for model in ("attention", "pooled", "vectorized", "bayes"):
         line = trace(figure, model)
         here = line["y"][line["x"].index(total)]
-        found = forecast(state.task, state.training, model, accuracy=1e-3, with_capacity=False)
+        found = forecast(state.task, state.training, model, accuracy=2e-4, with_capacity=False)
         assert here == pytest.approx(found.test_error, abs=1e-9)
+        assert turn(line) < 6, model  # degrees at any point, on a plot twice as wide as high: no corners
     rough = trace(views.figure_of(state_of(strength=4.0, alpha1=1.01), quick=True), "attention")
-    assert rough["y"][2] == pytest.approx(trace(figure, "attention")["y"][4], rel=0.1)
+    assert rough["y"][3] == pytest.approx(found_at(trace(figure, "attention"), total), rel=0.1)
     assert all(a > b for a, b in zip(rough["y"], rough["y"][1:]))
 
 
@@ -62,6 +118,7 @@ def test_alignment_view_is_the_closed_form():
     state = state_of(view="alignment", prevalence=0.1, eta_b=3.0)
     line = trace(views.figure_of(state, quick=False), "cosine_q")
     at = line["x"].index(2.0)
+    assert trace(views.figure_of(state, quick=False), "k")["yaxis"] == "y2"  # a panel and a scale of its own
     assert line["y"][at] == theory.alignment(state.task, state.training).cosine["q"]
 
 
@@ -74,9 +131,9 @@ def test_capacity_view_is_the_library_s():
     ):
         line = trace(figure, model)
         at, expected = line["x"].index(3.0), theory.capacity(law)
-        bars = line["error_y"]["array"][at] + expected.standard_error
+        bars = line["customdata"][at] + expected.standard_error
         assert abs(line["y"][at] - expected.alpha) <= max(4 * bars, 1e-6 * expected.alpha), model
-    assert all(isinstance(value, float) for t in figure["data"] for value in t["y"])  # what is infinite is not drawn
+    assert all(value is None or np.isfinite(value) for t in figure["data"] for value in t["y"])  # infinite: not drawn
 
 
 def test_longer_bags_view_is_the_library_s():
@@ -116,7 +173,7 @@ def test_bag_view_shows_weights_that_sum_to_one():
 
 
 def test_one_bag_under_a_query_of_zero():
-    assert "(the query is zero at d = 400)" in json.dumps(views.figure_of(state_of(view="bag", beta=0), quick=False))
+    assert "(the query is zero at d = 500)" in json.dumps(views.figure_of(state_of(view="bag", beta=0), quick=False))
 
 
 def test_a_query_that_stays_at_zero_is_remarked_on():
@@ -199,6 +256,10 @@ def test_a_phase_diagram_keeps_its_cells_when_others_come_between_and_lies_withi
     for x, y in ((heat["x"][7], heat["y"][3]), (heat["x"][12], heat["y"][16])):
         expected = forecast(state.task.but(strength=x), state.training.but(ridge=y), accuracy=1e-3, with_capacity=False)
         assert values[x, y] == pytest.approx(expected.test_error, abs=0.005)
+    contours = trace(figure, "contours")
+    assert np.shape(contours["z"]) == (81, 81) and contours["z"][12][28] == pytest.approx(
+        values[heat["x"][7], heat["y"][3]], abs=1e-5
+    )
     said = float(figure["remark"].split("up to ")[1])
     assert 1e-5 < said < 0.01
 
@@ -215,6 +276,7 @@ def test_heads_are_the_library_s_and_end_at_long_bags(monkeypatch):
         assert line["y"][line["x"].index(4)] == rows[model]["test_error"] == pytest.approx(expected, abs=1e-6)
         assert None not in line["y"]
     assert "heads:4" in code_of(state)
+    assert "no difference" in figure["finding"] or "better than" in figure["finding"]
     long = state_of(view="heads", loss="square", length=1001)
     assert "more than 1,000 tokens" in views.figure_of(long, quick=True)["remark"]
     assert [row["model"] for row in numbers(long, quick=True)] == ["attention"]
@@ -223,9 +285,8 @@ def test_heads_are_the_library_s_and_end_at_long_bags(monkeypatch):
 def test_points_that_take_longer_than_the_page_waits_are_left_out_but_never_the_state_s_own(monkeypatch):
     monkeypatch.setattr(curves, "PATIENCE", 0.0)
     figure = views.figure_of(state_of(strength=4.32, loss="square"), quick=False)
-    errors = trace(figure, "bayes")["y"]
-    assert [value is None for value in errors] == [True] * 3 + [False] + [True] * 3
-    assert figure["remark"] == "30 points are left out, which take longer than this page waits"
+    assert trace(figure, "bayes")["x"] == [4.0]
+    assert figure["remark"] == "24 points are left out, which take longer than this page waits"
 
 
 def test_work_stops_when_nobody_waits():

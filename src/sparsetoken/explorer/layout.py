@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dash import dcc, html
 
 from ..plotting.plotly_panels import CONFIG
-from .state import AXES, BAG_MODELS, CHOICES, COLOURS, COMPARED, DEFAULTS, DESCENT, NUMBERS, SLIDERS, VIEWS, Field
+from .state import (
+    AXES,
+    BAG_MODELS,
+    CHOICES,
+    COLOURS,
+    COMPARED,
+    DEFAULTS,
+    DESCENT,
+    GOALS,
+    NUMBERS,
+    SLIDERS,
+    VIEWS,
+    Field,
+)
 from .words import CAPTIONS, PRESETS, STATUS, STORY, TIPS
 
 MESSAGES = (*NUMBERS, "x", "y")
+FIRST_ANSWER = Path(__file__).with_name("first_answer.json")  # `python docs/tools/pictures.py` renews it
 # The page has its own buttons for pictures and tables, with dark ink on white whatever the page's colours.
 _PLOT_CONFIG: Any = {**CONFIG, "modeBarButtonsToRemove": [*CONFIG["modeBarButtonsToRemove"], "toImage"]}
+
+
+@cache
+def first_answer() -> dict[str, Any]:
+    """The stored answer to the page's defaults, so that a first page waits for no compilation."""
+    return json.loads(FIRST_ANSWER.read_text())
 
 
 def _attributes(**values: str) -> dict[str, Any]:
@@ -108,11 +131,12 @@ def page() -> html.Div:
     words = {
         "captions": CAPTIONS,
         "status": STATUS,
-        "presets": {name: values for name, (_, _, values) in PRESETS.items()},
+        "presets": PRESETS,
+        "views": VIEWS,
         "defaults": DEFAULTS,
         "compared": list(COMPARED),
     }
-    stores = ("raw", "answer", "exact", "simulated", "themed", "saved")
+    stores = ("raw", "answer", "asked", "exact", "simulated", "themed", "saved")
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),
@@ -200,31 +224,26 @@ def _tabs() -> html.Div:
     return html.Div(tabs, className="view-tabs", role="tablist", id="tabs", **_attributes(aria_label="Views"))
 
 
-def _graph(name: str) -> dcc.Graph:
-    empty = {
-        "data": [],
-        "layout": {"paper_bgcolor": "rgba(0,0,0,0)", "xaxis": {"visible": False}, "yaxis": {"visible": False}},
-    }
-    return dcc.Graph(id=name, figure=empty, config=_PLOT_CONFIG, responsive=True, className="graph")
+def _graph(name: str, figure: Any = None) -> dcc.Graph:
+    empty = {"layout": {"paper_bgcolor": "rgba(0,0,0,0)", "xaxis": {"visible": False}, "yaxis": {"visible": False}}}
+    return dcc.Graph(id=name, figure=figure or empty, config=_PLOT_CONFIG, responsive=True, className="graph")
 
 
 def _results() -> html.Section:
     names = {name: f"{NUMBERS[name].label} {NUMBERS[name].symbol}" for name in AXES}
     options: list[Any] = [
+        _choice("goal", "To reach", GOALS, "needed"),
         _choice("x", "Horizontal axis", names, "phase"),
         _choice("y", "Vertical axis", names, "phase"),
         _choice("colour", "Colour", COLOURS, "phase"),
         _choice("model", "Model", BAG_MODELS, "training"),
         *(_small_field(field.name, "training", data_field=field.name) for field in DESCENT),
     ]
+    first = {name: first_answer()[name] for name in ("data", "layout")}
     figure = html.Figure(
-        [
-            html.H2(id="plot-title"),
-            html.P(id="plot-setting", className="setting"),
-            _graph("graph"),
-        ],
+        [html.H2(id="plot-title"), html.P(id="plot-setting", className="setting"), _graph("graph", first)],
         id="plot-area",
-        **_attributes(aria_labelledby="plot-title", aria_describedby="caption"),
+        **_attributes(aria_labelledby="plot-title", aria_describedby="caption", data_stale="yes"),
     )
     other = html.Figure(
         [html.P(id="other-setting", className="setting"), html.Div(_graph("graph-a"), id="other-plot", hidden=True)],
@@ -285,7 +304,6 @@ def _results() -> html.Section:
 def _drawing() -> list[Any]:
     """What concerns random draws: the seed of one bag and of simulations, and the simulation itself."""
     simulation = [
-        _small_field("d"),
         _small_field("trials"),
         _button("Simulate here", "simulate"),
         _button("Cancel", "cancel", disabled=True),
@@ -294,5 +312,6 @@ def _drawing() -> list[Any]:
     ]
     return [
         _small_field("seed"),
+        _small_field("d"),
         html.Div(simulation, className="simulation", **_attributes(data_views="curves")),
     ]

@@ -1,11 +1,12 @@
 """Forecasts for the page, each computed once: quick ones for the first answer, the library's own for the second.
 
 A quick point solves the same equations on few draws (about 1 % off in the test error); an exact one is
-`forecast(..., accuracy=1e-3)`.
+`forecast(..., accuracy=2e-4)`.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,14 +14,26 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
-from ..theory import Capacity, ErmResult, WarmStart, bayes_limit, capacity, erm, forecast, trajectory
+from ..theory import (
+    Capacity,
+    ErmResult,
+    WarmStart,
+    alignment,
+    bayes_limit,
+    capacity,
+    erm,
+    forecast,
+    ladder,
+    strength_needed,
+    trajectory,
+)
 from ..theory.errors import UnstableTrainingWarning
 from ..theory.fixed_point.plain import quick_readout
 from ..theory.forecast import law_of, readout_alpha
@@ -28,17 +41,18 @@ from ..theory.refit import threshold_error
 from ..training import Training
 from .state import Descent
 
-ACCURACY = 1e-3
-HEADS_ACCURACY = 5e-3  # at which a point of several heads costs up to half a second, and seconds on long bags
+ACCURACY = (
+    2e-4  # of exact points: more than the eye needs, so that lines show no step where the number of draws changes
+)
 QUICK_DRAWS = 64  # per class and replicate: standard errors of about 1e-3 at the page's defaults, in 12 ms
 CAPACITY_DRAWS = {True: 512, False: 2048}  # by `quick`: at most a tenth of a second, at alpha* = 1500 to 10 %
-_POINTS_KEPT = 20_000
-_CURVES_KEPT = 200
+KEPT = 200  # answers, pages and their simulations; a hundred times as many points
 # Training step by step: replicates and bags in each. The page fixes both, which bounds the time, and shows the standard errors
 # that come of it. Fewer bags than 256 are off by more than 1 %.
 REPLICATES, BAGS_TRIED = 8, (1024, 512, 256)
 MOST_FIELDS = 4e6  # tokens x steps x directions of a replicate: 130 MB of buffers, and 4 CPU seconds at 60 steps
 
+_Found = TypeVar("_Found")
 # How the library says that it has no answer: in words about the settings, or for want of memory.
 REFUSALS = (ValueError, ArithmeticError, MemoryError)
 
@@ -48,6 +62,15 @@ def words_of(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "it takes more memory than there is"
     return str(error) or type(error).__name__
+
+
+def attempt(compute: Callable[[], _Found], failures: list[str]) -> _Found | None:
+    """What `compute` finds, or None where the library has no answer, and why not among the failures."""
+    try:
+        return compute()
+    except REFUSALS as error:
+        failures.append(words_of(error))
+        return None
 
 
 class Superseded(Exception):
@@ -72,18 +95,18 @@ def still_wanted() -> None:
     _check.get()()
 
 
-class Bounded(dict[Any, Any]):
-    """A dictionary of so many entries, the oldest forgotten first; safe under threads."""
+class Recent(dict[Any, Any]):
+    """A dictionary of the last entries, the oldest forgotten first; safe under threads."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._most, self._lock = most, threading.Lock()
+        self._lock = threading.Lock()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         with self._lock:
             self.pop(key, None)
             super().__setitem__(key, value)
-            while len(self) > self._most:
+            while len(self) > KEPT:
                 del self[next(iter(self))]
 
 
@@ -105,7 +128,7 @@ class Point:
 NO_POINT = Point(float("nan"))  # left out
 
 
-@lru_cache(_POINTS_KEPT)
+@lru_cache(100 * KEPT)
 def point(task: Task, training: Training, model: str, quick: bool) -> Point:
     """The forecast of one model."""
     still_wanted()
@@ -151,7 +174,7 @@ def _exact_point(task: Task, training: Training, model: str) -> Point:
         task,
         training,
         model,
-        accuracy=HEADS_ACCURACY if model.startswith("heads") else ACCURACY,
+        accuracy=25 * ACCURACY if model.startswith("heads") else ACCURACY,  # half a second for a point of several heads
         with_capacity=False,
         warm_start=_starts.get(key),
     )
@@ -160,23 +183,19 @@ def _exact_point(task: Task, training: Training, model: str) -> Point:
     return Point(found.test_error, found.standard_error)
 
 
-@lru_cache(_POINTS_KEPT)
+@lru_cache(100 * KEPT)
 def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[str, float]:
     """Attention trained on the task and tested on bags of another length: its measures.
 
     `threshold_error` is the test error with the threshold fitted to those bags.
     """
     still_wanted()
-    bags, accuracy = task.but(length=length), _test_accuracy(quick)
+    bags, accuracy = task.but(length=length), (250 if quick else 25) * ACCURACY
     trained = _trained(task, training, accuracy)
     there = trained.on(bags, accuracy=accuracy)
-    measures = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity", "specificity")}
+    measures = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity")}
     fitted = threshold_error(trained, same_mechanism(trained.law, bags))
     return measures | {"threshold_error": min(there.test_error, fitted)}
-
-
-def _test_accuracy(quick: bool) -> float:
-    return 0.05 if quick else 5e-3
 
 
 @lru_cache(8)  # with the draws behind them these take 1 MB each, and up to 150
@@ -185,12 +204,35 @@ def _trained(task: Task, training: Training, accuracy: float) -> ErmResult:
     return erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy)
 
 
-@lru_cache(_POINTS_KEPT)
+@lru_cache(100 * KEPT)
 def threshold(task: Task, training: Training, model: str, quick: bool) -> Capacity:
     """The separability threshold of a model's features."""
     still_wanted()
     law, _ = law_of(task, training, model)
     return capacity(law, accuracy=0.05 if quick else 0.01, most_points=CAPACITY_DRAWS[quick])
+
+
+@lru_cache(100 * KEPT)
+def needed(task: Task, training: Training, method: str, target: float | None) -> float:
+    """The strength at which a trained classifier or a method of `ladder` reaches a test error; a cosine of 1/2 for None.
+
+    Trained classifiers are the quick points of this page, with the sharpness k = sqrt(2 log L) as in `ladder`.
+    """
+    still_wanted()
+    model = method.removeprefix("trained:")
+    if target is None or model == method:
+        over = {"length": [task.longest]}
+        alpha = training.alpha0 + training.alpha1
+        return float(ladder(task, alpha, [method], over=over, cosine=None, test_error=target).needed[method][0])
+
+    def error(at: Task) -> float:
+        chosen = training.but(equal_samples=True)
+        sharpness = alignment(at, chosen).sharpness if model == "attention" else 0.0
+        if sharpness > 0:
+            chosen = chosen.but(eta_q=chosen.eta_q * math.sqrt(2 * math.log(at.longest)) / sharpness)
+        return _quick_point(at, chosen, model).test_error
+
+    return strength_needed(task, target, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +264,7 @@ def bags_for(task: Task, descent: Descent) -> int:
 _one_at_a_time = threading.Lock()  # up to 600 MB are held for a moment
 
 
-@lru_cache(_CURVES_KEPT)
+@lru_cache(KEPT)
 def descent_curve(task: Task, descent: Descent, alpha: float, loss: str | Loss) -> Curve:
     """Training step by step on n = alpha d bags."""
     nothing = (np.array([]),) * 4

@@ -15,22 +15,18 @@ from flask import abort, request
 from werkzeug.exceptions import HTTPException
 
 from . import views
-from .layout import MESSAGES, page
-from .points import REFUSALS, Bounded, Superseded, still_wanted, wanted_while, words_of
+from .layout import MESSAGES, first_answer, page
+from .points import REFUSALS, Recent, Superseded, still_wanted, wanted_while, words_of
 from .simulation import Simulations
 from .state import DEFAULTS, SLIDERS, VIEWS, check, from_query, other_of
 from .state import State as PageState
-from .views.code import code_of
 from .views.drawing import describe, differences
-from .views.rows import numbers
+from .views.numbers import code_of, numbers
 from .words import PRESETS
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
-LARGEST_REQUEST = (
-    5_000_000  # bytes: asking for the exact answer the page sends the quick one along, 2 MB for two long bags
-)
+LARGEST_REQUEST = 100_000  # bytes: a page sends its fields and the words of two settings
 ANSWERS_AT_ONCE = 4  # whatever the number of pages: what one takes in memory is bounded by its parameters' limits
-_PAGES_KEPT, _ANSWERS_KEPT = 1000, 200
 FIELDS = [f"in-{name}" for name in DEFAULTS]
 
 
@@ -64,9 +60,9 @@ class Answers:
     """The callbacks that the server answers, with what it keeps between them."""
 
     def __init__(self) -> None:
-        self._latest = Bounded(_PAGES_KEPT)  # what each page asked for last: work for older questions stops
-        # By states that were checked here: shown at once when a page comes back to them.
-        self._exact = Bounded(_ANSWERS_KEPT)
+        self._latest = Recent()  # what each page asked for last: work for older questions stops
+        self._exact = Recent()  # by states that were checked here: shown at once when a page comes back to them
+        self._exact[check(DEFAULTS)[0], None] = first_answer()
         self._places = threading.BoundedSemaphore(ANSWERS_AT_ONCE)
         self._simulations = Simulations()
 
@@ -76,19 +72,21 @@ class Answers:
         return (*values.values(), "; ".join(remarks))
 
     def quick(self, raw: dict[str, Any] | None, page_id: str) -> tuple:
-        """The first answer to a page's fields, and the messages beside them."""
+        """The first answer to a page's fields, whose question has a second one, and the messages beside them."""
         if not raw:
-            return (no_update,) * (1 + len(MESSAGES))
+            return (no_update,) * (2 + len(MESSAGES))
         self._latest[page_id] = raw["key"]
         state, messages = check(raw["values"])
         beside = [messages.get(name, "") for name in MESSAGES]
         if state is None:
-            return ({"key": raw["key"], "stage": "invalid"}, *beside)
-        return (self._answer(state, raw, page_id, quick=True), *beside)
+            return ({"key": raw["key"], "stage": "invalid"}, no_update, *beside)
+        answer = self._answer(state, raw, page_id, quick=True)
+        follows = answer is not no_update and answer["stage"] == "quick"
+        return (answer, raw["key"] if follows else no_update, *beside)
 
-    def exact(self, shown: dict[str, Any] | None, raw: dict[str, Any] | None, page_id: str) -> Any:
+    def exact(self, asked: str | None, raw: dict[str, Any] | None, page_id: str) -> Any:
         """The second answer, if what is shown is still what the page asks for."""
-        if not shown or not raw or shown["stage"] != "quick" or shown["key"] != raw["key"]:
+        if not asked or not raw or asked != raw["key"]:
             return no_update
         state, _ = check(raw["values"])
         return no_update if state is None else self._answer(state, raw, page_id, quick=False)
@@ -184,11 +182,12 @@ def _add_server_callbacks(app: Dash, answers: Answers) -> None:
     app.callback(*_values(FIELDS, Output), Output("remarks", "children"), Input("url", "search"))(answers.load)
     app.callback(
         Output("answer", "data"),
+        Output("asked", "data"),
         *(Output(f"message-{name}", "children") for name in MESSAGES),
         Input("raw", "data"),
         State("page", "data"),
     )(answers.quick)
-    app.callback(Output("exact", "data"), Input("answer", "data"), *raw_and_page, prevent_initial_call=True)(
+    app.callback(Output("exact", "data"), Input("asked", "data"), *raw_and_page, prevent_initial_call=True)(
         answers.exact
     )
     app.callback(
@@ -204,7 +203,8 @@ def _add_server_callbacks(app: Dash, answers: Answers) -> None:
 
 def _client(app: Dash, function: str, *arguments: Any, initial: bool = False) -> None:
     """A callback of assets/explorer.js."""
-    app.clientside_callback(ClientsideFunction("explorer", function), *arguments, prevent_initial_call=not initial)
+    at_first = "initial_duplicate" if initial else True
+    app.clientside_callback(ClientsideFunction("explorer", function), *arguments, prevent_initial_call=at_first)
 
 
 def _add_field_callbacks(app: Dash) -> None:
@@ -230,6 +230,7 @@ def _add_field_callbacks(app: Dash) -> None:
         "touched",
         Output("status", "children"),
         Output("caption", "children"),
+        Output("remarks", "children", allow_duplicate=True),
         Output("swap", "disabled"),
         Output("end", "disabled"),
         *(Output(tab, attribute) for tab in tabs for attribute in ("aria-selected", "tabIndex")),
@@ -246,7 +247,7 @@ def _add_figure_callbacks(app: Dash) -> None:
     shown = (
         ("graph", "figure"), ("graph-a", "figure"), ("other-area", "hidden"), ("other-plot", "hidden"),
         ("other-setting", "children"), ("plot-title", "children"), ("plot-setting", "children"), ("status", "children"),
-        ("numbers", "children"), ("code", "children"),
+        ("caption", "children"), ("numbers", "children"), ("code", "children"),
     )  # fmt: skip
     # One callback for each thing that can change. A single one with all of them as inputs would wait for the last: Dash holds
     # a callback back while any of its inputs is being computed, and the first answer sets off the second.
@@ -265,7 +266,14 @@ def _add_figure_callbacks(app: Dash) -> None:
         ("simulate", "disabled"),
         ("cancel", "disabled"),
     )
-    _client(app, "simulation", *(Output(*output) for output in outputs), Input("simulated", "data"))
+    for changed in ("simulated", "raw"):
+        _client(
+            app,
+            "simulation",
+            *(Output(*output, allow_duplicate=True) for output in outputs),
+            Input(changed, "data"),
+            State("simulated", "data"),
+        )
     _client(app, "theme", Output("themed", "data"), Input("theme", "value"), initial=True)
     _client(
         app, "save", Output("saved", "data"), *(Input(f"save-{kind}", "n_clicks") for kind in ("png", "svg", "csv"))

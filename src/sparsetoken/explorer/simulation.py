@@ -1,13 +1,13 @@
 """Simulations in the background: one job per page, with progress and cancel.
 
-A trial is the smallest unit: cancelling lets the one at work finish and starts no other. Jobs take turns, one trial at a time,
-so that pages stay responsive however many ask.
+A trial is the smallest unit: cancelling lets the one at work finish and starts no other. Two jobs are at work at a time,
+others wait, so that pages stay responsive however many ask.
 """
 
 from __future__ import annotations
 
-import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +16,13 @@ from ..simulation.samplers.reduced import BLOCK_SAMPLES
 from ..simulation.simulate import simulate
 from ..theory.forecast import readout_alpha
 from ..training import Training
-from .points import REFUSALS, Bounded, words_of
+from .points import REFUSALS, Recent, words_of
 from .state import State
 from .views.curves import MODELS, at_total
 
 FACTORS = (0.5, 1.0, 2.0)  # of the state's samples
 MOST_NUMBERS = 4e7  # held at once by a trial: 320 MB
-TOKEN_ARRAYS = 4  # arrays of a number per token that attention makes of a block of samples
-MOST_JOBS = 20  # under way at a time, a thread each; further ones are refused
-_JOBS_KEPT = 1000  # pages whose last job can be asked for
-_one_at_a_time = threading.Lock()
+_AT_WORK = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 
 
 @dataclass
@@ -44,27 +41,21 @@ class Job:
     def snapshot(self) -> dict[str, Any]:
         """What the page shows."""
         shown = {name: getattr(self, name) for name in ("key", "done", "total", "cancelled", "finished")}
-        return {**shown, "rows": list(self.rows), "notes": list(self.notes)}
+        return {**shown, "d": self.state.d, "rows": list(self.rows), "notes": list(self.notes)}
 
 
 class Simulations:
     """All pages' jobs."""
 
     def __init__(self) -> None:
-        self._jobs = Bounded(_JOBS_KEPT)
+        self._jobs = Recent()
 
     def start(self, page: str, state: State, key: str) -> Job:
         """Begin a simulation for a page; the one it had is cancelled."""
         self.cancel(page)
         cases, notes = _cases(state)
-        job = Job(state, key, len(cases) * state.trials, notes=notes)
-        running = sum(not other.finished for other in list(self._jobs.values()))
-        self._jobs[page] = job
-        if running >= MOST_JOBS:
-            job.notes.append("too many simulations are waiting on this server; try again later")
-            job.cancelled = job.finished = True
-        else:
-            threading.Thread(target=_run, args=(job, cases), daemon=True, name="simulation").start()
+        job = self._jobs[page] = Job(state, key, len(cases) * state.trials, notes=notes)
+        _AT_WORK.submit(_run, job, cases)
         return job
 
     def get(self, page: str) -> Job | None:
@@ -98,7 +89,8 @@ def _numbers(state: State, model: str, alpha: float) -> float:
     """How many numbers one trial holds at once: its design matrix, or a block of samples' tokens for attention."""
     samples, length = alpha * state.d, state.task.longest
     design = samples * state.d * (length if model == "vectorized" else 1)
-    tokens = TOKEN_ARRAYS * min(samples, BLOCK_SAMPLES) * length if model == "attention" else 0.0
+    # Attention makes four arrays of a number per token of a block of samples.
+    tokens = 4 * min(samples, BLOCK_SAMPLES) * length if model == "attention" else 0.0
     return max(design, tokens)
 
 
@@ -123,10 +115,9 @@ def _simulate(job: Job, model: str, training: Training) -> None:
     """The trials of one case, and their mean as a row of the job."""
     state, trials = job.state, []
     for seed in trial_seeds(state.seed, state.trials):
-        with _one_at_a_time:
-            if job.cancelled:
-                return
-            trials.append(simulate(state.task, training, state.d, seed, model))
+        if job.cancelled:
+            return
+        trials.append(simulate(state.task, training, state.d, seed, model))
         job.done += 1
     total = training.alpha0 + training.alpha1
     unfinished = sum(not trial.converged for trial in trials)

@@ -21,6 +21,7 @@ from ..training import Training
 
 VIEWS = {
     "curves": "Learning curves",
+    "needed": "Strength needed",
     "alignment": "Alignment",
     "capacity": "Capacity",
     "phase": "Phase diagram",
@@ -36,11 +37,9 @@ BAG_MODELS = {
     "heads:2": "two attention heads",
 }
 COLOURS = {"error": "test error of attention", "gain": "attention minus pooling"}
+GOALS = {"error": "a test error of 10 %", "cosine": "a direction at cosine ½"}
 LONGEST = 5_000  # tokens per bag, also of bags that a classifier is tested on
-LONGEST_TEXT = 2_000  # of a setting to compare with, in the address
-LEAST = (
-    1e-9  # numbers of the page are zero or at least this: their neighbours on an axis stay within what floats can hold
-)
+LEAST = 1e-9  # numbers are zero or at least this: their neighbours on an axis stay within what floats can hold
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class Field:
     largest: float
     least: float = 0.0
     whole: bool = False
-    group: str = "training"
     symbol: str = ""
+    group: str = "training"  # or "task", "descent", "drawing"
     low: float = 0.0
     high: float = 0.0
     logarithmic: bool = False
@@ -83,7 +82,7 @@ def tidy(value: float) -> float | int:
     return int(value) if float(value).is_integer() else value
 
 
-SLIDERS = (
+FIELDS = (
     _slider("length", "Length", "L", 2, 1000, logarithmic=True, whole=True, least=1, largest=LONGEST),
     _slider("sparsity", "Sparsity", "R", 1, 20, step=1, whole=True, least=1, largest=LONGEST),
     _slider("strength", "Strength", "θ", 0, 12, step=0.1),
@@ -95,23 +94,23 @@ SLIDERS = (
     _slider("eta_b", "Bias rate", "η_b", 0.01, 100, logarithmic=True),
     _slider("eta_q", "Query rate", "η_q", 0.1, 10_000, logarithmic=True),
     _slider("ridge", "Ridge", "λ", 1e-6, 10, logarithmic=True, least=LEAST),
+    # Training step by step. Its largest rates are far beyond what descent survives; the page then says that it diverges.
+    Field("steps", "Steps", 30, 60, least=1, whole=True, group="descent"),
+    Field("rate_q", "Query rate", 1, 1e4, group="descent"),
+    Field("rate_w", "Readout rate", 1, 1e4, group="descent"),
+    Field("rate_b", "Bias rate", 0.5, 1e4, group="descent"),
+    Field("decay", "Weight decay", 0.1, 1e4, group="descent"),
+    Field("sharpness", "Sharpness", 1, 1e3, least=LEAST, group="descent"),
+    Field("start", "Norm at the start", 0, 1e2, group="descent"),
+    Field("d", "Dimension d", 500, 5_000, least=2, whole=True, group="drawing"),
+    Field("trials", "Trials", 8, 200, least=2, whole=True, group="drawing"),
+    Field("seed", "Seed", 0, 2**31 - 1, whole=True, group="drawing"),
 )
-# The view "training". Its largest rates and decays are far beyond what descent survives; the page then says that it diverges.
-DESCENT = (
-    Field("steps", "Steps", 30, 60, least=1, whole=True),
-    Field("rate_q", "Query rate", 1, 1e4),
-    Field("rate_w", "Readout rate", 1, 1e4),
-    Field("rate_b", "Bias rate", 0.5, 1e4),
-    Field("decay", "Weight decay", 0.1, 1e4),
-    Field("sharpness", "Sharpness", 1, 1e3, least=LEAST),
-    Field("start", "Norm at the start", 0, 1e2),
+NUMBERS = {field.name: field for field in FIELDS}
+SLIDERS, DESCENT, DRAWING = (
+    tuple(field for field in FIELDS if field.group in groups)
+    for groups in (("task", "training"), ("descent",), ("drawing",))
 )
-DRAWING = (
-    Field("d", "Simulate at d =", 500, 5_000, least=2, whole=True),
-    Field("trials", "Trials", 8, 200, least=2, whole=True),
-    Field("seed", "Seed", 0, 2**31 - 1, whole=True),
-)
-NUMBERS = {field.name: field for field in (*SLIDERS, *DRAWING, *DESCENT)}
 AXES = ("strength", "length", "sparsity", "prevalence", "alpha0", "alpha1", "beta", "eta_q", "ridge")
 CHOICES: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
@@ -120,12 +119,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "x": AXES,
     "y": ("alpha0", *(name for name in AXES if name != "alpha0")),
     "colour": tuple(COLOURS),
+    "goal": tuple(GOALS),
     "model": tuple(BAG_MODELS),
 }
 # The page begins with each field's default and the first of each choice.
 DEFAULTS: dict[str, Any] = {
     **{name: field.default for name, field in NUMBERS.items()},
-    **{name: allowed[0] for name, allowed in CHOICES.items()},
+    **{name: next(iter(allowed)) for name, allowed in CHOICES.items()},
     "compare": "",
 }
 # What a setting is when two are compared; the view and what belongs to it are common to both.
@@ -181,6 +181,7 @@ class State:
     x: str
     y: str
     colour: str
+    goal: str
     d: int
     trials: int
     seed: int
@@ -202,7 +203,7 @@ def _from_text(name: str, text: str) -> Any:
     if name not in DEFAULTS:
         raise ValueError(f"the address names {name[:40]!r}, which this page does not know")
     if name == "compare":
-        problems = from_query(text)[1] if len(text) <= LONGEST_TEXT else ["it is too long"]
+        problems = from_query(text)[1]
         if problems:
             raise ValueError(f"of the setting to compare with, {problems[0]}")
         return text
@@ -221,7 +222,7 @@ def other_of(raw: Mapping[str, Any]) -> tuple[State | None, str]:
     text = raw.get("compare")
     if not text:
         return None, ""
-    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+    if not isinstance(text, str):
         return None, "the setting to compare with cannot be read"
     values, _ = from_query(text)
     state, messages = check({**raw, **{name: values[name] for name in COMPARED}})
@@ -255,7 +256,7 @@ def check(raw: Mapping[str, Any]) -> tuple[State | None, dict[str, str]]:
     )
     training = Training(raw["loss"], equal_samples=raw["equal"] == "yes", **_group(values, "training"))
     drawing = {field.name: values[field.name] for field in DRAWING}
-    chosen = {name: raw[name] for name in ("view", "x", "y", "colour")}
+    chosen = {name: raw[name] for name in ("view", "x", "y", "colour", "goal")}
     state = State(task, training, descent=descent, **chosen, **drawing)
     return state, {}
 

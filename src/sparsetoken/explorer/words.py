@@ -27,6 +27,7 @@ TIPS = {
     "x": "What changes from left to right.",
     "y": "What changes from bottom to top.",
     "colour": "What the colours stand for.",
+    "goal": "What the strength must suffice for: a small test error, or a direction that is mostly right.",
     "seed": "Another number draws other bags.",
     "model": "What is trained step by step.",
     "steps": "Gradient steps, each on all samples.",
@@ -36,38 +37,38 @@ TIPS = {
     "decay": "Pull towards zero in every step. Some of it usually lowers the test error.",
     "sharpness": "How strongly the largest tokens decide.",
     "start": "Size of the random weights that training starts from.",
-    "d": "Dimension of a token in the simulation. The theory is its limit.",
+    "d": "Dimension of a token where data are drawn. The theory is its limit.",
     "trials": "Repetitions, whose scatter gives the error bars.",
 }
-# What to see in every view, below its plot.
+# What to see in every view, below its plot; the answer adds what is so at the state's own values.
 CAPTIONS = {
-    "curves": "Lower is better. Look at where attention leaves pooling behind, and at the gap to the Bayes limit, which no "
-    "learner can cross. The dotted line marks your samples.",
+    "curves": "Lower is better; no learner can pass below the Bayes limit. The dotted line marks your samples.",
+    "needed": "Steeper lines need more signal as bags get longer; dotted beside them, the powers of L that they approach. "
+    "All methods have your α₀ + α₁ samples.",
     "alignment": "At 1 the query points along the signal, at 0 it knows nothing, and below 0 it looks away from it. More "
-    "samples bring it closer to 1 or −1, at the pace of the dashed line.",
+    "samples bring it closer to 1 or −1, at the pace of the dashed line. Below, how sharply it chooses.",
     "capacity": "With fewer samples than its line says, a model fits the readout's data without a single error, whatever "
-    "they mean. Where the dashed line lies below a model's line, it fits all of yours.",
-    "phase": "Every cell is one setting. Follow a contour to trade one parameter for the other at the same error; click a "
-    "cell to go there.",
+    "they mean.",
+    "phase": "Follow a contour to trade one parameter for the other at the same error; click to go there.",
     "bag": "Above, what attention pays each token after the two steps, signal tokens in orange; below, the tokens "
     "themselves, their first coordinate along the signal.",
-    "training": "The training error falls on; the test error has its best step, the star. Compare it with staged training "
-    "and the Bayes limit at as many samples.",
-    "lengths": "Attention was trained on short bags. On longer ones the threshold is off first (dashed: fitted again), and "
-    "then the signal drowns: watch the AUC.",
-    "heads": "Heads share the samples of the steps. With few samples one good query is worth more than several poor ones; "
-    "with many, their number makes little difference.",
+    "training": "Test and training error over the steps; the star is the step with the least test error. The level lines have "
+    "learned from as many samples: staged training and the Bayes limit.",
+    "lengths": "Attention was trained at your L. On longer bags the threshold is off first (dashed: fitted again), then "
+    "the signal drowns: watch the AUC.",
+    "heads": "Heads share the samples of the steps: several poor queries, or one good one.",
 }
 # What the numbers are worth, in the line under the plot.
 STATUS = {
-    "curves": "theory exact in the limit, computed to 0.001; bars are standard errors",
+    "curves": "theory exact in the limit; standard errors of its computation are in the table",
+    "needed": "theory exact in the limit; strengths of trained classifiers to about 1 %",
     "alignment": "closed form",
-    "capacity": "computed to 1 % where 32,768 bags suffice; bars are standard errors",
-    "phase": "21 × 21 cells (fewer where whole numbers run out)",
+    "capacity": "computed to 1 % where 32,768 bags suffice",
+    "phase": "interpolated between 21 × 21 cells (fewer where whole numbers run out)",
     "bag": "one draw; another seed draws another",
-    "training": "all α₀ + α₁ samples in every step, in the limit of many dimensions; bands are two standard errors",
-    "lengths": "trained at L, tested at longer bags; theory computed to 0.005",
-    "heads": "theory exact in the limit, computed to 0.005; bars are standard errors",
+    "training": "in the limit of many dimensions; bands are two standard errors",
+    "lengths": "theory exact in the limit, computed to 0.005",
+    "heads": "theory exact in the limit, computed to 0.005",
 }
 # Settings to start from: label, what they show, and what they change from the defaults.
 PRESETS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -86,10 +87,15 @@ PRESETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "hard": (
         "Hard phase",
         "The Bayes limit lies below what the best known fast method, message passing, reaches.",
-        {"length": 300, "alpha0": 0.1, "alpha1": 0.1},
+        {"length": 300, "alpha0": 0.1, "alpha1": 0.1, "view": "curves"},
     ),
     "long": (
         "Long bags",
+        "A thousand tokens: the strength that pooling needs has grown far beyond that of attention.",
+        {"length": 1000, "strength": 12, "eta_q": 100, "view": "needed"},
+    ),
+    "longer": (
+        "Longer at test time",
         "Trained on bags of twenty tokens, tested on up to a hundred times as many.",
         {"length": 20, "strength": 6, "alpha0": 4, "alpha1": 4, "view": "lengths"},
     ),

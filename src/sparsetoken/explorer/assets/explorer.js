@@ -17,6 +17,7 @@
   let turn = 0;
   let timer = null;
   let exported = null; // what is on the screen, for pictures and tables
+  let note = null; // what the last action has to say above the page; null: nothing was done since
 
   function digits(value, count) {
     return Number(Number(value).toPrecision(count));
@@ -56,7 +57,7 @@
     const mine = ++turn;
     current = key;
     pending = false;
-    stale(drawn !== current);
+    stale(drawn === current ? "no" : "yes");
     const explorer = document.getElementById("explorer");
     if (explorer) Object.assign(explorer.dataset, { view: values.view, model: values.model });
     for (const [name, value] of Object.entries(values)) {
@@ -81,8 +82,13 @@
     const tabs = views.flatMap((name) => [String(name === values.view), name === values.view ? "0" : "-1"]);
     const tab = document.getElementById("tab-" + values.view);
     if (tab && tab.getAttribute("aria-selected") !== "true") tab.parentNode.scrollLeft = tab.offsetLeft - tab.parentNode.offsetLeft - 60;
-    const waiting = drawn === JSON.stringify(values) ? skip() : "updating …";
-    return [waiting, words.captions[values.view] || "", !values.compare, !values.compare, ...tabs, "tab-" + values.view];
+    const same = drawn === JSON.stringify(values);
+    const said = note === null ? skip() : note;
+    note = null;
+    return [
+      same ? skip() : "updating …", same ? skip() : words.captions[values.view] || "", said,
+      !values.compare, !values.compare, ...tabs, "tab-" + values.view,
+    ];
   }
 
   /* Buttons, tabs and clicks into a phase diagram, as changes of the fields. */
@@ -93,8 +99,13 @@
     const values = valuesOf(states);
     const id = triggered();
     let changes = {};
+    note = "";
     if (id.startsWith("tab-")) changes = { view: id.slice(4) };
-    else if (id.startsWith("preset-")) changes = Object.assign({}, chosen(words.defaults, words), { view: "curves" }, words.presets[id.slice(7)]);
+    else if (id.startsWith("preset-")) {
+      const [label, shows, values] = words.presets[id.slice(7)];
+      changes = Object.assign({}, chosen(words.defaults, words), values);
+      note = label + ". " + shows + (values.view ? " Shown in the view “" + words.views[values.view] + "”." : "");
+    }
     else if (id === "reset") changes = chosen(words.defaults, words);
     else if (id === "keep") changes = { compare: asText(values, words) };
     else if (id === "end") changes = { compare: "" };
@@ -110,7 +121,9 @@
       const point = click && click.points && click.points[0];
       if (point && point.z !== undefined) changes = { [values.x]: point.x, [values.y]: point.y };
     }
-    return names.map((name) => (name in changes && changes[name] !== values[name] ? changes[name] : skip()));
+    const moved = names.map((name) => name in changes && changes[name] !== values[name]);
+    if (!moved.includes(true)) note = null; // nothing follows that could show it
+    return names.map((name, i) => (moved[i] ? changes[name] : skip()));
   }
 
   const chosen = (values, words) => Object.fromEntries(words.compared.map((name) => [name, values[name]]));
@@ -129,17 +142,19 @@
     const id = String(event.target.id || "");
     if (!id.startsWith("in-") && !id.startsWith("slide-")) return;
     pending = true;
-    stale(true);
+    note = "";
+    stale("yes");
     clearTimeout(timer);
     timer = setTimeout(function () {
       pending = false;
-      stale(drawn !== current);
+      if (drawn === current) stale("no");
     }, 500);
   }, true);
 
-  function stale(yes) {
+  /* "no": the figure is that of the fields; "yes": its successor is on the way; "none": the fields have none. */
+  function stale(how) {
     const area = document.getElementById("plot-area");
-    if (area) area.dataset.stale = yes ? "yes" : "no";
+    if (area) area.dataset.stale = how;
   }
 
   /* Tabs as everywhere: arrows, Home and End move between them. */
@@ -199,7 +214,9 @@
       return {
         type: "scatter",
         mode: "markers",
-        name: model + " simulated",
+        name: "simulated at d = " + simulated.d,
+        legendgroup: "simulated",
+        showlegend: model === "attention",
         x: rows.map((row) => row.x),
         y: rows.map((row) => row.y),
         error_y: { type: "data", array: rows.map((row) => row.error), visible: true },
@@ -209,20 +226,18 @@
     });
   }
 
-  /* The other setting's lines, paler, each with an A at its end. A dash of its own for each of the figure's, so that two lines
-     of one colour stay apart; lines that both settings have in common are not drawn twice. */
+  /* The other setting's lines, paler. A dash of its own for each of the figure's, so that two lines of one colour stay apart;
+     lines that both settings have in common are not drawn twice. */
+  const DECORATION = /_band$|_guide$|^(best|here|legend|contours)$/;
   const DASHES = { dash: "dashdot", dot: "2px,6px" };
   function ghosts(data, own) {
     const same = (a, b) => JSON.stringify([a.x, a.y]) === JSON.stringify([b.x, b.y]);
     const twin = (trace) => own.find((one) => one.meta === trace.meta);
-    const lines = data.filter((trace) => trace.type === "scatter" && !String(trace.meta).endsWith("_band") && trace.meta !== "best");
+    const lines = data.filter((trace) => trace.type === "scatter" && !DECORATION.test(trace.meta));
     return lines.filter((trace) => !twin(trace) || !same(trace, twin(trace))).map(function (trace) {
-      const last = trace.y.reduce((found, y, i) => (y === null ? found : i), -1);
       return Object.assign({}, trace, {
-        name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, mode: "lines+text", opacity: 0.7, error_y: undefined,
-        line: Object.assign({}, trace.line, { dash: DASHES[(trace.line || {}).dash] || "dot", width: 2 }),
-        text: trace.y.map((y, i) => (i === last ? "A" : "")), textposition: "middle right", cliponaxis: false,
-        textfont: { size: 11 },
+        name: "A: " + trace.name, meta: "other-" + trace.meta, showlegend: false, opacity: 0.7,
+        line: Object.assign({}, trace.line, { dash: DASHES[trace.line.dash] || "dot", width: 2 }),
       });
     });
   }
@@ -256,10 +271,9 @@
 
   function table(rows, others) {
     const shown = (row) => (row.test_error === null ? "–" : row.test_error.toFixed(5));
-    const name = (row) => row.label || { bayes: "Bayes limit", reachable: "message passing", "heads:2": "two heads", "heads:4": "four heads" }[row.model] || row.model;
     const line = function (row) {
       const spread = (one) => (one.test_error === null ? one.failure : one.standard_error > 0 ? "± " + one.standard_error.toExponential(1) : "exact");
-      const cells = [name(row), shown(row), spread(row)];
+      const cells = [row.label, shown(row), spread(row)];
       if (others) {
         const other = others.find((one) => one.model === row.model);
         cells.push(other ? shown(other) : "–", other ? spread(other) : "");
@@ -299,16 +313,16 @@
   /* The answer to the current state, or nothing: an answer to another state is never drawn. */
   function show(changed, answer, exact, simulated, words) {
     const found = [exact, answer].find((one) => one && one.key === current);
-    if (!found) return Array(10).fill(skip());
+    if (!found) return Array(11).fill(skip());
     const ink = pageInk();
     drawn = found.key;
-    stale(pending);
     if (found.stage === "invalid" || found.stage === "failed") {
-      const text = found.message || "Correct the marked fields to see the figure.";
-      const layout = Object.assign({}, EMPTY.layout, { meta: { key: found.key, stage: found.stage } });
+      stale("none"); // the last figure stays, dimmed
       exported = null;
-      return [{ data: [], layout: layout }, EMPTY, true, true, "", text, "", text, "", ""];
+      const text = found.message || "Correct the marked fields to see their figure; the one above has the last values that were right.";
+      return [...Array(7).fill(skip()), text, "", "", ""];
     }
+    stale(pending ? "yes" : "no");
     const map = MAPS.includes(found.view);
     const other = found.other;
     let data = found.data.slice();
@@ -336,21 +350,25 @@
     if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
     const named = (letter, one) => letter + (one.differs ? " (" + one.differs + ")" : "") + ": " + one.setting;
     const below = other ? named("A", other) + (map && other.title !== found.title ? ". " + other.title : "") : "";
+    const caption = [words.captions[found.view], found.finding, other && other.finding ? "Of A: " + other.finding : ""];
     return [
       figure, second, !other, !(other && map), below, found.title, other ? named("B", found) : setting, parts.join("; "),
-      table(found.rows, other && other.rows), found.code,
+      caption.filter(Boolean).join(" "), table(found.rows, other && other.rows), found.code,
     ];
   }
 
-  function simulation(found) {
+  /* How the simulation stands; one of other parameters is only told of while it takes time. */
+  function simulation(changed, found) {
     if (!found) return [skip(), skip(), skip(), skip(), skip()];
-    const notes = found.notes.length ? " — " + found.notes.join("; ") : "";
-    let words = found.done + " of " + found.total + " trials";
-    if (found.cancelled) words = "cancelled after " + words;
-    else if (found.finished) words = words + ", done";
-    if (found.key !== current) words = words + " (for other parameters)";
     const over = found.finished || found.cancelled;
-    return [words + notes, String(found.done), String(Math.max(found.total, 1)), !over, over];
+    let words = found.done + " of " + found.total + " trials";
+    if (found.key !== current) words = over ? "" : "simulating earlier parameters: " + words;
+    else {
+      if (found.cancelled) words = "cancelled after " + words;
+      else if (found.finished) words = words + ", done";
+      words = [words].concat(found.notes).join("; ");
+    }
+    return [words, found.key === current || !over ? String(found.done) : "0", String(Math.max(found.total, 1)), !over, over];
   }
 
   function theme(choice) {
@@ -423,7 +441,7 @@
     for (const [data, setting] of both) {
       for (const trace of data) {
         const name = String(trace.meta);
-        if (name.endsWith("_band") || ["legend", "contours", "here"].includes(name)) continue;
+        if (DECORATION.test(name) && name !== "best") continue;
         const mine = name.startsWith("other-") ? exported.settings[1] : setting;
         const series = trace.name || (exported.view === "phase" ? exported.title : name);
         trace.x.forEach(function (x, i) {

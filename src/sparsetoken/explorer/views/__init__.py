@@ -1,6 +1,7 @@
 """The page's figures, as plain Plotly dictionaries; a module per view.
 
-Every figure comes twice: quick, few points on few draws, about 1 % off; then exact, with the library's own forecasts.
+Every figure comes twice: quick, few points on few draws, about 1 % off; then exact, with the library's own forecasts and as
+many points as a smooth line needs.
 """
 
 from __future__ import annotations
@@ -8,16 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..state import State
-from .alignment import alignment_view
-from .bag import bag_view
-from .capacity import capacity_view
 from .curves import curves_view, heads_view
-from .lengths import lengths_view
-from .phase import phase_view
+from .lines import alignment_view, capacity_view, lengths_view
+from .maps import bag_view, phase_view
+from .needed import needed_view
 from .training import training_view
 
 _VIEWS = {
     "curves": curves_view,
+    "needed": needed_view,
     "alignment": alignment_view,
     "capacity": capacity_view,
     "phase": phase_view,

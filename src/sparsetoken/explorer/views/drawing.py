@@ -1,17 +1,68 @@
-"""What the figures have in common: axes, layout, and the line that says what is shown."""
+"""What the figures have in common: smooth lines, axes, layout, and the words that say what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...plotting.style import REFERENCE, plain_number, round_numbers
 from ..state import BAG_MODELS, NUMBERS, State, descent_fields, tidy
 
-_NAMED = 4  # differences between two settings that a legend has room for
+MOST_POINTS = 33  # of a line, whatever its bends
 _GRID = "rgba(128,128,128,0.25)"
+_Value = TypeVar("_Value")
+
+
+def refined(
+    at: Callable[[float], _Value | None],
+    places: Iterable[float],
+    height: Callable[[_Value], float],
+    *,
+    most: int = MOST_POINTS,
+    logarithmic: bool = True,
+    whole: bool = False,
+) -> dict[float, _Value]:
+    """A line's values at `places`, and between them where it bends; in the order of x, without those that are None.
+
+    `height` is in units of the plot's own: neighbours are split until none lies 0.4 % of it off the line through its own two.
+    """
+    found = {x: value for x in places if (value := at(x)) is not None}
+    while len(found) < most:
+        xs = sorted(found)
+        new: dict[float, _Value] = {}
+        for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(found[x]) for x in xs])):
+            middle = math.sqrt(xs[a] * xs[b]) if logarithmic else (xs[a] + xs[b]) / 2
+            x = round(middle) if whole else float(f"{middle:.6g}")
+            if x not in found and len(found) + len(new) < most and (value := at(x)) is not None:
+                new[x] = value
+        if not new:
+            break
+        found |= new
+    return dict(sorted(found.items()))
+
+
+def _bent(x: np.ndarray, y: np.ndarray) -> list[tuple[int, int]]:
+    """Neighbouring points around every one that lies off the line through its neighbours; not the closest ones."""
+    if len(x) < 3:
+        return []
+    share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
+    off = np.abs(y[1:-1] - (1 - share) * y[:-2] - share * y[2:]) > 0.004
+    wide = np.diff(x) > (x[-1] - x[0]) / 100
+    return [(i, i + 1) for i in np.flatnonzero(wide).tolist() if off[max(i - 1, 0) : i + 1].any()]
+
+
+def line(name: str, x: Sequence[float], y: Iterable[float], ink: str, meta: str, **more: Any) -> dict[str, Any]:
+    """A smooth line; `more` may have `errors`, which are told with its values, a `dash`, and the `shape` "linear"."""
+    style = {"color": ink, "width": 2.5, "shape": more.pop("shape", "spline"), "dash": more.pop("dash", "solid")}
+    errors = more.pop("errors", None)
+    if errors is not None:
+        more |= {"customdata": [finite(e) for e in errors], "hovertemplate": "%{y:.4g} ± %{customdata:.1g}"}
+    values = [finite(value) for value in y]
+    return {"type": "scatter", "mode": "lines", "name": name, "x": list(x), "y": values, "line": style, "meta": meta,
+            "connectgaps": True, **more}  # fmt: skip
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
@@ -26,6 +77,13 @@ def log_axis(title: str, values: Iterable[float | None], **more: Any) -> dict[st
     return axis(title, type="log", tickvals=ticks, ticktext=[plain_number(v) for v in ticks], **more)
 
 
+def error_axis(title: str, errors: Iterable[float | None]) -> dict[str, Any]:
+    """A logarithmic axis of errors, from a little below the least (but not below 1e-6) to a little above one half."""
+    least = min((e for e in errors if e is not None and e > 0), default=0.1)
+    ends = [max(0.8 * least, 1e-6), 0.6]
+    return log_axis(title, ends, range=np.log10(ends).tolist())
+
+
 def figure(
     title: str,
     data: Sequence[dict[str, Any]],
@@ -34,33 +92,22 @@ def figure(
     *,
     failures: Sequence[str] = (),
     remark: str = "",
+    finding: str = "",
     **layout: Any,
 ) -> dict[str, Any]:
-    """A figure as the page takes it."""
+    """A figure as the page takes it; `finding` says what it shows at the state's own values."""
+    below = {"x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"}
     frame = {
         "xaxis": x,
         "yaxis": y,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 60, "r": 20, "t": 20, "b": 50},
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
-            "font": {"size": 12},
-        },
+        "legend": {"orientation": "h", "font": {"size": 12}, **below},
         **layout,
     }
-    return {
-        "title": title,
-        "data": list(data),
-        "layout": frame,
-        "failures": list(failures)[:1],
-        "remark": remark,
-    }
+    words = {"title": title, "remark": remark, "finding": finding, "failures": list(failures)[:1]}
+    return {**words, "data": list(data), "layout": frame}
 
 
 def upright(x: float) -> dict[str, Any]:
@@ -113,7 +160,7 @@ def differences(state: State, other: State) -> tuple[str, str]:
     found = []
     for texts in (here, there):
         own = [texts[name] for name in names if name in texts]
-        found.append(", ".join(own[:_NAMED]) + (", …" if len(own) > _NAMED else ""))
+        found.append(", ".join(own[:4]) + (", …" if len(own) > 4 else ""))  # a legend has room for four
     return found[0], found[1]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from ...plotting.style import REFERENCE, colour, label
 from ..points import Curve
 from ..state import BAG_MODELS, LEAST, State
-from .drawing import axis, figure, log_axis
-from .rows import STAGED, curve_of, numbers
+from .drawing import axis, figure, line, log_axis
+from .numbers import STAGED, curve_of, numbers
 
 
 def training_view(state: State, quick: bool) -> dict[str, Any]:
@@ -31,7 +31,16 @@ def training_view(state: State, quick: bool) -> dict[str, Any]:
         _error_axis(curve, rows),
         failures=failures,
         remark="; ".join(_remarks(state, curve)),
+        finding=_finding(curve, descent.steps),
     )
+
+
+def _finding(curve: Curve | None, steps: int) -> str:
+    if curve is None or curve.failure or curve.unstable_from is not None:
+        return ""
+    if curve.best_step == steps:
+        return "Here the test error is least at the last step: more steps may lower it."
+    return f"Here it is least after {curve.best_step} of {steps} steps; going on fits the training bags only."
 
 
 def _steps(state: State, curve: Curve) -> list[dict[str, Any]]:
@@ -40,42 +49,40 @@ def _steps(state: State, curve: Curve) -> list[dict[str, Any]]:
     best = curve.best_step
     value = float(curve.test_error[best])
     return [
-        *_over_steps("training error", "train", curve.train_error, curve.train_spread, {"color": ink, "dash": "dot"}),
-        *_over_steps("test error", "test", curve.test_error, curve.test_spread, {"color": ink, "width": 3}),
+        *_over_steps("training error", "train", curve.train_error, curve.train_spread, ink, "dot"),
+        *_over_steps("test error", "test", curve.test_error, curve.test_spread, ink, "solid"),
         {"type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
          "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip"},
     ]  # fmt: skip
 
 
-def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, line: dict[str, Any]) -> list[dict]:
+def _over_steps(name: str, meta: str, values: np.ndarray, spread: np.ndarray, ink: str, dash: str) -> list[dict]:
     """A line over the steps, and the band of two standard errors around it."""
     steps = list(range(len(values)))
     edges = np.maximum([*(values + 2 * spread), *(values - 2 * spread)[::-1]], LEAST)  # zero has no place on the axis
     band = {
         "type": "scatter", "mode": "lines", "x": [*steps, *steps[::-1]], "y": edges.tolist(), "fill": "toself",
-        "line": {"width": 0, "color": line["color"]}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
+        "line": {"width": 0, "color": ink}, "opacity": 0.25, "hoverinfo": "skip", "showlegend": False,
         "meta": f"{meta}_band",
     }  # fmt: skip
-    return [band, {
-        "type": "scatter", "mode": "lines", "name": name, "x": steps, "y": [y or None for y in values.tolist()],
-        "line": line, "meta": meta,
-        "customdata": spread.tolist(), "hovertemplate": "step %{x}: %{y:.4f} ± %{customdata:.1g}",
-    }]  # fmt: skip
+    return [
+        band,
+        line(name, steps, [y or np.nan for y in values.tolist()], ink, meta, errors=spread, dash=dash, shape="linear"),
+    ]
 
 
 def _references(rows: list[dict[str, Any]], steps: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Staged attention and the Bayes limit as level lines, and why one has no place."""
     looks = {
-        "attention": (STAGED, "staged", {"color": REFERENCE, "dash": "dash"}),
-        "bayes": (label("bayes"), "bayes", {"color": colour("bayes"), "width": 1}),
+        "attention": (STAGED, "staged", REFERENCE, "dash"),
+        "bayes": (label("bayes"), "bayes", colour("bayes"), "solid"),
     }
     shown = [(row, *looks[row["model"]]) for row in rows if row["model"] in looks]
     lines = [
-        {"type": "scatter", "mode": "lines", "name": name, "x": [0, steps], "y": [row["test_error"]] * 2,
-         "line": line, "meta": meta}
-        for row, name, meta, line in shown
-    ]  # fmt: skip
-    return lines, [f"{name}: {row['failure']}" for row, name, _, _ in shown if row["failure"]]
+        line(name, [0, steps], [row["test_error"] or np.nan] * 2, ink, meta, dash=dash)
+        for row, name, meta, ink, dash in shown
+    ]
+    return lines, [f"{name}: {row['failure']}" for row, name, *_ in shown if row["failure"]]
 
 
 def _remarks(state: State, curve: Curve | None) -> list[str]:

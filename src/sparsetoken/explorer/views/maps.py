@@ -1,0 +1,189 @@
+"""The views "Phase diagram" and "One bag": maps, of which two settings stand below each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import RectBivariateSpline
+
+from ...plotting.style import NOISE_TOKEN, REFERENCE, SIGNAL_TOKEN
+from ...simulation.two_steps import two_steps
+from ..points import Point, point
+from ..state import COLOURS, NUMBERS, State
+from .drawing import axis, figure, finite, log_axis, value_of
+
+CELLS = 21  # values along each axis of a phase diagram; fewer where whole numbers run out
+
+
+def axis_values(name: str, here: float, count: int = CELLS) -> list[float]:
+    """Values of a phase diagram's axis: the slider's range, made wider where the state's own value lies outside.
+
+    The range does not follow the state's value within it, so that a click moves the mark and not the picture.
+    """
+    field = NUMBERS[name]
+    low, high = max(field.low, 0.0), field.high
+    if here > 0 or not field.logarithmic:  # zero has no place on a logarithmic axis
+        low, high = min(low, here), max(high, here)
+    values = np.geomspace(low, high, count) if field.logarithmic else np.linspace(low, high, count)
+    if field.whole:
+        return [float(v) for v in dict.fromkeys(round(v) for v in values)]
+    return [float(f"{v:.4g}") for v in values]
+
+
+def phase_view(state: State, quick: bool) -> dict[str, Any]:
+    """Attention's test error, or attention minus pooling, over two parameters; quick points, which share their draws."""
+    stride = 4 if quick else 1
+    values = {name: axis_values(name, float(value_of(state, name)))[::stride] for name in (state.x, state.y)}
+    cells: dict[tuple[float, float], list[Point]] = {}
+    columns = values[state.x]
+    for y in values[state.y]:
+        for x in columns:
+            cells[x, y] = _cell(state, {state.x: x, state.y: y})
+        columns = columns[::-1]  # back along the next row: every point has its neighbour's solution to start from
+    points = [p for cell in cells.values() for p in cell]
+    spread = max((p.standard_error for p in points), default=0.0)
+    remarks = [f"standard errors of the cells up to {spread:.1g}"]
+    off = [name for name in (state.x, state.y) if NUMBERS[name].logarithmic and value_of(state, name) <= 0.0]
+    if off:
+        remarks.append(f"{' and '.join(off)} = 0 has no place on a logarithmic axis, which shows the slider's range")
+    z = [[_colour(cells[x, y]) for x in values[state.x]] for y in values[state.y]]
+    own = _colour([point(state.task, state.training, model, quick=True) for model in _models(state)])
+    return figure(
+        COLOURS[state.colour].capitalize(),
+        [*_layers(state, values, z, contours=not quick), _mark(state)],
+        *(_axis(name, values[name]) for name in (state.x, state.y)),
+        failures=[p.failure for p in points if p.failure],
+        remark="; ".join(remarks),
+        finding="" if own is None else f"At the cross it is {own:.3g}.",
+        showlegend=False,
+    )
+
+
+def _models(state: State) -> tuple[str, ...]:
+    return ("attention",) if state.colour == "error" else ("attention", "pooled")
+
+
+def _cell(state: State, changes: dict[str, float]) -> list[Point]:
+    """The points behind a cell's colour; none for a combination that does not exist, such as R > L."""
+    groups = {
+        group: {name: value for name, value in changes.items() if NUMBERS[name].group == group}
+        for group in ("task", "training")
+    }
+    try:
+        task, training = state.task.but(**groups["task"]), state.training.but(**groups["training"])
+    except ValueError:
+        return []
+    return [point(task, training, model, quick=True) for model in _models(state)]
+
+
+def _colour(cell: Sequence[Point]) -> float | None:
+    errors = [p.test_error for p in cell]
+    return finite(errors[0] - sum(errors[1:])) if errors else None
+
+
+def _smooth(state: State, values: dict[str, list[float]], z: list[list[float | None]]) -> dict[str, Any] | None:
+    """The same surface through a finer grid; None where it has gaps or too few cells."""
+    cells = np.array(z, dtype=float)
+    if not np.isfinite(cells).all() or min(cells.shape) < 4:
+        return None
+    rows, columns = (np.arange(n) for n in cells.shape)
+    fine_rows, fine_columns = (np.linspace(0, n - 1, 4 * n - 3) for n in cells.shape)
+    surface = RectBivariateSpline(rows, columns, cells)(fine_rows, fine_columns)
+
+    def along(name: str, fine: np.ndarray, places: np.ndarray) -> list[float]:
+        if NUMBERS[name].logarithmic:
+            return np.exp(np.interp(fine, places, np.log(values[name]))).tolist()
+        return np.interp(fine, places, values[name]).tolist()
+
+    x, y = along(state.x, fine_columns, columns), along(state.y, fine_rows, rows)
+    return {"x": x, "y": y, "z": np.round(surface, 5).tolist()}
+
+
+def _layers(state: State, values: dict[str, list[float]], z: list[list[float | None]], contours: bool) -> list[dict]:
+    gain = state.colour == "gain"
+    scale: dict[str, Any] = {"colorscale": "RdBu", "zmid": 0.0} if gain else {"colorscale": "Viridis"}
+    common = {"x": values[state.x], "y": values[state.y], "z": z}
+    names = [NUMBERS[name].symbol.split(" ")[0] for name in (state.x, state.y)]
+    finer = _smooth(state, values, z)
+    heat = {
+        "type": "heatmap", **common, "zsmooth": "best" if finer else False, **scale, "meta": "phase",
+        "colorbar": {"thickness": 12, "xpad": 4},
+        "hovertemplate": f"{names[0]} = %{{x}}<br>{names[1]} = %{{y}}<br>%{{z:.4f}}<extra>click to go there</extra>",
+    }  # fmt: skip
+    if not contours:
+        return [heat]
+    ink = "rgba(0,0,0,0.65)" if gain else "rgba(255,255,255,0.85)"
+    lines = {
+        "type": "contour", **(finer or common), "meta": "contours", "showscale": False, "hoverinfo": "skip",
+        "colorscale": [[0, ink], [1, ink]], "line": {"width": 1.2}, "autocontour": False,
+        "contours": {"coloring": "lines", "start": -0.45, "end": 0.45, "size": 0.05, "showlabels": True,
+                     "labelfont": {"size": 11, "color": ink}},
+    }  # fmt: skip
+    return [heat, lines]
+
+
+def _mark(state: State) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "x": [value_of(state, state.x)], "y": [value_of(state, state.y)],
+        "marker": {"symbol": "x", "size": 12, "color": "white", "line": {"color": "black", "width": 1.5}},
+        "name": "here", "showlegend": False, "meta": "here", "hovertemplate": "here<extra></extra>",
+    }  # fmt: skip
+
+
+def _axis(name: str, values: Sequence[float]) -> dict[str, Any]:
+    field = NUMBERS[name]
+    title = f"{field.label.lower()} {field.symbol}"
+    return log_axis(title, values) if field.logarithmic else axis(title)
+
+
+def bag_view(state: State, quick: bool) -> dict[str, Any]:
+    """Each token's attention before and after the two steps, and below it the tokens of one positive bag as a heat map.
+
+    Coordinates are turned so that the first lies along the signal; the steps are taken on n0 = alpha0 d bags. Of the other
+    coordinates those shown are drawn, and the sum of the rest, which is all that the scores see of them.
+    """
+    task, training, d, shown = state.task, state.training, state.d, min(24, state.d)
+    length, sparsity, strength, _ = task.only_kind("the view of one bag")
+    rng = np.random.default_rng([state.seed, 1])
+    steps = two_steps(task, training, d, state.seed)
+    tokens = rng.standard_normal((length, shown))
+    rest = rng.standard_normal(length) * np.linalg.norm(steps.query[shown:])
+    places = np.sort(rng.choice(length, sparsity, replace=False))
+    tokens[places, 0] += strength
+    scores = training.beta * (tokens @ steps.query[:shown] + rest)
+    after = np.exp(scores - scores.max())
+    after /= after.sum()
+    index = list(range(1, length + 1))
+    signal = set(places.tolist())
+    kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
+    bars = [
+        {"type": "bar", "name": f"weight of {words}", "marker": {"color": ink}, "meta": meta, "yaxis": "y2",
+         "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
+         "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
+        for words, ink, meta in kinds
+    ]  # fmt: skip
+    before = {
+        "type": "scatter", "mode": "lines", "name": "weight before, 1/L", "x": [0.5, length + 0.5],
+        "y": [1.0 / length] * 2, "line": {"color": REFERENCE, "dash": "dash"}, "yaxis": "y2", "meta": "before",
+    }  # fmt: skip
+    heat = {
+        "type": "heatmap", "x": index, "y": list(range(1, shown + 1)), "yaxis": "y",
+        "z": np.round(tokens.T, 3).tolist(), "colorscale": "RdBu", "zmid": 0.0,
+        "reversescale": True, "meta": "tokens",
+        "colorbar": {"thickness": 10, "len": 0.55, "y": 0.0, "yanchor": "bottom", "x": 1.0, "xpad": 4},
+        "hovertemplate": "token %{x}, coordinate %{y}: %{z}<extra></extra>",
+    }  # fmt: skip
+    share, cosine = float(after[places].sum()), steps.cosine["q"]
+    query = f"cos(q₂, ξ) = {cosine:.2f}" if steps.norm["q"] > 0 else "the query is zero"
+    return figure(
+        f"A positive bag: the weight of its signal tokens goes from {sparsity / length:.2f} to {share:.2f} "
+        f"({query} at d = {d})",
+        [heat, *bars, before],
+        axis("token", range=[0.5, length + 0.5]),
+        axis("coordinate", domain=[0.0, 0.55], range=[shown + 0.5, 0.5]),
+        yaxis2=axis("attention", domain=[0.65, 1.0], rangemode="tozero", anchor="x"),
+        barmode="overlay",
+        bargap=0.1,
+    )

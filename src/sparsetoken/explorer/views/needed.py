@@ -1,0 +1,127 @@
+"""The view "Strength needed": the strength that each method needs as bags get longer, and the exponents of its growth."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...plotting.style import REFERENCE, colour, label
+from ...theory.ladder import long_bag_exponent
+from ..points import attempt, needed
+from ..state import State
+from .curves import PATIENCE
+from .drawing import MOST_POINTS, figure, line, log_axis, refined
+
+LENGTHS = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+METHODS = {
+    "error": ("trained:vectorized", "trained:pooled", "trained:attention", "message_passing", "bayes"),
+    "cosine": ("pooled", "products:1", "products:2", "eigenvector", "message_passing", "bayes"),
+}
+LATER = ("message_passing", "bayes")  # seconds for a point of long bags: in the exact answer alone
+
+
+def target_of(state: State) -> float | None:
+    """The test error to reach, a fifth of a guess's: 10 % for equal classes. None for a cosine of 1/2."""
+    prevalence = state.task.prevalence
+    return 0.2 * min(prevalence, 1 - prevalence) if state.goal == "error" else None
+
+
+def methods_of(state: State, quick: bool) -> tuple[str, ...]:
+    """The methods shown."""
+    return tuple(method for method in METHODS[state.goal] if not (quick and method in LATER))
+
+
+def needed_view(state: State, quick: bool) -> dict[str, Any]:
+    """Strength needed against length on logarithmic axes, with the slopes of long bags beside the lines."""
+    failures: list[str] = []
+    lines = {
+        method: _line(state, method, place, quick, failures) for place, method in enumerate(methods_of(state, quick))
+    }
+    guides = [_guide(method, found, state.goal == "cosine") for method, found in lines.items() if found["x"]]
+    target, here = target_of(state), (state.task.longest, state.task.mean_strength)
+    goal = "cosine ½ with the signal" if target is None else f"{100 * target:.3g} % test error"
+    remarks = [] if target is None else ["attention has the sharpness √(2 log L) at every length"]
+    remarks += ["message passing and the Bayes limit follow"] * quick
+    values = [y for found in lines.values() for y in found["y"]]
+    return figure(
+        f"Strength needed for {goal}, against the length of bags",
+        [*lines.values(), *guides, _mark(*here)],
+        log_axis("tokens per bag L", LENGTHS, range=[math.log10(2.5), math.log10(4 * LENGTHS[-1])]),
+        log_axis("strength θ needed", [*values, here[1]]),
+        failures=failures,
+        remark="; ".join(remarks),
+        finding=_finding(lines, *here),
+    )
+
+
+def _line(state: State, method: str, place: int, quick: bool, failures: list[str]) -> dict[str, Any]:
+    """A method's line, of fewer points where one takes seconds."""
+    ends = time.monotonic() + PATIENCE
+
+    def at(length: float) -> float | None:
+        if time.monotonic() > ends:
+            return None
+        task = state.task.but(length=int(length), strength=1.0)
+        return attempt(lambda: needed(task, state.training, method, target_of(state)), failures)
+
+    lengths = [length for length in LENGTHS if length > state.task.mean_sparsity]
+    if method in LATER:
+        lengths = lengths[1::2]
+    found = refined(at, lengths, _height, most=len(lengths) if quick or method in LATER else MOST_POINTS, whole=True)
+    shown = [value if 0 < value < math.inf else math.nan for value in found.values()]
+    return line(label(method.removeprefix("trained:")), [*found], shown, colour(method, place), method)
+
+
+def _height(strength: float) -> float:
+    return math.log10(strength) / 3 if 0 < strength < math.inf else math.nan
+
+
+def exponent(method: str, cosine: bool) -> float | None:
+    """The power of L that the strength grows like in long bags; None for a logarithm."""
+    if method == "trained:vectorized":
+        return 0.75  # it has d L weights to learn
+    name = method.removeprefix("trained:")
+    return long_bag_exponent("products:1" if name == "attention" else name, cosine)
+
+
+def _guide(method: str, found: dict[str, Any], cosine: bool) -> dict[str, Any]:
+    """A dashed line of the slope of long bags beside the line's end, with its power of L."""
+    power, (x, y) = exponent(method, cosine), (found["x"][-1], found["y"][-1] or math.nan)
+    places = np.geomspace(x / 100, 1.6 * x, 9)
+    if power is None:
+        heights, text = np.sqrt(np.log(places) / np.log(x)), "√(2 log L)"
+    else:
+        heights, text = (places / x) ** power, f"L<sup>{Fraction(power).limit_denominator(20)}</sup>"
+    guide = line(text, places.tolist(), 1.12 * y * heights, REFERENCE, f"{method}_guide", dash="dot", showlegend=False)
+    last = [""] * (len(places) - 1) + [text]
+    guide["line"]["width"] = 1
+    more = {
+        "mode": "lines+text",
+        "text": last,
+        "textposition": "middle right",
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
+    return guide | more
+
+
+def _mark(length: int, strength: float) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "x": [length], "y": [strength or None], "name": "your L and θ", "meta": "here",
+        "marker": {"symbol": "x", "size": 11, "color": "white", "line": {"color": "black", "width": 1.5}},
+    }  # fmt: skip
+
+
+def _finding(lines: dict[str, dict[str, Any]], length: int, strength: float) -> str:
+    """Which methods the signal is strong enough for at the state's length."""
+    enough = []
+    for found in lines.values():
+        points = [(x, y) for x, y in zip(found["x"], found["y"]) if y is not None]
+        if points and strength > 0:
+            x, y = np.log(points).T
+            enough += [found["name"]] * bool(math.log(strength) >= np.interp(math.log(length), x, y))
+    return f"At your L and θ the signal is strong enough for: {', '.join(enough) or 'none of them'}."
