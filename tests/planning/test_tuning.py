@@ -44,8 +44,20 @@ def test_no_neighbouring_setting_is_better(small_plan):
 
 def test_the_bias_makes_up_for_the_realised_share_at_finite_size():
     """At pi = 1/2 the logistic bias moves by eta_b (2p - 1)/2, and cancels the mean of l' to first order at eta_b = 4."""
-    _, eta_b = best_rates(Task(20, 1, 4.0, 0.5), "logistic", 1.0, 100)
-    assert eta_b == pytest.approx(4.0, rel=0.1)
+    task = Task(20, 1, 4.0, 0.5)
+    plain, centred = (best_rates(task, "logistic", 1.0, 100, centred) for centred in (False, True))
+    assert plain[1] == pytest.approx(4.0, rel=0.1)
+    assert centred[1] == "auto"  # which fits the bias without a rate to choose
+
+
+@pytest.mark.parametrize(("task", "choice"), [(Task(30, 1, 4.0, 0.05), str), (Task(4, 1, 1.0, 0.45), float)], ids=str)
+def test_residuals_are_centred_where_that_aligns_the_query_better(task, choice):
+    """Rare positives gain; a weak signal gains more from a bias that leaves the readout's direction in the query."""
+    eta_w, eta_b = best_rates(task, "logistic", 3.0)
+    assert isinstance(eta_b, choice)
+    plain = Training(alpha0=3.0, eta_w=1.0)
+    found = mean_alignment(task, plain.but(eta_w=eta_w, eta_b=eta_b))[0]
+    assert found >= max(mean_alignment(task, plain.but(eta_b=b))[0] for b in (1.0, 4.0, "auto")) - 1e-3
 
 
 @pytest.mark.parametrize(

@@ -92,16 +92,21 @@ def mean_alignment(task: Task, training: Training, n0: int | None = None) -> tup
 
 
 @lru_cache(maxsize=1024)
-def best_rates(task: Task, loss: str | Loss, alpha0: float, n0: int | None = None) -> tuple[float, float]:
+def best_rates(
+    task: Task, loss: str | Loss, alpha0: float, n0: int | None = None, centred: bool = True
+) -> tuple[float, float | str]:
     """(eta_w, eta_b): the first step's rates that give the largest mean cosine of the query with the signal.
 
     At pi = 1/2 the limit does not depend on eta_b; at a given n0 it does, since the bias has to make up for the realised
-    share of positives before the query is learnt.
+    share of positives before the query is learnt. Centred residuals ("auto") are taken where they do better (unless
+    `centred` is false): with rare positives they do, while weak signals gain from a bias that leaves w1 in the query.
     """
 
+    def cosine_at(eta_w: float, eta_b: float | str) -> float:
+        return mean_alignment(task, Training(loss, alpha0=alpha0, eta_w=eta_w, eta_b=eta_b), n0)[0]
+
     def cosine(log_rates: Any) -> float:
-        eta_w, eta_b = np.exp(log_rates)
-        return mean_alignment(task, Training(loss, alpha0=alpha0, eta_w=float(eta_w), eta_b=float(eta_b)), n0)[0]
+        return cosine_at(*(float(rate) for rate in np.exp(log_rates)))
 
     # The first step moves a positive bag's score by about eta_w (theta R/L)^2/4. Where that is large the readout is right about
     # all positives before the query's step, which then follows the negatives and turns away from the signal.
@@ -111,7 +116,8 @@ def best_rates(task: Task, loss: str | Loss, alpha0: float, n0: int | None = Non
     options = {"xatol": 1e-2, "fatol": 1e-7, "maxfev": 80}
     best = minimize(lambda x: -cosine(x), first, method="Nelder-Mead", bounds=bounds, options=options)
     eta_w, eta_b = (float(rate) for rate in np.exp(best.x))
-    return eta_w, eta_b
+    small = math.exp(largest + math.log(0.1))  # the best cosine of centred steps is that of small rates
+    return (small, "auto") if centred and cosine_at(small, "auto") >= cosine_at(eta_w, eta_b) else (eta_w, eta_b)
 
 
 class _Search:

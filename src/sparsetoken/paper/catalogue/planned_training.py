@@ -9,10 +9,10 @@ import numpy as np
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, need, worst
-from ...study.criteria import judge_agreement, larger, means_of
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
+from ...study.criteria import judge_agreement, means_of
 from ...study.study import Grid, Study
-from .common import AXES, OURS, TEN_TOKENS
+from .common import AXES, OURS, TEN_TOKENS, listed, ordered
 
 ALPHA = 4.0
 # The criteria were chosen on strengths 5 and 3, prevalence 0.1 and length 100.
@@ -23,7 +23,6 @@ CASES: dict[str, dict[str, Any]] = {
     "long": {**TEN_TOKENS, "length": 60},
 }
 FIELDS = ("length", "strength", "prevalence")
-MORE = 0.1  # by which the share of the two steps must be larger than in the plain case
 
 
 def grids(d: int, trials: int, thorough: bool) -> list[Grid]:
@@ -47,27 +46,41 @@ def advice(tables: Tables) -> Any:
     return rows.loc[list(CASES)]
 
 
+@claim("guidelines-hold", OURS)
 def hold(tables: Tables) -> Judgement:
+    """Simulations of planned trainings have the error that the plan promises.
+
+    Four cases at the plan's n and d, within the margin at level 0.1 %; resolution 40 % of the error.
+    """
     table = named(tables).assign(test_error=lambda t: t["planned_error"])
     expected = advice(tables).reset_index().assign(test_error=lambda t: t["expected"])
     return judge_agreement(table, expected, "test_error", ["case"], 0.4, "expected_se", relative=True)
 
 
+@claim("guidelines-pay", OURS)
 def pays(tables: Tables) -> Judgement:
-    """The same data sets with the default settings: the difference is positive in every case."""
+    """Following the guidelines is better than one setting for all.
+
+    Four cases: simulated error below that of the default settings on the same data sets, beyond the margin.
+    """
     table = named(tables).assign(gain=lambda t: t["default_error"] - t["planned_error"])
     gains, means = means_of(table, "case", "gain"), table.groupby("case")[["planned_error", "default_error"]].mean()
     words = ", ".join(f"{means.loc[c, 'planned_error']:.3f} < {means.loc[c, 'default_error']:.3f} ({c})" for c in CASES)
-    return Judgement(worst(larger(gain, 0.0, len(gains)) for gain in gains.values()), "planned < default", words)
+    return ordered([(gain, 0.0) for gain in gains.values()], "planned < default", words)
 
 
+@claim("guidelines-split", OURS)
 def more_for_the_query(tables: Tables) -> Judgement:
-    """Weak signals, rare positives and long bags: a larger share of the samples for the two steps."""
+    """Weak signals, rare positives and long bags want more samples for the two steps.
+
+    Planned share of the two steps larger than in the plain case by more than 0.1.
+    """
     share = advice(tables)["share"]
     least = min(float(share[case]) for case in CASES if case != "plain")
-    verdict = "confirmed" if least > share["plain"] + MORE else "refuted"
-    words = ", ".join(f"{share[case]:.2f} ({case})" for case in CASES)
-    return Judgement(verdict, f"more than {share['plain'] + MORE:.2f}", words)
+    verdict = "confirmed" if least > share["plain"] + 0.1 else "refuted"
+    return Judgement(
+        verdict, f"more than {share['plain'] + 0.1:.2f}", listed({c: round(float(share[c]), 2) for c in CASES})
+    )
 
 
 def draw(tables: Tables) -> list[Panel]:
@@ -86,7 +99,6 @@ def draw(tables: Tables) -> list[Panel]:
         Points(place, rows["share"], None, "share of the two steps", OTHER_COLOURS[0]),
         Points(place, rows["k"], None, "sharpness k", orange, "diamond"),
         Points(place, rows["planned_ridge"], None, "ridge λ", OTHER_COLOURS[1], "square"),
-        Points(place, rows["planned_eta_b"], None, "η_b", OTHER_COLOURS[2], "triangle-up"),
     ]
     label = "kind of task"
     return [
@@ -97,17 +109,14 @@ def draw(tables: Tables) -> list[Panel]:
 
 def findings(tables: Tables) -> str:
     rows, seen = advice(tables), means_of(named(tables), "case", "planned_error")
-    listed = "; ".join(
-        f"{name} (L {case['length']:g}, θ {case['strength']:g}, π {case['prevalence']:g}): α₀ = {row['share'] * ALPHA:.2f} of "
-        f"{ALPHA:g}, k = {row['k']:.1f}, η_w = {row['planned_eta_w']:.2g}, η_b = {row['planned_eta_b']:.2g}, λ = "
+    words = "; ".join(
+        f"{name}: α₀ = {row['share'] * ALPHA:.2f} of {ALPHA:g}, k = {row['k']:.1f}, η_b = {row['planned_eta_b']:.2g}, λ = "
         f"{row['planned_ridge']:.2g}: error expected {row['expected']:.3f}, simulated {seen[name]}"
-        for (name, case), (_, row) in zip(CASES.items(), rows.iterrows())
+        for name, (_, row) in zip(CASES, rows.iterrows())
     )
-    most, least = rows["planned_eta_b"].idxmax(), rows["planned_ridge"].idxmin()
     return (
         "What makes a task hard is paid for in the first stage: weak signals, rare positives and long bags all want more of "
-        f"the samples for the two steps. The largest η_b is advised in the case {most}, the smallest ridge in the case "
-        f"{least}. {listed}."
+        f"the samples for the two steps. {words}."
     )
 
 
@@ -121,27 +130,5 @@ guidelines = Study(
     grids={"quick": grids(400, 24, False), "full": grids(1000, 40, True)},
     draw=draw,
     findings=findings,
-    claims=(
-        Claim(
-            "guidelines-hold",
-            "Simulations of planned trainings have the error that the plan promises",
-            "four cases at the plan's n and d, within the margin at level 0.1 %; resolution 40% of the error",
-            hold,
-            **OURS,
-        ),
-        Claim(
-            "guidelines-pay",
-            "Following the guidelines is better than one setting for all",
-            "four cases: simulated error below that of the default settings on the same data sets, beyond the margin",
-            pays,
-            **OURS,
-        ),
-        Claim(
-            "guidelines-split",
-            "Weak signals, rare positives and long bags want more samples for the two steps",
-            f"planned share of the two steps larger than in the plain case by more than {MORE:g}",
-            more_for_the_query,
-            **OURS,
-        ),
-    ),
+    claims=(hold, pays, more_for_the_query),
 )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import dynamics, heads, ladder, planning, simulation, theory
+from . import dynamics, heads, ladder, planning, simulation, theory, two_steps
 
-__all__ = ["dynamics", "heads", "ladder", "planning", "simulation", "theory"]
+__all__ = ["dynamics", "heads", "ladder", "planning", "simulation", "theory", "two_steps"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -51,7 +52,8 @@ def planned_trial(
         "share": settings.share,
         "k": settings.sharpness,
         "cosine_q": settings.cosine,
-        **{f"planned_{name}": getattr(chosen, name) for name in ("eta_w", "eta_b", "eta_q", "beta", "ridge")},
+        **{f"planned_{name}": getattr(chosen, name) for name in ("eta_w", "eta_q", "beta", "ridge")},
+        "planned_eta_b": math.nan if isinstance(chosen.eta_b, str) else chosen.eta_b,
     }
     rows = []
     with warnings.catch_warnings():
