@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..study.store import Row
     from ..study.study import Study
 
-VERDICT_COLOURS = {"confirmed": "green", "refuted": "red", "undecided": "yellow"}
 MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
@@ -135,7 +134,7 @@ def studies(
         return
     rows = []
     for study in get_studies():
-        row: dict[str, object] = {"study": study.name, "title": study.title, "claims": len(study.claims)}
+        row: dict[str, Any] = {"study": study.name, "title": study.title, "claims": len(study.claims)}
         for size in SIZES:
             if json_output:  # the table has no room for them, and they take seconds to count
                 row[f"{size} trials"] = len({t.specification for part in study.trials(size).values() for t in part})
@@ -146,17 +145,10 @@ def studies(
 
         echo(json.dumps(rows, indent=1))
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("study", "what it shows", "claims", "quick", "full"):
-        table.add_column(heading, no_wrap=heading != "what it shows", justify="left" if heading[0] in "sw" else "right")
+    width = max(len(row["study"]) for row in rows)
     for row in rows:
-        sizes = [_duration(row[f"{size} CPU s"]) for size in SIZES]
-        table.add_row(str(row["study"]), str(row["title"]), str(row["claims"]), *sizes)
-    Console().print(table)
+        times = ", ".join(f"{size} {_duration(row[f'{size} CPU s'])}" for size in SIZES)
+        echo_text(f"{row['study']:<{width}}  {row['title']} ({row['claims']} claims; {times})", width + 2)
     echo("quick, full: CPU time of the two sizes, shared by the workers")
     echo("--json has the numbers of trials, too")
 
@@ -312,28 +304,21 @@ def _sort(row: Row) -> tuple[str, ...]:
 
 def _print_verdicts(rows: list[LedgerRow], verbose: bool) -> None:
     """How many claims have which verdict, and a line for each that is not confirmed, cut to the terminal's width."""
-    from rich.console import Console
-    from rich.text import Text
-
     from ..study.claims import SOURCES
 
     deviating = sum(not row.as_recorded for row in rows)
     record = f"{deviating} not as recorded" if deviating else "all as recorded"
-    console = Console()
     echo(f"{len(rows)} claim{'s' if len(rows) > 1 else ''}: {_counted(rows)}; {record}")
     apart = {words: [row for row in rows if row.claim.source == source] for source, words in SOURCES.items()}
     for words, mine in apart.items():
         if 0 < len(mine) < len(rows):
             echo(f"  {len(mine)} {words}: {_counted(mine)}")
     told = [row for row in rows if row.judgement.verdict != "confirmed" or not row.as_recorded]
+    width = page_width()
     for row in sorted(told, key=lambda row: row.as_recorded):  # what deviates comes first
-        line = Text(row.judgement.verdict, VERDICT_COLOURS[row.judgement.verdict])
-        line.append(" as recorded" if row.as_recorded else f", recorded {row.claim.expected}", "default")
-        line.append(f"  {row.claim.id}: {_finding(row)}", "default")
-        if console.is_terminal:
-            console.print(line, overflow="ellipsis", no_wrap=True, highlight=False)
-        else:
-            echo(line.plain)
+        recorded = " as recorded" if row.as_recorded else f", recorded {row.claim.expected}"
+        line = f"{row.judgement.verdict}{recorded}  {row.claim.id}: {_finding(row)}"
+        echo(line if width is None or len(line) <= width else line[: width - 1] + "…")
     if not verbose:
         echo("every claim with its criterion and numbers: --verbose, or the report")
 
@@ -355,26 +340,15 @@ def _finding(row: LedgerRow) -> str:
     return " ".join(f"{row.claim.statement} ({numbers})".split())
 
 
-def _print_ledger(rows: list) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title="Claims", show_lines=True, expand=True)
-    for name, ratio in (("claim, [dim]source, criterion, range[/]", 6), ("predicted", 2), ("measured", 3)):
-        table.add_column(name, ratio=ratio)
-    table.add_column("verdict", min_width=9)
+def _print_ledger(rows: list[LedgerRow]) -> None:
+    """Every claim with its source, criterion, range and numbers."""
     for row in rows:
         claim, judged = row.claim, row.judgement
-        mark = f"[{VERDICT_COLOURS[judged.verdict]}]{judged.verdict}[/]"
-        if not row.as_recorded:
-            mark += f"\n[bold]recorded: {claim.expected}[/]"
-        first = f"{escape(claim.statement)}\n[dim]{escape(claim.cited)}; {escape(claim.rule)}; "
-        first += f"tested at {escape(row.tested or '-')}[/]"
-        if judged.verdict == "undecided" and judged.note:
-            first += f"\n[yellow]{escape(judged.note)}[/]"
-        table.add_row(first, escape(judged.predicted), escape(judged.measured), mark)
-    Console().print(table)
+        recorded = "" if row.as_recorded else f" (recorded: {claim.expected})"
+        echo_text(f"{judged.verdict}{recorded}: {claim.statement}", 4)
+        echo_text(f"    {claim.id}: {claim.cited}; {claim.rule}; tested at {row.tested or '-'}")
+        note = f"; {judged.note}" if judged.verdict == "undecided" and judged.note else ""
+        echo_text(f"    predicted {judged.predicted}, measured {judged.measured}{note}")
 
 
 def _print_summary(rows: list, known: dict[str, int]) -> None:
