@@ -63,7 +63,7 @@ def tables(
         for d in (150, 300)
         for _ in range(12)
     ]
-    rates = {rate: str({"w": rate}) for rate in rare.AT_ONCE_RATES}
+    rates = {rate: str({"w": rate}) for rate in (3.0, 4.0, 6.0)}
     once = [
         {
             "loss": loss,
@@ -73,12 +73,12 @@ def tables(
             "auc_se": se,
         }
         for loss, auc, se in (("logistic", 0.99, 1e-4), ("focal:2", focal, focal_error))
-        for rate in rare.AT_ONCE_RATES
+        for rate in (3.0, 4.0, 6.0)
         for step in (0, rare.STEPS)
     ]
     runs = [
         {
-            **{"loss": "focal:2", "rates": rates[rare.AT_ONCE_RATES[1]], "step": step, "d": d},
+            **{"loss": "focal:2", "rates": rates[4.0], "step": step, "d": d},
             "auc": focal + focal_shift - 0.1 * (step == 0) + noise * rng.standard_normal(),
         }
         for step in (0, rare.STEPS)
@@ -100,8 +100,9 @@ def tables(
         (rare.weights_align, {}, "confirmed"),
         (rare.weights_align, {"cosines": (0.8, 0.4)}, "refuted"),
         (rare.weights_align, {"noise": 1.0}, "undecided"),
-        (rare.threshold_only, {}, "confirmed"),
-        (rare.threshold_only, {"fitted": {("logistic", rare.BALANCED): 0.0112}}, "refuted"),
+        (rare.threshold_only, {"cases": rare.MANY}, "confirmed"),
+        (rare.threshold_only, {"cases": rare.MANY, "fitted": {("square", rare.BALANCED): 0.0112}}, "refuted"),
+        (rare.threshold_only, {}, "undecided"),
         (rare.weight_sets_threshold, {}, "confirmed"),
         (rare.weight_sets_threshold, {"as_it_is": {("logistic", rare.BALANCED): 0.0112}}, "refuted"),
         (rare.weight_sets_threshold, {"as_it_is": {("logistic", 1.0): 0.0128}}, "refuted"),

@@ -9,37 +9,35 @@ import numpy as np
 from ..._core.averages import summarise
 from ...plotting.panels import Histogram, Layer, Panel, Points, Rule
 from ...plotting.style import colour
-from ...study.claims import Claim, Judgement, Tables, need, worst
-from ...study.criteria import judge_agreement, larger, limits_of, means_of, select
+from ...study.claims import Judgement, Tables, claim, need
+from ...study.criteria import judge_agreement, limits_of, means_of
 from ...study.study import Grid, Study
-from .common import AXES, OURS, TEN_TOKENS, both, exact, largest, overlay
+from .common import AXES, OURS, TEN_TOKENS, both, by_model, exact, largest, ordered
 
 QUERY = {"cosine": 0.9, "sharpness": 2.0}
-FIXED = {**TEN_TOKENS, "loss": "square"}
-NO_RIDGE = 1e-9  # stands for none in simulations; the theory is at exactly zero
 JUDGED = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]  # away from the peak, where the correction is not of order 1/d
-SPOTS = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
-LINE = sorted({*(float(a) for a in np.linspace(0.1, 3.0, 30)), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
 MODELS = ("attention", "pooled")
-MARGINS = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha": 4.0, "model": "attention", **QUERY}
-LEAST_SHARE = 0.005  # of margins in a bin, for its scatter to be judged by Student's t
 BINS = {"low": -3.0, "high": 12.0, "bins": 30}
 
 
 def grids(size: int, repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
     """Below the threshold samples are few and dimensions cheap: larger d there, so that n is not tiny."""
+    square = {**TEN_TOKENS, "loss": "square"}
+    spots = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
+    line = sorted({*np.linspace(0.1, 3.0, 30).tolist(), *JUDGED, 0.15, 0.95, 0.98, 1.02, 1.05} - {1.0})
+    margins = {**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha": 4.0, "model": "attention", **QUERY, **BINS}
     laws = [{"model": m, **(QUERY if m == "attention" else {})} for m in MODELS]
-    below: dict[str, list[Any]] = {"d": [2 * size, 4 * size], "alpha": [a for a in SPOTS if a < 1]}
-    above: dict[str, list[Any]] = {"d": [size, 2 * size], "alpha": [a for a in SPOTS if a >= 1]}
+    below: dict[str, list[Any]] = {"d": [2 * size, 4 * size], "alpha": [a for a in spots if a < 1]}
+    above: dict[str, list[Any]] = {"d": [size, 2 * size], "alpha": [a for a in spots if a >= 1]}
     return [
         *(
-            Grid("simulated", "readout", {**FIXED, "ridge": NO_RIDGE, **law}, axes, repeats=repeats[str(law["model"])])
+            Grid("simulated", "readout", {**square, "ridge": 1e-9, **law}, axes, repeats=repeats[str(law["model"])])
             for law in laws
             for axes in (below, above)
         ),
-        Grid("predicted", "readout_theory", {**FIXED, "ridge": 0.0, "alpha": LINE}, points=laws),
-        Grid("margins", "margins", {**MARGINS, **BINS}, {"d": margin_sizes}, repeats=margin_repeats),
-        Grid("margins_predicted", "margins_theory", {**MARGINS, **BINS}),
+        Grid("predicted", "readout_theory", {**square, "ridge": 0.0, "alpha": line}, points=laws),
+        Grid("margins", "margins", margins, {"d": margin_sizes}, repeats=margin_repeats),
+        Grid("margins_predicted", "margins_theory", margins),
     ]
 
 
@@ -54,20 +52,23 @@ def largest_there(table: Any) -> Any:
     return table[table["d"] == table.groupby("alpha")["d"].transform("max")]
 
 
+@claim("interpolation-peak", OURS)
 def peak(tables: Tables) -> Judgement:
-    """At the largest size the error at alpha = 1 exceeds those at 0.5 and 2."""
+    """The ridgeless error peaks where samples equal weights (α = 1).
+
+    Largest d: error at α = 1 above those at α = 0.5 and 2 beyond the margin, both classifiers.
+    """
     found = means_of(largest_there(need(tables, "simulated", ["test_error"])), ["model", "alpha"], "test_error")
-    verdicts = [larger(found[model, 1.0], found[model, a], 4) for model in MODELS for a in (0.5, 2.0)]
+    pairs = [(found[model, 1.0], found[model, a]) for model in MODELS for a in (0.5, 2.0)]
     words = (f"{m}: " + ", ".join(f"{found[m, a].value:.3f}" for a in (0.5, 1.0, 2.0)) for m in MODELS)
-    predicted = "0.5 at α = 1 (d → ∞), less on both sides"
-    return Judgement(worst(verdicts), predicted, "; ".join(words), "errors at α = 0.5, 1, 2")
+    return ordered(pairs, "0.5 at α = 1 (d → ∞), less on both sides", "; ".join(words), "errors at α = 0.5, 1, 2")
 
 
 def margin_laws(tables: Tables) -> Judgement:
     simulated, predicted = need(tables, "margins", ["train_share"]), need(tables, "margins_predicted", ["train_share"])
     parts = {}
     for name in ("train", "test"):
-        common = predicted[predicted[f"{name}_share"] >= LEAST_SHARE]
+        common = predicted[predicted[f"{name}_share"] >= 0.005]  # rarer ones scatter unlike Student's t
         drawn = simulated[simulated["bin"].isin(common["bin"])]
         parts[f"{name} share"] = judge_agreement(drawn, common, f"{name}_share", ["bin"], 0.03)
     return both(parts)
@@ -75,10 +76,9 @@ def margin_laws(tables: Tables) -> Judgement:
 
 def draw(tables: Tables) -> list[Panel]:
     shown = largest_there(tables["simulated"])
-    layers: list[Layer] = []
-    for model in MODELS:
-        part = select(shown, {"model": model}).assign(d=0)  # each alpha has its own largest size
-        layers += overlay((select(tables["predicted"], {"model": model}), part), "alpha", "test_error", model)
+    layers = by_model(
+        tables["predicted"], shown.assign(d=0), "alpha", "test_error", MODELS
+    )  # each α has its own largest d
     layers.append(Rule("x", 1.0, "interpolation threshold"))
     title = f"Ridgeless square loss (d = {int(shown['d'].min())} and more)"
     panels = [Panel(title, AXES["alpha"], AXES["test_error"], layers)]
@@ -91,7 +91,7 @@ def draw(tables: Tables) -> list[Panel]:
             Histogram(edges, share / width, "simulated", "#9CB8CF"),
             Points(middle, predicted / width, None, "theory (bin averages)", colour("attention")),
         ]
-        title = f"{title} (logistic, α = {MARGINS['alpha']:g}, λ = {MARGINS['ridge']:g})"
+        title = f"{title} (logistic, α = 4, λ = 0.01)"
         panels.append(Panel(title, "margin y (⟨w, f⟩ + b)", "probability density", bars))
     return panels
 
@@ -112,7 +112,7 @@ interpolation = Study(
     question="What happens to the ridgeless square loss where the number of samples equals the number of weights, and does the "
     "theory give not only averages but the whole distribution of training and test margins? (L = 10, R = 1, π = 0.5, θ = 5; "
     "cosine 0.9, k = 2.)",
-    notes=f"Simulations use λ = {NO_RIDGE:g} in place of zero.",
+    notes="Simulations use λ = 10⁻⁹ in place of zero.",
     grids={
         "quick": grids(150, {"attention": 20, "pooled": 32}, [200, 400], 30),
         "full": grids(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20),
@@ -129,13 +129,7 @@ interpolation = Study(
             criterion=away_exact,
             **OURS,
         ),
-        Claim(
-            "interpolation-peak",
-            "The ridgeless error peaks where samples equal weights (α = 1)",
-            "error at α = 1 above those at α = 0.5 and 2 beyond the margin, both classifiers",
-            peak,
-            **OURS,
-        ),
+        peak,
         exact(
             "margin-laws",
             "Training and test margins follow the predicted laws",

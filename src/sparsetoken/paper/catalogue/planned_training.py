@@ -110,7 +110,8 @@ def draw(tables: Tables) -> list[Panel]:
 def findings(tables: Tables) -> str:
     rows, seen = advice(tables), means_of(named(tables), "case", "planned_error")
     words = "; ".join(
-        f"{name}: α₀ = {row['share'] * ALPHA:.2f} of {ALPHA:g}, k = {row['k']:.1f}, η_b = {row['planned_eta_b']:.2g}, λ = "
+        f"{name}: α₀ = {row['share'] * ALPHA:.2f} of {ALPHA:g}, k = {row['k']:.1f}, "
+        f"{'residuals centred' if np.isnan(row['planned_eta_b']) else 'plain steps'}, λ = "
         f"{row['planned_ridge']:.2g}: error expected {row['expected']:.3f}, simulated {seen[name]}"
         for name, (_, row) in zip(CASES, rows.iterrows())
     )
