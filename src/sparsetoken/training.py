@@ -12,6 +12,7 @@ from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 
 LARGEST = 1e12  # alpha and ridge: where they have reached their limits, and rounding has not
 SCHEDULES = ("staged", "reuse", "joint")
+MOST_PRODUCTS = 50  # where power iteration has ended
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +51,12 @@ class Training(Description):
         How many steps the schedule "joint" takes; the others do not look at it.
     equal_samples : bool
         Give models without a query, pooled and vectorized, n0 + n1 samples (the others have used D0 already).
+    query_by : str
+        What gives the query its direction on D0. "steps": the second gradient step. A spectral start, for long bags and weak
+        signals: "products:K", the first step's readout multiplied K >= 2 times with the labelled second moment
+        sum_i c_i X_i^T P X_i, or "eigenvector", its top eigenvector ("positive_eigenvector": that of the positive bags alone).
+        The residuals c_i are those of the intercept alone, so eta_b must be "auto", and the query is as long as one product
+        would make it. Schedule "staged" only.
     """
 
     loss: str | Loss = "logistic"
@@ -63,6 +70,7 @@ class Training(Description):
     schedule: str = "staged"
     steps: int = 50
     equal_samples: bool = False
+    query_by: str = "steps"
 
     def __post_init__(self):
         put = partial(object.__setattr__, self)
@@ -85,6 +93,22 @@ class Training(Description):
         put("steps", whole_number("steps", self.steps, 1))
         if not isinstance(self.equal_samples, bool):
             raise rejection("equal_samples", self.equal_samples, "true or false")
+        self._check_query_by()
+
+    def _check_query_by(self) -> None:
+        name, _, count = str(self.query_by).partition(":")
+        spectral = name in ("eigenvector", "positive_eigenvector") and not count
+        products = name == "products" and count.isdecimal() and 2 <= int(count) <= MOST_PRODUCTS
+        if not (self.query_by == "steps" or spectral or products):
+            ways = f"steps, products:K (K from 2 to {MOST_PRODUCTS}), eigenvector or positive_eigenvector"
+            raise rejection("query_by", self.query_by, ways)
+        if self.query_by != "steps" and (self.eta_b != "auto" or self.schedule != "staged"):
+            raise ValueError(f"query_by={self.query_by!r} needs eta_b='auto' and the schedule 'staged'")
+
+    def require_steps(self, what: str) -> None:
+        """Raise ValueError unless the query's direction comes from the second gradient step; `what` needs it."""
+        if self.query_by != "steps":
+            raise ValueError(f"query_by must be 'steps' for {what}, got {self.query_by!r}")
 
     def __repr__(self) -> str:
         """The samples and the ridge, and what differs from the defaults."""

@@ -17,7 +17,7 @@ def powers(methods, x, values, scale=1.0):
     )
 
 
-def tables(off=0.0, jump=1 / np.e, bayes=1.0, drawn=0.5, noise=0.01, first=0.32, last=0.25, scaled=0.0):
+def tables(off=0.0, jump=1 / np.e, bayes=1.0, drawn=0.7, noise=0.01, first=0.32, last=0.25, scaled=0.0):
     lengths = {**study.PRODUCTS, "eigenvector": 0.25, "positive_eigenvector": 0.25}
     needed = powers({m: p + off for m, p in lengths.items()}, "length", FAR)
     passing = [(jump * n / 2.0) ** 0.25 for n in FAR]
@@ -69,7 +69,7 @@ def tables(off=0.0, jump=1 / np.e, bayes=1.0, drawn=0.5, noise=0.01, first=0.32,
         ("ladder-error", {}, "confirmed"),
         ("ladder-error", {"off": 0.05}, "refuted"),
         ("ladder-constants", {}, "confirmed"),
-        ("ladder-constants", {"drawn": 0.45}, "refuted"),
+        ("ladder-constants", {"drawn": 0.65}, "refuted"),
         ("ladder-constants", {"noise": 0.5}, "undecided"),
         ("ladder-jump", {}, "confirmed"),
         ("ladder-jump", {"jump": 0.5}, "refuted"),

@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from .._core.validation import rejection
 from ..results import NOT_PLAIN, Result
-from ..task import Task
+from ..task import BagKind, Task
 from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.reduced import draw_bulk
 from .samplers.streams import stream
@@ -70,6 +70,10 @@ class SecondMoments(NamedTuple):
             self.negative @ (v @ self.negative)
         )
 
+    def direction(self, method: str) -> np.ndarray:
+        """The unit vector that a method without fresh bags learns."""
+        return _direction(method, lambda k: self)
+
     def top(self, positive_only: bool) -> np.ndarray:
         """The top eigenvector of M, or of the positive bags' second moment, on the side of the labelled mean."""
         matrix = self.positive @ self.positive.T
@@ -80,9 +84,17 @@ class SecondMoments(NamedTuple):
         return vector if vector @ self.mean >= 0 else -vector
 
 
+def _kind(task: Task) -> BagKind:
+    """The task's one kind of bags, of two tokens or more."""
+    kind = task.only_kind("products with the labelled second moment")
+    if kind.length < 2:
+        raise rejection("length", kind.length, "at least 2: one token has no second moment about its mean")
+    return kind
+
+
 def draw_moments(task: Task, n: int, d: int, seed: int, dataset: str) -> SecondMoments:
     """Mean and roots of a data set without its tokens; xi is the first axis."""
-    L, R, theta, _ = task.kinds[0]
+    L, R, theta, _ = _kind(task)
     labels = draw_bags(task, n, seed, dataset).labels
     positive = int((labels > 0).sum())
     share, rng = positive / n, stream(seed, f"steps{dataset if dataset.startswith(':') else ''}")
@@ -96,6 +108,7 @@ def draw_moments(task: Task, n: int, d: int, seed: int, dataset: str) -> SecondM
 
 def moments_of(data: TensorData) -> SecondMoments:
     """The same of bags in full."""
+    _kind(data.task)
     tokens, means = data.collect(lambda t: t - t.mean(axis=1, keepdims=True)), data.collect(lambda t: t.mean(axis=1))
     positive = data.labels > 0
     share = float(positive.mean())
@@ -130,9 +143,7 @@ def learn_directions(
     """
     Task.require(task)
     d, seed = check_size(d, seed, sampler)
-    n, (length, *_) = sample_count("alpha", alpha, d), task.only_kind("products with the labelled second moment")
-    if length < 2:
-        raise rejection("length", length, "at least 2: one token has no second moment about its mean")
+    n, length = sample_count("alpha", alpha, d), _kind(task).length
     full = sampler == "tensor"
     check_affordable(n, length, d, 2.0 * n * length * d if full else 4.0 * d * d, drawn=n if full else 0)
     signal = draw_signal(seed, d) if full else np.eye(1, d)[0]

@@ -313,6 +313,7 @@ class ColouredTrial(Trial):
         self.signal, self.root = self.source.directions(self.seed, self.d)
 
     def take_steps(self) -> None:
+        self.training.require_steps("coloured noise without tokens")
         bags = draw_bags(self.task, self.n0, self.seed, "0")
         w1, b1, q2 = draw_two_steps(bags, self.training, self.d, self.seed, self.signal, self.root)
         self.steps = summarise(w1, b1, q2, self.signal, self.n0, self.training.beta)

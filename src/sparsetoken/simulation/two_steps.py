@@ -5,7 +5,8 @@ From q = 0, w = 0, b = 0, on D0, of the mean loss (1/n0) sum_i l(<w, f_q(X_i)> +
     w1 = -(eta_w/n0) sum_i c_i xbar_i,   b1 = -(eta_b/n0) sum_i c_i,   c_i = l'(0; y_i)
     q2 = -(eta_q beta/n0) sum_i (h_i/L_i) X_i^T P X_i w1,   P = I - 11^T/L,   h_i = l'(<w1, xbar_i> + b1; y_i)
 
-With eta_b = "auto" c_i = l'(b0; y_i), and b0 and b1 are such that the c_i and the h_i sum to zero.
+With eta_b = "auto" c_i = l'(b0; y_i), and b0 and b1 are such that the c_i and the h_i sum to zero. A spectral start
+(`Training.query_by`) takes h_i = c_i and another direction for a query of the same length.
 
 Eq. (3) of docs/theory.md.
 """
@@ -19,6 +20,7 @@ import numpy as np
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
+from .products import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.implicit import ImplicitBags
@@ -66,14 +68,17 @@ def two_steps(task: Task, training: Training, d: int, seed: int, sampler: str = 
     n0 = sample_count("alpha0", training.alpha0, d)
     if sampler == "tensor":
         return steps_on(TensorData(task, n0, d, seed, "0"), training)
-    w1, b1, q2 = draw_two_steps(draw_bags(task, n0, seed, "0"), training, d, seed)
-    signal = np.zeros(d)
-    signal[0] = 1.0
+    bags, signal = draw_bags(task, n0, seed, "0"), np.eye(1, d)[0]
+    if training.query_by != "steps":
+        return _spectral_start(draw_moments(task, n0, d, seed, "0"), task.longest, training, bags.labels, signal)
+    w1, b1, q2 = draw_two_steps(bags, training, d, seed)
     return summarise(w1, b1, q2, signal, n0, training.beta)
 
 
 def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
     """The two gradient steps on given bags."""
+    if training.query_by != "steps":
+        return _spectral_start(moments_of(data), data.task.longest, training, data.labels, data.signal)
     loss, y, n0 = training.loss_function, data.labels, data.count
     c = first_slopes(training, y)
     total = np.zeros(data.d)
@@ -89,6 +94,18 @@ def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
         total += ((h[which] / tokens.shape[1])[:, None] * scores).ravel() @ tokens.reshape(-1, data.d)
     q2 = -training.eta_q * training.beta / n0 * total
     return summarise(w1, b1, q2, data.signal, n0, training.beta)
+
+
+def _spectral_start(
+    moments: SecondMoments, length: int, training: Training, y: np.ndarray, signal: np.ndarray
+) -> SimulatedSteps:
+    """The first step, and a query along the direction of `training.query_by`, as long as one product makes it."""
+    n0, c = len(y), first_slopes(training, y)
+    b0 = second_bias(training, c, np.zeros(n0), y)
+    size = float(c[y < 0][0]) / moments.share  # c_i = -size a_i
+    w1 = training.eta_w * size / n0 * moments.mean
+    norm = training.eta_q * training.beta * size / (n0 * length) * float(np.linalg.norm(moments.product(w1)))
+    return summarise(w1, b0, norm * moments.direction(training.query_by), signal, n0, training.beta)
 
 
 def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:

@@ -40,6 +40,7 @@ TOLD = ("rows_at",)
 _NEUTRAL = {
     **NEUTRAL_FIELDS,
     "equal_samples": False,
+    "query_by": "steps",
     **Tokens().to_dict(),
     **Deployment().to_dict(),
     **dict.fromkeys(TOLD),

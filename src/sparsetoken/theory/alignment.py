@@ -14,6 +14,7 @@ from ..losses import Loss
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
 from ..training import Training
+from .recovery import method_of
 from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, bag_groups, first_step, second_step
 
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
@@ -31,7 +32,7 @@ class Alignment(TwoSteps):
     overlap, cosine, norm, bias, sharpness
         As in `results.TwoSteps`: of w1 under "w", of q2 under "q"; gamma = `cosine["q"]`, k = `sharpness`.
     rate : float
-        K of |gamma| = 1 - K/alpha0 + o(1/alpha0); NaN where the query learns nothing (C = 0).
+        K of |gamma| = 1 - K/alpha0 + o(1/alpha0); NaN where the query learns nothing (C = 0), and with a spectral start.
     anti_margin : float
         The left side of the anti-alignment condition, pi E[h+] theta^2 R (1 - R/L) + (L - 1) E[h]; for bags of several
         lengths, the mean length times the average of the same over L. With eta_w > 0 the query points away from the signal
@@ -132,6 +133,10 @@ def alignment(
     """
     Task.require(task)
     Training.require(training)
+    if training.query_by != "steps":
+        if d is not None:
+            training.require_steps("the law of the two steps at a dimension")
+        return _spectral_start(task, training)
     if d is not None:
         return _drawn(task, training, whole_number("d", d, 2), whole_number("draws", draws, 2), seed)
     loss = training.loss_function
@@ -146,6 +151,23 @@ def alignment(
         rate=_rate(loss, task, t.eta_w, t.eta_b),
         anti_margin=condition,
         anti_aligned=bool(condition > 0 and a > 0),
+    )
+
+
+def _spectral_start(task: Task, t: Training) -> Alignment:
+    """The direction is that of `recovery`, the length that of one product with the residuals of the intercept alone.
+
+    Those are the residuals of the two steps at a vanishing rate, to which w1 and the query are proportional.
+    """
+    tiny = 1e-9
+    f = alignment_formulas(t.loss_function, task, task.prevalence, t.alpha0, tiny, "auto", t.eta_q, t.beta)
+    a, norm_w, norm_q = (t.eta_w / tiny * float(f[name]) for name in ("a", "norm_w", "norm_q"))
+    cosine = float(method_of(t.query_by).squared_cosine(task, t.alpha0)) ** 0.5
+    return Alignment(
+        **two_steps_from(a, norm_w, cosine * norm_q, norm_q, float(f["bias"]), t.beta),
+        rate=float("nan"),
+        anti_margin=task.mean_length * float(f["condition"]),
+        anti_aligned=False,
     )
 
 

@@ -198,6 +198,7 @@ def gradient(
         raise ValueError(f"model must be a built-in one for derivatives, got {model!r}: its weights only know NumPy")
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
+    training.require_steps("derivatives")
     law, steps = law_of(task, training, model)
     given = {name: getattr(training, name) for name in PARAMETERS if name not in ("strength", "prevalence")}
     given |= {"strength": task.mean_strength, "prevalence": task.prevalence}

@@ -29,10 +29,9 @@ from .._core.averages import with_error
 from .._core.validation import real_number, rejection
 from ..results import Result
 from ..task import Task
+from ..training import MOST_PRODUCTS
 from .bayes.limit import bayes_limit
 from .bayes.oracle import bayes_error, pooled_error
-
-MOST_PRODUCTS = 50  # where power iteration has ended; the moments of M stay far from the largest number
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

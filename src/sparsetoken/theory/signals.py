@@ -97,6 +97,7 @@ def signals_alignment(
     SignalsAlignment
     """
     given = Signals.of(signals, shares, carried)
+    training.require_steps("several signals")
     task.require_plain("several signals")
     L, R, theta, _ = task.only_kind("several signals")
     given.check(R)

@@ -39,7 +39,9 @@ FOR_SAMPLES = (
 )
 # Strength times this power of R^2 pi(1-pi) is constant; message passing has pi in place of pi(1-pi).
 SCALED = {"products:1": 1 / 3, "eigenvector": 1 / 4, "message_passing": 1 / 4}
-# Directions that are drawn, at the strength that theory has for a cosine of 1/2.
+# Directions that are drawn, at the strength that theory has for this cosine: nearer to the eigenvector's transition it
+# approaches its limit slowly.
+DRAWN_COSINE = 0.7
 DRAWN = ("products:1", "products:2", "fresh_products:2", "eigenvector")
 DRAWN_AT = [
     {"length": 64, "sparsity": 1, "prevalence": 0.5, "alpha": 4.0},
@@ -49,7 +51,7 @@ FIRST_SEED = 2000  # sizes were chosen on others
 # Joint descent: strengths in units of what the top eigenvector needs, about 1.06 L^(1/4); the rates grow like the inverse of
 # the second moment's size.
 UNIT = 1.06
-SHARES = (0.85, 1.0, 1.15, 1.4)
+SHARES = (0.85, 1.0, 1.15, 1.4, 1.7)
 STEPS = (2, 4, 8, 12)
 
 
@@ -88,7 +90,13 @@ def grids(lengths: list[int], trained: list[int], drawn: dict[str, Any], descent
             "prevalence", "ladder", {**far, "over": "prevalence", "values": [0.5, 0.2, 0.05]}, {"method": tuple(SCALED)}
         ),
         Grid(
-            "drawn", "learnt_direction", {}, {"method": DRAWN, "d": drawn["d"]}, DRAWN_AT, drawn["repeats"], FIRST_SEED
+            "drawn",
+            "learnt_direction",
+            {"target": DRAWN_COSINE},
+            {"method": DRAWN, "d": drawn["d"]},
+            DRAWN_AT,
+            drawn["repeats"],
+            FIRST_SEED,
         ),
         Grid("descent", "trajectory", {**PLAIN, **of_descent}, points=descent_points(descent)),
         Grid("short", "ladder", {**along, "values": descent}, pairs),
@@ -181,13 +189,13 @@ def scaled(tables: Tables) -> Judgement:
 
 
 def constants(tables: Tables) -> Judgement:
-    """Where theory has a cosine of 1/2, so have drawn directions."""
+    """Where theory has that cosine, so have drawn directions."""
     found = limits_of(need(tables, "drawn", ["cosine"]), ["method", "length", "sparsity"], "cosine")
-    gaps = {key: (v.value - 0.5, float(quantile(len(found), v.degrees)) * v.error) for key, v in found.items()}
+    gaps = {key: (v.value - DRAWN_COSINE, float(quantile(len(found), v.degrees)) * v.error) for key, v in found.items()}
     at = max(gaps, key=lambda key: abs(gaps[key][0]) / found[key].error)
     distance = abs(gaps[at][0]) / found[at].error
     note = f"{len(gaps)} points; furthest: {label(at[0])}, L = {at[1]}, {distance:.1f} standard errors"
-    return Judgement(worst(equal_verdict(*gap, 0.1) for gap in gaps.values()), "0.5", str(found[at]), note)
+    return Judgement(worst(equal_verdict(*gap, 0.05) for gap in gaps.values()), f"{DRAWN_COSINE}", str(found[at]), note)
 
 
 def descent_strengths(tables: Tables, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -330,8 +338,8 @@ ladder = Study(
         ),
         Claim(
             "ladder-constants",
-            "Directions drawn at the strength that the theory gives have a cosine of 1/2",
-            "four methods at two tasks, L = 64 and 512, d → ∞: 1/2 within the margin; resolution 0.1",
+            "Directions drawn at the strength that the theory gives for a cosine have that cosine",
+            "four methods at two tasks, L = 64 and 512, d → ∞: 0.7 within the margin; resolution 0.05",
             constants,
             **OURS,
         ),

@@ -97,6 +97,7 @@ def coloured_alignment(task: Task, training: Training, spectrum: Spectrum) -> Co
     -------
     ColouredAlignment
     """
+    training.require_steps("coloured noise")
     loss, t = training.loss_function, training
     L, R, theta, _ = task.only_kind("coloured noise")
     pi = task.prevalence
