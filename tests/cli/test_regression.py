@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from sparsetoken import BagRegressor
-from sparsetoken.cli.words import regression_verdict_in_words
+from sparsetoken.cli.words import verdict_in_words
 from sparsetoken.estimators.evaluation import (
     RegressionEvaluation,
 )
@@ -61,11 +61,11 @@ def test_a_verdict_on_regressors():
         return RegressionEvaluation(name, r2, error, 1.5, 1.0, 0.1, 0.1, np.zeros((1, 1)))
 
     good, near, far = result("a", 0.6, 0.02), result("b", 0.57, 0.02), result("c", 0.4, 0.02)
-    said = regression_verdict_in_words([far, good, near])
+    said = verdict_in_words([good, near, far])
     assert said[0].startswith("best: a, held-out R² 0.600 (± 0.020)") and said[1].endswith(
         "(within 2 standard errors): b"
     )
-    assert regression_verdict_in_words([good, far])[1].startswith("all others are clearly worse")
-    assert len(regression_verdict_in_words([good])) == 1 and regression_verdict_in_words([]) == []
-    [none] = regression_verdict_in_words([result("a", 0.05, 0.02), result("b", -0.3, 0.02)])
+    assert verdict_in_words([good, far])[1].startswith("all others are clearly worse")
+    assert len(verdict_in_words([good])) == 1 and verdict_in_words([]) == []
+    [none] = verdict_in_words([result("a", 0.05, 0.02), result("b", -0.3, 0.02)])
     assert "no evidence of a signal" in none

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 
@@ -14,6 +14,7 @@ from . import OWN_BAGS, app
 from .bag_files import LabelledBags, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import SEED, DrawnFiles, with_options
+from .words import verdict_in_words
 
 WORTH_SAYING = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
@@ -38,85 +39,63 @@ def evaluate(
     files.check((given.file, given.labels))
     whole_number("seed", seed, 0)
     read = given.read_from(given.file)
-    compare = _regressors if is_regression(given.task, read.labels) else _classifiers
-    compared = compare(given, read, model, (folds, whole_number("repeats", repeats, 1), seed))
+    numbers = is_regression(given.task, read.labels)
+    measures = _OF_NUMBERS if numbers else _OF_CLASSES
+    found = _compared(given, read, model, (folds, whole_number("repeats", repeats, 1), seed), numbers)
     title = (
         f"{given.file.name}: {read.bags}; {repeats} x {folds}-fold cross-validation, mean ± standard error over bags"
     )
     # Held-out scores and predictions of all bags are no part of the table.
     aside = ("scores", "predictions", "codes")
-    numbers = [{k: v for k, v in vars(e).items() if k not in aside} for e in compared.found]
+    rows = [{k: v for k, v in vars(e).items() if k not in aside} for e in found]
 
     def show() -> None:
-        echo_text("\n".join(compared.verdict))
-        print_table(title, compared.columns, compared.rows)
+        echo_text("\n".join(verdict_in_words(found)))
+        print_table(title, *_table(found, measures))
 
-    deliver(show, files.writers(numbers, numbers, lambda path: _draw(compared.found, title, path, compared.drawn)))
-
-
-class _Comparison(NamedTuple):
-    """Learners compared: results, printed table, the answer in words, and the two measures (attribute, name) drawn."""
-
-    found: list[Any]
-    columns: list[str]
-    rows: list[list[str]]
-    verdict: list[str]
-    drawn: tuple[tuple[str, str], tuple[str, str]]
+    deliver(show, files.writers(rows, rows, lambda path: _draw(found, title, path, measures)))
 
 
-def _classifiers(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int]) -> _Comparison:
+# Field of a result -> its name. The first two have standard errors and are drawn; the first one says which learner is best.
+_OF_CLASSES = {"accuracy": "accuracy", "auc": "AUC", "log_loss": "log loss", "token_auc": "token AUC"}
+_OF_NUMBERS = {"r2": "R²", "mae": "mean absolute error", "rmse": "RMSE"}
+
+
+def _table(found: list[Any], measures: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows; a measure that no learner has is left out."""
     from .._core.averages import with_error
+
+    shown = [name for name in measures if any(getattr(e, name) == getattr(e, name) for e in found)]
+    errors = list(measures)[:2]
+    rows = [
+        [
+            e.learner,
+            *(with_error(getattr(e, name), getattr(e, f"{name}_error")) for name in errors),
+            *(f"{getattr(e, name):.3g}".replace("nan", "-") for name in shown if name not in errors),
+            f"{e.fit_seconds:.2g}",
+        ]
+        for e in found
+    ]
+    return ["learner", *(measures[name] for name in shown), "CPU s"], rows
+
+
+def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int], numbers: bool) -> list[Any]:
+    """The learners' results, the best first."""
     from ..estimators.evaluation import evaluate as cross_validate
-    from ..estimators.evaluation import stratified_splits
-    from ..estimators.learners import MAJORITY, chosen_learners
-    from .words import verdict_in_words
+    from ..estimators.evaluation import evaluate_regression, regression_splits, stratified_splits
+    from ..estimators.learners import chosen_learners, chosen_regressors
 
-    bags, makers = _prepared(given, read.bags, chosen_learners(names, read.bags))
-    tokens_labelled = None if given.missing == "drop-token" else read.token_labels
-    splits = stratified_splits(read.labels, *plan, read.groups)
-    steps = cross_validate(bags, read.labels, makers, splits, tokens_labelled, read.groups)
-    found = sorted(_finished(steps, len(makers), len(splits) * plan[0]), key=lambda e: (-e.accuracy, -e.auc))
-    tokens = any(e.token_auc == e.token_auc for e in found)
-    columns = ["learner", "accuracy", "AUC", "log loss", *(["token AUC"] if tokens else []), "CPU s"]
-    rows = [
-        [
-            e.learner,
-            with_error(e.accuracy, e.accuracy_error),
-            with_error(e.auc, e.auc_error),
-            f"{e.log_loss:.3f}",
-            *([f"{e.token_auc:.3f}" if e.token_auc == e.token_auc else "-"] if tokens else []),
-            f"{e.fit_seconds:.2g}",
-        ]
-        for e in found
-    ]
-    return _Comparison(
-        found, columns, rows, verdict_in_words(found, MAJORITY), (("accuracy", "accuracy"), ("auc", "AUC"))
-    )
-
-
-def _regressors(given: LabelledBags, read: Any, names: list[str], plan: tuple[int, int, int]) -> _Comparison:
-    from .._core.averages import with_error
-    from ..estimators.evaluation import evaluate_regression, regression_splits
-    from ..estimators.learners import chosen_regressors
-    from .words import regression_verdict_in_words
-
-    bags, makers = _prepared(given, read.bags, chosen_regressors(names))
-    splits = regression_splits(read.labels.astype(float), *plan, read.groups)
-    steps = evaluate_regression(bags, read.labels, makers, splits, read.groups)
-    found = sorted(_finished(steps, len(makers), len(splits) * plan[0]), key=lambda e: -e.r2)
-    columns = ["learner", "R²", "RMSE", "mean absolute error", "CPU s"]
-    rows = [
-        [
-            e.learner,
-            with_error(e.r2, e.r2_error),
-            f"{e.rmse:.4g}",
-            f"{e.mae:.4g} ± {e.mae_error:.2g}",
-            f"{e.fit_seconds:.2g}",
-        ]
-        for e in found
-    ]
-    drawn = (("r2", "R²"), ("mae", "mean absolute error"))
-    return _Comparison(found, columns, rows, regression_verdict_in_words(found), drawn)
+    makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
+    bags, makers = _prepared(given, read.bags, makers)
+    if numbers:
+        splits = regression_splits(read.labels.astype(float), *plan, read.groups)
+        steps = evaluate_regression(bags, read.labels, makers, splits, read.groups)
+    else:
+        splits = stratified_splits(read.labels, *plan, read.groups)
+        tokens_labelled = None if given.missing == "drop-token" else read.token_labels
+        steps = cross_validate(bags, read.labels, makers, splits, tokens_labelled, read.groups)
+    found = _finished(steps, len(makers), len(splits) * plan[0])
+    return sorted(found, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
 
 
 def _prepared(given: LabelledBags, bags: Any, makers: Mapping[str, Callable[[], Any]]) -> tuple[Any, dict[str, Any]]:
@@ -157,19 +136,18 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
     return found
 
 
-def _draw(found: list[Any], title: str, path: Path, fields: tuple[tuple[str, str], tuple[str, str]]) -> None:
-    """Two measures (attribute, name) of every learner with their standard errors."""
+def _draw(found: list[Any], title: str, path: Path, measures: Mapping[str, str]) -> None:
+    """The two main measures of every learner with their standard errors."""
     from ..plotting.show import new_figure, write_picture
     from ..plotting.style import MEASURED
 
     figure = new_figure((8.5, 1.6 + 0.38 * len(found)))
     axes = figure.subplots(1, 2, sharey=True)
     places = list(range(len(found)))[::-1]
-    for axis, (field, name) in zip(axes, fields):
-        values = [getattr(e, field) for e in found]
-        errors = [getattr(e, f"{field}_error") for e in found]
+    for axis, name in zip(axes, measures):
+        values, errors = ([getattr(e, field) for e in found] for field in (name, f"{name}_error"))
         axis.errorbar(values, places, xerr=errors, fmt="o", capsize=3, color=MEASURED)
-        axis.set_xlabel(f"{name}, held out (mean ± s.e.)")
+        axis.set_xlabel(f"{measures[name]}, held out (mean ± s.e.)")
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
     figure.suptitle(title.replace("; ", "\n"), fontsize=9)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..estimators.evaluation import Evaluation, RegressionEvaluation
     from ..laws.signals import Signals
 
 CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
@@ -81,49 +80,30 @@ def details(diagnostics: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def verdict_in_words(found: Sequence[Evaluation], majority: str) -> list[str]:
-    """What a comparison of learners comes to."""
-    baseline = next((e for e in found if e.learner == majority), None)
-    learners = [e for e in found if e is not baseline]
+def verdict_in_words(found: Sequence[Any]) -> list[str]:
+    """What a comparison of learners, the best first, comes to; for classes by accuracy, for numbers by R²."""
+    from ..estimators.learners import MAJORITY
+
+    learners = [e for e in found if e.learner != MAJORITY]
     if not learners:
         return []
-    best = max(learners, key=lambda e: (e.accuracy, e.auc))
-    lines = [
-        f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
-    ]
-    if baseline is not None:
-        gain, level = (
-            best.accuracy - baseline.accuracy,
-            f"always giving the commonest label has {1 - baseline.accuracy:.1%}",
-        )
-        error = math.hypot(best.accuracy_error, baseline.accuracy_error)
-        # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
-        if gain > EVIDENCE * error:
-            lines[0] += f"; {level}"
-        elif best.auc - 0.5 > EVIDENCE * best.auc_error:
-            lines[0] += (
-                f"; {level}, which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
-            )
-        else:
-            lines[0] += f"; {level}: no learner is clearly better than that, so there is no evidence of a signal"
-            return lines
-    return lines + _as_good(best, learners, "accuracy")
-
-
-def regression_verdict_in_words(found: Sequence[RegressionEvaluation]) -> list[str]:
-    """What a comparison of regressors comes to."""
-    if not found:
-        return []
-    best = max(found, key=lambda e: e.r2)
-    if best.r2 <= EVIDENCE * best.r2_error:
-        return [
-            f"best: {best.learner}, R² {best.r2:.3f} (± {best.r2_error:.3f}); always giving the mean label has 0: "
-            "no learner is clearly better than that, so there is no evidence of a signal"
-        ]
-    return [
-        f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f}), typical error {best.rmse:.3g}",
-        *_as_good(best, found, "r2"),
-    ]
+    best = learners[0]
+    none = ": no learner is clearly better than that, so there is no evidence of a signal"
+    if hasattr(best, "r2"):
+        said = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
+        if best.r2 <= EVIDENCE * best.r2_error:
+            return [f"{said}; always giving the mean label has 0{none}"]
+        return [f"{said}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
+    said = f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
+    for baseline in (e for e in found if e.learner == MAJORITY):
+        said += f"; always giving the commonest label has {1 - baseline.accuracy:.1%}"
+        gain, error = best.accuracy - baseline.accuracy, math.hypot(best.accuracy_error, baseline.accuracy_error)
+        if gain <= EVIDENCE * error:
+            # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
+            if best.auc - 0.5 <= EVIDENCE * best.auc_error:
+                return [f"{said}{none}"]
+            said += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
+    return [said, *_as_good(best, learners, "accuracy")]
 
 
 def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
