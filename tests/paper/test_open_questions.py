@@ -195,7 +195,7 @@ def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     small["law_predicted"] = tables["law_predicted"][tables["law_predicted"]["model"] != "two_layer"]
     rows = heads_and_depth.laws(small)["simulated"]
     found = separation.exponents(rows)["heads:2"]
-    assert found.slope == pytest.approx(0.12, abs=1e-3)
+    assert found.value == pytest.approx(0.12, abs=1e-3)
     assert 15 <= found.degrees <= 60  # four means of sixteen runs each
     one = (
         1e-5 / 4 * np.sqrt(2) / (0.1755 * 4 * np.log(2))

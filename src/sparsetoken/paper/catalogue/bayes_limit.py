@@ -11,7 +11,7 @@ from ...plotting.style import colour
 from ...study.claims import Judgement, Tables, claim, need, worst
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, predictions_of, select
 from ...study.study import Grid, Study
-from .common import AXES, OURS, TEN_TOKENS, exact, ordered, overlay, spots
+from .common import AXES, OURS, TEN_TOKENS, ordered, overlay, spots
 
 SHARPNESS = 2.0
 
@@ -60,8 +60,12 @@ def unbeaten(tables: Tables) -> Judgement:
     return Judgement(worst([*verdicts, larger(mean, -0.003)]), "0 on average for message passing", str(mean), note)
 
 
+@claim("message-passing-reaches", OURS)
 def reached(tables: Tables) -> Judgement:
-    """Message passing has the error that theory says it reaches."""
+    """Message passing reaches the predicted error.
+
+    Four α, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03.
+    """
     predicted = need(tables, "bayes", ["reachable_test_error"]).assign(
         test_error=lambda t: t["reachable_test_error"], se=lambda t: t["reachable_test_error_se"]
     )
@@ -124,15 +128,7 @@ limits = Study(
     findings=findings,
     claims=(
         unbeaten,
-        exact(
-            "message-passing-reaches",
-            "Message passing reaches the predicted error",
-            ["alpha"],
-            0.03,
-            points="four α",
-            criterion=reached,
-            **OURS,
-        ),
+        reached,
         hard,
     ),
 )

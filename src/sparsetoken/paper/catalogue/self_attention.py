@@ -20,7 +20,7 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid
 from .common import AXES, OPEN, estimates, listed, ordered, power_law
-from .separation import Exponent, crossing, exponents, two_strengths
+from .separation import crossing, exponents, two_strengths
 
 MODEL = "self_attention"
 DESCENT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "rates": 1.0, "decay": 0.1, "model": MODEL}
@@ -127,7 +127,7 @@ def _crossings(table: Any, independent: bool = False) -> Any:
     return pd.DataFrame(rows)
 
 
-def leaving_exponents(tables: Tables) -> dict[str, Exponent]:
+def leaving_exponents(tables: Tables) -> dict[str, ValueWithError]:
     """Exponents of those strengths against the length, simulated and predicted."""
     return {source: exponents(rows)[MODEL] for source, rows in leaving(tables).items()}
 
@@ -140,7 +140,7 @@ def own_law(tables: Tables) -> Judgement:
     the full form, in theory), above 0.3, midway between one head's and pooling's 1/2, beyond the margin.
     """
     found = leaving_exponents(tables)
-    pairs: list[Any] = [(ValueWithError(*line), 0.3) for line in found.values()]
+    pairs: list[Any] = [(line, 0.3) for line in found.values()]
     words = (
         f"{source}: {dict(zip(rows['length'], rows['strength'].round(3)))}" for source, rows in leaving(tables).items()
     )

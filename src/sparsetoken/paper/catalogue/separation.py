@@ -6,7 +6,7 @@ The studies: `scaling` (strength needed for 10 % error, known signal and trained
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,18 +104,7 @@ def strengths_needed(table: Any, by: list[str], value: str, error: str, independ
     return pd.DataFrame(rows)
 
 
-class Exponent(NamedTuple):
-    """Slope of log strength against log length, with its standard error and the degrees of freedom of that."""
-
-    slope: float
-    error: float
-    degrees: float
-
-    def __str__(self) -> str:
-        return format_value(self.slope, self.error)
-
-
-def exponents(rows: Any) -> dict[str, Exponent]:
+def exponents(rows: Any) -> dict[str, ValueWithError]:
     """Lines through log strength against log length, by model."""
     found = {}
     for model, part in rows.groupby("model"):
@@ -125,7 +114,7 @@ def exponents(rows: Any) -> dict[str, Exponent]:
         line = fit_line(x, np.log(part["strength"]), error)
         # A point's share in the slope is its lever over its variance.
         lever = (x - np.average(x, weights=error**-2)) / error
-        found[str(model)] = Exponent(line.slope, line.slope_error, combined_degrees(lever**2, part["degrees"]))
+        found[str(model)] = ValueWithError(line.slope, line.slope_error, combined_degrees(lever**2, part["degrees"]))
     return found
 
 
