@@ -12,11 +12,12 @@ from html import escape, unescape
 _INLINE = re.compile(r"\\\((.+?)\\\)", flags=re.DOTALL)
 _DISPLAY = re.compile(r"\\\[(.+?)\\\]", flags=re.DOTALL)
 _TAG = re.compile(r"\\tag\{(\w+)\}")
-# The bars of a norm do not stretch, a slash has no spaces around it, a tilde has some, a prime's glyph is raised already.
+# What the converter leaves to chance: fences and infinity have no spaces around them, a tilde has, and a prime's glyph is
+# raised already.
 _BETTER = {
-    r"<mo>(&#x0223C;)</mo>": r'<mo lspace="0.28em" rspace="0.28em">\1</mo>',
-    r"<mo>(&#x02016;)</mo>": r'<mo stretchy="false">\1</mo>',
-    r"<mo>(&#x0002F;)</mo>": r'<mo lspace="0" rspace="0">\1</mo>',
+    r"<mo(?: stretchy=\"false\")?>(&#x02016;|&#x0007C;|&#x0002F;)</mo>": r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>',
+    r"<mo>(&#x0221E;)</mo>": r"<mi>\1</mi>",
+    r"<mi>&#x0007E;</mi>": r'<mo lspace="0.28em" rspace="0.28em">&#x0223C;</mo>',
     r"<msup><mi>([^<]*)</mi><mi>(&#x0203[23];)</mi></msup>": r'<mi>\1</mi><mo lspace="0" rspace="0">\2</mo>',
 }
 

@@ -9,6 +9,8 @@ With Lambda the decay and E over the bags of `local`, whose bias is found with t
 iterated on (m, Q - m m^T, V^{-1}): a few damped steps, then Anderson's mixing. Training is at a minimum that small changes do
 not move to another one where the replicon, the spectral radius of alpha E sum_ll' K_ll' (x) K_ll', K = C^T (-df/domega) C with
 C C^T = V, is below one.
+
+Eq. (39) and Eq. (40) of docs/theory.md.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ covariance (1 - rho) I + rho 11^T. Taking part moves omega to
 with f = V^{-1}(u* - omega), the pull of the bag's loss on its own fields. The bias minimises the mean of that minimum over the
 bags: b and all u are found together, by Newton's method with the bias eliminated. A bag's step is damped where its
 Hessian is not positive or its own function would rise.
+
+Eq. (39) and Eq. (41) of docs/theory.md.
 """
 
 from __future__ import annotations
