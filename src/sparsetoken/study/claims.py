@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,14 @@ from .._core.averages import with_error
 from .._core.validation import rejection
 from ..plotting.show import Shown, axes_for
 from ..plotting.style import COLOURS, REFERENCE
+
+
+class Source(TypedDict):
+    """Whose a claim is, as keyword arguments of `Claim`."""
+
+    source: str
+    reference: str
+
 
 VERDICTS = ("confirmed", "refuted", "undecided")
 # Whose a claim is -> how its claims are called. Statements often made about the paper are not the paper's.
@@ -120,15 +128,13 @@ class Claim:
     __call__ = judge
 
 
-def claim(
-    id: str, source: Mapping[str, str], expected: str = "confirmed"
-) -> Callable[[Callable[..., Judgement]], Claim]:
+def claim(id: str, source: Source, expected: str = "confirmed") -> Callable[[Callable[[Tables], Judgement]], Claim]:
     """Make a claim of a criterion: its docstring states the claim in the first paragraph and the rule in the others."""
 
     def made(criterion: Callable[[Tables], Judgement]) -> Claim:
         statement, _, rule = inspect.cleandoc(criterion.__doc__ or "").partition("\n\n")
-        words = (" ".join(text.split()).removesuffix(".") for text in (statement, rule))
-        return Claim(id, *words, criterion, expected=expected, **source)
+        statement, rule = (" ".join(text.split()).removesuffix(".") for text in (statement, rule))
+        return Claim(id, statement, rule, criterion, expected=expected, **source)
 
     return made
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Line, Points
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Tables, equal_verdict, format_value, quantile, worst
+from ...study.claims import Claim, Judgement, Source, Tables, equal_verdict, format_value, quantile, worst
 from ...study.criteria import LineFit, ValueWithError, agreement_criterion, fit_line, larger, select
 from ...study.kinds.dynamics import REPLICATES
 
@@ -43,13 +43,6 @@ FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
 THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study asks for more replicates
 
 Criterion = Callable[[Tables], Judgement]
-
-
-class Source(TypedDict):
-    """Whose a claim is, as keyword arguments of `Claim`."""
-
-    source: str
-    reference: str
 
 
 OPEN = Source(source="ours", reference="open question of the paper")
@@ -170,7 +163,7 @@ def by_model(
 
 
 def estimates(
-    found: Mapping[float, ValueWithError], name: str, shade: str, mark: str = "circle", shift: float = 0.0
+    found: Mapping[Any, ValueWithError], name: str, shade: str, mark: str = "circle", shift: float = 0.0
 ) -> Points:
     """Values with their errors, by place, as points."""
     values, errors = [v.value for v in found.values()], [v.error for v in found.values()]

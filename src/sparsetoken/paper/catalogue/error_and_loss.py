@@ -321,8 +321,8 @@ def vanishes(tables: Tables) -> Judgement:
 def draw_positions(tables: Tables) -> list[Panel]:
     theory, panels = placed(tables), []
     for kind, title in POSITIONS.items():
-        pair = (select(table, {"positions": kind}) for table in (theory, tables["simulated"]))
-        layers = by_model(*pair, "alpha1", "test_error", ("attention", "vectorized"))
+        line, runs = (select(table, {"positions": kind}) for table in (theory, tables["simulated"]))
+        layers = by_model(line, runs, "alpha1", "test_error", ("attention", "vectorized"))
         panels.append(Panel(title, AXES["alpha1"], AXES["test_error"], layers, logx=True, logy=True))
     return panels
 
