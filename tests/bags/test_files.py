@@ -364,3 +364,4 @@ def test_missing_values_are_kept_where_that_is_asked_for(tmp_path, form):
         read_bags(path, need_labels=False)
     kept = read_bags(path, need_labels=False, missing="keep").bags
     np.testing.assert_array_equal(kept.tokens, tokens)
+    np.testing.assert_array_equal(read_bags(path, need_labels=False, missing="drop-token").bags.tokens, tokens[1:])

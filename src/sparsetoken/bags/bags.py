@@ -13,7 +13,7 @@ from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
 from . import scratch
 from .forms import first_not_finite, shown, taken_apart
-from .missing import REMEDY, checked_treatment, without_missing
+from .missing import READ, REMEDY, checked_treatment, without_missing
 from .reading.tables import labels_of
 from .scratch import rows_taken
 from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
@@ -70,7 +70,7 @@ class Bags:
     memory: dict[str, Any] | None
 
     def __init__(self, X: Any, ids: Any = None, mask: Any = None, *, missing: str = "error"):
-        checked_treatment(missing, ("error", "keep", "drop-token"))
+        checked_treatment(missing, READ)
         if ids is not None and mask is not None:
             raise ValueError("give ids (flat tokens) or mask (padded bags), not both")
         if isinstance(X, Bags):

@@ -17,7 +17,7 @@ from .scratch import row_blocks, rows_taken, rowwise
 from .segments import bag_sum, starts_of
 
 TREATMENTS = ("error", "drop-token", "impute")
-READ = ("error", "keep")  # what readers may do
+READ = ("error", "keep", "drop-token")  # what `Bags` and readers may do
 REMEDY = (
     "a learner with missing='drop-token' leaves such tokens out, with missing='impute' fills them in (fit --missing)"
 )

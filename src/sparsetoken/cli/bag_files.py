@@ -69,10 +69,10 @@ class LabelledOptions(BagOptions):
     )
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
-        """The bags with their labels; missing values are kept where the learner is to treat them."""
+        """The bags with their labels; missing values are kept where the learner is to fill them in."""
         from ..bags.missing import checked_treatment
 
-        kept = "error" if checked_treatment(self.missing) == "error" else "keep"
+        kept = "keep" if checked_treatment(self.missing) == "impute" else self.missing
         return super().read_from(file, cluster, missing=kept, **how)
 
 

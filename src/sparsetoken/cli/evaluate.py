@@ -86,28 +86,19 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     from ..estimators.learners import chosen_learners, chosen_regressors
 
     makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
-    bags, makers = _prepared(given, read.bags, makers)
+    if given.missing == "impute":  # left-out tokens are left out for all learners, the baselines included
+        makers = {name: partial(_prepared, given, name, make) for name, make in makers.items()}
     if numbers:
         splits = regression_splits(read.labels.astype(float), *plan, read.groups)
-        steps = evaluate_regression(bags, read.labels, makers, splits, read.groups)
+        steps = evaluate_regression(read.bags, read.labels, makers, splits, read.groups)
     else:
         splits = stratified_splits(read.labels, *plan, read.groups)
-        tokens_labelled = None if given.missing == "drop-token" else read.token_labels
-        steps = cross_validate(bags, read.labels, makers, splits, tokens_labelled, read.groups)
+        steps = cross_validate(read.bags, read.labels, makers, splits, read.token_labels, read.groups)
     found = _finished(steps, len(makers), len(splits) * plan[0])
     return sorted(found, key=lambda e: -e.r2 if numbers else (-e.accuracy, -e.auc))
 
 
-def _prepared(given: LabelledBags, bags: Any, makers: Mapping[str, Callable[[], Any]]) -> tuple[Any, dict[str, Any]]:
-    """Bags and learners with what is to be done about missing values."""
-    if given.missing != "impute":  # tokens are left out for all learners, the baselines included
-        from ..bags.missing import without_missing
-
-        return (without_missing(bags, given.missing) if given.missing == "drop-token" else bags), dict(makers)
-    return bags, {name: partial(_made, given, name, make) for name, make in makers.items()}
-
-
-def _made(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
+def _prepared(given: LabelledBags, name: str, make: Callable[[], Any]) -> Any:
     return given.prepared(name, make())
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from ..bags import Bags
 from ..cluster import on_cluster
 from ..forms import distinct_ids
+from ..missing import without_missing
 from .array_files import npz_arrays
 from .folders import check_ignored, gather, list_files, means_files
 from .tables import (
@@ -84,8 +85,8 @@ def read_bags(
         - `features`: the columns to use, in this order (a fitted model's); all others are then ignored.
         - `literal_ids`: whether ids such as NA, null or nan are ids like any other; otherwise they count as missing, as
           everywhere else in a table. An empty cell is always missing.
-        - `missing`: "error" or "keep", whether missing values (NaN) among the features are refused, or kept for an estimator
-          that takes them.
+        - `missing`: "error", "keep" or "drop-token", whether missing values (NaN) among the features are refused, kept for an
+          estimator that takes them, or the tokens that have some are left out.
         - `key`: the array of features, where the files of a folder hold several; by default one of the usual names.
         - `skip_unmatched`: whether files of a folder without a label, and labels without a file, are left out instead of
           being an error.
@@ -152,7 +153,9 @@ def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
 
 def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None, reading: Reading) -> BagFile:
     """The bags with the labels and groups that their files have, or a table (`values` are its labels)."""
-    bags, whose, column = held.bags, held.bag_of_row, reading.label
+    bags, whose, column, token_labels = held.bags, held.bag_of_row, reading.label, held.token_labels
+    if reading.missing == "drop-token":
+        bags, token_labels = without_missing(bags, reading.missing), None
     if values is None:
         labels = groups = None
         if held.labels is not None and (reading.need_labels or not pd.isna(held.labels).any()):
@@ -182,7 +185,7 @@ def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None
             raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
         of_bags = values_by_id(source, reading, reading.groups)
         groups = bags.labels(values_of_bags(of_bags, bags.ids, reading.skip_unmatched))
-    return BagFile(bags, labels, held.token_labels, groups)
+    return BagFile(bags, labels, token_labels, groups)
 
 
 def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
@@ -205,7 +208,7 @@ def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
     }
     tokens = rows.get(reading.token_label)
     return Held(
-        Bags(table[columns], ids=ids, missing=reading.missing),
+        Bags(table[columns], ids=ids, missing=reading.kept),
         codes,
         rows.get(reading.label),
         rows.get(str(reading.groups)),
@@ -245,12 +248,12 @@ def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
         count = len(_dimensional(arrays, path, "tokens", (2,)))
         ids = _npz_ids(arrays, path, count)
         codes, _ = distinct_ids(ids, count)
-        bags = Bags(arrays["tokens"], ids=ids, missing=reading.missing)
+        bags = Bags(arrays["tokens"], ids=ids, missing=reading.kept)
         if "token_label" in arrays:
             token_labels = _dimensional(arrays, path, "token_label", (1,), count)[np.argsort(codes, kind="stable")]
     else:
         _dimensional(arrays, path, "X", (2, 3))
-        bags = Bags(arrays["X"], mask=arrays.get("mask"), missing=reading.missing)
+        bags = Bags(arrays["X"], mask=arrays.get("mask"), missing=reading.kept)
     if labels is None and reading.need_labels and alone:
         raise ValueError(f"{path} has no array 'label' (or 'y') with the labels")
     if labels is not None and len(labels) not in (len(bags), count if tokens else len(bags)):

@@ -76,6 +76,11 @@ class Reading:
         return isinstance(self.executor, str) and self.executor == "local"
 
     @property
+    def kept(self) -> str:
+        """What `Bags` does about missing values: tokens are left out later, once rows have been told apart."""
+        return "error" if self.missing == "error" else "keep"
+
+    @property
     def aside(self) -> set[str]:
         """Columns that are not features."""
         return {self.bag, self.label, self.token_label, *self.ignore} | ({self.groups} if self.groups else set())
