@@ -6,6 +6,7 @@ Entry t of every array is the state after t steps (entry 0 the start). The class
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -15,9 +16,10 @@ import numpy as np
 from ._core.arrays import namespace
 from ._core.averages import with_error
 from ._core.frozen import frozen
-from ._core.validation import whole_number
+from ._core.validation import real_number, whole_number
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import TEST_ERROR, TRAINING_ERROR
+from .results import ClassifierResult
 
 SCALARS = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
 
@@ -182,3 +184,55 @@ class Trajectory(Shown):
         ax.xaxis.get_major_locator().set_params(integer=True)
         legend_above(ax)
         return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class JointEnd(ClassifierResult):
+    """Where joint training of a bag model ends.
+
+    Attributes
+    ----------
+    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
+        As in `results.ClassifierResult`.
+    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
+        See there; `overlap` and `cosine` by the directions' names. What belongs to a readout alone is not a number.
+    directions : tuple of str
+        Names of the model's r directions.
+    gram : ndarray (r, r)
+        Q = Theta^T Theta.
+    V : ndarray (r, r)
+        What taking part does to a bag's own fields: (1/n) Tr_d of the inverse Hessian, H_i = omega_i - (dl/dH_i) V.
+    best_bias, best_bias_error : float
+        The bias with the least test error for the same directions, and that error.
+    refitted_bias, refitted_error : float
+        The bias of a logistic regression on the training bags' scores as if each had been left out, and its test error.
+    leave_one_out_error : float
+        Share of mistakes of these scores at the trained bias: an estimate of the test error without test bags.
+    replicon : float
+        Below 1 the solution is stable; above, training has many ends, and this one describes them only roughly.
+    residual : float
+        Theory: largest undamped relative change of the order parameters. Simulation: largest entry of the gradient.
+    coexist : bool or None
+        Whether the informed and the uninformed start end at different points; None where the other start's iteration did
+        not converge.
+    """
+
+    directions: tuple[str, ...]
+    gram: np.ndarray
+    V: np.ndarray
+    best_bias: float
+    best_bias_error: float
+    refitted_bias: float
+    refitted_error: float
+    leave_one_out_error: float
+    replicon: float = math.nan
+    residual: float = math.nan
+    coexist: bool | None = None
+
+
+def decay_by_direction(names: tuple[str, ...], decay: Any) -> dict[str, float]:
+    """A weight decay above 0 for every direction, from one number or one for each name."""
+    given = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
+    if set(given) != set(names):
+        raise ValueError(f"decay must be a number or name {', '.join(names)}, got {decay!r}")
+    return {name: real_number(f"decay[{name!r}]", given[name], 0.0, open_low=True) for name in names}

@@ -1,6 +1,7 @@
 """Finite-size experiments: one trial from a seed, with everything measured in closed form."""
 
 from .heads import head_readout
+from .joint_end import simulate_end
 from .noise import RealNoise
 from .products import LearntDirections, learn_directions
 from .repeats import mean_and_error, trial_seeds
@@ -19,6 +20,7 @@ __all__ = [
     "mean_and_error",
     "mean_trajectory",
     "simulate",
+    "simulate_end",
     "simulate_trajectory",
     "trial_seeds",
     "two_steps",

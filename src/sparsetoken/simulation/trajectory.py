@@ -324,7 +324,7 @@ def _descend(
             if not (math.isfinite(bias) and np.isfinite(gram[t]).all()):
                 raise FloatingPointError(f"the descent has diverged after {t} steps: take smaller rates")
             y = bags.labels
-            parts = [_differentiate(model, fields, bias) for fields in bags.fields(theta)]
+            parts = [differentiate(model, fields, bias) for fields in bags.fields(theta)]
             scores, bias_slope = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
             train_loss[t], train_error[t] = loss.value(scores, y).mean(), mistakes(scores, y).mean()
             if t == steps:
@@ -345,7 +345,7 @@ def _descend(
     return Path(overlap, gram, biases, train_loss, train_error, counts, theta, signal)
 
 
-def _differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores (n,) of the bags with these fields, and their derivatives: (n, L, r) in the fields, (n,) in the bias."""
     from .._core.devices import double_precision  # brings JAX
 

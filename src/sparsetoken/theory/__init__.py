@@ -26,7 +26,7 @@ from .ladder import Ladder, ladder, strengths_by_length
 from .recovery import Recovery, recovery
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
-from .statics.statics import JointEnd, statics
+from .statics.statics import statics
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "Gradient",
     "HeadsLaw",
     "HeadsResult",
-    "JointEnd",
     "Ladder",
     "Law",
     "Oracle",

@@ -42,6 +42,7 @@ STREAMS = (
     "shared1",
     "shared_test",
     "shared",
+    "probes",  # random signs that estimate a trace
 )
 
 

@@ -80,6 +80,11 @@ MEANINGS = {
     "cosine": "cosine of the direction learnt with ξ",
     "step": "gradient step of the row, from 0",
     "unstable": "whether training amplifies small differences from an earlier step on",
+    "best_bias_error": "test error with the best bias for the same directions",
+    "refitted_error": "test error with the bias refitted to leave-one-out scores",
+    "leave_one_out_error": "share of the training bags that are misclassified by their leave-one-out scores",
+    "replicon": "below 1 where the end of training is stable",
+    "coexist": "whether informed and uninformed starts end at different points",
     "overlap[*]": "⟨direction, ξ⟩, one column per direction of the model, such as `overlap[q]`",
     "cosine[*]": "cosine of the direction with ξ, such as `cosine[q]`",
     "gram[*]": "scalar product of two directions, such as `gram[q,w]`",
@@ -93,6 +98,8 @@ MEANINGS |= {
     if f"{name}_se" not in MEANINGS
 }
 STEPS = ("step", *_OF_A_STEP, *_OF_DIRECTIONS, *(f"{name}_se" for name in (*_OF_A_STEP, *_OF_DIRECTIONS)))
+END = (*_OF_A_STEP, "best_bias_error", "refitted_error", "leave_one_out_error", "overlap[*]", "cosine[*]")
+MEANINGS |= {f"{name}_se": f"standard error of `{name}`" for name in END if f"{name}_se" not in MEANINGS}
 
 
 def columns(*names: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Kinds of trial about training step by step: the exact dynamics of a bag model, and the same measured.
+"""Kinds of trial about training step by step and about where it ends: the exact limits of a bag model, and the same measured.
 
-Both return one row per step. A schedule is given as `stages`, a list of tables with the fields of `Stage`, or, for one data
-set and constant rates, by `steps`, `alpha`, `rates`, `decay` and `momentum`.
+Those step by step return one row per step. A schedule is given as `stages`, a list of tables with the fields of `Stage`, or,
+for one data set and constant rates, by `steps`, `alpha`, `rates`, `decay` and `momentum`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...bag_models import get_bag_model
 from ...schedules import Stage, as_stages
 from ...task import Task
 from ..kind import trial_kind
-from .columns import STEPS, columns
+from .columns import END, STEPS, columns
 
 ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error
@@ -85,3 +85,55 @@ def simulate_trajectory_trial(
     options: dict[str, Any] = {"sampler": sampler, "loss": descent.loss, "start": descent.start}
     tested: dict[str, Any] = {"tested": descent.rows_at, "test_replicates": TEST_REPLICATES}
     return descent.rows(simulate_trajectory(task, descent.model, descent.schedule(), d, seed, **options, **tested))
+
+
+def _end_row(end: Any) -> dict[str, Any]:
+    """An end of training as a record; standard errors only where there are some."""
+    names = [name for name in END if "[" not in name]
+    row = {name: getattr(end, name) for name in names}
+    errors = {**end.errors, "test_error": end.standard_error} if end.errors else {}
+    row |= {f"{name}_se": errors[name] for name in names if name in errors}
+    for a in end.directions:
+        row |= {f"overlap[{a}]": end.overlap[a], f"cosine[{a}]": end.cosine[a]}
+        if errors:
+            row[f"overlap[{a}]_se"] = errors[f"overlap_{a}"]
+    return row
+
+
+@trial_kind(
+    "joint_end", columns=columns(*END, *(f"{name}_se" for name in END if name != "cosine[*]"), "replicon", "coexist")
+)
+def joint_end_trial(
+    task: Task,
+    model: str = "attention",
+    alpha: float = 2.0,
+    decay: Any = 0.15,
+    loss: str = "logistic",
+    start: Any = "uninformed",
+    bags: int | None = None,
+    replicates: int = REPLICATES,
+) -> dict[str, Any]:
+    """Where joint training ends, in the limit."""
+    from ...theory import ReplicaSymmetryWarning, statics
+
+    with warnings.catch_warnings():  # a column says it
+        warnings.simplefilter("ignore", ReplicaSymmetryWarning)
+        end = statics(task, model, alpha, decay, loss, start, bags=bags, replicates=replicates)
+    return {**_end_row(end), "replicon": end.replicon, "coexist": end.coexist}
+
+
+@trial_kind("simulate_end", columns=columns(*END))
+def simulate_end_trial(
+    task: Task,
+    d: int,
+    seed: int,
+    model: str = "attention",
+    alpha: float = 2.0,
+    decay: Any = 0.15,
+    loss: str = "logistic",
+    start: dict | None = None,
+) -> dict[str, Any]:
+    """Where joint training ends at finite d: run to convergence."""
+    from ...simulation.joint_end import simulate_end
+
+    return _end_row(simulate_end(task, model, alpha, decay, d, seed, loss=loss, start=start))

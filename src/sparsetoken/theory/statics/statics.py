@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
 
 from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
-from ..._core.validation import caller_level, real_number, whole_number
+from ..._core.validation import caller_level, whole_number
 from ...bag_models import BagModel, get_bag_model
-from ...laws.bag_model_measures import MEASURES, FreshDraws, measures_on
+from ...laws.bag_model_measures import FreshDraws, measures_on
+from ...laws.refitted_bias import measures_by_bias
 from ...losses import Loss
-from ...results import ClassifierResult
 from ...schedules import Stage
 from ...task import Task
+from ...trajectories import JointEnd, decay_by_direction
 from ..dynamics.draws import checked_bags, replicate_draws
 from ..dynamics.problem import TrainingProblem, problem_of
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
@@ -38,47 +37,6 @@ STARTS = ("uninformed", "informed")
 INFORMED_NORM, INFORMED_COSINE = 1.0, 0.95  # of every direction at the informed start
 SAME = 1e-3  # of the largest overlap: ends that differ by less are one
 FALL = 0.7  # of the decay from one solution of the continuation to the next
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class JointEnd(ClassifierResult):
-    """Where joint training of a bag model ends.
-
-    Attributes
-    ----------
-    model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
-        As in `results.ClassifierResult`.
-    train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there; `overlap` and `cosine` by the directions' names. What belongs to a readout alone is not a number.
-    directions : tuple of str
-        Names of the model's r directions.
-    gram : ndarray (r, r)
-        Q = Theta^T Theta.
-    V : ndarray (r, r)
-        What taking part does to a bag's own fields: (1/n) Tr_d of the inverse Hessian, H_i = omega_i - (dl/dH_i) V.
-    best_bias, best_bias_error : float
-        The bias with the least test error for the same directions, and that error.
-    refitted_bias, refitted_error : float
-        The bias of a logistic regression on the training bags' scores as if each had been left out, and its test error.
-    replicon : float
-        Below 1 the solution is stable; above, training has many ends, and this one describes them only roughly.
-    residual : float
-        Largest undamped relative change of the order parameters, over the replicates.
-    coexist : bool or None
-        Whether the informed and the uninformed start end at different points; None where the other start's iteration did
-        not converge.
-    """
-
-    directions: tuple[str, ...]
-    gram: np.ndarray
-    V: np.ndarray
-    best_bias: float
-    best_bias_error: float
-    refitted_bias: float
-    refitted_error: float
-    replicon: float
-    residual: float
-    coexist: bool | None
 
 
 @in_double_precision
@@ -170,13 +128,9 @@ def _problem(
     task: Task, model: str | BagModel, alpha: float, decay: float | Mapping[str, float], loss: str | Loss
 ) -> tuple[TrainingProblem, np.ndarray]:
     """The problem in the form of the dynamics, one step long, and the decay of every direction."""
-    names = get_bag_model(model).directions
-    given = decay if isinstance(decay, Mapping) else dict.fromkeys(names, decay)
-    if set(given) != set(names):
-        raise ValueError(f"decay must be a number or name {', '.join(names)}, got {decay!r}")
-    checked = {name: real_number(f"decay[{name!r}]", value, 0.0, open_low=True) for name, value in given.items()}
+    checked = decay_by_direction(get_bag_model(model).directions, decay)
     problem = problem_of(task, model, Stage(1, alpha, decay=checked), loss, None)
-    return problem, np.array([checked[name] for name in names])
+    return problem, np.array(list(checked.values()))
 
 
 def _bags(problem: TrainingProblem, bags: int | None) -> int:
@@ -250,10 +204,6 @@ def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict
     def measures(b: float) -> np.ndarray:
         return measures_on(fresh, problem.task, problem.model, at.m[None], gram[None], [b], problem.split)[0]
 
-    scores, y, weight = equations.left_out_scores(end)
-    refitted = bias + _refitted_shift(scores, y, weight)
-    reach = float(np.abs(scores).max())
-    best = minimize_scalar(lambda b: measures(b)[0], bounds=(bias - reach, bias + reach), method="bounded")
     found = {
         "m": at.m,
         "norm": np.sqrt(np.diag(gram)),
@@ -262,25 +212,9 @@ def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict
         "bias": bias,
         "train_loss": float(end.averages.train_loss),
         "train_error": float(end.averages.train_error),
-        "best_bias": float(best.x),
-        "best_bias_error": float(best.fun),
-        "refitted_bias": refitted,
-        "refitted_error": float(measures(refitted)[0]),
         "replicon": equations.replicon(end),
     }
-    return found | dict(zip(MEASURES, map(float, measures(bias)), strict=True))
-
-
-def _refitted_shift(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
-    """c/a of the logistic regression a z + c on scores z, which adds to the bias."""
-
-    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        margin = y * (x[0] * scores + x[1])
-        slope = -weight * y / (1.0 + np.exp(margin))
-        return float(weight @ np.logaddexp(0.0, -margin)), np.array([slope @ scores, slope.sum()])
-
-    a, c = minimize(loss, [1.0, 0.0], jac=True).x
-    return float(c / a)
+    return found | measures_by_bias(measures, bias, *equations.left_out_scores(end))
 
 
 def _averaged(problem: TrainingProblem, rows: list[dict[str, Any]], residual: float, coexist: bool | None) -> JointEnd:
@@ -289,7 +223,7 @@ def _averaged(problem: TrainingProblem, rows: list[dict[str, Any]], residual: fl
     error: dict[str, Any] = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
     names = problem.model.directions
     scalars = ("auc", "sensitivity", "specificity", "train_loss", "train_error", "bias", "replicon")
-    refits = ("best_bias", "best_bias_error", "refitted_bias", "refitted_error")
+    refits = ("best_bias", "best_bias_error", "refitted_bias", "refitted_error", "leave_one_out_error")
     errors = {name: float(error[name]) for name in (*scalars, *refits)}
     for table in ("gram", "V"):
         errors |= {f"{table}_{i}_{j}": float(error[table][i, j]) for i, j in np.ndindex(error[table].shape)}
