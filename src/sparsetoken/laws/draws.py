@@ -22,7 +22,7 @@ from scipy.stats import binom
 from .._core.arrays import ByteCache, namespace
 from .sobol import LEADING_COORDINATES, ScrambledSobol, seed_of
 
-REPLICATES = 16  # their scatter knows the standard error to a fifth or so, which is enough to choose a sample size by
+REPLICATES = 16  # their scatter gives the standard error to about 20 %, enough to choose a sample size
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape

@@ -174,7 +174,7 @@ class HeadsLaw:
             uniform = rng.random((rows.stop - first, L * D))
             uniform[:, : leading - 1] = sobol[rows, 1:]
             uniform = uniform.reshape(-1, L, D)
-            # Tokens without signal in falling order along the first axis: the largest of m uniforms is V^(1/m), and so on.
+            # Tokens without signal in decreasing order along the first axis: the largest of m uniforms is V^(1/m), and so on.
             count = np.arange(L - R, 0, -1)
             uniform[:, R:, 0] = np.cumprod(uniform[:, R:, 0] ** (1.0 / count), axis=1)
             t = standard_normals(uniform)

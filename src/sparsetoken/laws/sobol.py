@@ -19,7 +19,7 @@ from scipy.stats import qmc
 from .._core.validation import whole_number
 
 BITS = 30  # binary digits of a coordinate, SciPy's default
-# Leading coordinates that are Sobol points where tokens come in falling order: integrands are nearly additive in the others,
+# Leading coordinates that are Sobol points where tokens come in decreasing order: integrands are nearly additive in the others,
 # and Sobol points slow.
 LEADING_COORDINATES = 48
 # Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.

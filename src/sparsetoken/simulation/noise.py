@@ -254,7 +254,7 @@ def noise_of(value: Any) -> TokenNoise | None:
     return RealNoise(value)
 
 
-@lru_cache(maxsize=16)  # standardising takes longer than many a trial
+@lru_cache(maxsize=16)  # standardising takes longer than many trials
 def _shipped(name: str, standard: str, tokens: str, text: str) -> TokenNoise:
     return RealNoise(shipped_bags(name), standard, tokens, replace=True, name=text)
 

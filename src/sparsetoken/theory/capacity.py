@@ -79,7 +79,7 @@ def _refined(
         found, value, residual = solve(points, found)
         apart = bool(value.mean() < NEVER)
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
-        # that do not mix at all say little about rare bags that do: more of them, once.
+        # that do not mix at all carry little information on rare bags that do: more draws, once.
         relative = SECOND_LEVEL * accuracy if apart else float(standard_error(value, alone=0.0) / value.mean())
         enough = points > law.first_points if apart else relative <= accuracy
         finer = None if enough or points >= most_points else law.finer(points, relative / accuracy)

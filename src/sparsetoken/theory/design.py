@@ -47,8 +47,8 @@ from .errors import AccuracyError
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
-# Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that live on such swings
-# are right in the limit and far from it at any d one has.
+# Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that rely on such
+# oscillations are right in the limit and far from it at practical d.
 BIAS_RATES = (1e-2, 8.0)
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
 # The grid of constant schedules: one rate for all directions, one decay, and factors of the sharpness that was given.
@@ -57,7 +57,7 @@ GRID_RATES, GRID_DECAYS, GRID_SHARPNESS = (0.4, 1.0), (0.07, 0.2, 0.5, 1.2), (0.
 STARTS, SHARE_PER_START = 3, 0.15
 # Replicates that choose between what the searches reached, numbered apart from the others.
 CHOOSING_REPLICATES, FIRST_CHOOSING_REPLICATE = 8, 2_000_000
-# Where training diverges the objective is this many units of log error, so that a line search turns back.
+# Where training diverges the objective is this many units of log error, so that a line search steps back.
 DIVERGED = 5.0
 # L-BFGS often stops next to the edge beyond which training diverges. It is restarted from the best point as long as that
 # gains this much of log error.

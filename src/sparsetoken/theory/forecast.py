@@ -80,7 +80,7 @@ _FROM_THE_FIXED_POINT = (
 _HEADS_CAPACITY_ACCURACY = 5e-3
 
 
-# Along a sweep in alpha1 or ridge the law stays the same: its draws, pushed through the softmax, are kept. The classifier is
+# Along a sweep in alpha1 or ridge the law stays the same: its draws, after the softmax, are cached. The classifier is
 # part of the key because a name may be registered again.
 @kept_with_draws(2)
 def _law(task: Task, known: Classifier, cosine: float, sharpness: float) -> Law:

@@ -37,9 +37,9 @@ from ..laws.heads import HeadNodes, HeadsLaw
 from ..laws.nodes import Population
 from .errors import ConvergenceError
 
-NEVER = 1e-13  # values of 1/alpha* below are rounding: the classes are apart at any sample size one can have
+NEVER = 1e-13  # values of 1/alpha* below are rounding: the classes are separable at any practical sample size
 _STEPS = 200  # Newton steps allowed; 5 to 15 are taken, some dozens where kappa nearly vanishes in some bags
-_TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where the steps went their way
+_TOLERANCE = 1e-6  # on the scaled gradient, which is 1e-10 or less where Newton's method converged
 _ITERATIONS = 2000  # of the fixed point of heads; 10 to 60 are taken, the error falling by a third or more in each
 _CHANGE = 1e-9  # largest relative change of the matrices; the threshold's own error is its square
 _ALIKE = 1e-12  # of E[K]'s largest eigenvalue: heads that are alike leave combinations that see nothing
@@ -93,7 +93,7 @@ def least(
             break
         while True:
             trial, there = objective(p + scale * step)
-            # Near the minimum the decrease drowns in rounding, and the full step is right.
+            # Near the minimum the decrease is below rounding, and the full step is right.
             if trial <= value * (1 + _ROUNDING) + _SUFFICIENT * scale * slope or scale < _SHORTEST:
                 break
             scale *= 0.5

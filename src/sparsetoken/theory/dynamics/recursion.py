@@ -42,10 +42,9 @@ from ...laws.draws import with_shared_part
 from ...losses import Loss
 from ...trajectories import mistakes
 
-# Of the variance of U^t given the data set's earlier steps: less than this share is dropped. Rounding grows with the inverse of
-# the factor that the later steps are solved with, which reaches 5e9 by step 17 where shares of 1e-11 are kept (attention,
-# L = 30): their noise is then kept for innovations, divided by and multiplied up, and a replicate in ten flies apart within
-# 36 steps. At 1e-9 none does, and 1e-5 moves the test error by nothing that could be seen: 1e-7 is between.
+# An innovation of U^t is dropped where its conditional variance, given the data set's earlier steps, is below this share.
+# Shares of 1e-11 are rounding errors, amplified until replicates diverge (attention, L = 30); at 1e-9 none does, and 1e-5
+# leaves the test error unchanged.
 SMALLEST_INNOVATION = 1e-7
 
 
