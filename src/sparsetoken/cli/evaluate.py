@@ -85,6 +85,7 @@ def _compared(given: LabelledBags, read: Any, names: list[str], plan: tuple[int,
     from ..estimators.evaluation import evaluate_regression, regression_splits, stratified_splits
     from ..estimators.learners import chosen_learners, chosen_regressors
 
+    steps: Iterator[Any]
     makers = chosen_regressors(names) if numbers else chosen_learners(names, read.bags)
     if given.missing == "impute":  # left-out tokens are left out for all learners, the baselines included
         makers = {name: partial(_prepared, given, name, make) for name, make in makers.items()}

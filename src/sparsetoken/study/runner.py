@@ -77,14 +77,14 @@ def run_batches(batches: Sequence[Batch], store: Store, executor: TrialExecutor,
 
     A trial that several batches want is run for the first of them, and found by the others.
     """
-    run = _Run(store, executor, fresh)
+    run = _OngoingRun(store, executor, fresh)
     finished = set() if fresh else store.finished()
     queues = [run.enter(batch, finished) for batch in batches]
     run.work(deque(scouts_ahead(queues)))
 
 
 @dataclass
-class _Run:
+class _OngoingRun:
     """A run in progress. When a worker dies, the trials in flight are repeated one at a time, which finds the culprit."""
 
     store: Store
