@@ -205,14 +205,16 @@ def check_names(names: Sequence[str], path: Path) -> None:
 @contextmanager
 def in_one_sentence(path: Path, what: str) -> Iterator[None]:
     """What a damaged file makes NumPy, pandas, Arrow, zipfile or h5py raise, as an error that names the file."""
-    arrow = (sys.modules["pyarrow"].ArrowException,) if "pyarrow" in sys.modules else ()
     try:
         yield
     except UnreadableBag:
         raise
     except NotPlainTensors as error:
         raise UnreadableBag(f"{path} is not read: {error}") from None
-    except (*DAMAGED, *arrow) as error:
+    except Exception as error:
+        arrow = getattr(sys.modules.get("pyarrow"), "ArrowException", ())  # perhaps imported by now
+        if not isinstance(error, (DAMAGED, arrow)):
+            raise
         said = str(error).split("\n")[0]
         raise UnreadableBag(f"{path} {what}: {said or type(error).__name__}") from None
 
