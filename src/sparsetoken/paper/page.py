@@ -97,8 +97,8 @@ def _first_screen(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], s
     shown = any(result.claims(rows) for result in results)
     parts = [f"<section id='paper'><h1>{escape(title)}</h1>"]
     if pictures:
-        parts.append(f"<div class='first'>{_image(picture_bytes(matplotlib_figure(pictures), '.svg'), 'svg+xml')}")
-        parts.append(f"{with_mathml(_TASK)}</div>")
+        drawn = [_image(picture_bytes(matplotlib_figure([p], 4.2), ".svg"), "svg+xml", p.title) for p in pictures]
+        parts.append(f"<div class='first'><div class='panels'>{''.join(drawn)}</div>{with_mathml(_TASK)}</div>")
     if shown:
         parts.append(f"<h2>The paper, result by result</h2>{_results_table(results, rows, panels)}")
     parts.append(_counts(rows) if rows else "")
@@ -130,7 +130,12 @@ def _results_table(results: Iterable[PaperResult], rows: Sequence[LedgerRow], pa
         panel = panels.get(result.picture)
         picture = f"<a href='#{result.picture[0]}'>{_image(thumbnail(panel), 'png', panel.title)}</a>" if panel else ""
         marks = " ".join(_verdict(row, words=False) for row in mine)
-        told = "".join(_claim_item(row) for row in mine if row.judgement.verdict != "confirmed")
+        told = "".join(
+            f"<li>{_verdict(row)} {_prose(row.claim.statement)} ({row.claim.source}). "
+            f"<span class='small'>Why: {_prose(row.judgement.note or row.judgement.measured)}</span></li>"
+            for row in mine
+            if row.judgement.verdict != "confirmed"
+        )
         counted = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
         lines.append(
             f"<tr><td><b>{escape(result.name)}</b><br>{_prose(result.statement)}</td><td>{picture}</td>"

@@ -43,10 +43,10 @@
     axis.tickangle = fits ? 0 : -90;
     return fits ? 14 * Math.max(...names.map((name) => name.length)) : longest;
   };
-  const below = (panel) => {  // pixels that the words under its plot take
+  const below = (panel) => {  // pixels that the words under its plot take: those of the axis, and the legend
     const { data, layout } = specification(panel), width = panel.clientWidth;
     const label = wrapped(layout.xaxis.title.text, Math.max(18, (width - 80) / 8)).split("<br>").length - 1;
-    return label * 18 + turned(layout.xaxis, width) + lines(data, width) * 22;
+    return [label * 18 + turned(layout.xaxis, width), lines(data, width) * 20];
   };
   const draw = (panel) => {
     const { data, layout } = specification(panel), width = panel.clientWidth;
@@ -54,10 +54,11 @@
     layout.yaxis.title.text = wrapped(layout.yaxis.title.text, 28);
     turned(layout.xaxis, width);
     // Panels beside each other get the same room, so that their axes line up.
-    const beside = width < 360 ? [panel] : [...panel.parentElement.children];
-    const words = Math.max(...beside.map(below));
-    layout.height = 340 + words;
-    layout.margin.b = 56 + words;
+    const beside = (width < 360 ? [panel] : [...panel.parentElement.children]).map(below);
+    const [axis, legend] = [0, 1].map((part) => Math.max(...beside.map((pixels) => pixels[part])));
+    layout.height = 340 + axis + legend;
+    layout.margin.b = 56 + axis + legend;
+    layout.legend.y = legend / layout.height;
     Plotly.react(panel.querySelector("div"), coloured(data), coloured(layout), config);
     panel.dataset.drawn = "yes";
   };

@@ -49,7 +49,7 @@ def plotly_panel(panel: Panel) -> dict[str, Any]:
             "xanchor": "left",
             "y": 0,
             "yref": "container",
-            "yanchor": "bottom",
+            "yanchor": "top",
         },
         "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
         "hovermode": "closest",
