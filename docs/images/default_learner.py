@@ -16,10 +16,8 @@ SEES = {
     "attention": "scaled tokens",
     "pooled": "lifted tokens",
     "tied": "lifted tokens",
-    "even": "lifted tokens",
     "statistics": "statistics",
     "likeness": "statistics",
-    "trees": "statistics",
 }
 
 

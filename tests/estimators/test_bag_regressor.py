@@ -106,9 +106,9 @@ def test_groups_stay_together_in_all_candidates():
         ({"y": [1.0, 2.0]}, "6 bags and 2 labels"),
         ({"sample_weight": [1, 1, 1, 1, 1, -1]}, "sample_weight must be >= 0"),
         ({"sample_weight": [0] * 6}, "at least one"),
-        ({"candidates": "trees"}, "'auto' or a list of names"),
+        ({"candidates": "tied"}, "'auto' or a list of names"),
         ({"candidates": ["forest"]}, "among pooled, attention"),
-        ({"candidates": ["trees"]}, "at least one that sees tokens: pooled"),
+        ({"candidates": ["likeness"]}, "at least one that sees tokens: pooled"),
         ({"lift": -1}, "lift must be"),
     ],
 )

@@ -66,9 +66,8 @@ def test_features_and_tokens(model, change):
         "tokens permuted": lambda x: x[:, position],
     }[change]
     if change == "other units" and isinstance(model, BagClassifier | BagRegressor):
-        # The candidate `even` takes the features' sizes relative to each other as information.
-        names = ["pooled", "attention", "tied", "statistics", "likeness", "trees"]
-        model = clone(model).set_params(candidates=names)
+        # The near kernel takes the features' sizes relative to each other as information.
+        model = clone(model).set_params(lift=0)
     plain, moved = predictions(model, X, y, fresh), predictions(model, changed(X), y, changed(fresh))
     np.testing.assert_allclose(moved, plain, **FITS)
 

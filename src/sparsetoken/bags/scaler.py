@@ -18,9 +18,9 @@ from .bags import Bags
 from .checks import checked_bags, holds_bags
 from .scratch import row_blocks, rowwise
 
-# Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, a uniform 1.8; the sample moment of
-# a Gaussian over a few thousand tokens stays below 3.5.
-HEAVY = 4.0
+# Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, an exponential 9; one token in twenty that
+# carries a signal of four standard deviations gives 7, and should keep it.
+HEAVY = 10.0
 # How much heavier the tail over all bags must be than over the bags of the first class before it counts as the other
 # class's own: features that merely straddle the threshold are not signals.
 CLEARLY = 1.5
@@ -46,11 +46,11 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
     Parameters
     ----------
     compress : bool
-        Whether heavy-tailed features (fourth moment E z^4 > 4; a Gaussian has 3) are compressed, z <- asinh(z), and
+        Whether heavy-tailed features (fourth moment E z^4 > 10; a Gaussian has 3) are compressed, z <- asinh(z), and
         standardised again: linear within a standard deviation, logarithmic beyond. Rare features such as word counts
         owe their standard deviation to a handful of outliers; compressed, no single token dominates a fit. If labels are
         given, a feature is left alone where only the bags of the second class have the tail (E z^4 over the first
-        class's bags is at most 4 and clearly less than over all) and several of them hold it: large values that
+        class's bags is at most 10 and clearly less than over all) and several of them hold it: large values that
         only these bags hold may be the signal itself.
     clip : bool
         Whether tokens are clipped to the range of the training tokens plus one standard deviation on either side

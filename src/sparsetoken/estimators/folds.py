@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,16 +44,6 @@ def number_folds(count: int, seed: int, groups: np.ndarray | None = None, most: 
         return []
     splitter = (KFold if groups is None else GroupKFold)(folds, shuffle=True, random_state=seed)
     return [held for _, held in splitter.split(np.zeros(count), groups=groups)]
-
-
-def held_out_scores(
-    folds: list[np.ndarray], count: int, score: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """Scores of all bags by fits that have not seen them: score(rest, held)."""
-    scores = np.full(count, np.nan)
-    for held in folds:
-        scores[held] = score(np.delete(np.arange(count), held), held)
-    return scores
 
 
 def weights_without_folds(weights: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:

@@ -88,7 +88,7 @@ _ALL = (
     _ours(
         "bag-classifier",
         "BagClassifier",
-        "attention heads, classifiers on bag statistics and trees that vote: the default",
+        "attention and classifiers on bag statistics that vote: the default",
     ),
     _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
     _ours("message-passing", "MessagePassingClassifier", "likelihood ratio, the signal found by message passing"),
@@ -137,7 +137,7 @@ def _statistics_forest() -> Any:
 
 
 _ALL_REGRESSORS = (
-    _ours("bag-regressor", "BagRegressor", "heads, ridge regressions and trees, weighed on held-out bags"),
+    _ours("bag-regressor", "BagRegressor", "attention and ridge regressions, weighed on held-out bags"),
     _regression_baseline("mean-pool ridge", _mean, "mean token"),
     _regression_baseline("max-pool ridge", _maximum, "features' maxima"),
     _regression_baseline("mean+max ridge", _both, "mean token and the features' maxima"),

@@ -14,7 +14,7 @@ import numpy as np
 from .._core.files import write_bytes
 from .base import BagLearner, BaseBagClassifier
 
-FORMAT = 9
+FORMAT = 10
 _OWN_TYPES = (
     "sparsetoken._core.frozen.FrozenMapping",
     "sparsetoken.bags.scaler.BagScaler",
@@ -27,6 +27,7 @@ _OWN_TYPES = (
     "sparsetoken.estimators.paper.elementwise.ElementwiseAttentionClassifier",
     "sparsetoken.estimators.paper.joint_heads.Head",
     "sparsetoken.estimators.default.learner.Vote",
+    "sparsetoken.estimators.default.kernels.NystromKernel",
     "sparsetoken.estimators.default.lift.TokenLift",
     "sparsetoken.estimators.paper.linear.PooledClassifier",
     "sparsetoken.estimators.paper.linear.VectorizedClassifier",
@@ -37,7 +38,6 @@ _OWN_TYPES = (
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
     "sparsetoken.estimators.default.statistics.BagStatistics",
     "sparsetoken.estimators.training_range.TrainingRange",
-    "sparsetoken.estimators.default.trees.PlainTrees",
     "sparsetoken.estimators.default.views.BagViews",
     "sparsetoken.estimators.default.vote.Member",
     "sparsetoken.losses.Logistic",

@@ -26,10 +26,10 @@ from .lift import LANDMARKS
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
     """The strong default for real bags: several candidates, held-out bags that share out the vote, calibrated log odds.
 
-    Linear classifiers on the mean token and on a bag's statistics, attention heads on scaled and lifted tokens, trees and the
-    likelihood ratio of the paper's model learn from the same bags (`candidates`, `vote`); every one but the last two minimises
+    Linear classifiers on the mean token and on a bag's statistics, the paper's attention, a smooth maximum of token scores and
+    the likelihood ratio of the paper's model learn from the same bags (`candidates`, `vote`); every one but the last minimises
 
-        sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2),    p_i: normalised weights, the bias is free.
+        sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2,    p_i: normalised weights, the bias is free.
 
     Parameters
     ----------
@@ -38,11 +38,10 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     lift : int
         Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens.
     candidates : "auto" or sequence of str
-        What may vote, by name: "pooled" (linear in the mean of the lifted tokens), "attention" (softmax attention on the
-        scaled tokens), "tied" and "even" (smooth maximum of scores of lifted tokens, the latter with
-        one scale for all features), "statistics", "likeness" (linear and kernel classifier on a bag's statistics), "trees"
-        (extremely randomised trees on them), "likelihood" (the paper's model by message passing, where the tokens look like
-        Gaussian noise). At least one that sees tokens: the first four or the last. "auto": all.
+        What may vote, by name: "pooled" (linear in the mean of the lifted tokens), "attention" (the paper's, on the scaled
+        tokens), "tied" (smooth maximum of the lifted tokens' scores), "statistics", "likeness" (linear and kernel classifier
+        on a bag's statistics), "likelihood" (the paper's model by message passing, where the tokens look like Gaussian
+        noise). At least one that sees tokens: not "statistics" and "likeness" alone. "auto": all.
     loss : str or Loss
         "logistic", "square", "smoothed_hinge", "exponential", one of these with ":positives=9" after it, or a `Loss`.
     scale : bool
@@ -50,7 +49,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     class_weight : None, "balanced" or dict
         Weights of the classes.
     random_state : int or None
-        Seed of folds, landmarks and trees.
+        Seed of folds and landmarks.
     device : str
         Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
     positive_label : label or None
@@ -97,10 +96,10 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         self.missing = missing
 
     def _room_beside(self, bags: Bags) -> int:
-        # Four kernels in single precision for all tokens, some double-precision copies of them for a block of tokens, and
+        # Two kernels in single precision for all tokens, some double-precision copies of them for a block of tokens, and
         # the heads' scores of all folds.
         a_block = DEVICE_BLOCK_BYTES // (bags.n_features * bags.tokens.itemsize)
-        kernels = whole_number("lift", self.lift, 0) * (16 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
+        kernels = whole_number("lift", self.lift, 0) * (8 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
         return kernels + 500 * bags.n_tokens
 
     def _chosen(self) -> list[Candidate]:

@@ -30,14 +30,14 @@ class BagRegressor(RegressorMixin, BagLearner):
     Parameters
     ----------
     candidates : "auto" or sequence of str
-        What may take part, as for `BagClassifier`: "mean", "pooled", "attention", "tied", "even", "statistics", "likeness",
-        "trees"; "auto": all. At least one that sees tokens (one of the first five).
+        What may take part, as for `BagClassifier`: "pooled", "attention", "tied", "statistics", "likeness"; "auto": all. At
+        least one of the first three, which see tokens.
     lift : int
         Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens.
     scale : bool
         Whether the tokens' features are standardised first, heavy tails compressed.
     random_state : int or None
-        Seed of folds, landmarks and trees.
+        Seed of folds and landmarks.
     missing : {"error", "drop-token", "impute"}
         What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
 

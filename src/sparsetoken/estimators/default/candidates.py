@@ -1,11 +1,10 @@
 """The candidates of the default learner: each sees one view of the bags and is fitted along a path of ridges.
 
     pooled       linear in the mean of the lifted tokens
-    attention    softmax attention on the scaled tokens, query and readout fitted jointly
-    tied, even   smooth maximum of the lifted tokens' scores, features scaled one by one or alike
+    attention    the paper's attention on the scaled tokens: a query of two gradient steps, then a convex readout
+    tied         smooth maximum of the lifted tokens' scores
     statistics   linear in a bag's statistics
     likeness     linear in a kernel of the statistics
-    trees        extremely randomised trees on the statistics
     likelihood   likelihood ratio of the paper's model, by message passing (classes only)
 
 Every candidate gives the scores of bags that its fit has not seen, at the ridge whose scores have the least held-out loss, and
@@ -26,14 +25,16 @@ from ...bags.segments import bag_mean
 from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import Calibration, fit_calibration
-from ..folds import held_out_scores, weights_without_folds
+from ..folds import weights_without_folds
 from ..message_passing.ratio import could_hold, fit_ratio, held_out_ratios
 from ..paper.joint_heads import Head, decisions, fit_heads, start_head
-from .trees import grow_trees
+from ..paper.staged import attention_features, softmax_attention
+from ..paper.two_steps import many_two_steps, pooled_tokens
 from .views import TOKEN_VIEWS
 
-SEARCH_TOLERANCE = 3e-5  # of heads that are compared: held-out losses are then within .003 of their limits
+SEARCH_TOLERANCE = 1e-4  # of heads that are compared: a tenth of it changes held-out losses in the third digit
 FINAL_TOLERANCE = 1e-6
+SHARPNESS = 3.0  # of the paper's attention, in standard deviations of the tokens' scores: nearly a maximum
 RISEN = 3.0  # nats by which the held-out loss (a sum over bags) rises before a path of falling ridges ends
 
 
@@ -91,16 +92,15 @@ class Candidate:
 
 
 def _linear(candidate: Candidate, problem: LearningProblem) -> Tried:
-    """sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 on the mean f_i of a bag's tokens, b free."""
-    bags = problem.views[candidate.view]
-    features = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
-    ridges = candidate.ridges
+    """sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 on one feature vector f_i per bag, b free."""
+    features, queries = _bag_features(candidate, problem)
+    ridges, count = candidate.ridges, len(problem.y)
     best, scores, calibration = len(ridges) // 2, None, Calibration()
     if problem.folds:
-        path = np.empty((len(ridges), len(bags)))
-        for held in problem.folds:
-            rest, head = np.delete(np.arange(len(bags)), held), None
-            seen, unseen = features[rest], features[held]
+        path = np.empty((len(ridges), count))
+        for f, held in zip(features, problem.folds):
+            rest, head = np.delete(np.arange(count), held), None
+            seen, unseen = f[rest], f[held]
             for row, ridge in zip(path, ridges):
                 head = _readout(seen, problem.y[rest], problem.weights[rest], ridge, problem, head, 1e-4)
                 row[held] = unseen @ head.readout + head.bias
@@ -109,9 +109,25 @@ def _linear(candidate: Candidate, problem: LearningProblem) -> Tried:
         scores, calibration = path[best], fits[best]
 
     def finish() -> Head:
-        return _readout(features, problem.y, problem.weights, ridges[best], problem)
+        return replace(_readout(features[-1], problem.y, problem.weights, ridges[best], problem), query=queries[-1])
 
     return Tried(f"{candidate.name} ridge {ridges[best]:g}", candidate.view, scores, calibration, finish)
+
+
+def _bag_features(candidate: Candidate, problem: LearningProblem) -> tuple[list[np.ndarray], np.ndarray]:
+    """Attention features X^T softmax(X q) and the queries q, without each fold in turn and last of all bags.
+
+    The query is zero, a mean over tokens, or that of two gradient steps on the bags that are not held out.
+    """
+    bags, rows = problem.views[candidate.view], weights_without_folds(problem.weights, problem.folds)
+    if candidate.kind == "linear":
+        mean = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
+        return [mean] * len(rows), np.zeros((len(rows), bags.n_features))
+    queries = many_two_steps(bags, pooled_tokens(bags), problem.y, rows, problem.loss).query
+    spread = np.std(np.asarray(bags.tokens @ queries.T.astype(bags.dtype), dtype=np.float64), axis=0)
+    queries *= (SHARPNESS / np.where(spread > 0, spread, 1.0))[:, None]
+    found = np.asarray(bags.per_bag(attention_features, shared=(queries, softmax_attention)))
+    return list(found.swapaxes(0, 1)), queries
 
 
 def _readout(
@@ -135,13 +151,12 @@ def _readout(
 
 
 def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
-    """Attention heads (`joint_heads`) at falling ridges: each fit starts the next, all folds and the whole at once.
+    """Tied heads (`joint_heads`) at falling ridges: each fit starts the next, all folds and the whole at once.
 
-    A tied head looks for tokens of one side: both are tried at the first ridge, and the better one goes on.
+    They look for tokens of one side: both are tried at the first ridge, and the better one goes on.
     """
     bags, weights = problem.views[candidate.view], weights_without_folds(problem.weights, problem.folds)
-    sides = problem.sides if candidate.kind == "tied" else (1.0,)
-    paths = [_path(candidate, problem, bags, weights, side) for side in sides]
+    paths = [_path(candidate, problem, bags, weights, side) for side in problem.sides]
     firsts = [next(path) for path in paths]
     chosen = int(np.argmin([step.loss for step in firsts]))
     best = firsts[chosen]
@@ -150,14 +165,14 @@ def _heads(candidate: Candidate, problem: LearningProblem) -> Tried:
             best = step
         elif len(problem.y) * (step.loss - best.loss) > RISEN:
             break
-    side = sides[chosen]
+    side = problem.sides[chosen]
 
     def finish() -> Head:
         y, all_bags = side * problem.y, problem.weights[None, :]
         return fit_heads(bags, y, all_bags, problem.loss, best.ridge, [best.head], FINAL_TOLERANCE)[0]
 
-    name, one_sided = f"{candidate.name} ridge {best.ridge:g}", candidate.kind == "tied"
-    return Tried(name, candidate.view, best.scores, best.calibration, finish, side, one_sided)
+    name = f"{candidate.name} ridge {best.ridge:g}"
+    return Tried(name, candidate.view, best.scores, best.calibration, finish, side, one_sided=True)
 
 
 @dataclass(frozen=True)
@@ -180,7 +195,7 @@ def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np
         z = side * decisions(heads, bags)
         if (
             not problem.folds
-        ):  # nothing can be held out: the training loss tells the sides apart, and the first ridge serves
+        ):  # nothing can be held out: the training loss tells the sides apart, the first ridge serves
             loss = float(problem.weights @ problem.loss.value(side * z[-1], y))
             yield _Step(ridge, heads[-1], None, Calibration(), loss)
             return
@@ -189,21 +204,6 @@ def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np
             scores[held] = row[held]
         calibration = problem.calibrated(scores)
         yield _Step(ridge, heads[-1], scores, calibration, calibration.loss)
-
-
-def _trees(candidate: Candidate, problem: LearningProblem) -> Tried:
-    """Trees on statistics: they see interactions of features, and leave most features alone."""
-    rows = np.asarray(problem.views[candidate.view].tokens)
-    targets = (problem.y + 1.0) / 2.0 if problem.classes else problem.y
-
-    def grown(some: np.ndarray) -> Any:
-        return grow_trees(rows[some], targets[some], problem.weights[some], problem.seed, problem.classes)
-
-    scores, calibration = None, Calibration()
-    if problem.folds:
-        scores = held_out_scores(problem.folds, len(rows), lambda rest, held: grown(rest).decide(rows[held], held))
-        calibration = problem.calibrated(scores)
-    return Tried(candidate.name, candidate.view, scores, calibration, lambda: grown(np.arange(len(rows))))
 
 
 def _likelihood(candidate: Candidate, problem: LearningProblem) -> Tried:
@@ -222,20 +222,17 @@ def _likelihood(candidate: Candidate, problem: LearningProblem) -> Tried:
 
 _KINDS: dict[str, Callable[[Candidate, LearningProblem], Tried]] = {
     "linear": _linear,
+    "staged": _linear,
     "tied": _heads,
-    "free": _heads,
-    "trees": _trees,
     "likelihood": _likelihood,
 }
 # The objective's terms are of order one and the features of unit size: ridges reach from heavy smoothing to nearly none.
 CANDIDATES = (
     Candidate("pooled", "lifted", "linear", (0.1, 0.01, 1e-4)),
-    Candidate("attention", "tokens", "free", (0.1, 0.01, 1e-3, 1e-4)),
+    Candidate("attention", "tokens", "staged", (0.1, 0.01)),
     Candidate("tied", "lifted", "tied", (0.1, 0.01, 1e-3)),
-    Candidate("even", "even", "tied", (0.1, 0.01, 1e-3)),
     Candidate("statistics", "statistics", "linear", (0.1, 0.01)),
     Candidate("likeness", "likeness", "linear", (0.1, 1e-3)),
-    Candidate("trees", "statistics", "trees"),
     Candidate("likelihood", "tokens", "likelihood"),
 )
 

@@ -1,7 +1,8 @@
-"""Gaussian kernels k(x, x') = exp(-gamma |x - x'|^2), seen from a few points (Nystrom's method)."""
+"""Features of Gaussian kernels k(x, x') = exp(-gamma |x - x'|^2) with a few landmarks (Nystrom's method)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,38 @@ from scipy.linalg import eigh
 from ..._core.arrays import namespace
 
 
-def gaussian_kernel(x: Any, points: np.ndarray, gamma: float) -> Any:
-    """exp(-gamma |x_i - p_j|^2), in double precision: single would lose small distances among large norms."""
-    squared = squared_distances(x.astype(np.float64), points)
-    return namespace(squared).exp(-gamma * squared)
+@dataclass(frozen=True)
+class NystromKernel:
+    """phi(x) = k_m(x) @ projection - mean with k_m(x) the kernel with m landmarks, seen from their `center`."""
+
+    center: np.ndarray
+    landmarks: np.ndarray
+    gamma: float
+    projection: np.ndarray
+    mean: np.ndarray
+
+    def __call__(self, x: Any, dtype: Any) -> Any:
+        """phi of each row, computed in the given precision: differences from the centre lose nothing in single."""
+        x = (x - self.center).astype(dtype, copy=False)
+        squared = squared_distances(x, self.landmarks.astype(dtype))
+        kernel = namespace(squared).exp(-np.dtype(dtype).type(self.gamma) * squared)
+        return kernel @ self.projection.astype(dtype) - self.mean.astype(dtype)
+
+
+def fit_kernel(landmarks: np.ndarray, width: float, sample: np.ndarray, variance: float) -> NystromKernel:
+    """phi = K_mm^{-1/2} k_m at gamma = width / median squared distance, centred and of this total variance on the sample."""
+    center = landmarks.mean(axis=0)
+    points = landmarks - center
+    squared = squared_distances(points, points)
+    apart = squared[squared > 0]
+    gamma = width / float(np.median(apart)) if apart.size else 1.0
+    values, vectors = eigh(np.exp(-gamma * squared))
+    keep = values > 1e-6 * values[-1]  # what lies below is rounding
+    projection = vectors[:, keep] / np.sqrt(values[keep])
+    phi = np.exp(-gamma * squared_distances(sample - center, points)) @ projection
+    total = float(phi.var(axis=0).sum())
+    scale = np.sqrt(variance / total) if total > 0 else 1.0
+    return NystromKernel(center, points, gamma, scale * projection, scale * phi.mean(axis=0))
 
 
 def squared_distances(x: Any, points: np.ndarray) -> Any:
@@ -29,16 +58,3 @@ def squared_distances(x: Any, points: np.ndarray) -> Any:
     if x is points:
         np.fill_diagonal(squared, 0.0)
     return squared
-
-
-def typical_squared_distance(squared: np.ndarray) -> float | None:
-    """The median squared distance of distinct points, the unit of 1/gamma; None where all points are alike."""
-    apart = squared[squared > 0]
-    return float(np.median(apart)) if apart.size else None
-
-
-def nystrom_projection(squared: np.ndarray, gamma: float) -> np.ndarray:
-    """What turns the kernel k_m(x) with m points into features phi(x) = k_m(x) @ projection, a root of K_mm^{-1}."""
-    values, vectors = eigh(np.exp(-gamma * squared))
-    keep = values > 1e-6 * values[-1]
-    return vectors[:, keep] / np.sqrt(values[keep])

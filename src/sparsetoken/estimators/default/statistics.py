@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.segments import bag_extremes, bag_mean
-from .kernels import gaussian_kernel, nystrom_projection, squared_distances, typical_squared_distance
+from .kernels import fit_kernel
 from .lift import TokenLift
 
-BAG_LANDMARKS = 300  # training bags as landmarks of the kernel on statistics, at most: its cost grows with their cube
+BAG_LANDMARKS = 150  # training bags as landmarks of the kernel on statistics, at most: its cost grows with their cube
 BAG_WIDTH = 2.0  # gamma times the median squared distance, as for the tokens' near kernel
 # Total variance of the kernel's features: ridges from 0.1 to 1e-4 then reach from a heavily smoothed to an interpolating fit.
 KERNEL_VARIANCE = 100.0
@@ -37,15 +37,7 @@ class BagStatistics(BaseEstimator):
         self.scaler_ = BagScaler(compress=True).fit(raw)
         scaled = self.scaler_.scaled(raw)
         chosen = np.random.default_rng(seed).choice(len(scaled), min(BAG_LANDMARKS, len(scaled)), replace=False)
-        self.points_ = scaled[np.sort(chosen)]
-        squared = squared_distances(self.points_, self.points_)
-        typical = typical_squared_distance(squared)
-        self.gamma_ = 1.0 if typical is None else BAG_WIDTH / typical
-        projection = nystrom_projection(squared, self.gamma_)
-        phi = gaussian_kernel(scaled, self.points_, self.gamma_) @ projection
-        total = float(phi.var(axis=0).sum())
-        scale = np.sqrt(KERNEL_VARIANCE / total) if total > 0 else 1.0
-        self.projection_, self.kernel_mean_ = scale * projection, scale * phi.mean(axis=0)
+        self.kernel_ = fit_kernel(scaled[np.sort(chosen)], BAG_WIDTH, scaled, KERNEL_VARIANCE)
         return self
 
     def raw(self, bags: Bags) -> np.ndarray:
@@ -70,6 +62,4 @@ class BagStatistics(BaseEstimator):
 
     def kernel(self, raw: np.ndarray) -> np.ndarray:
         """The features of the kernel."""
-        return (
-            gaussian_kernel(self.scaler_.scaled(raw), self.points_, self.gamma_) @ self.projection_ - self.kernel_mean_
-        )
+        return self.kernel_(self.scaler_.scaled(raw), np.float64)

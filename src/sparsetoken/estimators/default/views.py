@@ -1,8 +1,7 @@
 """What the candidates of the default learner look at: several views of the same bags, each made when it is first asked for.
 
-    lifted      scaled tokens and two kernels of them (`lift`), each feature scaled by itself
+    lifted      scaled tokens and two kernels of them (`lift`)
     tokens      the scaled tokens alone
-    even        as lifted, with one scale for all features
     statistics  one token per bag: mean, maximum, minimum and spread of its tokens' features, and its length (`statistics`)
     likeness    one token per bag: a kernel of these statistics
 
@@ -24,7 +23,7 @@ from ...bags.scratch import rowwise
 from .lift import TokenLift
 from .statistics import BagStatistics, one_token_each
 
-TOKEN_VIEWS = ("tokens", "lifted", "even")
+TOKEN_VIEWS = ("tokens", "lifted")
 BAG_VIEWS = ("statistics", "likeness")
 
 
@@ -59,10 +58,7 @@ class BagViews(BaseEstimator):
             self.order_, self.signs_ = np.arange(1), np.ones(1)
         bags = self.ordered(bags)
         self.lift_ = TokenLift(self.landmarks, self.scale).fit(bags, seed)
-        self.even_: Any = None
         self.statistics_: Any = None
-        if "even" in self.names:
-            self.even_ = TokenLift(self.landmarks, self.scale, common=True).fit(bags, seed)
         if any(name in self.names for name in BAG_VIEWS):
             self.statistics_ = BagStatistics(self.lift_).fit(bags, seed)
         return self
@@ -103,5 +99,4 @@ class Views:
             return one_token_each(fitted.statistics_.kernel(self["raw statistics"]))
         if name == "tokens":
             return bags.with_tokens(fitted.lift_.linear(bags.tokens, self.dtype))
-        lift = fitted.even_ if name == "even" else fitted.lift_
-        return bags.with_tokens(lift.features(bags.tokens, self.dtype))
+        return bags.with_tokens(fitted.lift_.features(bags.tokens, self.dtype))
