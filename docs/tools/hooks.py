@@ -25,6 +25,7 @@ from benchmarks.report import expand  # noqa: E402
 from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
 from docs.tools.size import table as size_table  # noqa: E402
 
+from sparsetoken.paper.results import paper_markdown, studies_markdown  # noqa: E402
 from sparsetoken.paper.typeset import with_mathml  # noqa: E402
 
 # Public package -> what its page is called and says first.
@@ -84,6 +85,7 @@ def on_post_build(config: Any) -> None:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Measured tables are filled in, and links to files beside `docs` become links inside the site."""
     markdown = expand(markdown).replace("<!-- size -->", size_table())
+    markdown = markdown.replace("<!-- paper -->", paper_markdown()).replace("<!-- studies -->", studies_markdown())
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)+examples/", f"]({up}examples/", markdown)
     markdown = re.sub(r"\]\((?:\.\./)*CHANGELOG\.md", f"]({up}changelog.md", markdown)

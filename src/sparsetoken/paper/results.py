@@ -149,3 +149,10 @@ def paper_markdown() -> str:
         )
         lines.append(f"| {result.name} | {result.statement} | {claims} |")
     return "\n".join(lines)
+
+
+def studies_markdown() -> str:
+    """The studies for the documentation."""
+    titles = {study.name: study.title for study in get_studies()}
+    rows = [f"| {group} | `{name}` | {titles[name]} |" for group, names in GROUPS.items() for name in names]
+    return "\n".join(["| part | study | what it shows |", "|---|---|---|", *rows])
