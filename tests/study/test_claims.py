@@ -9,9 +9,11 @@ from sparsetoken.study.claims import (
     Claim,
     Judgement,
     NotJudgeable,
+    claim,
     equal_verdict,
     format_value,
     greater_verdict,
+    in_words,
     ledger,
     ledger_table,
     need,
@@ -267,3 +269,34 @@ def test_numbers_are_printed_with_their_errors():
 )
 def test_within_a_tolerance(difference, margin, verdict):
     assert within_verdict(difference, margin, 0.2) == verdict
+
+
+def test_a_criterion_s_docstring_states_its_claim():
+    @claim("c", {"source": "ours", "reference": "here"}, expected="refuted")
+    def made(tables):
+        """Attention
+        wins.
+
+        Error below pooling's; resolution
+        0.1.
+        """
+        return Judgement("confirmed", "1", "2")
+
+    assert isinstance(made, Claim) and (made.statement, made.rule) == (
+        "Attention wins",
+        "Error below pooling's; resolution 0.1",
+    )
+    assert made.cited == "ours, here" and made.expected == "refuted" and made({}).verdict == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("alpha1", 0.5, "α₁ = 0.5"),
+        ("rates", '{"bias": 2.0, "w": 4.0}', "rates = bias: 2.0, w: 4.0"),
+        ("rates", {"w": 1.0, "bias": 0.5}, "rates = w 1, bias 0.5"),
+        ("test_samples", 10, "test samples = 10"),
+    ],
+)
+def test_columns_and_values_in_words(name, value, words):
+    assert in_words(name, value) == words
