@@ -28,6 +28,9 @@ def main():
         points = [two_steps(task, Training(alpha0=a, eta_b=eta_b), 20_000, seed=0).cosine["q"] for a in coarse]
         ax.plot(fine, line, color=shade, lw=2, label=words)
         ax.plot(coarse, points, "o", color=shade, ms=5)
+    ax.set_title(
+        "Two gradient steps turn the query towards the signal (lines: theory, points: d = 20,000)", fontsize=11
+    )
     ax.axhline(0, color="0.6", lw=1)
     ax.set(
         xscale="log",

@@ -1,35 +1,74 @@
 """How strong must a signal be in longer bags?
 
-Strength at which the test error is 10 % when the direction is known, against the number of tokens. Pooling dilutes
-the signal, so it needs a strength that grows like the square root of the length. Looking at the largest token alone,
-as sharp attention does, needs the square root of the logarithm, close to the best that is possible.
+Strength that is needed with four labelled bags per dimension, against the number of tokens; dotted, the powers of the
+length that the lines approach. Left: for 10 % test error. Pooling dilutes the signal and needs a strength like the
+square root of the length, attention only the fourth root. Right: for finding the signal's direction, to a cosine of
+one half. Every product with the labelled second moment is a step down a ladder of exponents, from the labelled mean
+(1/2) over the two gradient steps (1/3) to its top eigenvector (1/4). Information alone would suffice much earlier.
 """
 
+import math
+from fractions import Fraction
+
+import numpy as np
 from matplotlib.figure import Figure
 
-from sparsetoken import Task, theory
-from sparsetoken.plotting.style import colour, label
-from sparsetoken.theory.bayes.oracle import bayes_error, hardmax_error, pooled_error
+from sparsetoken import Task, Training, forecast, theory
+from sparsetoken.plotting.style import REFERENCE, colour, label
+from sparsetoken.theory.ladder import long_bag_exponent
 
-MECHANISMS = {
-    "pooled": ([2, 4, 8, 16, 32, 64, 128, 256], pooled_error),
-    "hardmax": ([2, 4, 8, 16, 32, 64, 128, 256], hardmax_error),
-    "bayes": ([2, 8, 32, 128], lambda task: bayes_error(task, points=512)[0]),
-}
+ALPHA = 4.0
+LENGTHS = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000]
+
+
+def trained_error(model):
+    """The test error of a trained classifier; attention's query has the sharpness of the largest noise token."""
+
+    def error(task):
+        training = Training(alpha0=ALPHA / 2, alpha1=ALPHA / 2, equal_samples=True)
+        if model == "attention":
+            sharpness = theory.alignment(task, training).sharpness
+            training = training.but(eta_q=training.eta_q * math.sqrt(2 * math.log(task.length)) / sharpness)
+        return forecast(task, training, model, accuracy=5e-3, with_capacity=False).test_error
+
+    return error
+
+
+def draw(ax, name, lengths, needed, ink, exponent):
+    """A line, its name and the power of the length beside its end, and that power as a dotted guide."""
+    ax.plot(lengths, needed, color=ink, lw=2.2)
+    guide = np.array([lengths[-1] / 100, 1.6 * lengths[-1]])
+    if exponent is None:
+        heights, power = np.sqrt(np.log(guide) / math.log(lengths[-1])), r"$\sqrt{2\,\log L}$"
+    else:
+        fraction = Fraction(exponent).limit_denominator(20)
+        heights, power = (guide / lengths[-1]) ** exponent, f"$L^{{{fraction}}}$"
+    ax.plot(guide, 1.1 * needed[-1] * heights, color=REFERENCE, ls=":", lw=1.2)
+    ax.annotate(f"{name}, {power}", (guide[-1], needed[-1] * heights[-1]), xytext=(4, 0), textcoords="offset points",
+                color=ink, va="center", fontsize=9)  # fmt: skip
 
 
 def main():
-    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
-    ax = figure.add_subplot()
-    for name, (lengths, error) in MECHANISMS.items():
-        needed = [theory.strength_needed(Task(length=L), 0.1, error) for L in lengths]
-        ax.plot(lengths, needed, marker="o", color=colour(name), lw=2, ms=4, label=label(name))
-    ax.set(xscale="log", yscale="log", xlabel="tokens per bag, L", ylabel="strength θ needed for 10 % error")
-    ax.set_xticks([2, 8, 32, 128], ["2", "8", "32", "128"])
-    ax.set_yticks([2, 5, 10, 20, 40], ["2", "5", "10", "20", "40"])
-    ax.minorticks_off()
-    ax.legend(frameon=False)
-    ax.spines[["top", "right"]].set_visible(False)
+    figure = Figure(figsize=(12.0, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for model, exponent in (("vectorized", 3 / 4), ("pooled", 1 / 2), ("attention", 1 / 4)):
+        needed = [theory.strength_needed(Task(length=L), 0.1, trained_error(model)) for L in LENGTHS]
+        draw(left, label(model), LENGTHS, needed, colour(model), exponent)
+    methods = ("pooled", "products:1", "products:2", "eigenvector", "message_passing", "bayes")
+    for ax, goal, shown in ((left, {"test_error": 0.1}, methods[-2:]), (right, {"cosine": 0.5}, methods)):
+        for place, method in enumerate(shown):
+            lengths = [L for L in LENGTHS if L != 30_000] if method in methods[-2:] else LENGTHS  # seconds each
+            found = theory.ladder(Task(), ALPHA, [method], over={"length": lengths}, **goal)
+            name = "labelled mean" if method == "pooled" else label(method)
+            draw(ax, name, lengths, found.needed[method], colour(method, place), long_bag_exponent(method))
+    for ax, words in ((left, "10 % test error"), (right, "a direction at cosine ½")):
+        ax.set(xscale="log", yscale="log", xlim=(8, 6e6), title=f"Strength needed for {words}")
+        ax.set(xlabel="tokens per bag, L", ylabel="strength θ")
+        ax.set_xticks([10, 100, 1000, 10_000, 100_000], ["10", "100", "1,000", "10,000", "100,000"])
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    left.set_yticks([3, 10, 100, 1000, 10_000], ["3", "10", "100", "1,000", "10,000"])
+    right.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     return figure
 
 

@@ -31,6 +31,7 @@ def main():
             ax.add_patch(Rectangle((place[bag] - 0.5, row - 0.5), 1, 1, fill=False, lw=2, ec="black"))
         ax.set(title=words, xlabel="token", xticks=range(LENGTH), yticks=range(len(shown)))
     axes[0].set(ylabel="positive bag", yticklabels=[str(row + 1) for row in range(len(shown))])
+    figure.suptitle("What attention looks at: framed tokens carry the signal", fontsize=11)
     figure.colorbar(picture, ax=axes, label="weight")
     return figure
 

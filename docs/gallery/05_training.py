@@ -29,6 +29,7 @@ def main():
     ax.plot(steps, exact.test_error, color=shade, lw=2, label="tied model, sharpness 2")
     ax.errorbar(steps[::2], runs.test_error[::2], runs.standard_error[::2], fmt="o", color=shade, ms=4, capsize=2)
     ax.axhline(theory.bayes_limit(TASK, ALPHA).test_error, color=colour("bayes"), ls="--", lw=2, label="Bayes limit")
+    ax.set_title("Joint training passes below staged training (line: theory, points: simulations)", fontsize=11)
     ax.set(yscale="log", xlabel="gradient step", ylabel="test error", xticks=range(0, 21, 4))
     ax.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5], ["2 %", "5 %", "10 %", "20 %", "50 %"])
     ax.minorticks_off()

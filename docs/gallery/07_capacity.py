@@ -13,7 +13,7 @@ from sparsetoken.plotting.style import colour
 
 
 def main():
-    strengths = np.linspace(0, 7, 15)
+    strengths = np.linspace(0, 7, 29)
     laws = {
         "attention, cosine 0.9": lambda task: theory.attention_law(task, 0.9, 1.5),
         "attention, cosine 0.5": lambda task: theory.attention_law(task, 0.5, 1.5),
@@ -25,6 +25,7 @@ def main():
     for (words, law), style in zip(laws.items(), ("-", "--", ":", "-")):
         values = [theory.capacity(law(Task(strength=float(s))), accuracy=0.02).alpha for s in strengths]
         ax.plot(strengths, values, style, color=colour(words.split(",")[0]), lw=2, label=words)
+    ax.set_title("Bags per dimension that a readout separates without a mistake", fontsize=11)
     ax.set(yscale="log", xlabel="strength θ", ylabel="capacity α*, bags per dimension")
     ax.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
     ax.minorticks_off()

@@ -31,6 +31,7 @@ def main():
     left, right = figure.subplots(1, 2)
     model = AttentionClassifier(scale=False).fit(tokens[:-1], labels[:-1])
     AttentionDisplay.from_estimator(model, tokens, BAGS - 1, marked=np.arange(TASK.length) == place[-1], ax=left)
+    figure.suptitle("An estimator's displays", fontsize=11)
     sizes = [60, 100, 200, 300, 600, 1200]
     exact = [
         forecast(TASK, Training(alpha1=n / D, ridge=RIDGE), "pooled", accuracy=5e-3, with_capacity=False) for n in sizes
