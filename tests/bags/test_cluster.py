@@ -223,8 +223,8 @@ def test_the_open_client_and_an_address(folder, client, command):
     assert code == 0 and far == command("predict", model, folder)[1], err
     for arguments, message in (
         (("--executor", "dask"), "--executor dask needs --scheduler"),
-        (("--executor", "ray"), "--executor must be local or dask"),
-        (("--scheduler", address), "--scheduler belongs to --executor dask"),
+        (("--executor", "ray"), "executor must be 'local', 'dask' or a client"),
+        (("--scheduler", address), "scheduler belongs to executor='dask'"),
         (("-m", "bag-classifier", *given), "BagClassifier does not train on a cluster"),
     ):
         code, _, err = command("fit", folder, "--labels", folder / "labels.csv", "-o", model, *arguments)

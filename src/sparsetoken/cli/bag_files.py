@@ -52,6 +52,8 @@ class BagOptions(Options):
         from ..bags.reading.read_bags import read_bags
         from ..bags.reading.tables import Reading
 
+        if cluster is not None and cluster.executor == "dask" and cluster.scheduler is None:
+            raise ValueError("--executor dask needs --scheduler, such as tcp://127.0.0.1:8786")
         own = {name: value for name, value in vars(self).items() if name in Reading.__dataclass_fields__}
         return read_bags(file, labels_file=self.labels, **{**own, **({} if cluster is None else vars(cluster)), **how})
 

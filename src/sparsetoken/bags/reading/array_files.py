@@ -1,4 +1,7 @@
-"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet), read some rows at a time.
+"""One file, one bag: features as extraction tools write them (.npy, .npz, .h5, .pt, .parquet).
+
+Sizes are known from headers alone. Rows of .npy, .h5 and .parquet files are read some at a time, those of archives (.npz, .pt)
+a bag at a time.
 
 Nothing in a file is ever executed: NumPy's files are read without pickles, .pt files by a reader that knows tensors only
 (`torch_files`).
@@ -6,6 +9,7 @@ Nothing in a file is ever executed: NumPy's files are read without pickles, .pt 
 
 from __future__ import annotations
 
+import math
 import threading
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,13 +33,15 @@ from .tables import (
     listed,
     not_numeric,
 )
-from .torch_files import Tensor, described_tensors, read_fully
+from .torch_files import Tensor, described_tensors
 
 # What tools call the array of features, in the order in which they are looked for.
 KEYS = ("features", "feats", "tokens", "embeddings", "embedding", "X", "x", "data")
 MOST_ROWS = 2**48  # more than any disk holds; a header that says so is damaged
-# NumPy reads headers with Python's parser, which in early releases of Python 3.11 fails ("AST constructor recursion depth
-# mismatch", CPython's issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
+
+
+# NumPy reads headers with Python's parser, which fails in Python 3.11 ("AST constructor recursion depth mismatch", CPython's
+# issue 106905) if a garbage collection lets another thread, say one of a Dask worker, parse meanwhile.
 _ONE_HEADER_AT_A_TIME = threading.Lock()
 
 
@@ -109,55 +115,39 @@ def _two(shape: tuple[int, ...] | None, path: Path) -> tuple[int, int]:
     return int(flat[0]), int(flat[1])
 
 
-def _sliced(array: Any, shape: tuple[int, int], leading: bool) -> Callable[[int], Iterator[np.ndarray]]:
-    """Blocks of an array that can be sliced where it lies."""
+def _source(path: Path, shape: tuple[int, ...] | None, dtype: np.dtype, load: Callable[[], Any]) -> BagSource:
+    """The bag in an array that can be sliced once it is loaded, which may mean mapped or opened."""
+    two = _two(shape, path)
 
     def blocks(rows: int) -> Iterator[np.ndarray]:
-        for first in range(0, shape[0], rows):
-            part = slice(first, first + rows)
-            yield np.array(array[0, part] if leading else array[part])
+        array = load()
+        array = array if array.ndim == 2 else array[0]
+        for first in range(0, two[0], rows):
+            yield np.array(array[first : first + rows])
 
-    return blocks
+    return BagSource(two, dtype, blocks)
 
 
 def _npy(path: Path, key: str | None) -> Iterator[BagSource]:
     if path.stat().st_size == 0:
         raise UnreadableBag(f"{path} is empty")
     with path.open("rb") as stream:
-        if stream.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
-            raise UnreadableBag(f"{path} is not in NumPy's format")  # NumPy would say how to load it as a pickle
-        stream.seek(0)
-        if _npy_header(stream)[2].hasobject:
-            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
-    with _ONE_HEADER_AT_A_TIME:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    shape = _two(array.shape, path)
-    yield BagSource(shape, array.dtype, _sliced(array, shape, array.ndim == 3))
+        shape, order, dtype = _npy_header(stream, path)
+        begin = stream.tell()
+    yield _source(path, shape, dtype, lambda: np.memmap(path, dtype, "r", begin, shape, order))
 
 
 def _npz(path: Path, key: str | None) -> Iterator[BagSource]:
     with zipfile.ZipFile(path) as archive:
         member = _chosen(_npz_members(archive), key, path)
         with archive.open(member) as stream:
-            stored, fortran, dtype = _npy_header(stream)
-            shape, begin = _two(stored, path), stream.tell()
-        if dtype.hasobject:
-            raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
+            shape, order, dtype = _npy_header(stream, path)
+            begin = stream.tell()
 
-        def blocks(rows: int) -> Iterator[np.ndarray]:
-            with archive.open(member) as stream:
-                read_fully(stream, begin)
-                if fortran:  # column after column: no way to have some rows without all
-                    whole = np.frombuffer(read_fully(stream, shape[0] * shape[1] * dtype.itemsize), dtype)
-                    turned = whole.reshape(shape[::-1]).T
-                    for first in range(0, shape[0], rows):
-                        yield turned[first : first + rows]
-                    return
-                for first in range(0, shape[0], rows):
-                    some = min(rows, shape[0] - first)
-                    yield np.frombuffer(read_fully(stream, some * shape[1] * dtype.itemsize), dtype).reshape(some, -1)
+        def load() -> np.ndarray:
+            return np.frombuffer(archive.read(member), dtype, math.prod(shape), begin).reshape(shape, order=order)
 
-        yield BagSource(shape, dtype, blocks)
+        yield _source(path, shape, dtype, load)
 
 
 def _npz_members(archive: zipfile.ZipFile) -> dict[str, str]:
@@ -179,11 +169,18 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-    version = np.lib.format.read_magic(stream)
+def _npy_header(stream: Any, path: Path) -> tuple[tuple[int, ...], Any, np.dtype]:
+    """Shape, order and type of an array in NumPy's format; NumPy's own messages would say how to load it as a pickle."""
+    prefix = np.lib.format.MAGIC_PREFIX
+    if stream.read(len(prefix)) != prefix:
+        raise UnreadableBag(f"{path} is not in NumPy's format")
+    version = tuple(stream.read(2))
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     with _ONE_HEADER_AT_A_TIME:
-        return read(stream)
+        shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise UnreadableBag(f"{path} must hold numbers, got Python objects, which are never loaded")
+    return shape, "F" if fortran else "C", dtype
 
 
 def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
@@ -196,8 +193,7 @@ def _hdf5(path: Path, key: str | None) -> Iterator[BagSource]:
         data = _chosen(found, key, path)
         if data.external or data.is_virtual:
             raise UnreadableBag(f"{path} is not read: its array lies in another file")
-        shape = _two(data.shape, path)
-        yield BagSource(shape, data.dtype, _sliced(data, shape, data.ndim == 3))
+        yield _source(path, data.shape, data.dtype, lambda: data if data.ndim == 2 else data[:])
 
 
 def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
@@ -216,7 +212,7 @@ def _pt(path: Path, key: str | None) -> Iterator[BagSource]:
         shape = _two(tensor.shape, path)
         flat = Tensor(tensor.storage, tensor.member, tensor.offset, shape, tensor.strides[-2:])
         flat.check(archive)  # before anybody makes room for so many rows
-        yield BagSource(shape, tensor.dtype, lambda rows: flat.blocks(archive, rows))
+        yield _source(path, shape, tensor.dtype, lambda: flat.numbers(archive))
 
 
 @contextmanager

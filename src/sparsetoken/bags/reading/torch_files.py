@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +49,7 @@ class Tensor:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of what `blocks` gives."""
+        """The type of its numbers."""
         return np.dtype(np.float32) if self.storage == "BFloat16Storage" else np.dtype(STORAGES[self.storage])
 
     def check(self, archive: zipfile.ZipFile) -> int:
@@ -63,37 +62,13 @@ class Tensor:
             raise NotPlainTensors("its tensor reaches beyond the numbers it stores")
         return numbers
 
-    def blocks(self, archive: zipfile.ZipFile, rows: int) -> Iterator[np.ndarray]:
-        """The tensor, some rows at a time; one in another order than row by row is read as a whole first."""
-        stored, (count, width) = np.dtype(STORAGES[self.storage]), self.shape
-        numbers = self.check(archive)
-        with archive.open(self.member) as stream:
-            if self.strides != (width, 1) and count > 0:
-                whole = np.frombuffer(stream.read(), dtype=stored, count=numbers)
-                steps = tuple(s * stored.itemsize for s in self.strides)
-                view = np.lib.stride_tricks.as_strided(whole[self.offset :], self.shape, steps, writeable=False)
-                for first in range(0, count, rows):
-                    yield self._plain(np.ascontiguousarray(view[first : first + rows]))
-                return
-            stream.seek(self.offset * stored.itemsize)
-            for first in range(0, count, rows):
-                some = min(rows, count - first)
-                yield self._plain(
-                    np.frombuffer(read_fully(stream, some * width * stored.itemsize), stored).reshape(-1, width)
-                )
-
-    def _plain(self, block: np.ndarray) -> np.ndarray:
-        if self.storage != "BFloat16Storage":
-            return block
-        return (block.astype(np.uint32) << 16).view(np.float32)
-
-
-def read_fully(stream: Any, size: int) -> bytes:
-    """`size` bytes; a file that ends before is an EOFError."""
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError("it ends before its last number")
-    return data
+    def numbers(self, archive: zipfile.ZipFile) -> np.ndarray:
+        """The tensor itself."""
+        stored, count = np.dtype(STORAGES[self.storage]), self.check(archive)
+        whole = np.frombuffer(archive.read(self.member), dtype=stored, count=count)
+        steps = tuple(s * stored.itemsize if n > 1 else 0 for n, s in zip(self.shape, self.strides))
+        view = np.lib.stride_tricks.as_strided(whole[self.offset :], self.shape, steps, writeable=False)
+        return (view.astype(np.uint32) << 16).view(np.float32) if self.storage == "BFloat16Storage" else view
 
 
 def described_tensors(archive: zipfile.ZipFile) -> Any:
