@@ -12,6 +12,7 @@ from sparsetoken.paper.catalogue import (
     error_and_loss,
     get_studies,
     hyperparameters,
+    interpolation_peak,
     long_bags,
     misaligned_query,
     other_noise,
@@ -422,3 +423,11 @@ def test_more_signal_tokens(pooled, verdict):
     errors = {"attention": (0.04, 0.02, 0.01), "pooled": pooled, "vectorized": (0.4, 0.3, 0.2)}
     rows = [{"model": m, "sparsity": R, "test_error": e} for m, es in errors.items() for R, e in zip((1, 2, 4), es)]
     assert error_and_loss.denser({"denser": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("off", "verdict"), [((0.1, 0.05), "confirmed"), ((0.1, 0.3), "refuted")])
+def test_leave_one_out(off, verdict):
+    rows = [
+        {"d": d, "left_out": x, "fitted": x + 1.0, "shortcut": x + o} for d, o in zip((200, 400), off) for x in (-1, 1)
+    ]
+    assert interpolation_peak.leave_one_out({"left_out": pd.DataFrame(rows)}).verdict == verdict

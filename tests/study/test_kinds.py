@@ -235,6 +235,13 @@ def test_attention_mass_is_measured_as_predicted():
     assert rows[0]["negative_mass"] == pytest.approx(1 / 6, abs=0.02)
 
 
+def test_a_bag_left_out_is_scored_as_the_theory_says():
+    given = {"length": 6, "strength": 4.0, "alpha": 4.0, "ridge": 0.1, "loss": "logistic", "model": "attention"}
+    rows = call("left_out", **given, cosine=0.9, sharpness=1.5, d=200, seed=0, bags=4)
+    for row in rows:
+        assert abs(row["shortcut"] - row["left_out"]) < 0.3 * abs(row["fitted"] - row["left_out"]) + 1e-3
+
+
 def test_every_kind_says_what_it_gives():
     from sparsetoken.study import kind as registry
     from sparsetoken.study import kinds  # noqa: F401  (loads the package's kinds)

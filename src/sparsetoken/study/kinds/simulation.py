@@ -206,6 +206,30 @@ def readout_trial(task: Task, d: int, seed: int, alpha: float, given: GivenReado
     return {**tested, **trained, "norm_w": readout.norm, "bias": readout.bias}
 
 
+@trial_kind("left_out", check=check_sizes, columns=columns("fitted", "left_out", "shortcut"))
+def left_out_trial(
+    task: Task, d: int, seed: int, alpha: float, given: GivenReadout, bags: int = 8
+) -> list[dict[str, float]]:
+    """The score of some training bags by the readout fitted to all, by the one fitted without that bag, and by the shortcut
+    r + V kappa^2 l'(r) that the theory takes for it, with the theory's V: a row for each bag."""
+    from ...laws.law import law_of_model
+    from ...losses import get_loss
+    from ...theory import erm
+
+    drawn = draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
+    features, labels = FeatureMap(given.model, given.cosine, given.sharpness).draw(drawn, d, seed), drawn.labels
+    V = float(erm(law_of_model(task, given.model, given.cosine, given.sharpness), alpha, given.ridge, given.loss).V)
+    whole, rows = fit_readout(features, labels, given.ridge, given.loss), []
+    for i in range(bags):
+        rest = np.arange(len(labels)) != i
+        without = fit_readout(features[rest], labels[rest], given.ridge, given.loss)
+        r, kappa2 = float(features[i] @ whole.w + whole.bias), float(np.mean(features[i] ** 2))
+        shortcut = r + V * kappa2 * float(get_loss(given.loss).slope(r, labels[i]))
+        left = float(features[i] @ without.w + without.bias)
+        rows.append({"fitted": r, "left_out": left, "shortcut": shortcut})
+    return rows
+
+
 def separable(features: np.ndarray, labels: np.ndarray) -> bool:
     """Can a hyperplane with a bias part the classes? Certified both ways, by regularised logistic regression.
 
