@@ -24,7 +24,7 @@ from .staged import StagedClassifier, attention_features, checked_sharpness, sof
 
 TRAININGS = ("staged", "joint", "tied")
 # What only one way of training uses, with the value that says it was left alone.
-STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "eta_b": "auto"}
+STAGED_ONLY: dict[str, Any] = {"ridge": "auto", "split": "auto", "eta_w": 1.0, "eta_b": "auto", "query_by": "auto"}
 DESCENT_ONLY: dict[str, Any] = {"stages": "auto"}
 
 
@@ -76,6 +76,9 @@ class AttentionClassifier(StagedClassifier):
         The class whose bags hold the signal tokens; None: found out (`diagnostics_["signal_class"]`).
     missing : {"error", "drop-token", "impute"}
         What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
+    query_by : str
+        Staged: "steps", the two gradient steps; "products:K", K products with the labelled second moment instead of their one,
+        for long bags and weak signals; "auto" tries two products as well where held-out bags choose something anyway.
 
     Attributes
     ----------
@@ -89,6 +92,8 @@ class AttentionClassifier(StagedClassifier):
         The share of the bags that the two steps had; "reuse" also where a class was too small to be in both parts.
     sharpness_, ridge_ : float
         The values that were used.
+    query_by_ : str
+        Staged: what the query's direction came from.
     stages_ : tuple of Stage
         Joint and tied: the schedule that was run, with the bags' own alpha.
     bag_model_ : BagModel
@@ -115,6 +120,7 @@ class AttentionClassifier(StagedClassifier):
         device: str = "auto",
         positive_label: Any = None,
         missing: str = "error",
+        query_by: str = "auto",
     ):
         self.training = training
         self.ridge = ridge
@@ -130,6 +136,7 @@ class AttentionClassifier(StagedClassifier):
         self.device = device
         self.positive_label = positive_label
         self.missing = missing
+        self.query_by = query_by
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         if self.training not in TRAININGS:

@@ -17,16 +17,17 @@ import numpy as np
 
 from ..._core.arrays import namespace
 from ..._core.devices import to_host
-from ..._core.validation import real_number
+from ..._core.validation import real_number, rejection
 from ...bags.bags import Bags
 from ...bags.scratch import room_left
 from ...bags.segments import bag_softmax, weighted_bag_sum
 from ...losses import Loss, get_loss
 from ...solvers.erm import fit_erm
+from ...training import MOST_PRODUCTS
 from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
 from ..folds import checked_seed, class_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
-from .two_steps import many_two_steps, noise_scales, pooled_tokens
+from .two_steps import Steps, many_two_steps, noise_scales, one_product, pooled_tokens
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
 # 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
@@ -34,6 +35,9 @@ from .two_steps import many_two_steps, noise_scales, pooled_tokens
 # On few bags every split starves one of the stages, and which bags land where decides the outcome: taking all bags twice is
 # tried as well.
 SPLITS: tuple[float | str, ...] = (0.35, 0.5, 0.65, "reuse")
+# Directions of the query to choose from: on long bags with a weak signal a second product halves the error and more, on short
+# ones a third adds nothing.
+WAYS = ("steps", "products:2")
 # Sharpnesses k to choose from, a factor of two apart: from nearly uniform attention to nearly a maximum over tens of tokens.
 SHARPNESSES = (0.75, 1.5, 3.0)
 
@@ -69,9 +73,20 @@ class Staged:
     query: np.ndarray
     readout: Readout
     split: float | str
+    query_by: str
     sharpness: float
     query_statistic: float
     side: float
+
+
+def products_of(query_by: str) -> int:
+    """How many products with the labelled second moment a name stands for."""
+    name, _, count = str(query_by).partition(":")
+    if query_by == "steps":
+        return 1
+    if name != "products" or not count.isdecimal() or not 2 <= int(count) <= MOST_PRODUCTS:
+        raise rejection("query_by", query_by, f"auto, steps or products:K (K from 2 to {MOST_PRODUCTS})")
+    return int(count)
 
 
 def checked_split(split: Any) -> float | str:
@@ -115,6 +130,7 @@ def fit_staged(
     attend: Attend = softmax_attention,
     groups: np.ndarray | None = None,
     sides: tuple[float, ...] = (1.0, -1.0),
+    query_by: str = "auto",
 ) -> tuple[Staged, Any, np.ndarray]:
     """The staged training.
 
@@ -124,13 +140,14 @@ def fit_staged(
     splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
     ridges = RIDGES if ridge == "auto" else (float(ridge),)
-    settings = list(product(splits, sharpnesses, ridges))
+    ways = _ways(query_by, eta_b, held_out="auto" in (split, sharpness, ridge))
+    settings = list(product(ways, splits, sharpnesses, ridges))
     order = _mixed_order(signs, seed, groups)
     folds = class_folds(signs, seed, groups) if len(settings) > 1 else []
     training = _Training(bags, signs, weights, loss, attend, order, groups, sides)
     everything = np.arange(len(signs))
     kept_in = [np.setdiff1d(everything, held) for held in folds]
-    *tried, own = training.queries([*kept_in, everything], splits, eta_w, eta_b)
+    *tried, own = training.queries([*kept_in, everything], splits, ways, eta_w, eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
     if folds:
         scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
@@ -140,14 +157,24 @@ def fit_staged(
         calibration = final_calibration(fits[best], held_out, signs, weights, len(settings), groups)
     elif len(settings) > 1:  # nothing can be held out
         calibration = unvalidated_calibration(signs, weights)
-        chosen = (splits[-1], sharpnesses[len(sharpnesses) // 2], FALLBACK_RIDGE if ridge == "auto" else ridges[0])
-    share, k, used_ridge = chosen
-    query = own[splits.index(share)]
+        middle = sharpnesses[len(sharpnesses) // 2]
+        chosen = (ways[0], splits[-1], middle, FALLBACK_RIDGE if ridge == "auto" else ridges[0])
+    way, share, k, used_ridge = chosen
+    query = own[list(product(ways, splits)).index((way, share))]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
     features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
     found = fit_erm(features, y, used_ridge, loss, p)
     readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
-    return Staged(k * query.direction, readout, query.used, k, query.statistic, query.side), features, y
+    return Staged(k * query.direction, readout, query.used, way, k, query.statistic, query.side), features, y
+
+
+def _ways(query_by: str, eta_b: float | str, held_out: bool) -> tuple[str, ...]:
+    """The directions to try: "auto" tries further products where something is chosen by held-out bags anyway."""
+    if query_by == "auto":
+        return WAYS if held_out and isinstance(eta_b, str) else WAYS[:1]
+    if products_of(query_by) > 1 and not isinstance(eta_b, str):
+        raise ValueError(f"query_by={query_by!r} needs eta_b='auto': residuals that sum to zero")
+    return (query_by,)
 
 
 class _Query(NamedTuple):
@@ -175,9 +202,14 @@ class _Training:
     sides: tuple[float, ...]
 
     def queries(
-        self, subsets: list[np.ndarray], splits: tuple[float | str, ...], eta_w: float, eta_b: float | str
+        self,
+        subsets: list[np.ndarray],
+        splits: tuple[float | str, ...],
+        ways: tuple[str, ...],
+        eta_w: float,
+        eta_b: float | str,
     ) -> list[list[_Query]]:
-        """For each subset of the bags and each split, the two steps on their share of it; three passes over the tokens."""
+        """For each subset of the bags, each way and each split, the query from their share of it."""
         parts = [
             _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
             for inside in subsets
@@ -188,13 +220,32 @@ class _Training:
             row[first] = self.weights[first]
         pooled = pooled_tokens(self.bags)
         steps = many_two_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
-        spreads, sides = noise_scales(self.bags, pooled, self.signs, weights, steps.query, self.sides)
+        found = [self._scaled(steps, products_of(way), pooled, weights, parts) for way in ways]
+        here = range(0, len(parts), len(splits))
+        return [[query for by_way in found for query in by_way[i : i + len(splits)]] for i in here]
+
+    def _further(self, steps: Steps, products: int) -> np.ndarray:
+        """The queries after so many products in all, one pass over the tokens for each after the first."""
+        queries = steps.query
+        for _ in range(products - 1):
+            size = np.linalg.norm(queries, axis=1, keepdims=True)
+            queries = one_product(self.bags, steps.pull, queries / np.where(size > 0, size, 1.0))
+        return queries
+
+    def _scaled(
+        self, steps: Steps, products: int, pooled: np.ndarray, weights: np.ndarray, parts: list[Any]
+    ) -> list[_Query]:
+        """Queries of unit spread over the noise tokens, with what each leaves for the readout."""
+        queries = self._further(steps, products)
+        spreads, sides = noise_scales(self.bags, pooled, self.signs, weights, queries, self.sides)
+        if products % 2 == 0:  # readout and products change their signs with the classes' names, all together
+            queries = queries * sides[:, None]
         found = []
-        for query, spread, side, (_, second, used) in zip(steps.query, spreads, sides, parts):
+        for query, spread, side, (_, second, used) in zip(queries, spreads, sides, parts):
             direction = query / spread if spread > 0 else query
             statistic = _query_statistic(pooled[second] @ direction, side * self.signs[second])
             found.append(_Query(direction, second, used, statistic, float(side)))
-        return [found[i : i + len(splits)] for i in range(0, len(found), len(splits))]
+        return found
 
     def features(self, queries: np.ndarray) -> Any:
         """(bags, queries, features): one pass over the tokens."""
@@ -288,6 +339,7 @@ class StagedClassifier(ReadoutClassifier):
     sharpness: float | str
     eta_w: float
     eta_b: float | str
+    query_by: str = "steps"  # elementwise attention has no other
 
     def _fit_staged(
         self,
@@ -311,8 +363,10 @@ class StagedClassifier(ReadoutClassifier):
             attend,
             groups,
             self._sides,
+            self.query_by,
         )
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
+        self.query_by_ = staged.query_by
         self.side_ = staged.side
         self.diagnostics_["query_statistic"] = staged.query_statistic
         return self._finish(staged.readout, features, labels, signs)

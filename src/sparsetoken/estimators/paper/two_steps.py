@@ -3,8 +3,9 @@
     c_i = l'(0; y_i),               w1 = -eta_w sum_i p_i c_i xbar_i,     b1 = -eta_b sum_i p_i c_i
     h_i = l'(<w1, xbar_i> + b1; y_i), q2 = -sum_i p_i h_i (1/L_i) X_i^T P_i X_i w1,   P_i = I - 11^T/L_i
 
-p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is left out: only the direction of q2 is
-used, and the sharpness sets its length.
+A spectral start multiplies q2 further with -sum_i p_i h_i (1/L_i) X_i^T P_i X_i, which on long bags leads nearer to the
+signal (`theory.recovery`). p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is left out: only
+the direction of q2 is used, and the sharpness sets its length.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Steps(NamedTuple):
     readout: np.ndarray
     bias: Any
     query: np.ndarray
+    pull: np.ndarray  # p_i h_i/L_i
 
 
 def two_gradient_steps(
@@ -42,7 +44,7 @@ def two_gradient_steps(
     loses a term as well.
     """
     found = many_two_steps(bags, pooled_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
-    return Steps(found.readout[0], float(found.bias[0]), found.query[0])
+    return Steps(found.readout[0], float(found.bias[0]), found.query[0], found.pull[0])
 
 
 def many_two_steps(
@@ -61,8 +63,12 @@ def many_two_steps(
     z = w1 @ pooled.T
     b1 = balancing_bias(loss, z, signs, p) if isinstance(eta_b, str) else -eta_b * (p @ c)
     pull = p * np.stack([loss.slope(row + b, signs) for row, b in zip(z, b1)]) / bags.lengths
-    q2 = -bags.combined(_pulled_tokens, own=(pull.T,), shared=(w1.T,))
-    return Steps(w1, b1, q2)
+    return Steps(w1, b1, one_product(bags, pull, w1), pull)
+
+
+def one_product(bags: Any, pull: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """-sum_i pull_i X_i^T P_i X_i v of each vector v, with its own row of pulls."""
+    return -bags.combined(_pulled_tokens, own=(pull.T,), shared=(vectors.T,))
 
 
 def pooled_tokens(bags: Any) -> np.ndarray:
