@@ -43,7 +43,7 @@ REFERENCE = {
 }
 
 # Pictures of `docs/images` that are line drawings, and so turn dark with the page.
-DRAWINGS = ("cost_growth", "plan", "story")
+DRAWINGS = ("cost_growth", "plan", "story", "strength")
 
 
 def on_config(config: Any) -> Any:
@@ -86,6 +86,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Measured tables are filled in, and links to files beside `docs` become links inside the site."""
     markdown = expand(markdown).replace("<!-- size -->", size_table())
     markdown = markdown.replace("<!-- paper -->", paper_markdown()).replace("<!-- studies -->", studies_markdown())
+    if "<!-- kinds -->" in markdown:
+        for name, table in _kinds().items():
+            markdown = markdown.replace(f"<!-- {name} -->", table)
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)+examples/", f"]({up}examples/", markdown)
     markdown = re.sub(r"\]\((?:\.\./)*CHANGELOG\.md", f"]({up}changelog.md", markdown)
@@ -105,6 +108,23 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     target = "../" * page.file.dest_uri.count("/") + "theory.html"
     html = re.sub(r"Eq\.\s\((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
+
+
+def _kinds() -> dict[str, str]:
+    """Tables of the kinds of trial and of their columns."""
+    from sparsetoken import Task, Training
+    from sparsetoken.study.kind import all_kinds
+
+    common = {"seed", *Task.__dataclass_fields__, *Training.__dataclass_fields__}
+    lines = ["| kind | what it does | arguments |", "|---|---|---|"]
+    columns: dict[str, str] = {}
+    for name, kind in all_kinds().items():
+        words = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
+        taken = ", ".join(f"`{part}`" for part in sorted(set(kind.names) - common))
+        lines.append(f"| `{name}` | {words.replace('|', chr(92) + '|')} | {taken} |")
+        columns |= {c: text for c, text in (kind.columns or {}).items() if not c.endswith("_se")}
+    rows = [f"| `{column}` | {text.replace('|', chr(92) + '|')} |" for column, text in columns.items()]
+    return {"kinds": "\n".join(lines), "columns": "\n".join(["| column | meaning |", "|---|---|", *rows])}
 
 
 def _file(config: Any, path: str, content: str | bytes) -> File:

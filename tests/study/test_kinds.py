@@ -9,7 +9,6 @@ from sparsetoken.study.kind import get_kind, stream_seed
 from sparsetoken.study.kinds.simulation import separable
 from sparsetoken.task import Task
 from sparsetoken.training import Training
-from tests.helpers import ROOT
 
 
 def call(kind, **arguments):
@@ -251,12 +250,8 @@ def test_every_kind_says_what_it_gives():
         for name, kind in registry._KINDS.items()
         if kind.function.__module__.startswith("sparsetoken.study.kinds")
     }
-    page = (ROOT / "docs" / "studies.md").read_text()
     for name, kind in own.items():
-        assert kind.columns and all(words for words in kind.columns.values()), name
-        assert f"`{name}`" in page, name
-    for column in {column for kind in own.values() for column in kind.columns}:
-        assert f"`{column.removesuffix('_se')}`" in page, column
+        assert kind.function.__doc__ and kind.columns and all(words for words in kind.columns.values()), name
 
 
 def test_columns_of_tables():
