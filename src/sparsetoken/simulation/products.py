@@ -112,8 +112,8 @@ def moments_of(data: TensorData) -> SecondMoments:
     tokens, means = data.collect(lambda t: t - t.mean(axis=1, keepdims=True)), data.collect(lambda t: t.mean(axis=1))
     positive = data.labels > 0
     share = float(positive.mean())
-    roots = (tokens[which].reshape(-1, data.d).T for which in (positive, ~positive))
-    return SecondMoments((positive - share) @ means, *roots, share)
+    first, second = (tokens[which].reshape(-1, data.d).T for which in (positive, ~positive))
+    return SecondMoments((positive - share) @ means, first, second, share)
 
 
 def learn_directions(

@@ -21,8 +21,8 @@ def ladder_trial(
     """The strength (or alpha) at which a method of `theory.ladder` reaches a cosine or a test error, a row for each value."""
     from ...theory import ladder
 
-    options = {"find": find, "cosine": cosine, "test_error": test_error}
-    found = ladder(task, alpha, [method], over={over: values}, **options).needed[method]
+    made = ladder(task, alpha, [method], over={over: values}, find=find, cosine=cosine, test_error=test_error)
+    found = made.needed[method]
     return [{over: value, "needed": needed} for value, needed in zip(values, found.tolist())]
 
 
