@@ -41,6 +41,14 @@ def test_simulate_takes_every_option(tmp_path, command):
     assert f'"test_error": {simulate(TASK, Training(), 30, seed).test_error!r}' in file.read_text()
 
 
+def test_simulate_with_another_start_of_the_query(tmp_path, command):
+    wanted = ("--eta-b", "auto", "--query-by", "products:2")
+    code, out, err = command("simulate", *wanted, "-d", "30", "--trials", "1", "--json", tmp_path / "t.json")
+    assert code == 0 and "query_by products:2" in " ".join(out.split()), err
+    found = simulate(Task(), Training(eta_b="auto", query_by="products:2"), 30, trial_seeds(0, 1)[0])
+    assert f'"test_error": {found.test_error!r}' in (tmp_path / "t.json").read_text()
+
+
 def test_tested_on_bags_that_differ(tmp_path, command):
     file = tmp_path / "rows.json"
     code, _, err = command("forecast", "--model", "pooled", "--test-length", "10:0.5,20:0.5", "--json", file)

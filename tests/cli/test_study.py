@@ -305,6 +305,13 @@ def test_fresh_and_code_that_has_changed(tmp_path, command):
     assert pd.read_csv(tmp_path / "t.csv")["value"].tolist() == [3.0, 6.0]
 
 
+def test_kinds_are_listed_with_all_that_they_take(command):
+    code, out, _ = command("studies", "--kinds", "--json")
+    assert code == 0 and {"task", "model", "rates", "rows_at"} <= set(
+        json.loads(out)["kinds"]["trajectory"]["arguments"]
+    )
+
+
 def test_the_list_of_studies(command):
     code, out, _ = command("studies", "--json")
     rows = json.loads(out)

@@ -150,6 +150,11 @@ class TrainingOptions(LossOptions):
     eta_b: str = _field(Training(), "eta_b", "Rate of the bias's step; auto: refitted before each step.", hidden=True)
     eta_q: str = _field(Training(), "eta_q", "Rate of the query's step.", hidden=True)
     beta: str = _field(Training(), "beta", "Inverse temperature of the softmax.", hidden=True)
+    query_by: str = rare(
+        "steps",
+        "--query-by",
+        help="The query's direction: steps; with --eta-b auto also products:2, eigenvector or positive_eigenvector.",
+    )
     equal_samples: bool = rare(False, "--equal-samples", help="Give pooled and vectorized n0 + n1 samples.")
 
     def grid(self) -> dict[str, Sequence[Any]]:
@@ -159,7 +164,9 @@ class TrainingOptions(LossOptions):
 
     def plain(self) -> dict[str, Any]:
         """The fields that are no numbers."""
-        return {name: vars(self)[name] for name in ("loss", "equal_samples", "schedule") if name in vars(self)}
+        return {
+            name: vars(self)[name] for name in ("loss", "equal_samples", "query_by", "schedule") if name in vars(self)
+        }
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ def simulate(
     silent = () if training.schedule == "joint" else ("steps",)
     title = numbers_in_words({name: value for name, value in grid.fixed.items() if name not in silent})
     title += f", {training.loss} loss, {training.schedule}, {sampler} sampler"
+    title += "" if training.query_by == "steps" else f", query_by {training.query_by}"
     title += "".join(f", {name} {value}" for name, value in noise.described().items() if value != "gaussian")
     title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}"
     title += f"; mean ± standard error of {trial.trials} trials, seed {trial.seed}"

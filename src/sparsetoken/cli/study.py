@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..study.study import Study
 
 MOST_HEADLINES = 3  # studies whose findings are printed; of more, the report has them
+SHARED = ("task", "training", "tokens", "deployment")  # told once for all kinds
 _STORE = typer.Option(None, "--store", help="SQLite file of finished trials [sparsetoken-results/store.sqlite].")
 
 
@@ -166,7 +167,8 @@ def _print_kinds(json_output: bool) -> None:
     rows: dict[str, dict[str, Any]] = {}
     for name, kind in all_kinds().items():
         words = " ".join((kind.function.__doc__ or "").split("\n\n")[0].split())
-        taken = [part for part in kind.parameters if part != "seed"]
+        own = {part: [f.name for f in fields(group)] for part, group in kind.groups.items() if part not in SHARED}
+        taken = [name for part in kind.parameters for name in own.get(part, [part]) if name != "seed"]
         rows[name] = {"does": words, "random": kind.random, "arguments": taken, "columns": dict(kind.columns or {})}
     if json_output:
         echo(json.dumps({"fields": flat, "kinds": rows}, indent=1, ensure_ascii=False))

@@ -134,8 +134,9 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# Fields that are said only where they are not zero.
+# Fields that are said only where they are not zero, and one that is usual.
 DISTURBANCES = ("label_noise", "contamination", "correlation", "equal_samples")
+USUAL = ("query_by", "steps")
 
 
 def numbers_in_words(values: Mapping[str, Any]) -> str:
@@ -143,7 +144,7 @@ def numbers_in_words(values: Mapping[str, Any]) -> str:
     said = {
         name: value
         for name, value in values.items()
-        if not name.startswith("test_") and (value or name not in DISTURBANCES)
+        if not name.startswith("test_") and (value or name not in DISTURBANCES) and (name, value) != USUAL
     }
     return ", ".join(f"{n} {v:g}" if isinstance(v, int | float) else f"{n} {v}" for n, v in said.items())
 
