@@ -14,9 +14,10 @@ import numpy as np
 from ..._core.averages import combined_degrees, extrapolate, summarise
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour, marker
-from ...study.claims import Judgement, Tables, claim, need, quantile, within_verdict, worst
+from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, near, predictions_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import quantile, within_verdict, worst
 from . import self_attention
 from .common import (
     AXES,
@@ -243,7 +244,8 @@ def same_law(tables: Tables) -> Judgement:
     """Trained at once, a second head (full form: or layer) does not change how the strength needed grows with the length.
 
     Theory, L = 10 and 20 (full form: to 40): exponent of the strength for 10 % error within 0.03 of one head's, margin
-    included. Simulations, which are not that precise, are shown.
+    included. Simulations, which are not that precise, are shown. Such bags are too short for the powers of L that the study
+    `ladder` finds: the claim compares models on these lengths.
     """
     lines = {source: exponents(rows) for source, rows in laws(tables).items()}
     found, one = lines["theory"], lines["theory"]["attention"]

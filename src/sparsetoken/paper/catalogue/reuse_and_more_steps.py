@@ -256,13 +256,14 @@ def query_steps_findings(tables: Tables) -> str:
     return (
         f"At rate {RATE:g} and L = 10 returns stop at the second query step: cosines by round are {words}; errors "
         f"{best_at_two(tables).measured}. What the second step adds is sharpness more than direction; from the third on the "
-        "query follows the noise of bags it has already seen, and turns away from the signal."
+        "query follows the noise of bags it has already seen, and turns away from the signal. With smaller rates, longer bags "
+        "and weak signals it is otherwise: there twelve steps of joint descent find a direction that two miss (study `ladder`)."
     )
 
 
 query_steps = Study(
     name="query-steps",
-    title="More query steps: returns stop at two",
+    title="More query steps: on short bags and at a large rate, returns stop at two",
     question="The two-step query comes from one gradient step after one step of the readout. Does it pay to go on, readout "
     "step and query step in turn on the same D₀, before the readout is fitted on new data? (L = 10, R = 1, π = 0.5, θ = 5, "
     f"η_q = {RATE:g}, λ = {RIDGE:g}, α₀ = α₁ = α.)",

@@ -15,38 +15,12 @@ from scipy.special import ndtri
 from ..._core.averages import combined_degrees, extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import colour, marker
-from ...study.claims import (
-    Claim,
-    Judgement,
-    NotJudgeable,
-    Tables,
-    claim,
-    equal_verdict,
-    format_value,
-    need,
-    quantile,
-    worst,
-)
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, larger, limits_of, select
 from ...study.study import Grid, Study
-from .common import (
-    ATTENTION,
-    AXES,
-    ELEMENTWISE,
-    LINEAR,
-    MODELS,
-    OURS,
-    TEST_ERROR,
-    THEORY_DEGREES,
-    Source,
-    by_model,
-    exact,
-    listed,
-    near_slope,
-    ordered,
-    sharp,
-    stated_of,
-)
+from ...study.verdicts import equal_verdict, format_value, quantile, worst
+from .common import AXES, MODELS, OURS, THEORY_DEGREES, Source, by_model, exact, listed, near_slope, ordered, sharp
+from .sources import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
@@ -436,8 +410,8 @@ def scaling_findings(tables: Tables) -> str:
         f"{scaling_headline(tables)} Elementwise attention depends on its activation: exponent "
         f"{exponent(tables, 'sigmoid').slope:.3f} with a bounded one, {exponent(tables, 'relu').slope:.3f} with ReLU, and as "
         f"good as Bayes with a threshold. Trained, the vectorized classifier has {vectorized:.3f}. Trained attention is not "
-        f"logarithmic ({attention:.3f}): with a fixed number of samples per dimension the query gets harder to find, and the "
-        f"exponent at L = 512 is {local_exponent(tables, 'attention'):.2f}."
+        f"logarithmic ({attention:.3f} at L ≤ 72, {local_exponent(tables, 'attention'):.2f} at L = 512): with a fixed number "
+        "of samples per dimension the query gets harder to find, and on long bags the exponent is 1/4 (study `ladder`)."
     )
 
 
@@ -564,7 +538,8 @@ def draw_fixed_strength(tables: Tables) -> list[Panel]:
 def fixed_strength_findings(tables: Tables) -> str:
     words = ", ".join(f"{model} to L = {longest(tables, model):.0f}" for model in MODELS)
     return (
-        f"At θ = {STRENGTH:g} and four samples per dimension in all, an error of {TOLERATED:g} is kept up by {words}."
+        f"At θ = {STRENGTH:g} and four samples per dimension in all, an error of {TOLERATED:g} is kept up by {words}. "
+        "Attention's longest bags grow like αθ⁴, pooling's like θ² (study `ladder`): beyond them the query is no longer found."
     )
 
 
