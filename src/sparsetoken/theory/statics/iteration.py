@@ -6,7 +6,7 @@ With Lambda the decay and E over the bags of `local`, whose bias is found with t
     m = V hatm,                          hatm = -alpha theta E sum_l v_l dl/dH_l
     Q = m m^T + V hatQ V,                hatQ = alpha E sum_l f_l f_l^T
 
-iterated on (m, Q - m m^T, V^{-1}): a few damped steps, then Anderson's mixing. Training is at a minimum that small changes do
+iterated on (m, Q - m m^T, V^{-1}): damped steps until the residual is small, then Anderson's mixing. Training is at a minimum that small changes do
 not move to another one where the replicon, the spectral radius of alpha E sum_ll' K_ll' (x) K_ll', K = C^T (-df/domega) C with
 C C^T = V, is below one.
 
@@ -28,8 +28,10 @@ from .local import LocalAverages, LocalBags, LocalModel, OrderParameters, left_o
 
 TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
 JUMPING_BAGS = 2.0  # that an iteration may leave moving to and fro: each of N bags moves an average by about 1/N
-STEPS = 60  # fifteen are usual
-DAMPED_STEPS, DAMPING = 8, 0.3  # a cold start's first changes are far too long
+STEPS = 120  # fifteen to forty are usual
+# Damped steps lead to the nearest fixed point, also past the place where another one has just vanished; mixing would turn back
+# there, and takes over once the residual is small.
+DAMPING, SMALL = 0.3, 0.1
 DEPTH = 6  # of Anderson's mixing: as many earlier steps count
 SLIGHT = 0.01  # share by which mixing may leave S negative: what is negative is dropped from its root
 FIRST_VARIANCE = 0.4  # V of a cold start: small, so that every bag's function is convex
@@ -95,7 +97,7 @@ class EndEquations:
         m = self.alpha * self.problem.task.mean_strength * V @ averages.pull
         return OrderParameters(m, 0.5 * (S + S.T), precision, np.asarray(bias)), averages, pulls
 
-    def solve(self, start: EndPoint, damped: int = DAMPED_STEPS) -> EndPoint:
+    def solve(self, start: EndPoint) -> EndPoint:
         """The fixed point that the iteration from `start` reaches, or the step with the least residual."""
         at, pulls = start.at, start.pulls
         points: list[np.ndarray] = []
@@ -109,9 +111,11 @@ class EndEquations:
             if residual <= TOLERANCE or not np.isfinite(residual):
                 break
             x = _packed(at)
+            if residual > SMALL:
+                points, changes = [], []
             points, changes = [*points, x][-DEPTH - 1 :], [*changes, _packed(new) - x][-DEPTH - 1 :]
             damp = _unpacked(x + DAMPING * changes[-1], at)
-            trial = _unpacked(_mixed(points, changes), at) if step > damped and len(points) > 1 else damp
+            trial = _unpacked(_mixed(points, changes), at) if residual < SMALL and len(points) > 1 else damp
             if not _possible(trial):
                 trial, points, changes = damp, [], []
             at = trial

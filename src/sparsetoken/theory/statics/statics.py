@@ -108,7 +108,7 @@ def statics(
             end, coexist = _first_end(equations, start)
         else:
             warm = EndPoint(ends[0].at, ends[0].averages, equations.no_pulls(), math.inf, 0)
-            end = equations.solve(warm, damped=1)
+            end = equations.solve(warm)
             if not end.converged:
                 end = _required(_from_start(equations, start), f"start {start!r} on replicate {index}")
         ends.append(end)
@@ -180,7 +180,7 @@ def _annealed(equations: EndEquations) -> EndPoint:
     factor = max(1.0, 1.0 / float(equations.decay.min()))
     end = cold
     while True:
-        end = equations.scaled(factor).solve(end, damped=8 if end is cold else 1)
+        end = equations.scaled(factor).solve(end)
         if factor == 1.0 or not end.converged:
             return end
         factor = max(1.0, FALL * factor)
