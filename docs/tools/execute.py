@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "docs" / "gallery"
 TUTORIALS = ROOT / "docs" / "tutorials"
 CACHE = ROOT / ".cache" / "docs"
+log = logging.getLogger("mkdocs.execute")  # MkDocs shows what it says
 RUNNER = Path(__file__).with_name("runner.py")
 # What pages cannot show: changing it does not change them.
 _UNSEEN = ("explorer", "cli")
@@ -88,6 +90,7 @@ def execute(path: Path) -> Run:
     key = hashlib.sha256(path.read_bytes() + code_digest().encode()).hexdigest()[:20]
     kept = CACHE / f"{path.stem}-{key}"
     if not (kept / "outputs.json").exists():
+        log.info("running %s", path.relative_to(ROOT))
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as made, tempfile.TemporaryDirectory() as elsewhere:
             paths = [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
@@ -109,5 +112,6 @@ def execute(path: Path) -> Run:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     for source in sources():
         print(f"{execute(source).seconds:6.1f} CPU s  {source.relative_to(ROOT)}", flush=True)

@@ -22,7 +22,7 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 from benchmarks.report import expand  # noqa: E402
-from docs.tools.execute import GALLERY, TUTORIALS, execute  # noqa: E402
+from docs.tools.execute import GALLERY, TUTORIALS, execute, log  # noqa: E402
 from docs.tools.size import table as size_table  # noqa: E402
 
 from sparsetoken.paper.results import paper_markdown, studies_markdown  # noqa: E402
@@ -59,6 +59,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, the pictures behind them, and copies of what lies beside `docs`."""
+    log.info("gallery and tutorials: what has not run since the code changed runs now")
     for path in sorted((ROOT / "examples").iterdir()):
         if path.is_file():
             files.append(_file(config, f"examples/{path.name}", path.read_bytes()))
@@ -70,6 +71,7 @@ def on_files(files: Files, config: Any) -> Files:
         if existing is None:
             files.append(_file(config, f"tutorials/{path.name}", path.read_bytes()))
         files.append(_file(config, f"tutorials/{path.stem}.md", _tutorial(path, files, config)))
+    log.info("reference and commands; then the pages, a minute")
     for page, text in _reference().items():
         files.append(_file(config, page, text))
     files.append(_file(config, "reference/commands.md", _commands()))
@@ -140,7 +142,7 @@ def _gallery(files: Files, config: Any) -> str:
     """One section per script: its docstring, its picture, its code."""
     parts = [
         "# Gallery\n\nEvery picture was made by the script below it while this site was built. Copy one and change the "
-        "numbers; each runs in a few seconds, and `python docs/gallery/NAME.py` writes NAME.png.\n"
+        "numbers; most run in a few seconds, and `python docs/gallery/NAME.py` writes NAME.png.\n"
     ]
     for path in sorted(GALLERY.glob("*.py")):
         code = path.read_text()

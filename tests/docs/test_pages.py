@@ -154,6 +154,19 @@ def test_python_blocks_run(page, folder, capsys):
     assert len(capsys.readouterr().err) == 0 or page == "docs/clusters.md"
 
 
+def test_the_exercises_know_their_answers(capsys):
+    """With an answer of its own an exercise says "not so", with the page's it says "right"."""
+    text = PAGES["docs/start/teaching.md"]
+    answers = re.findall(r"^    \d\. `(.+?)`", text.partition("Answers")[2], flags=re.MULTILINE)
+    names: dict = {}
+    for code in python_blocks(text):
+        exec(code, names)
+    assert capsys.readouterr().out.count("not so") == len(answers) == 4
+    for code, answer in zip(python_blocks(text)[-len(answers) :], answers):
+        exec(re.sub(r"^answer = [^#\n]+", f"answer = {answer}  ", code, flags=re.MULTILINE), names)
+    assert capsys.readouterr().out.count("right") == len(answers)
+
+
 def test_no_block_is_left_out():
     """Blocks are Python, commands, or text; and what is marked as text is no Python but for what is listed."""
     for page, text in PAGES.items():
