@@ -144,12 +144,11 @@ def test_tables_keep_one_line_per_row(capsys, monkeypatch):
 def test_narrow_terminals_get_several_tables():
     from sparsetoken.cli.console import _fitting
 
-    columns, rows = ["model", "alpha", "b", "c", "d"], [["x" * 10, "1", "y" * 20, "z" * 20, "w" * 60]]
-    assert _fitting(columns, rows, 2, 200) == [[0, 1, 2, 3, 4]]
-    assert _fitting(columns, rows, 2, 80) == [[0, 1, 2, 3], [0, 1, 4]]
-    even = ["model", "a", "b", "c", "d"]
-    assert _fitting(even, [["x"] * 5], 1, 21) == [[0, 1, 2], [0, 3, 4]]  # and not three columns and a lone one
-    assert _fitting(columns, rows, 2, 10) == [[0, 1, 2], [0, 1, 3], [0, 1, 4]]
+    widths = [10, 5, 20, 20, 60]
+    assert _fitting(widths, 2, 200) == [[0, 1, 2, 3, 4]]
+    assert _fitting(widths, 2, 80) == [[0, 1, 2, 3], [0, 1, 4]]
+    assert _fitting([5, 1, 1, 1, 1], 1, 21) == [[0, 1, 2], [0, 3, 4]]  # and not three columns and a lone one
+    assert _fitting(widths, 2, 10) == [[0, 1, 2], [0, 1, 3], [0, 1, 4]]
 
 
 def test_files_appear_whole_or_not_at_all(tmp_path):

@@ -147,44 +147,30 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     Where the page (see `page_width`) is too narrow for all columns, they come in several tables, each with the first `keys`
     columns again.
     """
-    from rich.console import Console
+    from rich.cells import cell_len
 
-    listed, width = [list(row) for row in rows], page_width()
-    groups = [list(range(len(columns)))] if width is None else _fitting(columns, listed, keys, width)
-    echo(title) if width is None else echo_text(title)
-    for group in groups:
-        drawn = Console(width=10_000, file=StringIO())
-        drawn.print(_table(columns, listed, group))
-        lines = (line.rstrip() for line in drawn.file.getvalue().splitlines())  # type: ignore[attr-defined]
-        print("\n".join(line for line in lines if line))
-
-
-def _table(columns: Sequence[str], rows: list[list[str]], part: Iterable[int]) -> Any:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    part = list(part)
-    table = Table(*(escape(columns[k]) for k in part), box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(escape(row[k]) for k in part))
-    return table
+    lines, page = [columns, *rows], page_width()
+    widths = [max(cell_len(line[k]) for line in lines) for k in range(len(columns))]
+    echo(title) if page is None else echo_text(title)
+    for group in [range(len(columns))] if page is None else _fitting(widths, keys, page):
+        for place, line in enumerate(lines):
+            cells = (line[k] + " " * (widths[k] - cell_len(line[k])) for k in group)
+            echo(f" {'   '.join(cells)}".rstrip())
+            if place == 0:
+                echo(f" {'─' * (sum(widths[k] + 3 for k in group) - 3)}")
 
 
-def _fitting(columns: Sequence[str], rows: list[list[str]], keys: int, width: int) -> list[list[int]]:
-    """Groups of column indices, each beginning with the keys, that fit `width` (a lone column may still not).
+def _fitting(widths: Sequence[int], keys: int, page: int) -> list[Sequence[int]]:
+    """Groups of columns, each beginning with the keys, that fit the page (a lone column may still not).
 
     The groups are of about equal width, so that none holds a lone column that another had room for.
     """
-    from rich.cells import cell_len
-
-    widths = [3 + max(cell_len(text) for text in (columns[k], *(row[k] for row in rows))) for k in range(len(columns))]
-    room = max(width - sum(widths[:keys]), 1)
+    room = max(page - sum(width + 3 for width in widths[:keys]), 1)
 
     def split(limit: int) -> list[list[int]]:
         groups: list[list[int]] = [[]]
-        for k in range(keys, len(columns)):
-            if groups[-1] and sum(widths[j] for j in groups[-1]) + widths[k] > limit:
+        for k in range(keys, len(widths)):
+            if groups[-1] and sum(widths[j] + 3 for j in [*groups[-1], k]) > limit:
                 groups.append([])
             groups[-1].append(k)
         return groups

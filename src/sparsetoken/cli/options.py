@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
@@ -53,6 +54,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         blocks[name] = block
         types = get_type_hints(block)
         for field, option in block.declared().items():
+            option = copy(option)  # other blocks may share it
             option.rich_help_panel = option.rich_help_panel or block.panel or None
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(field, kind, default=option, annotation=types[field]))
