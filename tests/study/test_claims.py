@@ -5,24 +5,26 @@ import pandas as pd
 import pytest
 
 from sparsetoken.study.claims import (
-    LEVEL,
     Claim,
     Judgement,
     NotJudgeable,
     claim,
-    equal_verdict,
-    format_value,
-    greater_verdict,
     in_words,
     ledger,
     ledger_table,
     need,
-    quantile,
     range_tested,
+)
+from sparsetoken.study.criteria import fit_line, judge_agreement, judge_value, named_criterion
+from sparsetoken.study.verdicts import (
+    LEVEL,
+    equal_verdict,
+    format_value,
+    greater_verdict,
+    quantile,
     within_verdict,
     worst,
 )
-from sparsetoken.study.criteria import fit_line, judge_agreement, judge_value, named_criterion
 
 
 def simulated(offset=0.0, noise=0.01, repeats=20, sizes=(100, 200), seed=0, bias=2.0):
@@ -67,7 +69,7 @@ def test_a_missing_prediction_is_not_passed_over():
 
 def test_the_rate_of_false_refutations_is_the_stated_one(monkeypatch):
     """At a level of 0.2 and exact agreement, refutations stay near or below 20 % (five standard errors: 1e-6)."""
-    monkeypatch.setattr("sparsetoken.study.claims.LEVEL", 0.2)
+    monkeypatch.setattr("sparsetoken.study.verdicts.LEVEL", 0.2)
     runs = 200
     verdicts = [
         judge_agreement(simulated(repeats=4, seed=s), THEORY, "value", ["x"], resolution=9.0).verdict

@@ -12,20 +12,8 @@ import pandas as pd
 
 from .._core.averages import extrapolate, summarise
 from .._core.validation import real_number, rejection
-from .claims import (
-    Judgement,
-    NotJudgeable,
-    TableError,
-    Tables,
-    equal_verdict,
-    format_value,
-    greater_verdict,
-    in_words,
-    need,
-    quantile,
-    within_verdict,
-    worst,
-)
+from .claims import Judgement, NotJudgeable, TableError, Tables, in_words, need
+from .verdicts import equal_verdict, format_value, greater_verdict, quantile, within_verdict, worst
 
 
 def compare(simulated: Any, predicted: Any, value: str, on: Sequence[str], predicted_error: str | None = None) -> Any:

@@ -13,22 +13,12 @@ import numpy as np
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import INK, OTHER_COLOURS, colour
-from ...study.claims import Judgement, Tables, claim, need, quantile, worst
+from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, judge_agreement, judge_value, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import (
-    ALIGNMENT,
-    AXES,
-    MANY_SAMPLES,
-    SIGN,
-    both,
-    checked,
-    largest,
-    listed,
-    ordered,
-    overlay,
-    stated_of,
-)
+from ...study.verdicts import quantile, worst
+from .common import AXES, both, largest, listed, ordered, overlay
+from .sources import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 
 ALPHA0 = [0.25 * 2**i for i in range(10)]
 RATE_FROM = 16.0  # where the 1/alpha0 term rules

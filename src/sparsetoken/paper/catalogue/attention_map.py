@@ -13,12 +13,10 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study
 from .common import (
-    ALIGNMENT,
     AXES,
     OURS,
     STATED,
     TEN_TOKENS,
-    TEST_ERROR,
     both,
     exact,
     largest,
@@ -29,6 +27,7 @@ from .common import (
     power_law,
     spots,
 )
+from .sources import ALIGNMENT, TEST_ERROR
 
 SHARPNESS = 2.0
 ALPHA0 = [0.5, 2.0, 8.0]

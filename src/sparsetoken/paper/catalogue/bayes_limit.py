@@ -8,9 +8,10 @@ import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import colour
-from ...study.claims import Judgement, Tables, claim, need, worst
+from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, predictions_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import worst
 from .common import AXES, OURS, TEN_TOKENS, ordered, overlay, spots
 
 SHARPNESS = 2.0

@@ -16,36 +16,12 @@ import pandas as pd
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, colour, marker, plain_number
-from ...study.claims import (
-    Claim,
-    Judgement,
-    NotJudgeable,
-    Tables,
-    claim,
-    equal_verdict,
-    format_value,
-    need,
-    quantile,
-    worst,
-)
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, judge_value, select
 from ...study.study import Grid, Study
-from .common import (
-    AXES,
-    CAPACITY,
-    MODELS,
-    OURS,
-    TEST_ERROR,
-    checked,
-    estimates,
-    exact,
-    level,
-    listed,
-    ordered,
-    overlay,
-    power_law,
-    stated_of,
-)
+from ...study.verdicts import equal_verdict, format_value, quantile, worst
+from .common import AXES, MODELS, OURS, estimates, exact, level, listed, ordered, overlay, power_law
+from .sources import CAPACITY, TEST_ERROR, checked, stated_of
 
 QUERY = {"cosine": 0.8, "sharpness": 1.0}
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}

@@ -10,9 +10,10 @@ import numpy as np
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Line, Points
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Source, Tables, equal_verdict, format_value, quantile, worst
+from ...study.claims import Claim, Judgement, Source, Tables
 from ...study.criteria import LineFit, ValueWithError, agreement_criterion, fit_line, larger, select
 from ...study.kinds.dynamics import REPLICATES
+from ...study.verdicts import equal_verdict, format_value, quantile, worst
 
 AXES = {
     "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
@@ -48,27 +49,6 @@ Criterion = Callable[[Tables], Judgement]
 OPEN = Source(source="ours", reference="open question of the paper")
 OURS = Source(source="ours", reference="docs/theory.md")
 STATED = Source(source="commonly stated", reference="")
-# The names of `paper.results`; a claim may refer to several, with "; " between them.
-LINEAR = Source(source="paper", reference="Propositions 1 to 4: linear")
-ATTENTION = Source(source="paper", reference="Propositions 1 to 4: attention")
-ELEMENTWISE = Source(source="paper", reference="Propositions 1 to 4: elementwise")
-ALIGNMENT = Source(source="paper", reference="Theorem 1")
-MANY_SAMPLES = Source(source="paper", reference="Corollary 1")
-SIGN = Source(source="paper", reference="Eq. 15")
-TEST_ERROR = Source(source="paper", reference="Theorems 2 and 3")
-RATES = Source(source="paper", reference="Theorems 2 and 3: rates")
-CAPACITY = Source(source="paper", reference="Conjecture 1")
-MISALIGNED = Source(source="paper", reference="Figure 5")
-
-
-def checked(source: Source, check: str) -> Source:
-    """The same source, for a claim that is one of the paper's three checks by simulation as well."""
-    return Source(source=source["source"], reference=f"{source['reference']}; {check}")
-
-
-def stated_of(source: Source) -> Source:
-    """Commonly stated about that result of the paper, though not by it."""
-    return Source(source="commonly stated", reference=source["reference"])
 
 
 def exact(

@@ -15,24 +15,12 @@ import pandas as pd
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, equal_verdict, format_value, need, quantile
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, fit_line, judge_agreement, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import (
-    AXES,
-    MODELS,
-    OURS,
-    RATES,
-    TEN_TOKENS,
-    TEST_ERROR,
-    by_model,
-    checked,
-    exact,
-    first_crossing,
-    largest,
-    listed,
-    ordered,
-)
+from ...study.verdicts import equal_verdict, format_value, quantile
+from .common import AXES, MODELS, OURS, TEN_TOKENS, by_model, exact, first_crossing, largest, listed, ordered
+from .sources import RATES, TEST_ERROR, checked
 
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.
 STEPS = {"loss": "logistic", "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}

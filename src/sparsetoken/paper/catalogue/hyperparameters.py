@@ -8,10 +8,12 @@ import numpy as np
 
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import colour
-from ...study.claims import Claim, Judgement, Tables, claim, need, worst
+from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import larger, limits_of, means_of, select
 from ...study.study import Grid, Study
-from .common import AXES, OURS, STATED, TEN_TOKENS, TEST_ERROR, Source, exact, level, listed, ordered, overlay
+from ...study.verdicts import worst
+from .common import AXES, OURS, STATED, TEN_TOKENS, Source, exact, level, listed, ordered, overlay
+from .sources import TEST_ERROR
 
 BASE = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},

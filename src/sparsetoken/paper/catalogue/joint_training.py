@@ -12,9 +12,10 @@ import pandas as pd
 
 from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import OTHER_COLOURS, colour
-from ...study.claims import Judgement, NotJudgeable, Tables, claim, need, worst
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, near, predictions_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import worst
 from .common import (
     AXES,
     FULL_BAGS,

@@ -9,19 +9,8 @@ import numpy as np
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour, marker
-from ...study.claims import (
-    Claim,
-    Judgement,
-    NotJudgeable,
-    Tables,
-    equal_verdict,
-    format_value,
-    greater_verdict,
-    need,
-    quantile,
-    within_verdict,
-    worst,
-)
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, need
+from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, within_verdict, worst
 from ...study.criteria import ValueWithError, near, select
 from ...study.study import Grid, Study
 from .common import AXES, OPEN, OURS, TEN_TOKENS, exact, level, sharp, spots

@@ -10,9 +10,10 @@ import pandas as pd
 from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, colour, loss_label
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need, worst
+from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, near, predictions_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import worst
 from .common import AXES, FULL_BAGS, OURS, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, estimates, listed, ordered
 
 STAGED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0}

@@ -11,7 +11,8 @@ from ...plotting.style import colour, marker
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, select
 from ...study.study import Grid, Study
-from .common import AXES, MISALIGNED, OURS, TEN_TOKENS, exact, first_crossing, level, listed, ordered, spots
+from .common import AXES, OURS, TEN_TOKENS, exact, first_crossing, level, listed, ordered, spots
+from .sources import MISALIGNED
 
 SHARPNESS = 2.0
 FEW, MANY, INFINITE = 2.0, 40.0, 1e4  # alpha; the last stands for "as many samples as one likes"

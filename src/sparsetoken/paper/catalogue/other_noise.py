@@ -11,19 +11,10 @@ import pandas as pd
 from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import REFERENCE, colour, label, marker
-from ...study.claims import (
-    Judgement,
-    Tables,
-    claim,
-    format_value,
-    greater_verdict,
-    need,
-    quantile,
-    within_verdict,
-    worst,
-)
+from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import format_value, greater_verdict, quantile, within_verdict, worst
 from .common import AXES, OURS, TEN_TOKENS
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}

@@ -8,9 +8,10 @@ import numpy as np
 
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, loss_label
-from ...study.claims import Judgement, NotJudgeable, Tables, claim, need, within_verdict, worst
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, predictions_of, select
 from ...study.study import Grid, Study
+from ...study.verdicts import within_verdict, worst
 from .common import AXES, OURS, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, both, estimates, listed, ordered
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
