@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import heads_and_depth, long_bags, self_attention, separation
+from sparsetoken.paper.catalogue import heads_and_depth, self_attention, separation
 from sparsetoken.paper.catalogue import mechanisms_and_losses as mechanisms
 from sparsetoken.paper.catalogue.separation import LENGTHS
 
@@ -202,50 +202,6 @@ def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
     )  # two lengths, density of the probit at 10 %, mean of two strengths
     assert found.error == pytest.approx(one, rel=0.5)
     assert heads_and_depth.same_law(small).verdict == "confirmed"
-
-
-def long_tables(short=0.0, gap=0.1, factors=(1.2, 1.2), growing=0.0, error=0.0, noise=0.005):
-    """Cosines and lengths of the query at two dimensions; `gap` is how far theory is off in long bags."""
-    tables = {name: [] for name in ("fixed", "growing", "fixed_predicted", "growing_predicted")}
-    for d, factor in zip((200, 400), factors):
-        for ratio in long_bags.RATIOS:
-            for mode, off in (("fixed", short if ratio < 0.5 else -gap), ("growing", growing)):
-                at = long_bags.bag(ratio, d, mode)
-                tables[f"{mode}_predicted"].append({**at, "cosine_q": 0.6, "norm_q": 2.0})
-                long = ratio >= 0.5
-                tables[mode].append({**at, "d": d, "cosine_q": 0.6 + off, "norm_q": 2.0 * (factor if long else 1.0)})
-    made = {name: pd.DataFrame(rows) for name, rows in tables.items() if name.endswith("predicted")}
-    for mode in long_bags.MODES:
-        made[mode] = draws(tables[mode], noise, column="cosine_q")
-        made[mode]["norm_q"] += noise * np.random.default_rng(1).standard_normal(len(made[mode]))
-    spots = [long_bags.readout(ratio, 400, "growing") for ratio in (0.05, 0.25, 1.0)]
-    made["trained_predicted"] = pd.DataFrame({**s, "test_error": 0.05} for s in spots)
-    made["trained"] = draws([{**s, "d": 400, "test_error": 0.05 + error} for s in spots], noise)
-    return made
-
-
-@pytest.mark.parametrize(
-    ("criterion", "arguments", "verdict"),
-    [
-        (long_bags.short_holds, {}, "confirmed"),
-        (long_bags.short_holds, {"short": 0.1}, "refuted"),
-        (long_bags.short_holds, {"noise": 0.1}, "undecided"),
-        (long_bags.long_fails, {}, "confirmed"),
-        (long_bags.long_fails, {"gap": -0.1}, "refuted"),
-        (long_bags.long_fails, {"gap": 0.0}, "undecided"),
-        (long_bags.collapses, {}, "confirmed"),
-        (long_bags.collapses, {"factors": (1.2, 1.4)}, "refuted"),
-        (long_bags.collapses, {"noise": 1.0}, "undecided"),
-        (long_bags.growing_holds, {}, "confirmed"),
-        (long_bags.growing_holds, {"growing": 0.2}, "refuted"),
-        (long_bags.growing_holds, {"noise": 0.3}, "undecided"),
-        (long_bags.trained_holds, {}, "confirmed"),
-        (long_bags.trained_holds, {"error": 0.1}, "refuted"),
-        (long_bags.trained_holds, {"noise": 0.3}, "undecided"),
-    ],
-)
-def test_long_bags(criterion, arguments, verdict):
-    assert criterion(long_tables(**arguments)).verdict == verdict
 
 
 def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025, error=1e-5, noise=0.002, shift=0.0):

@@ -19,6 +19,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     "Alignment": {
         "alignment": ("alignment", 5, 45),
         "anti-alignment": ("alignment", 6, 43),
+        "centred": ("centred_residuals", 9, 60),
         "attention-map": ("attention_map", 15, 63),
     },
     "Error": {
@@ -45,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
         "depth": ("heads_and_depth", 53, 1150),
     },
     "Long bags": {
-        "long-bags": ("long_bags", 7, 123),
+        "long-bags": ("long_bags", 13, 150),
         "lengths": ("long_bags", 6, 172),
     },
     "Beyond": {
