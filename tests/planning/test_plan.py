@@ -33,6 +33,9 @@ def test_the_answer_comes_first(small_plan):
     assert lines[2].startswith("Use message passing (MessagePassingClassifier)")
     assert "The target of 0.1 is met by attention and message passing." in " ".join(lines[2:4])
     assert text.index("Use message passing") < text.index("Best settings") < text.index("impossible for pooled")
+    thumb = small_plan.rule_of_thumb
+    assert " ".join(text.split()).count(thumb) == 1 and "a spectral start needs about" in thumb
+    assert dataclasses.replace(small_plan, task=Task(length={5: 0.5, 10: 0.5})).rule_of_thumb == ""
     plain = json.loads(json.dumps(small_plan.to_dict()))
     assert plain["settings"]["n0"] + plain["settings"]["n1"] == 400 and plain["advice"] == small_plan.advice
     assert Task.from_dict(plain["task"]) == TASK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +16,7 @@ from ..losses import Loss
 from ..plotting.show import Shown, axes_for, draw_shares, legend_above
 from ..plotting.style import REFERENCE, colour
 from ..task import NEUTRAL_FIELDS, Task
+from ..theory import ladder
 from .criterion import RESOLVED, Criterion
 from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .simulations import combined, mean_loss, simulated_losses
@@ -199,6 +201,25 @@ class Plan(Shown):
         met = [NAMES[learner] for learner, loss in losses.items() if loss <= aim]
         return f"{words} The target of {self.target:g} is met by {' and '.join(met) if met else 'no learner'}."
 
+    @property
+    def rule_of_thumb(self) -> str:
+        """Bags that two steps and a spectral start need to find the signal's direction; empty for bags that differ."""
+        if self.task.differing is not None:
+            return ""
+        by = {"two steps": "products:1", "a spectral start": "eigenvector"}
+        found = ladder(self.task, self.alpha, list(by.values()), over={"length": [self.task.longest]}, find="alpha")
+        needed = {name: self.d * float(found.needed[method][0]) for name, method in by.items()}
+        if not all(map(math.isfinite, needed.values())):
+            return ""
+        words = ", ".join(
+            f"{name} need{'s' * (name != 'two steps')} about {float(f'{n:.2g}'):,.0f} bags"
+            for name, n in needed.items()
+        )
+        return (
+            f"Rule of thumb: to find the signal's direction (cosine 1/2) {words} "
+            "(for long bags 0.6 d L/(π(1-π)R²θ³) and 1.3 d L/(π(1-π)R²θ⁴))."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
         s = self.settings
@@ -257,6 +278,8 @@ class Plan(Shown):
         lines += ["", f"{self.criterion.label[0].upper()}{self.criterion.label[1:]}, with standard errors"]
         lines += [_row(row, self.criterion) for row in self.expected]
         lines += ["", "Best settings of staged attention", *_settings_lines(self)]
+        if self.rule_of_thumb:
+            lines += ["", *textwrap.wrap(self.rule_of_thumb, 80)]
         lines += ["", f"Change of attention's {self.criterion.label} for 10 % more of"]
         sign = -1.0 if self.criterion.larger_is_better else 1.0
         lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in self.slopes]
