@@ -6,7 +6,6 @@ The studies: `capacity` (the three classifiers), `query-capacity` (attention aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -25,14 +24,7 @@ from .sources import CAPACITY, TEST_ERROR, checked, stated_of
 
 QUERY = {"cosine": 0.8, "sharpness": 1.0}
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
-HIGH = {"pooled": 7.0, "attention": 14.0, "vectorized": 45.0}  # where draws are cut from above
-LARGEST = {"pooled": 1000, "attention": 1000, "vectorized": 100}
 OVER_CAPACITY = "samples over predicted capacity, α/α*"
-SIZES = {
-    "quick": {"pooled": [25, 50, 100], "attention": [25, 50, 100], "vectorized": [6, 12, 24]},
-    "full": {"pooled": [50, 100, 200], "attention": [50, 100, 200], "vectorized": [10, 20, 40]},
-}
-DRAWS = {"quick": 40, "full": 120}
 
 
 def law(model: str) -> dict[str, Any]:
@@ -41,14 +33,20 @@ def law(model: str) -> dict[str, Any]:
 
 def draws_grid(size: str) -> Grid:
     """The last separable sample of endless sequences, which `capacity` and `transition` share."""
-    points = [{**law(m), "alpha_high": HIGH[m], "d": d} for m in MODELS for d in SIZES[size][m]]
-    return Grid("draws", "separability", TASK, points=points, repeats=DRAWS[size])
+    scale, high = 1 + (size == "full"), {"pooled": 7.0, "attention": 14.0, "vectorized": 45.0}  # where draws are cut
+    sizes = {
+        "pooled": (25, 50, 100),
+        "attention": (25, 50, 100),
+        "vectorized": (6, 12, 24) if scale == 1 else (5, 10, 20),
+    }
+    points = [{**law(m), "alpha_high": high[m], "d": scale * d} for m in MODELS for d in sizes[m]]
+    return Grid("draws", "separability", TASK, points=points, repeats=40 if scale == 1 else 120)
 
 
-def capacity_grids(size: str, loss_d: Mapping[str, int], loss_repeats: int, largest_repeats: int = 0) -> list[Grid]:
+def capacity_grids(size: str, loss_d: dict[str, int], loss_repeats: int, largest_repeats: int = 0) -> list[Grid]:
     """The largest size has few draws, each a long one, cut lower; losses are computed around the capacity's rough place."""
     few = {"pooled": 3.2, "attention": 4.6, "vectorized": 32.0}
-    largest = [{**law(m), "alpha_high": few[m], "d": LARGEST[m]} for m in MODELS]
+    largest = [{**law(m), "alpha_high": few[m], "d": loss_d[m]} for m in MODELS]
     near = {"pooled": 2.3, "attention": 3.4, "vectorized": 23.0}
     shares = (0.4, 0.6, 0.8, 0.9, 0.95, 1.0, 1.04, 1.08, 1.15, 1.25, 1.4, 1.6, 1.9, 2.3, 2.8)
     lines = [{**law(m), "alpha": [round(share * near[m], 4) for share in shares]} for m in MODELS]
@@ -187,7 +185,7 @@ capacity = Study(
     "weights that exclude one.",
     grids={
         "quick": capacity_grids("quick", {"pooled": 200, "attention": 200, "vectorized": 20}, 12),
-        "full": capacity_grids("full", LARGEST, 10, largest_repeats=12),
+        "full": capacity_grids("full", {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10, largest_repeats=12),
     },
     draw=draw_capacity,
     findings=capacity_findings,
@@ -198,14 +196,13 @@ capacity = Study(
 # The study `query-capacity`.
 
 STRONGER = {**TASK, "strength": 4.0}
-SHARPNESS = 2.0
 # Cosine -> where draws are cut from above: several standard deviations beyond the predicted capacity at the smallest size.
 CUT = {-0.5: 5.0, 0.0: 5.0, 0.4: 8.0, 0.6: 12.0, 0.9: 18.0}
 
 
 def query_capacity_grids(cosines: list[float], sizes: list[int], repeats: int, trained_d: int) -> list[Grid]:
     attention, pooled = {**STRONGER, "model": "attention"}, {**STRONGER, "model": "pooled"}
-    query = {**attention, "sharpness": SHARPNESS}
+    query = {**attention, "sharpness": 2.0}
     points = [{"cosine": c, "alpha_high": CUT[c]} for c in cosines]
     line = sorted({*(round(float(c), 3) for c in np.linspace(-1.0, 1.0, 21)), *cosines})
     drawn: dict[str, Any] = {"axes": {"d": sizes}, "first_seed": 6000}  # sizes and margins were chosen on smaller seeds
@@ -335,7 +332,7 @@ def draw_query_capacity(tables: Tables) -> list[Panel]:
         Line(staged["alpha"], staged["alpha1"], "samples of the readout, α₁", "#777777", "dash"),
     ]
     return [
-        Panel(f"Capacity against alignment (k = {SHARPNESS:g})", AXES["cosine"], "capacity α*", layers),
+        Panel("Capacity against alignment (k = 2)", AXES["cosine"], "capacity α*", layers),
         Panel("Capacity with the trained query", "all samples per dimension, α₀ + α₁", "capacity α*; α₁", trained),
     ]
 
@@ -355,7 +352,7 @@ query_capacity = Study(
     name="query-capacity",
     title="Capacity grows with the query's alignment",
     question="How many samples can be separated with a query of cosine γ with the signal, and where is that fewer than with "
-    f"pooled tokens? And with the query that the two steps give? (L = 10, R = 1, π = 0.5, θ = 4, k = {SHARPNESS:g}.)",
+    "pooled tokens? And with the query that the two steps give? (L = 10, R = 1, π = 0.5, θ = 4, k = 2.)",
     notes="Crossings are medians over draws, each an endless sequence of samples that is cut where it stops being separable.",
     grids={
         "quick": query_capacity_grids([0.0, 0.4, 0.6], [40, 120], 36, 150),

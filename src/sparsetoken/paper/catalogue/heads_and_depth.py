@@ -358,15 +358,31 @@ def depth_findings(tables: Tables) -> str:
     )
 
 
-# A trajectory of four directions compiles for ten seconds: in the quick form self-attention's theory is left out, and that of
-# two layers, which takes time and memory like the square of the length, at L = 20. Theory at L = 10 has the bags of the other
-# trajectories, so that it is compiled already.
-SMALL = list(MODELS)[:3]
-QUICK_THEORY = [
-    {**point, "bags": QUICK_BAGS if point["length"] == 10 else FEW_BAGS}
-    for point in law_spots(["attention", "heads:2"], [10, 20])
-]
-FULL_LAW = [*law_spots(["attention", "heads:2"], [10, 20, 40]), *law_spots(["two_layer"], [10, 20])]
+def depth_grids(full: bool) -> list[Grid]:
+    """A trajectory of four directions compiles for ten seconds: in the quick form self-attention's theory is left out, and that
+    of two layers, which takes time and memory like the square of the length, at L = 20. Theory at L = 10 has the bags of the
+    other trajectories, so that it is compiled already."""
+    one_or_two = ["attention", "heads:2"]
+    if full:
+        law = [*law_spots(one_or_two, [10, 20, 40]), *law_spots(["two_layer"], [10, 20])]
+        return [
+            *joint_grids([10, 30], list(MODELS), [200, 400], 20, FULL_BAGS),
+            *law_grids(law, [100, 200], 16, [{**point, "bags": FEW_BAGS} for point in law]),
+            *self_attention.saddle_grids(10, 5.0, {100: 60, 400: 60, 1600: 30}),
+            *self_attention.leaving_grids([5, 10, 20], 200, 12, theory=[5, 10, 20]),
+            KNOWN,
+        ]
+    bags = {10: QUICK_BAGS, 20: FEW_BAGS}
+    theory = [{**point, "bags": bags[point["length"]]} for point in law_spots(one_or_two, [10, 20])]
+    small = list(MODELS)[:3]
+    return [
+        *joint_grids([10], small, [80, 160], 8, QUICK_BAGS),
+        *law_grids(law_spots(small, [10, 20]), [80], 5, theory),
+        *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
+        *self_attention.leaving_grids([5, 10], 80, 9, theory=[]),
+        KNOWN,
+    ]
+
 
 depth = Study(
     name="depth",
@@ -377,22 +393,7 @@ depth = Study(
     notes="Two layers are rank-one self-attention under rank-one attention pooling; the one self-attention layer has query, "
     "key and value directions and a path around it, and its tokens are averaged. Both have 4d parameters, as two heads have; "
     "one head has 2d.",
-    grids={
-        "quick": [
-            *joint_grids([10], SMALL, [80, 160], 8, QUICK_BAGS),
-            *law_grids(law_spots(SMALL, [10, 20]), [80], 5, QUICK_THEORY),
-            *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
-            *self_attention.leaving_grids([5, 10], 80, 9, theory=[]),
-            KNOWN,
-        ],
-        "full": [
-            *joint_grids([10, 30], list(MODELS), [200, 400], 20, FULL_BAGS),
-            *law_grids(FULL_LAW, [100, 200], 16, [{**point, "bags": FEW_BAGS} for point in FULL_LAW]),
-            *self_attention.saddle_grids(10, 5.0, {100: 60, 400: 60, 1600: 30}),
-            *self_attention.leaving_grids([5, 10, 20], 200, 12, theory=[5, 10, 20]),
-            KNOWN,
-        ],
-    },
+    grids={"quick": depth_grids(False), "full": depth_grids(True)},
     draw=draw_depth,
     findings=depth_findings,
     claims=(
