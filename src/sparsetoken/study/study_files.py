@@ -39,7 +39,10 @@ def _from_toml(path: Path) -> list[Study]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"study file {path} is not TOML: {error}") from error
-    return [_checked(path, content)]
+    try:
+        return [study_from_dict(content)]
+    except ValueError as error:
+        raise ValueError(f"study file {path}: {error}") from error
 
 
 def _from_python(path: Path) -> list[Study]:
@@ -53,46 +56,35 @@ def _from_python(path: Path) -> list[Study]:
     return list(found)
 
 
-def _checked(path: Path, content: Any) -> Study:
-    try:
-        return study_from_dict(content)
-    except ValueError as error:
-        raise ValueError(f"study file {path}: {error}") from error
-
-
 def study_from_dict(content: Any) -> Study:
     """A study from plain data, checked to the last name (its trials are specified and validated here already)."""
-    given = _fields("the study", content, needed=("name", "trials"), allowed=("title", "question", "panels", "claims"))
-    name = _text("name", given["name"])
-    grids = tuple(_grid(i, part) for i, part in enumerate(_full_list("trials", given["trials"])))
+    more = {"title": str, "question": str, "panels": list, "claims": list}
+    given = _fields("", content, {"name": str, "trials": list}, more)
+    grids = tuple(_grid(f"trials[{i}]", part) for i, part in enumerate(_not_empty("trials", given["trials"])))
     tables = [grid.name for grid in grids]
-    kinds = {(grid.name, grid.kind) for grid in grids}
-    if len(kinds) > len(set(tables)):
+    if len({(grid.name, grid.kind) for grid in grids}) > len(set(tables)):
         raise ValueError(f"tables of different kinds must have different names, got {', '.join(tables)}")
     for grid in grids:
         grid.trials()  # whatever is wrong with a trial is said now
     known = {grid.name: get_kind(grid.kind) for grid in grids}
-    panels = [_panel(i, part, known) for i, part in enumerate(_list_of("panels", given.get("panels", [])))]
-    claims = [_claim(i, part, known) for i, part in enumerate(_list_of("claims", given.get("claims", [])))]
+    panels = [_panel(f"panels[{i}]", part, known) for i, part in enumerate(given.get("panels", []))]
     return Study(
-        name=name,
-        title=_text("title", given.get("title", name)),
-        question=_text("question", given.get("question", "")),
+        name=given["name"],
+        title=given.get("title", given["name"]),
+        question=given.get("question", ""),
         grids={"quick": grids},
         draw=(lambda tables: [make(tables) for make in panels]) if panels else None,
-        claims=tuple(claims),
+        claims=tuple(_claim(f"claims[{i}]", part, known) for i, part in enumerate(given.get("claims", []))),
     )
 
 
-def _grid(place: int, content: Any) -> Grid:
-    where = f"trials[{place}]"
-    given = _fields(where, content, needed=("kind",), allowed=("table", "fixed", "grid", "points", "repeats", "seed"))
-    kind = _text(f"{where}.kind", given["kind"])
-    axes = {
-        name: _axis(f"{where}.grid.{name}", v) for name, v in _table(f"{where}.grid", given.get("grid", {})).items()
-    }
-    fixed = _table(f"{where}.fixed", given.get("fixed", {}))
-    points = [_table(f"{where}.points", point) for point in _full_list(f"{where}.points", given.get("points", [{}]))]
+def _grid(where: str, content: Any) -> Grid:
+    more = {"table": str, "fixed": Mapping, "grid": Mapping, "points": list, "repeats": object, "seed": object}
+    given = _fields(where, content, {"kind": str}, more)
+    axes = {name: _axis(f"{where}.grid.{name}", values) for name, values in given.get("grid", {}).items()}
+    fixed, points = given.get("fixed", {}), _not_empty(f"{where}.points", given.get("points", [{}]))
+    for point in points:
+        _typed(f"{where}.points", point, Mapping)
     # Points may differ from what is fixed for the others; an axis would hide either.
     for name in axes:
         hidden = "fixed" if name in fixed else "points" if any(name in point for point in points) else None
@@ -100,37 +92,29 @@ def _grid(place: int, content: Any) -> Grid:
             raise ValueError(
                 f"{where}: {name} stands in {hidden} and in grid, of which only the grid would count; give it once"
             )
-    return Grid(
-        name=_text(f"{where}.table", given.get("table", kind)),
-        kind=kind,
-        fixed=fixed,
-        axes=axes,
-        points=points,
-        repeats=given.get("repeats", 1),
-        first_seed=given.get("seed", 0),
-    )
-
-
-def _full_list(where: str, value: Any) -> list[Any]:
-    values = _list_of(where, value)
-    if not values:
-        raise ValueError(f"{where} must not be empty: give at least one entry")
-    return values
+    table, repeats, seed = given.get("table", given["kind"]), given.get("repeats", 1), given.get("seed", 0)
+    return Grid(table, given["kind"], fixed, axes, points=points, repeats=repeats, first_seed=seed)
 
 
 def _axis(where: str, value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        given = _fields(where, value, needed=("from", "to", "count"), allowed=("spacing",))
-        spacing = given.get("spacing", "linear")
-        if spacing not in _SPACINGS:
-            raise ValueError(f"{where}.spacing must be one of {', '.join(_SPACINGS)}, got {spacing!r}")
-        if not isinstance(given["count"], int) or not 1 <= given["count"] <= 100_000:
-            raise ValueError(f"{where}.count must be a whole number from 1 to 100000, got {given['count']!r}")
-        try:
-            return [float(v) for v in _SPACINGS[spacing](given["from"], given["to"], given["count"])]
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{where} must run between two numbers: {error}") from error
-    return _full_list(where, value)
+    if not isinstance(value, Mapping):
+        return _not_empty(where, _typed(where, value, list))
+    given = _fields(where, value, {"from": object, "to": object, "count": object}, {"spacing": object})
+    spacing = given.get("spacing", "linear")
+    if spacing not in _SPACINGS:
+        raise ValueError(f"{where}.spacing must be one of {', '.join(_SPACINGS)}, got {spacing!r}")
+    if not isinstance(given["count"], int) or not 1 <= given["count"] <= 100_000:
+        raise ValueError(f"{where}.count must be a whole number from 1 to 100000, got {given['count']!r}")
+    try:
+        return [float(v) for v in _SPACINGS[spacing](given["from"], given["to"], given["count"])]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where} must run between two numbers: {error}") from error
+
+
+def _check_tables(where: str, given: Mapping[str, Any], tables: Mapping[str, TrialKind]) -> None:
+    for name in ("table", "theory"):
+        if name in given and given[name] not in tables:
+            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {given[name]!r}")
 
 
 def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names: Sequence[str]) -> None:
@@ -141,26 +125,18 @@ def _check_columns(where: str, kinds: Mapping[str, TrialKind], table: str, names
             raise ValueError(f"{where}: table {table!r} will have no column {name!r}; it will have {listed}")
 
 
-def _panel(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Callable[[Tables], Panel]:
-    where = f"panels[{place}]"
-    allowed = ("title", "theory", "by", "xlabel", "ylabel", "logx", "logy")
-    given = _fields(where, content, needed=("table", "x", "y"), allowed=allowed)
-    for name in ("table", "theory"):
-        if name in given and given[name] not in tables:
-            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {given[name]!r}")
-    for name in ("x", "y", "by", "title", "xlabel", "ylabel"):
-        if name in given:
-            _text(f"{where}.{name}", given[name])
-    for name in ("logx", "logy"):
-        if not isinstance(given.get(name, False), bool):
-            raise ValueError(f"{where}.{name} must be true or false, got {given[name]!r}")
+def _panel(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Callable[[Tables], Panel]:
+    texts = dict.fromkeys(("title", "theory", "by", "xlabel", "ylabel"), str)
+    given = _fields(where, content, {"table": str, "x": str, "y": str}, {**texts, "logx": bool, "logy": bool})
+    _check_tables(where, given, tables)
     x, y, by = given["x"], given["y"], given.get("by")
+    columns = [column for column in (x, y, by) if column]
     for name in ("table", "theory"):
         if name in given:
-            _check_columns(where, tables, given[name], [column for column in (x, y, by) if column])
+            _check_columns(where, tables, given[name], columns)
 
     def part(tables: Tables, name: str) -> Any:
-        table = need(tables, given[name], [column for column in (x, y, by) if column])
+        table = need(tables, given[name], columns)
         for column in (x, y):
             if not is_numeric_dtype(table[column]):
                 raise TableError(f"column {column!r} of table {given[name]!r} does not hold numbers")
@@ -171,66 +147,53 @@ def _panel(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Callabl
         if "theory" in given:
             layers += curves(part(tables, "theory"), x, y, by or "", suffix=", theory")
         layers += measured(part(tables, "table"), x, y, by or "")
-        return Panel(
-            given.get("title", ""),
-            given.get("xlabel", x),
-            given.get("ylabel", y),
-            layers,
-            logx=given.get("logx", False),
-            logy=given.get("logy", False),
-        )
+        logs = {name: given.get(name, False) for name in ("logx", "logy")}
+        return Panel(given.get("title", ""), given.get("xlabel", x), given.get("ylabel", y), layers, **logs)
 
     return make
 
 
-def _claim(place: int, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
-    where = f"claims[{place}]"
-    given = _fields(where, content, needed=("id", "statement", "criterion"), allowed=("source", "expected"))
-    parameters = _table(f"{where}.criterion", given["criterion"])
-    for name in ("table", "theory"):
-        if name in parameters and parameters[name] not in tables:
-            raise ValueError(f"{where}.{name} must be one of {', '.join(tables)}, got {parameters[name]!r}")
+def _claim(where: str, content: Any, tables: Mapping[str, TrialKind]) -> Claim:
+    needed = {"id": str, "statement": str, "criterion": Mapping}
+    given = _fields(where, content, needed, {"source": str, "expected": object})
+    parameters = given["criterion"]
+    _check_tables(where, parameters, tables)
     try:
         criterion = named_criterion(parameters)
         for table, names in criterion.needs:
             if table in tables:
                 _check_columns("criterion", tables, table, names)
-        return Claim(
-            _text("id", given["id"]),
-            _text("statement", given["statement"]),
-            ", ".join(f"{name} = {value}" for name, value in parameters.items()),
-            criterion,
-            reference=_text("source", given.get("source", "")),
-            expected=given.get("expected", "confirmed"),
-        )
+        rule = ", ".join(f"{name} = {value}" for name, value in parameters.items())
+        told = {"reference": given.get("source", ""), "expected": given.get("expected", "confirmed")}
+        return Claim(given["id"], given["statement"], rule, criterion, **told)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _fields(where: str, content: Any, needed: Sequence[str], allowed: Sequence[str]) -> dict[str, Any]:
-    given = dict(_table(where, content))
+_IN_WORDS = {str: "text", list: "a list", bool: "true or false", Mapping: "a table of names and values"}
+
+
+def _typed(where: str, value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind) or (kind is Mapping and not all(isinstance(name, str) for name in value)):
+        raise ValueError(f"{where} must be {_IN_WORDS[kind]}, got {value!r}")
+    return value
+
+
+def _fields(where: str, content: Any, needed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's fields by name, of the types given (`object` for what is checked elsewhere)."""
+    place, known = where or "the study", {**needed, **more}
+    given = _typed(place, content, Mapping)
     for name in needed:
         if name not in given:
-            raise ValueError(f"{where} needs {name!r}")
-    for name in given:
-        if name not in needed and name not in allowed:
-            raise ValueError(f"{where} has no field {name!r}; it has {', '.join((*needed, *allowed))}")
-    return given
+            raise ValueError(f"{place} needs {name!r}")
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"{place} has no field {name!r}; it has {', '.join(known)}")
+        _typed(f"{where}.{name}".lstrip("."), value, known[name])
+    return dict(given)
 
 
-def _table(where: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise ValueError(f"{where} must be a table of names and values, got {value!r}")
-    return value
-
-
-def _list_of(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{where} must be a list, got {value!r}")
-    return value
-
-
-def _text(where: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{where} must be text, got {value!r}")
-    return value
+def _not_empty(where: str, values: list[Any]) -> list[Any]:
+    if not values:
+        raise ValueError(f"{where} must not be empty: give at least one entry")
+    return values
