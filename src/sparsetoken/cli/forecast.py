@@ -171,7 +171,7 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
         echo(f"hard phase: the Bayes error is possible in principle; the best known fast method reaches {reached[0]}")
     anti = [row for row in rows if not row["failure"] and row.get("cosine_q", math.nan) < 0]
     if anti:
-        echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try another eta_b")
+        echo("the query is anti-aligned with the signal (cos(q, ξ) < 0): try --eta-b auto")
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:

@@ -115,7 +115,7 @@ RESULTS = (
     PaperResult(
         "Open question: long bags",
         "What if the bags are as long as the dimension?",
-        *("", "", ("long-bags", 0)),
+        *("long-bags-limit", "cosine of plain steps at L = 2d:", ("long-bags", 0)),
         "Long bags",
     ),
 )

@@ -101,7 +101,7 @@ def no_turning(tables: Tables) -> Judgement:
     return Judgement(worst(verdicts), "centred > 0; plain < 0 up to π = 0.2", words)
 
 
-@claim("centred-overshoot", SIGN)
+@claim("centred-overshoot", OURS)
 def what_is_left(tables: Tables) -> Judgement:
     """With centred residuals the sign condition is E[h₊] > 0: a first step so long that it passes the labels, and no other.
 
