@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training
-from sparsetoken.theory import bayes_limit, ladder, recovery, strengths_by_length
+from sparsetoken.theory import alignment, bayes_limit, ladder, recovery, strengths_by_length
 from sparsetoken.theory.recovery import method_of
 
 TASK = Task(length=256, sparsity=3, strength=6.0, prevalence=0.2)
@@ -19,6 +19,13 @@ def test_one_product_needs_no_fresh_bags():
     """The labelled mean and the labelled second moment are independent."""
     assert cosine(TASK, 0.5, "products:1") == pytest.approx(cosine(TASK, 0.5, "fresh_products:1"), rel=1e-12)
     assert cosine(TASK, 0.5, "products:2") != pytest.approx(cosine(TASK, 0.5, "fresh_products:2"), rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "square"])
+def test_one_product_is_the_two_centred_steps_at_a_small_rate(loss):
+    steps = alignment(TASK, Training(loss, alpha0=0.5, eta_w=1e-6, eta_b="auto"))
+    assert steps.cosine["q"] == pytest.approx(cosine(TASK, 0.5, "products:1"), rel=1e-6)
+    assert steps.cosine["w"] == pytest.approx(cosine(TASK, 0.5, "products:0"), rel=1e-6)
 
 
 @pytest.mark.parametrize("prevalence", [0.1, 0.5, 0.8])

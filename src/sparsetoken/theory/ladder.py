@@ -231,6 +231,8 @@ def ladder(
 ) -> Ladder:
     """The strength (or alpha = n/d) at which each method reaches a cosine or a test error, along a field of the task.
 
+    Eq. (35) and Eq. (37) of docs/theory.md are its limits for long bags.
+
     Eq. (35) of docs/theory.md.
 
     Parameters
