@@ -17,7 +17,7 @@ import numpy as np
 
 from sparsetoken import Bags
 from sparsetoken.estimators.calibration import final_calibration, fit_calibration
-from sparsetoken.estimators.default.candidates import CANDIDATES, Problem
+from sparsetoken.estimators.default.candidates import CANDIDATES, LearningProblem
 from sparsetoken.estimators.default.lift import LANDMARKS
 from sparsetoken.estimators.default.views import BagViews
 from sparsetoken.estimators.default.vote import vote_shares
@@ -39,7 +39,7 @@ def calibrated(split) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     chosen = [candidate for candidate in CANDIDATES if candidate.name in NAMES]
     views = BagViews(tuple(candidate.view for candidate in chosen), LANDMARKS, True).fit(train, seed)
     inner, outer = views.of(train, np.float32), views.of(test)
-    problem = Problem(inner, signs, weights, class_folds(signs, seed), Logistic(), seed, True)
+    problem = LearningProblem(inner, signs, weights, class_folds(signs, seed), Logistic(), seed, True)
     held_out, tested = [], []
     for candidate in chosen:
         tried = candidate.tried(problem)
