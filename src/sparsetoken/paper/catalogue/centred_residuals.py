@@ -13,7 +13,6 @@ from ...study.criteria import larger, means_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
 from .common import AXES, OURS, exact, level, listed, overlay
-from .sources import SIGN
 
 # The task of the study `anti-alignment`, with the default rates.
 STEPS: dict[str, Any] = {
