@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import sparsetoken
+from sparsetoken.paper import reproduce
 from sparsetoken.paper.catalogue import get_studies
 from sparsetoken.paper.page import first_sentences
 from sparsetoken.paper.report import StudyOutcome, write_report
@@ -164,3 +165,16 @@ def test_it_fits_the_screen(page, width, scheme):
         assert tab.inner_text("#ledger output") == "1 of 5 claims"
         assert tab.locator("#ledger tbody tr:visible").count() == 1
         browser.close()
+
+
+def test_a_line_says_that_a_study_s_trials_are_done_where_there_is_no_terminal(capsys):
+    def silent(title, total):
+        return lambda count: None
+
+    advance = reproduce._bar(silent, "fig1", 3, told=True)
+    advance(0), advance(2)
+    assert capsys.readouterr().err == ""
+    advance(1)
+    assert capsys.readouterr().err == "fig1: 3 trials\n"
+    reproduce._bar(silent, "mine", 1, told=False)(1)  # a study alone says enough at its end
+    assert capsys.readouterr().err == ""
