@@ -5,7 +5,7 @@ from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from ..laws.signals import Signals
-from .alignment import Alignment, alignment
+from .alignment import Alignment, AlignmentLaw, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
 from .bayes.oracle import Oracle, oracle, strength_needed
@@ -33,6 +33,7 @@ __all__ = [
     "AccuracyError",
     "AccuracyWarning",
     "Alignment",
+    "AlignmentLaw",
     "AttentionMass",
     "BayesLimit",
     "BestRidge",
