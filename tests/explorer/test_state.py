@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, Training, get_bag_model, theory
-from sparsetoken.explorer import words
+from sparsetoken.explorer.layout import WORDS
 from sparsetoken.explorer.state import DEFAULTS, NUMBERS, VIEWS, check, from_query
 from tests.explorer.asking import state_of
 
@@ -97,14 +97,14 @@ def test_an_address_holds_both_settings():
 
 
 def test_every_field_and_every_view_has_its_words():
-    assert set(DEFAULTS) - {"view", "compare"} == set(words.TIPS)
-    assert set(words.CAPTIONS) == set(words.STATUS) == set(VIEWS)
-    assert words.STORY.count(". ") == 1  # two sentences
+    assert set(DEFAULTS) - {"view", "compare"} == set(WORDS["tips"])
+    assert set(WORDS["captions"]) == set(WORDS["status"]) == set(VIEWS)
+    assert WORDS["story"].count(". ") == 1  # two sentences
 
 
-@pytest.mark.parametrize("name", words.PRESETS)
+@pytest.mark.parametrize("name", WORDS["presets"])
 def test_presets_are_valid_and_show_what_they_say(name):
-    state = state_of(**words.PRESETS[name][2])
+    state = state_of(**WORDS["presets"][name]["values"])
     limit = theory.bayes_limit(state.task, state.training.alpha0 + state.training.alpha1)
     assert limit.hard == (name == "hard")
     assert (state.task.longest >= 1000) == (name == "long")

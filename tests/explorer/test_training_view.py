@@ -51,6 +51,7 @@ def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_an
     assert f"{expected.test_error[-1]:.4f}" in out.getvalue()
 
 
+@pytest.mark.slow
 def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
     client = create_app().server.test_client()
     values = {**DEFAULTS, **TIED, "model": "pooled", "loss": "square", "rate_w": 1e4, "decay": 1e4, "steps": 6}
@@ -80,9 +81,22 @@ def test_bags_of_a_training_page_are_bounded(changes, bags):
     assert points.bags_for(state.task, state.descent) == bags
 
 
+def run_of(errors, **details):
+    """A run as `trajectory` gives it, with these test and training errors."""
+    values = np.array(errors)
+    return SimpleNamespace(
+        test_error=values,
+        standard_error=values,
+        train_error=values,
+        errors={"train_error": values},
+        details=details,
+        best_step=int(np.argmin(values)),
+    )
+
+
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
-    def remark(errors, start, **more):
-        curve = points.Curve(*(np.array(errors),) * 4, **more)
+    def remark(errors, start, **details):
+        curve = run_of(errors, **details)
         monkeypatch.setattr("sparsetoken.explorer.views.numbers.descent_curve", lambda *_, **__: curve)
         return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), quick=False)["remark"]
 
@@ -97,21 +111,14 @@ def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypat
 
     def unstable(*arguments, **options):
         warnings.warn("training is unstable", UnstableTrainingWarning, stacklevel=2)
-        zeros = np.full(3, 0.5)
-        return SimpleNamespace(
-            test_error=zeros,
-            standard_error=zeros,
-            train_error=zeros,
-            errors={"train_error": zeros},
-            details={"unstable_from": 1},
-        )
+        return run_of([0.5, 0.5], unstable_from=1)
 
-    monkeypatch.setattr(points, "trajectory", unstable)
+    monkeypatch.setattr(theory, "trajectory", unstable)
     state = state_of(**{**TIED, "rate_w": 77})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = points.descent_curve(state.task, state.descent, 1.0, state.training.loss)
-    assert found.unstable_from == 1
+    assert found.details["unstable_from"] == 1
 
 
 def test_the_quick_answer_has_the_staged_forecast_alone():

@@ -264,6 +264,7 @@ def test_a_phase_diagram_keeps_its_cells_when_others_come_between_and_lies_withi
     assert 1e-5 < said < 0.01
 
 
+@pytest.mark.slow
 def test_heads_are_the_library_s_and_end_at_long_bags(monkeypatch):
     monkeypatch.setattr(curves, "PATIENCE", 600.0)  # however busy the machine
     state = state_of(view="heads", loss="square", length=4)

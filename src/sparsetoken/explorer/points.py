@@ -16,29 +16,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
-import numpy as np
-
+from .. import theory
 from ..laws.law import same_mechanism
 from ..losses import Loss
 from ..task import Task
-from ..theory import (
-    Capacity,
-    ErmResult,
-    WarmStart,
-    alignment,
-    bayes_limit,
-    capacity,
-    erm,
-    forecast,
-    ladder,
-    strength_needed,
-    trajectory,
-)
 from ..theory.errors import UnstableTrainingWarning
 from ..theory.fixed_point.plain import quick_readout
 from ..theory.forecast import law_of, readout_alpha
 from ..theory.refit import threshold_error
 from ..training import Training
+from ..trajectories import Trajectory
 from .state import Descent
 
 ACCURACY = (
@@ -141,7 +128,7 @@ def point(task: Task, training: Training, model: str, quick: bool) -> Point:
 
 
 def _bayes_point(task: Task, training: Training) -> Point:
-    limit = bayes_limit(task, training.alpha0 + training.alpha1)
+    limit = theory.bayes_limit(task, training.alpha0 + training.alpha1)
     return Point(
         limit.test_error,
         limit.errors["test_error"],
@@ -153,7 +140,7 @@ def _bayes_point(task: Task, training: Training) -> Point:
 
 # The last fixed point of every model under every loss: values that a slider moves have their solutions close by. The fixed
 # point alone, since with the neighbour's draws an answer would depend on where the page came from.
-_starts: dict[tuple[str, str], WarmStart] = {}
+_starts: dict[tuple[str, str], theory.WarmStart] = {}
 
 
 def _quick_point(task: Task, training: Training, model: str) -> Point:
@@ -164,13 +151,13 @@ def _quick_point(task: Task, training: Training, model: str) -> Point:
     readout = quick_readout(
         law.on_draws(QUICK_DRAWS), alpha, training.ridge, training.loss, None if near is None else near.x
     )
-    _starts[key] = WarmStart(readout.x)
+    _starts[key] = theory.WarmStart(readout.x)
     return Point(readout.test_error, readout.standard_error)
 
 
 def _exact_point(task: Task, training: Training, model: str) -> Point:
     key = (model, str(training.loss))
-    found = forecast(
+    found = theory.forecast(
         task,
         training,
         model,
@@ -179,7 +166,7 @@ def _exact_point(task: Task, training: Training, model: str) -> Point:
         warm_start=_starts.get(key),
     )
     assert found.result is not None
-    _starts[key] = WarmStart(found.result.warm_start.x)
+    _starts[key] = theory.WarmStart(found.result.warm_start.x)
     return Point(found.test_error, found.standard_error)
 
 
@@ -199,17 +186,17 @@ def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[
 
 
 @lru_cache(8)  # with the draws behind them these take 1 MB each, and up to 150
-def _trained(task: Task, training: Training, accuracy: float) -> ErmResult:
+def _trained(task: Task, training: Training, accuracy: float) -> theory.ErmResult:
     law = law_of(task, training, "attention")[0]
-    return erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy)
+    return theory.erm(law, training.alpha1, training.ridge, training.loss, accuracy=accuracy)
 
 
 @lru_cache(100 * KEPT)
-def threshold(task: Task, training: Training, model: str, quick: bool) -> Capacity:
+def threshold(task: Task, training: Training, model: str, quick: bool) -> theory.Capacity:
     """The separability threshold of a model's features."""
     still_wanted()
     law, _ = law_of(task, training, model)
-    return capacity(law, accuracy=0.05 if quick else 0.01, most_points=CAPACITY_DRAWS[quick])
+    return theory.capacity(law, accuracy=0.05 if quick else 0.01, most_points=CAPACITY_DRAWS[quick])
 
 
 @lru_cache(100 * KEPT)
@@ -223,36 +210,16 @@ def needed(task: Task, training: Training, method: str, target: float | None) ->
     if target is None or model == method:
         over = {"length": [task.longest]}
         alpha = training.alpha0 + training.alpha1
-        return float(ladder(task, alpha, [method], over=over, cosine=None, test_error=target).needed[method][0])
+        return float(theory.ladder(task, alpha, [method], over=over, cosine=None, test_error=target).needed[method][0])
 
     def error(at: Task) -> float:
         chosen = training.but(equal_samples=True)
-        sharpness = alignment(at, chosen).sharpness if model == "attention" else 0.0
+        sharpness = theory.alignment(at, chosen).sharpness if model == "attention" else 0.0
         if sharpness > 0:
             chosen = chosen.but(eta_q=chosen.eta_q * math.sqrt(2 * math.log(at.longest)) / sharpness)
         return _quick_point(at, chosen, model).test_error
 
-    return strength_needed(task, target, error)
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Test and training error over the steps 0 .. T with their standard errors; why there are none, in `failure`.
-
-    `unstable_from` is the step from which replicates differ too much for their mean to say what one run does.
-    """
-
-    test_error: np.ndarray
-    test_spread: np.ndarray
-    train_error: np.ndarray
-    train_spread: np.ndarray
-    failure: str = ""
-    unstable_from: int | None = None
-
-    @property
-    def best_step(self) -> int:
-        """The step with the least test error."""
-        return int(np.argmin(self.test_error))
+    return theory.strength_needed(task, target, error)
 
 
 def bags_for(task: Task, descent: Descent) -> int:
@@ -265,29 +232,17 @@ _one_at_a_time = threading.Lock()  # up to 600 MB are held for a moment
 
 
 @lru_cache(KEPT)
-def descent_curve(task: Task, descent: Descent, alpha: float, loss: str | Loss) -> Curve:
-    """Training step by step on n = alpha d bags."""
-    nothing = (np.array([]),) * 4
+def descent_curve(task: Task, descent: Descent, alpha: float, loss: str | Loss) -> Trajectory | str:
+    """Training step by step on n = alpha d bags, or why there is none."""
     bags = bags_for(task, descent)
     if not bags:
-        words = f"{descent.steps} steps on bags of {task.length} tokens take too long for this page; take fewer or shorter ones"
-        return Curve(*nothing, failure=words)
+        return f"{descent.steps} steps on bags of {task.length} tokens take too long for this page; take fewer or shorter ones"
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableTrainingWarning)  # the page says so itself
         still_wanted()
+        size: dict[str, Any] = {"accuracy": 1.0, "bags": bags, "replicates": REPLICATES}
+        model, stage, start = descent.bag_model, descent.stage(alpha), descent.start_norms
         try:
-            run = trajectory(
-                task,
-                descent.bag_model,
-                descent.stage(alpha),
-                loss,
-                descent.start_norms,
-                accuracy=1.0,
-                bags=bags,
-                replicates=REPLICATES,
-                progress=lambda done, total: still_wanted(),
-            )
+            return theory.trajectory(task, model, stage, loss, start, **size, progress=lambda *_: still_wanted())
         except REFUSALS as error:
-            return Curve(*nothing, failure=words_of(error))
-    errors = (run.test_error, run.standard_error, run.train_error, run.errors["train_error"])
-    return Curve(*errors, unstable_from=run.details.get("unstable_from"))
+            return words_of(error)

@@ -15,14 +15,13 @@ from flask import abort, request
 from werkzeug.exceptions import HTTPException
 
 from . import views
-from .layout import MESSAGES, first_answer, page
+from .layout import MESSAGES, WORDS, first_answer, page
 from .points import REFUSALS, Recent, Superseded, still_wanted, wanted_while, words_of
 from .simulation import Simulations
 from .state import DEFAULTS, SLIDERS, VIEWS, check, from_query, other_of
 from .state import State as PageState
 from .views.drawing import describe, differences
 from .views.numbers import code_of, numbers
-from .words import PRESETS
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 LARGEST_REQUEST = 100_000  # bytes: a page sends its fields and the words of two settings
@@ -136,14 +135,7 @@ class Answers:
 
 def create_app() -> Dash:
     """The Dash application; everything it serves is local."""
-    app = Dash(
-        "sparsetoken.explorer",
-        title="sparsetoken explorer",
-        update_title="",
-        serve_locally=True,
-        assets_folder="assets",
-        suppress_callback_exceptions=False,
-    )
+    app = Dash("sparsetoken.explorer", title="sparsetoken explorer", update_title="", serve_locally=True)
     app.layout = page
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.server.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
@@ -177,28 +169,23 @@ def _values(names: list[str], kind: type) -> list[Any]:
     return [kind(name, "value") for name in names]
 
 
+def _outputs(*names: str) -> list[Output]:
+    """Outputs by their names, "graph.figure" for one; several callbacks may have the same."""
+    parts = [name.partition(".") for name in names]
+    return [Output(element, attribute, allow_duplicate=True) for element, _, attribute in parts]
+
+
 def _add_server_callbacks(app: Dash, answers: Answers) -> None:
     raw_and_page = State("raw", "data"), State("page", "data")
+    messages = [Output(f"message-{name}", "children") for name in MESSAGES]
+    answered = Output("answer", "data"), Output("asked", "data"), *messages
+    clicks = Input("simulate", "n_clicks"), Input("cancel", "n_clicks"), Input("poll", "n_intervals")
+    simulated = Output("simulated", "data"), Output("poll", "disabled")
     app.callback(*_values(FIELDS, Output), Output("remarks", "children"), Input("url", "search"))(answers.load)
-    app.callback(
-        Output("answer", "data"),
-        Output("asked", "data"),
-        *(Output(f"message-{name}", "children") for name in MESSAGES),
-        Input("raw", "data"),
-        State("page", "data"),
-    )(answers.quick)
-    app.callback(Output("exact", "data"), Input("asked", "data"), *raw_and_page, prevent_initial_call=True)(
-        answers.exact
-    )
-    app.callback(
-        Output("simulated", "data"),
-        Output("poll", "disabled"),
-        Input("simulate", "n_clicks"),
-        Input("cancel", "n_clicks"),
-        Input("poll", "n_intervals"),
-        *raw_and_page,
-        prevent_initial_call=True,
-    )(answers.simulation)
+    app.callback(*answered, Input("raw", "data"), State("page", "data"))(answers.quick)
+    later = {"prevent_initial_call": True}
+    app.callback(Output("exact", "data"), Input("asked", "data"), *raw_and_page, **later)(answers.exact)
+    app.callback(*simulated, *clicks, *raw_and_page, **later)(answers.simulation)
 
 
 def _client(app: Dash, function: str, *arguments: Any, initial: bool = False) -> None:
@@ -212,72 +199,39 @@ def _add_field_callbacks(app: Dash) -> None:
     for field in SLIDERS:
         slide, number = f"slide-{field.name}", f"in-{field.name}"
         sync = "sync" + ("Log" if field.logarithmic else "Linear") + ("Whole" if field.whole else "")
-        both = Output(slide, "value"), Output(number, "value", allow_duplicate=True)
+        both = _outputs(f"{slide}.value", f"{number}.value")
         _client(app, sync, *both, Input(slide, "value"), Input(number, "value"))
-    presets, tabs = (f"preset-{name}" for name in PRESETS), [f"tab-{name}" for name in VIEWS]
-    _client(
-        app,
-        "act",
-        *(Output(name, "value", allow_duplicate=True) for name in FIELDS),
-        *(Input(name, "n_clicks") for name in ("reset", "keep", "swap", "end", *presets, *tabs)),
-        Input("graph", "clickData"),
-        State("words", "data"),
-        *_values(FIELDS, State),
-    )
+    tabs = [f"tab-{name}" for name in VIEWS]
+    buttons = ("reset", "keep", "swap", "end", *(f"preset-{name}" for name in WORDS["presets"]), *tabs)
+    clicks = [*(Input(name, "n_clicks") for name in buttons), Input("graph", "clickData")]
+    words = State("words", "data")
+    _client(app, "act", *_outputs(*(f"{name}.value" for name in FIELDS)), *clicks, words, *_values(FIELDS, State))
     # At once: the tabs, the caption and the word that an answer is on its way. After a moment: the question to the server.
-    _client(
-        app,
-        "touched",
-        Output("status", "children"),
-        Output("caption", "children"),
-        Output("remarks", "children", allow_duplicate=True),
-        Output("swap", "disabled"),
-        Output("end", "disabled"),
-        *(Output(tab, attribute) for tab in tabs for attribute in ("aria-selected", "tabIndex")),
-        Output("panel", "aria-labelledby"),
-        *_values(FIELDS, Input),
-        State("words", "data"),
-        initial=True,
-    )
+    at_once = ("status.children", "caption.children", "remarks.children", "swap.disabled", "end.disabled")
+    chosen = [f"{tab}.{attribute}" for tab in tabs for attribute in ("aria-selected", "tabIndex")]
+    shown = _outputs(*at_once, *chosen, "panel.aria-labelledby")
+    _client(app, "touched", *shown, *_values(FIELDS, Input), words, initial=True)
     _client(app, "collect", Output("raw", "data"), *_values(FIELDS, Input), initial=True)
 
 
 def _add_figure_callbacks(app: Dash) -> None:
     """Figures, table, code and what is said of them; colours, simulations, files to take away."""
     shown = (
-        ("graph", "figure"), ("graph-a", "figure"), ("other-area", "hidden"), ("other-plot", "hidden"),
-        ("other-setting", "children"), ("plot-title", "children"), ("plot-setting", "children"), ("status", "children"),
-        ("caption", "children"), ("numbers", "children"), ("code", "children"),
-    )  # fmt: skip
+        *("graph.figure", "graph-a.figure", "other-area.hidden", "other-plot.hidden", "other-setting.children"),
+        *("plot-title.children", "plot-setting.children", "status.children", "caption.children", "numbers.children"),
+        "code.children",
+    )
     # One callback for each thing that can change. A single one with all of them as inputs would wait for the last: Dash holds
     # a callback back while any of its inputs is being computed, and the first answer sets off the second.
     for changed in ("answer", "exact", "simulated", "themed"):
-        _client(
-            app,
-            "show",
-            *(Output(name, attribute, allow_duplicate=True) for name, attribute in shown),
-            Input(changed, "data"),
-            *(State(name, "data") for name in ("answer", "exact", "simulated", "words")),
-        )
-    outputs = (
-        ("progress", "children"),
-        ("bar", "value"),
-        ("bar", "max"),
-        ("simulate", "disabled"),
-        ("cancel", "disabled"),
-    )
+        states = (State(name, "data") for name in ("answer", "exact", "simulated", "words"))
+        _client(app, "show", *_outputs(*shown), Input(changed, "data"), *states)
+    running = ("progress.children", "bar.value", "bar.max", "simulate.disabled", "cancel.disabled")
     for changed in ("simulated", "raw"):
-        _client(
-            app,
-            "simulation",
-            *(Output(*output, allow_duplicate=True) for output in outputs),
-            Input(changed, "data"),
-            State("simulated", "data"),
-        )
+        _client(app, "simulation", *_outputs(*running), Input(changed, "data"), State("simulated", "data"))
     _client(app, "theme", Output("themed", "data"), Input("theme", "value"), initial=True)
-    _client(
-        app, "save", Output("saved", "data"), *(Input(f"save-{kind}", "n_clicks") for kind in ("png", "svg", "csv"))
-    )
+    saves = (Input(f"save-{kind}", "n_clicks") for kind in ("png", "svg", "csv"))
+    _client(app, "save", Output("saved", "data"), *saves)
 
 
 def make_server(port: int = 8050):

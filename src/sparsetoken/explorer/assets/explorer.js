@@ -102,7 +102,7 @@
     note = "";
     if (id.startsWith("tab-")) changes = { view: id.slice(4) };
     else if (id.startsWith("preset-")) {
-      const [label, shows, values] = words.presets[id.slice(7)];
+      const { label, shows, values } = words.presets[id.slice(7)];
       changes = Object.assign({}, chosen(words.defaults, words), values);
       note = label + ". " + shows + (values.view ? " Shown in the view “" + words.views[values.view] + "”." : "");
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...plotting.style import label
-from ..points import REPLICATES, Curve, Point, bags_for, descent_curve, point
+from ...trajectories import Trajectory
+from ..points import REPLICATES, Point, bags_for, descent_curve, point
 from ..state import BAG_MODELS, State, descent_fields
 from .curves import HEADS, MODELS, all_samples, heads_models
 from .drawing import finite, value_of
@@ -15,8 +16,8 @@ from .needed import methods_of, target_of
 STAGED = "attention, staged"
 
 
-def curve_of(state: State) -> Curve:
-    """Training step by step at the state."""
+def curve_of(state: State) -> Trajectory | str:
+    """Training step by step at the state, or why there is none."""
     return descent_curve(state.task, state.descent, all_samples(state), state.training.loss)
 
 
@@ -49,12 +50,12 @@ def _row(model: str, found: Point) -> dict[str, Any]:
 def _rows_of_training(state: State) -> list[dict[str, Any]]:
     """The test error of step-by-step training at its best step and at the end."""
     curve, name = curve_of(state), BAG_MODELS[state.descent.model]
-    if curve.failure:
-        return [{"model": "last", "label": name, "test_error": None, "standard_error": 0.0, "failure": curve.failure}]
+    if isinstance(curve, str):
+        return [{"model": "last", "label": name, "test_error": None, "standard_error": 0.0, "failure": curve}]
     places = (("best", curve.best_step, "best step"), ("last", state.descent.steps, "at the end, step"))
     return [
         {"model": key, "label": f"{name}, {words} {step}", "test_error": float(curve.test_error[step]),
-         "standard_error": float(curve.test_spread[step]), "failure": ""}
+         "standard_error": float(curve.standard_error[step]), "failure": ""}
         for key, step, words in places
     ]  # fmt: skip
 

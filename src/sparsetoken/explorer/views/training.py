@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...plotting.style import REFERENCE, colour, label
-from ..points import Curve
+from ...trajectories import Trajectory
 from ..state import BAG_MODELS, LEAST, State
-from .drawing import axis, figure, line, log_axis
+from .drawing import axis, error_axis, figure, line
 from .numbers import STAGED, curve_of, numbers
 
 
@@ -18,39 +18,36 @@ def training_view(state: State, quick: bool) -> dict[str, Any]:
 
     The quick answer has the staged forecast alone.
     """
-    descent, curve = state.descent, None if quick else curve_of(state)
-    steps = [] if curve is None or curve.failure else _steps(state, curve)
+    descent, found = state.descent, "" if quick else curve_of(state)
+    curve, failure = (None, found) if isinstance(found, str) else (found, "")
     rows = numbers(state, quick)
     references, failures = _references(rows, descent.steps)
-    if curve is not None and curve.failure:
-        failures.insert(0, curve.failure)
     return figure(
         f"Training step by step: {BAG_MODELS[descent.model]}",
-        [*steps, *references],
+        [*([] if curve is None else _steps(state, curve)), *references],
         axis("step", range=[-0.02 * descent.steps, 1.02 * descent.steps]),
-        _error_axis(curve, rows),
-        failures=failures,
-        remark="; ".join(_remarks(state, curve)),
-        finding=_finding(curve, descent.steps),
+        error_axis("error", _shown_errors(curve, rows)),
+        failures=[failure] * bool(failure) + failures,
+        remark="; ".join(_remarks(state, curve, quick)),
+        finding="" if curve is None else _finding(curve, descent.steps),
     )
 
 
-def _finding(curve: Curve | None, steps: int) -> str:
-    if curve is None or curve.failure or curve.unstable_from is not None:
+def _finding(curve: Trajectory, steps: int) -> str:
+    if curve.details.get("unstable_from") is not None:
         return ""
     if curve.best_step == steps:
         return "Here the test error is least at the last step: more steps may lower it."
     return f"Here it is least after {curve.best_step} of {steps} steps; going on fits the training bags only."
 
 
-def _steps(state: State, curve: Curve) -> list[dict[str, Any]]:
+def _steps(state: State, curve: Trajectory) -> list[dict[str, Any]]:
     """Training and test error over the steps, and a star at the best one."""
-    ink = colour(state.descent.model, tuple(BAG_MODELS).index(state.descent.model))
-    best = curve.best_step
+    ink, best = colour(state.descent.model, tuple(BAG_MODELS).index(state.descent.model)), curve.best_step
     value = float(curve.test_error[best])
     return [
-        *_over_steps("training error", "train", curve.train_error, curve.train_spread, ink, "dot"),
-        *_over_steps("test error", "test", curve.test_error, curve.test_spread, ink, "solid"),
+        *_over_steps("training error", "train", curve.train_error, curve.errors["train_error"], ink, "dot"),
+        *_over_steps("test error", "test", curve.test_error, curve.standard_error, ink, "solid"),
         {"type": "scatter", "mode": "markers", "name": f"best step, {best}: {value:.4f}", "x": [best], "y": [value],
          "meta": "best", "marker": {"color": ink, "symbol": "star", "size": 14}, "hoverinfo": "skip"},
     ]  # fmt: skip
@@ -85,12 +82,11 @@ def _references(rows: list[dict[str, Any]], steps: int) -> tuple[list[dict[str, 
     return lines, [f"{name}: {row['failure']}" for row, name, *_ in shown if row["failure"]]
 
 
-def _remarks(state: State, curve: Curve | None) -> list[str]:
-    remarks = []
-    if curve is None:
-        remarks.append("the steps follow; a new length, model or number of steps is compiled first")
-    elif curve.unstable_from is not None:
-        remarks.append(f"training is unstable from step {curve.unstable_from} on, take smaller rates")
+def _remarks(state: State, curve: Trajectory | None, quick: bool) -> list[str]:
+    remarks = ["the steps follow; a new length, model or number of steps is compiled first"] * quick
+    unstable = None if curve is None else curve.details.get("unstable_from")
+    if unstable is not None:
+        remarks.append(f"training is unstable from step {unstable} on, take smaller rates")
     if curve is not None and (curve.train_error == 0).any():
         remarks.append("training errors of zero have no place on the logarithmic axis")
     if state.descent.model.startswith("heads") and state.descent.start == 0:
@@ -98,14 +94,8 @@ def _remarks(state: State, curve: Curve | None) -> list[str]:
     return remarks
 
 
-def _error_axis(curve: Curve | None, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """A logarithmic axis of errors up to one half.
-
-    It ends at half the least test error of the rows, or lower where the training error goes on, by up to another factor of
-    ten; never below 1e-6.
-    """
-    least = min((row["test_error"] for row in rows if row["test_error"]), default=0.1) / 2
-    errors = np.array([]) if curve is None else curve.train_error
-    training = errors[errors > 0]
-    low = max(min(least, max(float(training.min(initial=1.0)) / 2, least / 10)), 1e-6)
-    return log_axis("error", [low, 0.7], range=[float(np.log10(low)), float(np.log10(0.7))])
+def _shown_errors(curve: Trajectory | None, rows: list[dict[str, Any]]) -> list[float]:
+    """Test errors, and training errors as far as a tenth of the least of them."""
+    errors = [row["test_error"] for row in rows if row["test_error"]]
+    training = [] if curve is None else curve.train_error[curve.train_error > 0].tolist()
+    return [*errors, *(max(e, min(errors, default=0.1) / 10) for e in training)]
