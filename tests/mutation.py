@@ -383,6 +383,42 @@ MUTANTS = [
         "PRAGMA quick_check(1)",
         "tests/study/test_store.py::test_no_damage_changes_what_is_read",
     ),
+    Mutant(
+        "bags/reading/read_bags.py",
+        "mine = (np.cumsum(kept) - 1)[whose[rows]]",
+        "mine = whose[rows]",
+        "tests/bags/test_folders.py::test_labels_are_matched_to_bags_and_not_to_files",
+    ),
+    Mutant(
+        "bags/reading/folders.py",
+        "filled[code] += count",
+        "filled[code] += 0",
+        "tests/bags/test_folders.py::test_parquet_files_may_hold_parts_of_many_bags",
+    ),
+    Mutant(
+        "bags/reading/torch_files.py",
+        "> max(numbers - 1, self.shape[1])",
+        "> 2 * max(numbers - 1, self.shape[1])",
+        "tests/bags/test_folders.py::test_tensors_that_reach_beyond_their_file_are_refused",
+    ),
+    Mutant(
+        "bags/missing.py",
+        "tokens = rows_taken(bags.tokens, np.flatnonzero(complete))",
+        "tokens = rows_taken(bags.tokens, np.arange(lengths.sum()))",
+        "tests/bags/test_files.py::test_missing_values_are_kept_where_that_is_asked_for",
+    ),
+    Mutant(
+        "cli/console.py",
+        "limit = next(limit for limit in range(1, room + 1)",
+        "limit = next(limit for limit in range(room, room + 1)",
+        "tests/cli/test_simulate.py::test_narrow_terminals_get_several_tables",
+    ),
+    Mutant(
+        "study/kind.py",
+        'flat["seed"] = stream_seed(self.name, arguments)',
+        'flat["seed"] = arguments["seed"]',
+        "tests/study/test_kinds.py::test_simulations_take_noise_and_test_options",
+    ),
 ]
 
 # What all mutants import and none changes: loaded once, by the process from which theirs are forked.
