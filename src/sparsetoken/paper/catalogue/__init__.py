@@ -14,12 +14,12 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     "Separation": {
         "scaling": ("separation", 25, 342),
         "fixed-strength": ("separation", 5, 85),
-        "ladder": ("ladder", 28, 300),
+        "ladder": ("ladder", 26, 110),
     },
     "Alignment": {
         "alignment": ("alignment", 5, 45),
         "anti-alignment": ("alignment", 6, 43),
-        "centred": ("centred_residuals", 9, 60),
+        "centred": ("centred_residuals", 9, 35),
         "attention-map": ("attention_map", 15, 63),
     },
     "Error": {
@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
         "depth": ("heads_and_depth", 53, 1150),
     },
     "Long bags": {
-        "long-bags": ("long_bags", 13, 150),
+        "long-bags": ("long_bags", 13, 70),
         "lengths": ("long_bags", 6, 172),
     },
     "Beyond": {

@@ -354,7 +354,7 @@ long_bags = Study(
     "α₀ = 4, logistic; readout: α₁ = 2, λ = 0.1, k = 3.)",
     grids={
         "quick": long_grids(200, 240, [300, 8000], (100, [0.25, 2.0], 48)),
-        "full": long_grids(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 60)),
+        "full": long_grids(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 120)),
     },
     draw=draw_long,
     findings=long_findings,
