@@ -385,8 +385,8 @@ MUTANTS = [
     ),
     Mutant(
         "bags/reading/read_bags.py",
-        "mine = (np.cumsum(kept) - 1)[whose[rows]]",
-        "mine = whose[rows]",
+        "mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]",
+        "mine = held.bag_of_row[rows]",
         "tests/bags/test_folders.py::test_labels_are_matched_to_bags_and_not_to_files",
     ),
     Mutant(

@@ -5,7 +5,7 @@ Nothing in a data file is ever executed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,21 +107,12 @@ def read_bags(
     reading = Reading(bag, label, need_labels=need_labels, **how)
     if means_files(path):
         return open_folder(path, labels_file, reading)
-    of_folders = {
-        "executor": not reading.here,
-        "key": reading.key is not None,
-        "skip_unmatched": reading.skip_unmatched,
-    }
-    for option, used in of_folders.items():
-        if used:
+    for option, unused in (("executor", "local"), ("key", None), ("skip_unmatched", False)):
+        if getattr(reading, option) != unused:
             raise ValueError(f"{option} goes with a folder of files, not with the one file {path}")
     values = None if labels_file is None else values_by_id(labels_file, reading, label)
-    held = (
-        _read_npz(path, reading, values is None)
-        if ending_is(path, ".npz")
-        else _read_rows(path, reading, values is None)
-    )
-    return _labelled(held, path, labels_file, values, reading)
+    read = _read_npz if ending_is(path, ".npz") else _read_rows
+    return _labelled(read(path, reading, values is None), path, labels_file, values, reading)
 
 
 def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
@@ -152,40 +143,48 @@ def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
 
 
 def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None, reading: Reading) -> BagFile:
-    """The bags with the labels and groups that their files have, or a table (`values` are its labels)."""
-    bags, whose, column, token_labels = held.bags, held.bag_of_row, reading.label, held.token_labels
+    """The bags with the labels and groups that their files have, or a table (`source`; `values` are its labels)."""
     if reading.missing == "drop-token":
-        bags, token_labels = without_missing(bags, reading.missing), None
+        held = replace(held, bags=without_missing(held.bags, reading.missing), token_labels=None)
+    kept = np.ones(len(held.bags), dtype=bool)
     if values is None:
-        labels = groups = None
-        if held.labels is not None and (reading.need_labels or not pd.isna(held.labels).any()):
-            labels = label_per_bag(held.labels, whose, bags.ids, column)
-        elif reading.need_labels:
-            raise ValueError(
-                f"{place} has no column {column!r} for the labels: give the table with them (labels_file, or --labels)"
-            )
+        bags, labels = held.bags, _own_labels(held, place, reading)
     else:
-        values = values_of_bags(values, bags.ids, reading.skip_unmatched)
-        kept = np.array([name in values or not reading.skip_unmatched for name in bags.ids.tolist()])
-        if not kept.any():
-            raise ValueError(f"none of the {len(bags)} bags in {place} has a label; the first is {bags.ids[0]!r}")
-        bags = bags if kept.all() else bags[kept]
+        values = values_of_bags(values, held.bags.ids, reading.skip_unmatched)
+        if reading.skip_unmatched:
+            kept = np.array([name in values for name in held.bags.ids.tolist()])
+            if not kept.any():
+                first = held.bags.ids[0]
+                raise ValueError(f"none of the {len(kept)} bags in {place} has a label; the first is {first!r}")
+        bags = held.bags if kept.all() else held.bags[kept]
         labels = bags.labels(values)
-        if held.labels is not None and column not in reading.ignore:
-            rows = kept[whose]
-            mine = (np.cumsum(kept) - 1)[whose[rows]]
+        if held.labels is not None and reading.label not in reading.ignore:
+            rows = kept[held.bag_of_row]
+            mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]
             where = (f"{place}", f"{source}" if isinstance(source, str | Path) else "the table of labels")
             check_agreement(labels[mine], held.labels[rows], bags.ids[mine], where, held.remedy)
-    groups = None
-    if reading.groups is not None and held.groups is not None:
-        groups = label_per_bag(held.groups, whose, held.bags.ids, reading.groups, "group")
-        groups = groups if len(groups) == len(bags) else groups[kept]
-    elif reading.groups is not None:
-        if source is None:
-            raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
-        of_bags = values_by_id(source, reading, reading.groups)
-        groups = bags.labels(values_of_bags(of_bags, bags.ids, reading.skip_unmatched))
-    return BagFile(bags, labels, token_labels, groups)
+    return BagFile(bags, labels, held.token_labels, _groups(held, place, source, kept, reading))
+
+
+def _own_labels(held: Held, place: Any, reading: Reading) -> np.ndarray | None:
+    if held.labels is not None and (reading.need_labels or not pd.isna(held.labels).any()):
+        return label_per_bag(held.labels, held.bag_of_row, held.bags.ids, reading.label)
+    if reading.need_labels:
+        lacks = f"{place} has no column {reading.label!r} for the labels"
+        raise ValueError(f"{lacks}: give the table with them (labels_file, or --labels)")
+    return None
+
+
+def _groups(held: Held, place: Any, source: Any, kept: np.ndarray, reading: Reading) -> np.ndarray | None:
+    """The groups of the bags that were kept, from the files or from the table of labels."""
+    if reading.groups is None:
+        return None
+    if held.groups is not None:
+        return label_per_bag(held.groups, held.bag_of_row, held.bags.ids, reading.groups, "group")[kept]
+    if source is None:
+        raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
+    bags = held.bags if kept.all() else held.bags[kept]
+    return bags.labels(values_of_bags(values_by_id(source, reading, reading.groups), bags.ids, reading.skip_unmatched))
 
 
 def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
