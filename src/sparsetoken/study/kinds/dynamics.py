@@ -24,7 +24,7 @@ TEST_REPLICATES = 2  # of the test measures of a run: runs scatter far more
 
 
 @dataclass(frozen=True)
-class Descent:
+class GivenDescent:
     """Which bag model descends which loss, how, from where, and which steps have rows: all, or those in `rows_at`."""
 
     model: str = "attention"
@@ -59,7 +59,7 @@ class Descent:
 
 @trial_kind("trajectory", columns=columns(*STEPS, "unstable"))
 def trajectory_trial(
-    task: Task, descent: Descent, accuracy: float = ACCURACY, replicates: int = REPLICATES, bags: int | None = None
+    task: Task, descent: GivenDescent, accuracy: float = ACCURACY, replicates: int = REPLICATES, bags: int | None = None
 ) -> list[dict[str, float]]:
     """The exact limit of training, one row per step; `unstable` says where training amplifies small differences.
 
@@ -77,7 +77,7 @@ def trajectory_trial(
 
 @trial_kind("simulate_trajectory", columns=columns(*STEPS))
 def simulate_trajectory_trial(
-    task: Task, d: int, seed: int, descent: Descent, sampler: str = "reduced"
+    task: Task, d: int, seed: int, descent: GivenDescent, sampler: str = "reduced"
 ) -> list[dict[str, float]]:
     """One run at finite d, one row per step, or only for the steps in `rows_at`, which saves measuring the others."""
     from ...simulation.trajectory import simulate_trajectory
