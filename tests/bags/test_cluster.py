@@ -126,8 +126,8 @@ def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
     (bags, labels), (here, _) = (Bags.from_files(folder, LABELS, **given) for given in ({"executor": client}, {}))
     model = AttentionClassifier()
     model.fit(bags, labels)
-    # Moments; means and spreads; the two steps; their spread; features of all settings, and of the one chosen.
-    assert len(passes) <= 8  # two more where a second product is tried
+    # Moments; means and spreads; the two steps; a second product; spreads of both; features of all settings, of the one chosen.
+    assert len(passes) == 8
     np.testing.assert_allclose(model.predict_proba(here), AttentionClassifier().fit(here, labels).predict_proba(here))
     passes.clear()
     near = PooledClassifier().fit(here, labels).predict_proba(here)
