@@ -38,6 +38,9 @@ OTHER_LABELS = {
     "eigenvector": "top eigenvector",
     "positive_eigenvector": "top eigenvector, positive bags",
 }
+# Ways to learn a direction that have the colour of a classifier, and those that have spare colours, in this order.
+_AS_CLASSIFIERS = {"products:0": "pooled", "products:1": "attention"}
+_LEARNT = ("eigenvector", "products:2", "products:3", "positive_eigenvector")
 _QUALIFIED = {"trained": "trained", "known": "known signal"}  # "trained:attention" and the like
 MARKERS = {"attention": "circle", "pooled": "square", "vectorized": "triangle-up"}
 OTHER_MARKER = "diamond"
@@ -51,7 +54,10 @@ def _known(name: Any) -> str:
 
 def colour(name: Any, place: int = 0) -> str:
     """The classifier's colour, or the spare one at `place` for anything else."""
-    kind, _, rest = _known(name).partition(":")
+    known = _known(name).removeprefix("fresh_")
+    known = _AS_CLASSIFIERS.get(known, known)
+    place = _LEARNT.index(known) if known in _LEARNT else place
+    kind, _, rest = known.partition(":")
     return COLOURS.get(rest if kind in _QUALIFIED else kind, OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 

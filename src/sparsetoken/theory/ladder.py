@@ -118,7 +118,8 @@ class Ladder(Result):
         ax = axes_for(ax)
         for place, (method, needed) in enumerate(self.needed.items()):
             shown = np.isfinite(needed) & (needed > 0)
-            ax.loglog(self.values[shown], needed[shown], color=colour(method, place), label=label(method))
+            style = {"trained": "-.", "known": ":"}.get(method.partition(":")[0], "-")
+            ax.loglog(self.values[shown], needed[shown], style, color=colour(method, place), label=label(method))
             guide = self._guide(method)
             if guide is not None and shown[-1]:
                 line = needed[-1] * (self.values / self.values[-1]) ** guide

@@ -78,7 +78,7 @@ class AttentionClassifier(StagedClassifier):
         What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
     query_by : str
         Staged: "steps", the two gradient steps; "products:K", K products with the labelled second moment instead of their one,
-        for long bags and weak signals; "auto" tries two products as well where held-out bags choose something anyway.
+        for long bags and weak signals; "auto" tries two products as well, on all bags, where held-out bags choose anyway.
 
     Attributes
     ----------

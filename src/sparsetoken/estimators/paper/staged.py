@@ -140,14 +140,16 @@ def fit_staged(
     splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
     sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
     ridges = RIDGES if ridge == "auto" else (float(ridge),)
-    ways = _ways(query_by, eta_b, held_out="auto" in (split, sharpness, ridge))
-    settings = list(product(ways, splits, sharpnesses, ridges))
+    first, *further = _ways(query_by, eta_b, held_out="auto" in (split, sharpness, ridge))
+    # A direction that takes more data to find is tried on all bags where it may be.
+    starts = [*((first, share) for share in splits), *((way, splits[-1]) for way in further)]
+    settings = list(product(starts, sharpnesses, ridges))
     order = _mixed_order(signs, seed, groups)
     folds = class_folds(signs, seed, groups) if len(settings) > 1 else []
     training = _Training(bags, signs, weights, loss, attend, order, groups, sides)
     everything = np.arange(len(signs))
     kept_in = [np.setdiff1d(everything, held) for held in folds]
-    *tried, own = training.queries([*kept_in, everything], splits, ways, eta_w, eta_b)
+    *tried, own = training.queries([*kept_in, everything], starts, eta_w, eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
     if folds:
         scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
@@ -158,14 +160,14 @@ def fit_staged(
     elif len(settings) > 1:  # nothing can be held out
         calibration = unvalidated_calibration(signs, weights)
         middle = sharpnesses[len(sharpnesses) // 2]
-        chosen = (ways[0], splits[-1], middle, FALLBACK_RIDGE if ridge == "auto" else ridges[0])
-    way, share, k, used_ridge = chosen
-    query = own[list(product(ways, splits)).index((way, share))]
+        chosen = (starts[len(splits) - 1], middle, FALLBACK_RIDGE if ridge == "auto" else ridges[0])
+    start, k, used_ridge = chosen
+    query = own[starts.index(start)]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
     features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
     found = fit_erm(features, y, used_ridge, loss, p)
     readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
-    return Staged(k * query.direction, readout, query.used, way, k, query.statistic, query.side), features, y
+    return Staged(k * query.direction, readout, query.used, start[0], k, query.statistic, query.side), features, y
 
 
 def _ways(query_by: str, eta_b: float | str, held_out: bool) -> tuple[str, ...]:
@@ -202,50 +204,42 @@ class _Training:
     sides: tuple[float, ...]
 
     def queries(
-        self,
-        subsets: list[np.ndarray],
-        splits: tuple[float | str, ...],
-        ways: tuple[str, ...],
-        eta_w: float,
-        eta_b: float | str,
+        self, subsets: list[np.ndarray], starts: list[tuple[str, float | str]], eta_w: float, eta_b: float | str
     ) -> list[list[_Query]]:
-        """For each subset of the bags, each way and each split, the query from their share of it."""
+        """For each subset of the bags and each start (way, split), the query from its share of them."""
         parts = [
             _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
             for inside in subsets
-            for share in splits
+            for _, share in starts
         ]
         weights = np.zeros((len(parts), len(self.signs)))
         for row, (first, _, _) in zip(weights, parts):
             row[first] = self.weights[first]
         pooled = pooled_tokens(self.bags)
         steps = many_two_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
-        found = [self._scaled(steps, products_of(way), pooled, weights, parts) for way in ways]
-        here = range(0, len(parts), len(splits))
-        return [[query for by_way in found for query in by_way[i : i + len(splits)]] for i in here]
-
-    def _further(self, steps: Steps, products: int) -> np.ndarray:
-        """The queries after so many products in all, one pass over the tokens for each after the first."""
-        queries = steps.query
-        for _ in range(products - 1):
-            size = np.linalg.norm(queries, axis=1, keepdims=True)
-            queries = one_product(self.bags, steps.pull, queries / np.where(size > 0, size, 1.0))
-        return queries
-
-    def _scaled(
-        self, steps: Steps, products: int, pooled: np.ndarray, weights: np.ndarray, parts: list[Any]
-    ) -> list[_Query]:
-        """Queries of unit spread over the noise tokens, with what each leaves for the readout."""
+        products = np.tile([products_of(way) for way, _ in starts], len(subsets))
         queries = self._further(steps, products)
         spreads, sides = noise_scales(self.bags, pooled, self.signs, weights, queries, self.sides)
-        if products % 2 == 0:  # readout and products change their signs with the classes' names, all together
-            queries = queries * sides[:, None]
         found = []
         for query, spread, side, (_, second, used) in zip(queries, spreads, sides, parts):
             direction = query / spread if spread > 0 else query
             statistic = _query_statistic(pooled[second] @ direction, side * self.signs[second])
             found.append(_Query(direction, second, used, statistic, float(side)))
-        return found
+        return [found[i : i + len(starts)] for i in range(0, len(found), len(starts))]
+
+    def _further(self, steps: Steps, products: np.ndarray) -> np.ndarray:
+        """Each query after its number of products in all, one pass over the tokens for each after the first.
+
+        The second moment changes its sign with the classes' names: each query points to the side of the one before.
+        """
+        queries = steps.query.copy()
+        for done in range(1, int(products.max())):
+            rows = np.flatnonzero(products > done)
+            size = np.linalg.norm(queries[rows], axis=1, keepdims=True)
+            following = one_product(self.bags, steps.pull[rows], queries[rows] / np.where(size > 0, size, 1.0))
+            same = (following * queries[rows]).sum(axis=1, keepdims=True) >= 0
+            queries[rows] = np.where(same, following, -following)
+        return queries
 
     def features(self, queries: np.ndarray) -> Any:
         """(bags, queries, features): one pass over the tokens."""
