@@ -127,7 +127,7 @@ def test_a_pass_is_not_made_for_what_is_known(folder, client, passes):
     model = AttentionClassifier()
     model.fit(bags, labels)
     # Moments; means and spreads; the two steps; a second product; spreads of both; features of all settings, of the one chosen.
-    assert len(passes) == 8
+    assert len(passes) == 7
     np.testing.assert_allclose(model.predict_proba(here), AttentionClassifier().fit(here, labels).predict_proba(here))
     passes.clear()
     near = PooledClassifier().fit(here, labels).predict_proba(here)
