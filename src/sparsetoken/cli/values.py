@@ -30,6 +30,7 @@ def parse_values(name: str, text: str) -> Sequence[Any]:
         return [number_or_distribution(name, text, _any_number, whole="strength" not in name)]
     ways = ["a number", "a list a,b,c", "a range low:high:count[:log]"]
     ways += ["value:probability pairs such as 10:0.5,20:0.5"] if distributed else []
+    ways += ["auto"] if name == "eta_b" else []
     allowed = f"{name} must be {', '.join(ways[:-1])} or {ways[-1]}, got {text!r}"
     try:
         if ":" not in text:
