@@ -31,7 +31,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     },
     "Capacity": {
         "capacity": ("capacity", 26, 1222),
-        "query-capacity": ("capacity", 18, 758),
+        "query-capacity": ("capacity", 25, 758),
         "transition": ("capacity", 5, 167),
     },
     "Joint training": {
@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
         "lengths": ("long_bags", 6, 172),
     },
     "Beyond": {
-        "limits": ("bayes_limit", 10, 97),
+        "limits": ("bayes_limit", 19, 110),
         "mechanisms": ("mechanisms_and_losses", 18, 231),
         "rare": ("rare_positives", 6, 152),
         "interpolation": ("interpolation_peak", 5, 211),
