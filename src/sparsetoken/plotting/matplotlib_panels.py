@@ -39,7 +39,7 @@ def matplotlib_figure(panels: Sequence[Panel], width: float | None = None) -> An
         figure = new_figure((size * columns, 0.8 * size * rows))
         for place, panel in enumerate(panels):
             letter = f"({chr(ord('a') + place)}) " if len(panels) > 1 else ""
-            title = in_lines(letter + panel.title, max(20, int(size / LETTER * 0.62)))
+            title = in_lines(letter + panel.title, max(20, int(size / LETTER * 0.72)))
             _draw_matplotlib(figure, figure.add_subplot(rows, columns, place + 1), replace(panel, title=title))
         _add_legend(figure)
     return figure
