@@ -324,9 +324,10 @@ def _row(row: Expected, criterion: Criterion) -> str:
 
 def _settings_lines(plan: Plan) -> list[str]:
     s, t = plan.settings, plan.settings.training
+    eta_b = t.eta_b if isinstance(t.eta_b, str) else f"{t.eta_b:.3g}"
     return [
         f"  D0 / D1        {plan.n0:,} / {plan.n1:,} bags (share {s.share:.2f})",
-        f"  rates          η_w {t.eta_w:.3g}, η_b {t.eta_b if isinstance(t.eta_b, str) else format(t.eta_b, '.3g')}, η_q {t.eta_q:.4g}, β {t.beta:g}",
+        f"  rates          η_w {t.eta_w:.3g}, η_b {eta_b}, η_q {t.eta_q:.4g}, β {t.beta:g}",
         f"  sharpness k    {s.sharpness:.3g}; cosine of the query with the signal {s.cosine:.3f}",
         f"  ridge λ        {t.ridge:.3g}",
     ]

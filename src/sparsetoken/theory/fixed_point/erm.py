@@ -7,7 +7,7 @@ refined until the accuracy is reached. Every number comes with the standard erro
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import TypedDict, Unpack, overload
 
 from ..._core.validation import real_number
 from ...laws.coloured import ColouredLaw
@@ -20,18 +20,26 @@ from .plain import ErmResult, PlainReadout
 from .readout import DEFAULT_ACCURACY, ReadoutProblem, WarmStart
 
 
+class _Options(TypedDict, total=False):
+    accuracy: float
+    warm_start: WarmStart | None
+    strict: bool
+
+
 @overload
-def erm(law: Law, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> ErmResult:
+def erm(law: Law, alpha: float, ridge: float, loss: str | Loss = ..., **options: Unpack[_Options]) -> ErmResult:
     """With a law of (T, S, kappa)."""
 
 
 @overload
-def erm(law: HeadsLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> HeadsResult:
+def erm(law: HeadsLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Unpack[_Options]) -> HeadsResult:
     """With several heads."""
 
 
 @overload
-def erm(law: ColouredLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Any) -> ColouredResult:
+def erm(
+    law: ColouredLaw, alpha: float, ridge: float, loss: str | Loss = ..., **options: Unpack[_Options]
+) -> ColouredResult:
     """In coloured noise."""
 
 
