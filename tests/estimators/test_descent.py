@@ -24,7 +24,7 @@ def drawn(rng, task, n, xi):
     return tokens, labels
 
 
-@pytest.mark.parametrize("training", ["joint", "tied"])
+@pytest.mark.parametrize("training", [pytest.param("joint", marks=pytest.mark.slow), "tied"])
 def test_the_error_is_the_one_the_theory_forecasts(training):
     """d = 200, 400 bags, five draws: the finite-size gap is of order 1/d, well below the draws' own scatter."""
     task, d = Task(length=5, strength=4.0), 200

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from sparsetoken import BagRegressor, Bags, PooledClassifier
 from sparsetoken.estimators.evaluation import evaluate, evaluate_regression, regression_splits, stratified_splits
-from sparsetoken.estimators.learners import chosen_regressors, inferred_task
+from sparsetoken.estimators.learners import ABMIL, LEARNERS, chosen_learners, chosen_regressors, inferred_task
 
 LIGHT = BagRegressor(lift=0, candidates=["pooled", "tied"])
 
@@ -64,3 +64,27 @@ def test_an_evaluation_shows_roc_calibration_and_thresholds():
     *_, more = several
     with pytest.raises(ValueError, match="two classes"):
         more.plot()
+
+
+def test_gated_attention_is_offered_where_it_can_run(monkeypatch):
+    bags = Bags(np.zeros((4, 2, 3)))
+    monkeypatch.setattr("sparsetoken.estimators.learners.find_spec", lambda name: None)
+    assert ABMIL not in chosen_learners([], bags)
+    with pytest.raises(ValueError, match="needs PyTorch"):
+        LEARNERS[ABMIL].make()
+    monkeypatch.setattr("sparsetoken.estimators.learners.find_spec", lambda name: object())
+    assert ABMIL in chosen_learners([], bags)
+
+
+@pytest.mark.slow  # importing PyTorch takes seconds
+def test_gated_attention_learns():
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 6, 8)), np.arange(300) % 2
+    X[y == 1, 0, 0] += 4.0
+    *_, found = evaluate(Bags(X), y, {ABMIL: LEARNERS[ABMIL].make}, stratified_splits(y, 3, 1, 0))
+    assert found.auc > 0.9
+    *_, three = evaluate(
+        Bags(X), np.arange(300) % 3, {ABMIL: LEARNERS[ABMIL].make}, stratified_splits(np.arange(300) % 3, 3, 1, 0)
+    )
+    assert three.scores.shape == (1, 300, 3) and np.allclose(np.exp(three.scores).sum(axis=2), 1.0, atol=1e-5)

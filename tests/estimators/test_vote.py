@@ -52,7 +52,7 @@ def test_candidates_by_name():
             chosen_candidates(wanted, CANDIDATES)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_more_bags_are_not_worse_than_the_best_candidate_and_attention(seed):
     """Features of unequal variance, and a small shift per bag: one candidate had the whole vote, and more bags did not help."""
     rng, direction = np.random.default_rng(seed), np.random.default_rng(9).standard_normal(20)

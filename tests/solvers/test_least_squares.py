@@ -37,7 +37,8 @@ def test_one_factorisation_is_enough(shape, ridge, weighted):
     oracle = Ridge(alpha=ridge * weight.sum(), tol=1e-12).fit(x, y, sample_weight=weight)
     np.testing.assert_allclose(fit.coef, oracle.coef_, rtol=1e-6, atol=1e-8)
     assert fit.bias == pytest.approx(oracle.intercept_, abs=1e-7)
-    assert fit.converged and fit.iterations <= 3
+    # The smaller the ridge, the more rounding leaves to refine with the same factor.
+    assert fit.converged and fit.iterations <= {1.0: 1, 1e-3: 2, 1e-6: 3}[ridge]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -178,8 +178,11 @@ def design_effect(
     _, codes = np.unique(np.zeros(len(values)) if classes is None else classes, return_inverse=True)
     means = np.bincount(codes, weights * values) / np.bincount(codes, weights)
     deviations = weights * (values - means[codes])
-    single = float(deviations @ deviations)
-    together = float(np.sum(np.bincount(groups, deviations) ** 2))
+    single, sums = float(deviations @ deviations), np.bincount(groups, deviations)
+    sizes = np.unique(groups, return_counts=True)[1]
+    # Few groups lie nearer to their classes' means than to the true ones (degrees of freedom); copies set the bound.
+    freedom = len(sizes) / max(len(sizes) - len(means), 1)
+    together = min(freedom * float(sums @ sums), int(sizes.max()) * single)
     return max(1.0, together / single) if single > 0 else 1.0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -83,7 +84,19 @@ def _majority() -> Any:
     return Majority(strategy="prior")
 
 
-MAJORITY = "majority"
+def _gated_attention() -> Any:
+    if not _has_torch():
+        raise ValueError(f"the learner {ABMIL!r} needs PyTorch: pip install torch")
+    from .abmil import GatedAttention
+
+    return GatedAttention()
+
+
+def _has_torch() -> bool:
+    return find_spec("torch") is not None
+
+
+MAJORITY, ABMIL = "majority", "ABMIL"
 _ALL = (
     _ours(
         "bag-classifier",
@@ -98,6 +111,7 @@ _ALL = (
     _baseline("mean-pool LR", _mean, "mean token"),
     _baseline("max-pool LR", _maximum, "features' maxima"),
     _baseline("mean+max LR", _both, "mean token and the features' maxima"),
+    Learner(ABMIL, _gated_attention, "gated attention trained by Adam, where PyTorch is installed", baseline=True),
     Learner(MAJORITY, _majority, "the commonest label for every bag", baseline=True),
 )
 LEARNERS = {learner.name: learner for learner in _ALL}
@@ -185,12 +199,14 @@ def chosen_regressors(names: Sequence[str]) -> dict[str, Callable[[], Any]]:
 
 
 def chosen_learners(names: Sequence[str], bags: Bags) -> dict[str, Callable[[], Any]]:
-    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length)."""
+    """The named learners, or all that suit the bags (the vectorized one needs bags of equal length) and are installed."""
     for name in names:
         check_kind(name, regression=False)
         if name not in LEARNERS:
             raise ValueError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
     if names:
         return {name: LEARNERS[name].make for name in names}
-    equal = bags.lengths.min() == bags.lengths.max()
-    return {name: learner.make for name, learner in LEARNERS.items() if equal or name != "vectorized"}
+    left_out = {"vectorized"} if bags.lengths.min() < bags.lengths.max() else set()
+    if not _has_torch():
+        left_out.add(ABMIL)
+    return {name: learner.make for name, learner in LEARNERS.items() if name not in left_out}

@@ -26,7 +26,7 @@ from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import Calibration, fit_calibration
 from ..folds import weights_without_folds
-from ..message_passing.ratio import could_hold, fit_ratio, held_out_ratios
+from ..message_passing.ratio import QUICK, could_hold, fit_ratio, held_out_ratios
 from ..paper.joint_heads import Head, decisions, fit_heads, start_head
 from ..paper.staged import attention_features, softmax_attention
 from ..paper.two_steps import many_two_steps, pooled_tokens
@@ -209,7 +209,7 @@ def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np
 def _likelihood(candidate: Candidate, problem: LearningProblem) -> Tried:
     """The likelihood ratio of "some tokens carry theta xi" against Gaussian noise: the best where its model is true."""
     bags, signs, weights = problem.views[candidate.view], problem.y, problem.weights
-    fits = [fit_ratio(bags, side * signs, weights) for side in problem.sides]
+    fits = [fit_ratio(bags, side * signs, weights, counts=QUICK) for side in problem.sides]
     chosen = int(np.argmin([fit.loss for fit in fits]))
     side, fit = problem.sides[chosen], fits[chosen]
     scores, calibration = None, Calibration()

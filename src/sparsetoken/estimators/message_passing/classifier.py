@@ -20,8 +20,8 @@ from ..folds import class_folds
 from ..several_classes import each_class, side_by_side
 from .amp import ONE_DIRECTION, Prior
 from .noise import Noise
-from .ratio import RatioFit, fit_ratio, held_out_ratios
-from .witness_prior import ExactCount, IndependentRate
+from .ratio import QUICK, RatioFit, fit_ratio, held_out_ratios
+from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 LARGEST_UNSCALED = 1e140  # features beyond this have squares that double precision cannot hold
 WELL_FOUND = 0.8  # held-out AUC from which one direction evidently does well enough
@@ -103,12 +103,16 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
         whiten, calibrate = true_or_false("whiten", self.whiten), self._calibrated(strength)
         sides, priors = self._sides, self._priors(bags, signs)
-        found = []
-        for side in sides:
+
+        def fitted(side: float, counts: tuple[int, ...]) -> tuple[float, BagScaler | None, RatioFit]:
             scaler = self._scaler(bags, side * signs, whiten)
-            ratio = fit_ratio(scaled_bags(scaler, bags), side * signs, weights, strength, priors, whiten)
-            found.append((side, scaler, ratio))
-        self.side_, self.scaler_, fit = min(found, key=lambda choice: choice[2].loss)
+            fit = fit_ratio(scaled_bags(scaler, bags), side * signs, weights, strength, priors, whiten, counts)
+            return side, scaler, fit
+
+        # Where both sides are tried, few priors tell them apart, and all are tried on the better one.
+        several = len(sides) > 1
+        best = min((fitted(side, QUICK if several else COUNTS) for side in sides), key=lambda one: one[2].loss)
+        self.side_, self.scaler_, fit = fitted(best[0], COUNTS) if several and priors is None else best
         self.ratio_, scores = fit.ratio, self.side_ * fit.training
         odds = prior_log_odds(signs, weights)
         self.calibration_ = Calibration(1.0, odds)

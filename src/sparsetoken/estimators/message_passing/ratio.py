@@ -21,6 +21,7 @@ from .witness_prior import COUNTS, ExactCount, IndependentRate
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
 # terms that vanish with many bags.
 ENOUGH = 1000
+QUICK = (1,)  # counts to try where time matters: with them a posterior takes no longer than the rate's
 LEAST_BAGS, LEAST_FEATURES = 200, 20  # below, the default learner's other candidates do as well
 LOOKED_AT = 10_000  # tokens whose fourth moments tell whether the model could hold: they are then known to .05 each
 # Root mean square of the features' excess kurtosis beyond what chance explains, at most. It is 0 for Gaussian noise, 1.8 for
@@ -81,11 +82,11 @@ def could_hold(bags: Bags, signs: np.ndarray) -> bool:
     return beyond_chance <= EXCESS_KURTOSIS**2
 
 
-def usual_priors(lengths: np.ndarray) -> list[Prior]:
-    """The priors to try where nothing is known of the number of signal tokens in positive bags of these lengths."""
+def usual_priors(lengths: np.ndarray, counts: tuple[int, ...] = COUNTS) -> list[Prior]:
+    """These counts and a rate: what to try where nothing is known of the signal tokens in positive bags of these lengths."""
     length = float(np.median(lengths))
-    counts: list[Prior] = [ExactCount(c) for c in COUNTS if c == 1 or c <= length / 2]
-    return [*counts, IndependentRate(min(0.5, 1.5 / length))] if length > 1 else counts
+    exact: list[Prior] = [ExactCount(c) for c in counts if c == 1 or c <= length / 2]
+    return [*exact, IndependentRate(min(0.5, 1.5 / length))] if length > 1 else exact
 
 
 def fit_ratio(
@@ -95,13 +96,14 @@ def fit_ratio(
     strength: float | None = None,
     priors: list[Prior] | None = None,
     whiten: bool = True,
+    counts: tuple[int, ...] = COUNTS,
 ) -> RatioFit:
     """The likelihood ratio under the prior that explains the labels best: of least
 
         sum_i p_i log(1 + exp(-y_i (ratio_i + log odds of the classes)))
 
     with p the normalised weights and the training bags' ratios without their own contribution. A strength or priors of None are
-    estimated.
+    estimated, these among `counts` and a rate.
     """
     positive, negative = bags[signs > 0], bags[signs < 0]
     noise = None
@@ -114,7 +116,7 @@ def fit_ratio(
     copies = p[signs > 0] / p[signs > 0].mean()
     best: tuple[float, Messages, np.ndarray] | None = None
     worse = 0
-    for prior in priors or usual_priors(positive.lengths):
+    for prior in priors or usual_priors(positive.lengths, counts):
         if worse >= 2 and isinstance(prior, ExactCount):  # the loss has one valley in the count
             continue
         messages = pass_messages(white, positive.starts, copies, prior, strength, priors is None)
