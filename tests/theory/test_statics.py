@@ -93,13 +93,17 @@ def test_the_bias_follows_memory_and_a_refit_cures_it():
 @pytest.mark.parametrize("model, decay", [("tied:2", 0.2), ("attention", 0.15)])
 def test_many_steps_end_there(model, decay):
     names = get_bag_model(model).directions
-    stage = Stage(120, 2.0, dict.fromkeys(names, 1.0) | {"bias": 0.5}, dict.fromkeys(names, decay))
-    run = theory.trajectory(TEN, model, [stage], bags=512, replicates=8, most_replicates=8, tested=[120], accuracy=0.01)
+    # The bias is what comes to rest last.
+    stage = Stage(100, 2.0, dict.fromkeys(names, 1.0) | {"bias": 2.0}, dict.fromkeys(names, decay))
+    run = theory.trajectory(
+        TEN, model, [stage], bags=2048, replicates=6, most_replicates=6, tested=[100], accuracy=0.01
+    )
     end = theory.statics(TEN, model, 2.0, decay)
     for name in names:
         error = np.hypot(run.errors["overlap"][name][-1], end.errors[f"overlap_{name}"])
         assert abs(run.overlap[name][-1] - end.overlap[name]) < 4.0 * error + 2e-3
-    assert abs(run.test_error[-1] - end.test_error) < 4.0 * np.hypot(run.standard_error[-1], end.standard_error)
+    error = np.hypot(run.standard_error[-1], end.standard_error)
+    assert abs(run.test_error[-1] - end.test_error) < 4.0 * error + 3e-4
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     },
     "Joint training": {
         "joint": ("joint_training", 20, 290),
-        "joint-end": ("joint_end", 30, 300),
+        "joint-end": ("joint_end", 30, 156),
         "reuse": ("reuse_and_more_steps", 15, 175),
         "query-steps": ("reuse_and_more_steps", 14, 171),
         "designed": ("designed_schedules", 18, 401),

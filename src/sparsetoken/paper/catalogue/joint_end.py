@@ -243,7 +243,7 @@ joint_end = Study(
     notes="Theory: `theory.statics`; simulation: L-BFGS from zero to convergence.",
     grids={
         "quick": grids([200], 200, 20, {"bags": 512, "replicates": 8}, {"bags": 256, "replicates": 2}),
-        "full": grids([300, 600], 600, 40, {"bags": 2048, "replicates": 8}, {"bags": 1024, "replicates": 4}),
+        "full": grids([200, 400], 400, 24, {"bags": 2048, "replicates": 8}, {"bags": 1024, "replicates": 4}),
     },
     draw=draw,
     findings=findings,
