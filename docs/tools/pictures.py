@@ -24,11 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 # Name -> address, width, height, colours.
 PAGES = {
-    "curves": ("?compare=strength%3D4", 1200, 900, "light"),
-    "needed": ("?view=needed&goal=cosine", 1200, 860, "light"),
-    "phase-dark": ("?view=phase", 1200, 860, "dark"),
-    "bag": ("?view=bag&length=30&sparsity=2&seed=3", 1200, 800, "light"),
-    "training": ("?view=training&model=tied&sharpness=2&rate_w=0.5&rate_b=1.5&decay=0.2&steps=30", 1200, 860, "light"),
+    "curves": ("?compare=strength%3D4", 1400, 900, "light"),
+    "needed": ("?view=needed&goal=cosine", 1400, 860, "light"),
+    "phase-dark": ("?view=phase", 1400, 860, "dark"),
+    "bag": ("?view=bag&length=30&sparsity=2&seed=3", 1400, 800, "light"),
+    "training": ("?view=training&model=tied&sharpness=2&rate_w=0.5&rate_b=1.5&decay=0.2&steps=30", 1400, 860, "light"),
     "small": ("?view=alignment", 390, 844, "light"),
 }
 GALLERY = {"story": "01_story", "strength": "03_strength_against_length"}

@@ -83,7 +83,7 @@ def test_presets_reset_and_a_comparison(visit):
         "() => document.querySelector('#graph .js-plotly-plot').data.filter((t) => t.meta === 'legend').map((t) => t.name)"
     )
     assert names == ["B: θ = 6", "A, dotted: θ = 4"]
-    assert "Of A: Here the query's cosine" in page.page.locator("#caption").inner_text()
+    assert "In A: the query's cosine" in page.page.locator("#caption").inner_text()
     page.page.click("#swap")
     page.wait(view="alignment", strength=4)
     assert "θ = 6" in page.page.locator("#other-setting").inner_text()

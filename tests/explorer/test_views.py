@@ -168,6 +168,7 @@ def test_bag_view_shows_weights_that_sum_to_one():
     signal, noise = trace(figure, "signal"), trace(figure, "noise")
     assert sum(signal["y"]) + sum(noise["y"]) == pytest.approx(1.0)
     assert signal["marker"]["color"] == SIGNAL_TOKEN and len(signal["x"]) == 2
+    assert signal["width"] == noise["width"] < 1  # a bar per token, however far apart those of a kind are
     assert sorted(signal["x"] + noise["x"]) == list(range(1, 31))
     assert {len(row) for row in trace(figure, "tokens")["z"]} == {30}
 

@@ -350,7 +350,7 @@
     if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
     const named = (letter, one) => letter + (one.differs ? " (" + one.differs + ")" : "") + ": " + one.setting;
     const below = other ? named("A", other) + (map && other.title !== found.title ? ". " + other.title : "") : "";
-    const caption = [words.captions[found.view], found.finding, other && other.finding ? "Of A: " + other.finding : ""];
+    const caption = [words.captions[found.view], found.finding, other && other.finding ? "In A: " + other.finding.replace(/^Here /, "") : ""];
     return [
       figure, second, !other, !(other && map), below, found.title, other ? named("B", found) : setting, parts.join("; "),
       caption.filter(Boolean).join(" "), table(found.rows, other && other.rows), found.code,

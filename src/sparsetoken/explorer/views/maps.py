@@ -159,7 +159,7 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
     signal = set(places.tolist())
     kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
     bars = [
-        {"type": "bar", "name": f"weight of {words}", "marker": {"color": ink}, "meta": meta, "yaxis": "y2",
+        {"type": "bar", "name": f"weight of {words}", "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
          "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
          "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
         for words, ink, meta in kinds
@@ -185,5 +185,4 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
         axis("coordinate", domain=[0.0, 0.55], range=[shown + 0.5, 0.5]),
         yaxis2=axis("attention", domain=[0.65, 1.0], rangemode="tozero", anchor="x"),
         barmode="overlay",
-        bargap=0.1,
     )

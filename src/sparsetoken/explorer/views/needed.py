@@ -93,7 +93,7 @@ def _guide(method: str, found: dict[str, Any], cosine: bool) -> dict[str, Any]:
     power, (x, y) = exponent(method, cosine), (found["x"][-1], found["y"][-1] or math.nan)
     places = np.geomspace(x / 100, 1.6 * x, 9)
     if power is None:
-        heights, text = np.sqrt(np.log(places) / np.log(x)), "√(2 log L)"
+        heights, text = np.sqrt(np.log(places) / np.log(x)), "√log L"
     else:
         heights, text = (places / x) ** power, f"L<sup>{Fraction(power).limit_denominator(20)}</sup>"
     guide = line(text, places.tolist(), 1.12 * y * heights, REFERENCE, f"{method}_guide", dash="dot", showlegend=False)
