@@ -2,7 +2,7 @@
 
     h_l = relu(W x_l + c),   a = softmax_l(<u, tanh(V h_l) * sigmoid(U h_l)>),   log odds of the classes = C sum_l a_l h_l + b
 
-Adam on the mean cross entropy of all bags, weight decay as below, tokens scaled first.
+Adam with decoupled weight decay on the mean cross entropy of all bags; tokens are scaled first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from ..bags.bags import Bags
 from ..bags.scaler import BagScaler
 
-HIDDEN, GATE = 64, 32  # units of h and of the gates: larger ones gain nothing on bags by the hundred
-STEPS, RATE, DECAY = 200, 3e-3, 1e-2  # of Adam with decoupled weight decay
-
 
 class GatedAttention(ClassifierMixin, BaseEstimator):
-    """The baseline "ABMIL" of `evaluate`."""
+    """The baseline "ABMIL" of `evaluate`: `hidden` units h, `gate` units of the gates, `steps` of Adam."""
+
+    def __init__(self, hidden: int = 64, gate: int = 32, steps: int = 200, rate: float = 3e-3, decay: float = 1e-2):
+        self.hidden = hidden
+        self.gate = gate
+        self.steps = steps
+        self.rate = rate
+        self.decay = decay
 
     def fit(self, bags: Bags, y: Any) -> GatedAttention:
         """Train on labelled bags."""
@@ -35,15 +39,21 @@ class GatedAttention(ClassifierMixin, BaseEstimator):
             return weights.requires_grad_()
 
         d, classes = bags.n_features, len(self.classes_)
-        shapes = ((d, HIDDEN), (HIDDEN, GATE), (HIDDEN, GATE), (GATE, 1), (HIDDEN, classes))
+        shapes = (
+            (d, self.hidden),
+            (self.hidden, self.gate),
+            (self.hidden, self.gate),
+            (self.gate, 1),
+            (self.hidden, classes),
+        )
         self.parameters_ = [
             *(layer(*shape) for shape in shapes),
-            *(torch.zeros(k, requires_grad=True) for k in (HIDDEN, classes)),
+            *(torch.zeros(k, requires_grad=True) for k in (self.hidden, classes)),
         ]
-        optimiser = torch.optim.AdamW(self.parameters_, lr=RATE, weight_decay=DECAY)
+        optimiser = torch.optim.AdamW(self.parameters_, lr=self.rate, weight_decay=self.decay)
         tokens, owner = self._inputs(bags)
         targets = torch.as_tensor(codes)
-        for _ in range(STEPS):
+        for _ in range(self.steps):
             optimiser.zero_grad()
             loss = torch.nn.functional.cross_entropy(self._outputs(tokens, owner, len(bags)), targets)
             loss.backward()
@@ -65,7 +75,7 @@ class GatedAttention(ClassifierMixin, BaseEstimator):
         most = torch.full((count,), -torch.inf).scatter_reduce(0, owner, scores.detach(), "amax")
         weights = torch.exp(scores - most[owner])
         total = torch.zeros(count).index_add(0, owner, weights)
-        pooled = torch.zeros(count, HIDDEN).index_add(0, owner, weights[:, None] * h) / total[:, None]
+        pooled = torch.zeros(count, self.hidden).index_add(0, owner, weights[:, None] * h) / total[:, None]
         return pooled @ last + bias
 
     def predict_log_proba(self, bags: Bags) -> np.ndarray:

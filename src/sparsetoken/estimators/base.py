@@ -18,8 +18,7 @@ from ..bags.checks import checked_bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
 from .calibration import Calibration, prior_log_odds
 from .folds import checked_groups
-from .labels import checked_classes, checked_weights, class_factors
-from .orientation import sides_to_try, signal_class
+from .labels import checked_classes, checked_weights, class_factors, sides_to_try, signal_class
 from .several_classes import SeveralClasses, fit_each_class
 from .training_range import TrainingRange, fit_range
 

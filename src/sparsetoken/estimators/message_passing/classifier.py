@@ -104,15 +104,15 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         whiten, calibrate = true_or_false("whiten", self.whiten), self._calibrated(strength)
         sides, priors = self._sides, self._priors(bags, signs)
 
-        def fitted(side: float, counts: tuple[int, ...]) -> tuple[float, BagScaler | None, RatioFit]:
+        def tried(side: float, counts: tuple[int, ...]) -> tuple[float, BagScaler | None, RatioFit]:
             scaler = self._scaler(bags, side * signs, whiten)
             fit = fit_ratio(scaled_bags(scaler, bags), side * signs, weights, strength, priors, whiten, counts)
             return side, scaler, fit
 
         # Where both sides are tried, few priors tell them apart, and all are tried on the better one.
         several = len(sides) > 1
-        best = min((fitted(side, QUICK if several else COUNTS) for side in sides), key=lambda one: one[2].loss)
-        self.side_, self.scaler_, fit = fitted(best[0], COUNTS) if several and priors is None else best
+        best = min((tried(side, QUICK if several else COUNTS) for side in sides), key=lambda one: one[2].loss)
+        self.side_, self.scaler_, fit = tried(best[0], COUNTS) if several and priors is None else best
         self.ratio_, scores = fit.ratio, self.side_ * fit.training
         odds = prior_log_odds(signs, weights)
         self.calibration_ = Calibration(1.0, odds)
