@@ -5,6 +5,7 @@ from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law
 from ..laws.signals import Signals
+from ..laws.sobol import redrawn
 from .alignment import Alignment, AlignmentLaw, alignment
 from .attention_mass import AttentionMass, attention_mass
 from .bayes.limit import BayesLimit, bayes_limit
@@ -54,8 +55,8 @@ __all__ = [
     "Law",
     "Oracle",
     "Query",
-    "ReplicaSymmetryWarning",
     "Recovery",
+    "ReplicaSymmetryWarning",
     "Signals",
     "SignalsAlignment",
     "Spectrum",
@@ -84,6 +85,7 @@ __all__ = [
     "oracle",
     "pooled_law",
     "recovery",
+    "redrawn",
     "refit",
     "signals_alignment",
     "statics",
