@@ -159,13 +159,13 @@ def bag_view(state: State, quick: bool) -> dict[str, Any]:
     signal = set(places.tolist())
     kinds = (("signal tokens", SIGNAL_TOKEN, "signal"), ("noise tokens", NOISE_TOKEN, "noise"))
     bars = [
-        {"type": "bar", "name": f"weight of {words}", "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
+        {"type": "bar", "name": words, "marker": {"color": ink}, "meta": meta, "yaxis": "y2", "width": 0.9,
          "x": [i + 1 for i in range(length) if (i in signal) == (meta == "signal")],
          "y": [float(after[i]) for i in range(length) if (i in signal) == (meta == "signal")]}
         for words, ink, meta in kinds
     ]  # fmt: skip
     before = {
-        "type": "scatter", "mode": "lines", "name": "weight before, 1/L", "x": [0.5, length + 0.5],
+        "type": "scatter", "mode": "lines", "name": "before: 1/L", "x": [0.5, length + 0.5],
         "y": [1.0 / length] * 2, "line": {"color": REFERENCE, "dash": "dash"}, "yaxis": "y2", "meta": "before",
     }  # fmt: skip
     heat = {
