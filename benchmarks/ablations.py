@@ -18,7 +18,7 @@ import numpy as np
 from sparsetoken import Bags
 from sparsetoken.estimators.calibration import final_calibration, fit_calibration
 from sparsetoken.estimators.default.candidates import CANDIDATES, LearningProblem
-from sparsetoken.estimators.default.lift import LANDMARKS
+from sparsetoken.estimators.default.lift import landmark_count
 from sparsetoken.estimators.default.views import BagViews
 from sparsetoken.estimators.default.vote import vote_shares
 from sparsetoken.estimators.folds import checked_seed, class_folds
@@ -37,7 +37,9 @@ def calibrated(split) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     train, test, seed, one = Bags(train), Bags(test), checked_seed(0), np.unique(y)[1]
     signs, weights = np.where(y == one, 1.0, -1.0), np.ones(len(y))
     chosen = [candidate for candidate in CANDIDATES if candidate.name in NAMES]
-    views = BagViews(tuple(candidate.view for candidate in chosen), LANDMARKS, True).fit(train, seed)
+    views = BagViews(tuple(candidate.view for candidate in chosen), landmark_count("auto", train.n_tokens), True).fit(
+        train, seed
+    )
     inner, outer = views.of(train, np.float32), views.of(test)
     problem = LearningProblem(inner, signs, weights, class_folds(signs, seed), Logistic(), seed, True)
     held_out, tested = [], []

@@ -77,6 +77,7 @@ def test_recommended_settings_hold_where_the_limit_is_far_off():
             assert abs(row.simulated - row.value) < 3.5 * error and row.simulated < 0.45, row
 
 
+@pytest.mark.slow
 def test_random_plans_hold():
     """One of the cases of `benchmarks.plans`, which tries many."""
     for row in judged(2, 0):

@@ -70,6 +70,7 @@ def test_small_numbers_and_equal_answers_in_text(small_plan):
     assert text.count("impossible at this strength") == 1 and "of 1 token in" in text
 
 
+@pytest.mark.slow
 def test_no_target_that_nobody_asked_for():
     """Without a target there are no questions about one, and no word of it."""
     made = plan(Task(5, 1, 6.0), 100, 20, questions=())

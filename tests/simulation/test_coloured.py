@@ -129,7 +129,7 @@ def test_power_laws_by_name():
         ({"covariance": "power:-1"}, "the exponent of covariance 'power:a' must be"),
         ({"covariance": "linear:1"}, "covariance must be a matrix, a list of eigenvalues, a Spectrum or 'power:a'"),
         ({"covariance": "power:much"}, "the exponent of covariance 'power:a' must be"),
-        ({"covariance": SPECTRUM, "signal": XI}, "beside a Spectrum"),
+        ({"covariance": SPECTRUM, "signal": XI}, "together with a Spectrum"),
         ({"covariance": VALUES, "d": 10}, r"d must be the covariance's dimension \(24\) or None"),
         ({"covariance": VALUES, "model": "vectorized", "sampler": "reduced"}, "use 'tensor'"),
         ({"covariance": -VALUES}, "no negative eigenvalue"),

@@ -26,6 +26,7 @@ def compare(found, expected, count, slack):
         assert abs(x.mean() - expected[name]) < 4 * x.std(ddof=1) / np.sqrt(count) + slack, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "heads", [4]
 )  # two are tested elsewhere, below, and on two signals in tests/theory/test_signals.py

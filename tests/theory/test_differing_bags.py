@@ -9,7 +9,7 @@ from scipy import stats
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory, theory
 from sparsetoken.losses import get_loss
 from sparsetoken.simulation.two_steps import two_steps
-from sparsetoken.study.kinds.simulation import readout_trial
+from sparsetoken.study.kinds.simulation import GivenReadout, readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
 from sparsetoken.theory.step_formulas import alignment_formulas
@@ -115,7 +115,8 @@ def test_forecasts_are_the_limit_of_simulation(name, model):
 def test_all_losses_and_a_readout_alone(loss):
     task = TASKS["all"]
     found = theory.erm(theory.attention_law(task, 0.8, 1.5), 2.5, 0.05, loss)
-    runs = [readout_trial(task, 250, seed, 2.5, 0.05, loss, "attention", 0.8, 1.5) for seed in range(12)]
+    given = GivenReadout("attention", 0.8, 1.5, 0.05, loss)
+    runs = [readout_trial(task, 250, seed, 2.5, given) for seed in range(12)]
     for field in ("test_error", "train_loss", "norm_w", "train_error"):
         values = np.array([run[field] for run in runs])
         assert abs(values.mean() - getattr(found, field)) < 4.5 * values.std(ddof=1) / 12**0.5 + 1e-3, field
@@ -169,6 +170,7 @@ def test_training_step_by_step():
         assert (np.abs(values.mean(axis=0) - exact.overlap[direction]) < 4.5 * error).all(), direction
 
 
+@pytest.mark.slow
 def test_two_steps_of_a_trajectory_are_the_alignment():
     task = Task({4: 0.5, 8: 0.5}, 1, 4.0, 0.4, "uniform", 0.1, 0.1, 0.2)
     training = Training(alpha0=2.0, eta_w=1.3, eta_b=0.4, eta_q=8.0)

@@ -70,6 +70,7 @@ def test_a_query_that_may_not_move_leaves_pooling():
     assert held.overlap["w"] == pytest.approx(pooled.overlap["w"], rel=0.02)
 
 
+@pytest.mark.slow
 def test_two_ends_and_the_start_decides():
     ends = {
         start: theory.statics(LONG, "tied:2", 1.0, 0.7, start=start, bags=256, replicates=2)

@@ -189,6 +189,7 @@ def tied_stage(**options):
     return Stage(TIED[1], 1.0, {"w": 1.0, "bias": 0.5}, **options)
 
 
+@pytest.mark.slow
 def test_momentum_zero_is_none_and_runs_repeat():
     task = Task(TIED[0])
     plain = theory.trajectory(task, "tied", tied_stage(), accuracy=0.05)
@@ -217,6 +218,7 @@ def test_a_start_with_a_cosine_is_there_at_step_zero_and_trains_as_simulations_d
     assert found.overlap["w"][-1] > found.overlap["w"][0] + 0.2  # it had a way to go
 
 
+@pytest.mark.slow
 def test_rounding_does_not_pass_for_innovations():
     """Long bags and many steps: each of the fields is nearly known from the earlier ones. One of these replicates flew apart
     (a squared norm of 113) where innovations of 1e-11 of the variance were kept."""

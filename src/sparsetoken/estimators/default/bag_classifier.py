@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..._core.validation import true_or_false, whole_number
+from ..._core.validation import true_or_false
 from ...bags.bags import Bags
 from ...bags.scratch import DEVICE_BLOCK_BYTES
 from ...losses import Loss, get_loss
@@ -20,7 +20,7 @@ from ..paper.readout import checked_ridge
 from ..several_classes import each_class, side_by_side
 from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
 from .learner import Vote, take_vote
-from .lift import LANDMARKS
+from .lift import landmark_count
 
 
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
@@ -35,8 +35,9 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     ----------
     ridge : float or "auto"
         The ridge of all candidates that have one; "auto" tries several.
-    lift : int
-        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens.
+    lift : int or "auto"
+        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens. "auto": three times the
+        root of the number of tokens, from 100 to 300.
     candidates : "auto" or sequence of str
         What may vote, by name: "pooled" (linear in the mean of the lifted tokens), "attention" (the paper's, on the scaled
         tokens), "tied" (smooth maximum of the lifted tokens' scores), "statistics", "likeness" (linear and kernel classifier
@@ -74,7 +75,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
     def __init__(
         self,
         ridge: float | str = "auto",
-        lift: int = LANDMARKS,
+        lift: int | str = "auto",
         candidates: str | Sequence[str] = "auto",
         loss: str | Loss = "logistic",
         scale: bool = True,
@@ -99,7 +100,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
         # Two kernels in single precision for all tokens, some double-precision copies of them for a block of tokens, and
         # the heads' scores of all folds.
         a_block = DEVICE_BLOCK_BYTES // (bags.n_features * bags.tokens.itemsize)
-        kernels = whole_number("lift", self.lift, 0) * (8 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
+        kernels = landmark_count(self.lift, bags.n_tokens) * (8 * bags.n_tokens + 64 * min(bags.n_tokens, a_block))
         return kernels + 500 * bags.n_tokens
 
     def _chosen(self) -> list[Candidate]:
@@ -111,7 +112,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         loss, candidates, seed = get_loss(self.loss), self._chosen(), checked_seed(self.random_state)
-        landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
+        landmarks, scale = landmark_count(self.lift, bags.n_tokens), true_or_false("scale", self.scale)
         folds = class_folds(signs, seed, groups)
         problem = LearningProblem(None, signs, weights, folds, loss, seed, True, self._sides, groups)
         self.vote_ = vote = take_vote(candidates, bags, problem, landmarks, scale)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..._core.validation import true_or_false, whole_number
+from ..._core.validation import true_or_false
 from ...bags.bags import Bags
 from ...bags.checks import checked_bags
 from ...losses import Square
@@ -18,7 +18,7 @@ from ..folds import checked_groups, checked_seed, number_folds
 from ..labels import checked_numbers, checked_weights
 from .candidates import CANDIDATES, LearningProblem, chosen_candidates
 from .learner import Vote, take_vote
-from .lift import LANDMARKS
+from .lift import landmark_count
 
 SAME = 1e-12  # labels whose standard deviation is below this share of the largest differ by rounding alone
 REGRESSION = tuple(candidate for candidate in CANDIDATES if candidate.kind != "likelihood")
@@ -32,8 +32,9 @@ class BagRegressor(RegressorMixin, BagLearner):
     candidates : "auto" or sequence of str
         What may take part, as for `BagClassifier`: "pooled", "attention", "tied", "statistics", "likeness"; "auto": all. At
         least one of the first three, which see tokens.
-    lift : int
-        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens.
+    lift : int or "auto"
+        Number of training tokens that the kernels have as landmarks; 0: linear in the (scaled) tokens. "auto": three times the
+        root of the number of tokens, from 100 to 300.
     scale : bool
         Whether the tokens' features are standardised first, heavy tails compressed.
     random_state : int or None
@@ -62,7 +63,7 @@ class BagRegressor(RegressorMixin, BagLearner):
     def __init__(
         self,
         candidates: str | Sequence[str] = "auto",
-        lift: int = LANDMARKS,
+        lift: int | str = "auto",
         scale: bool = True,
         random_state: int | None = 0,
         missing: str = "error",
@@ -107,7 +108,7 @@ class BagRegressor(RegressorMixin, BagLearner):
 
     def _fit(self, bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> None:
         candidates, seed = chosen_candidates(self.candidates, REGRESSION), checked_seed(self.random_state)
-        landmarks, scale = whole_number("lift", self.lift, 0), true_or_false("scale", self.scale)
+        landmarks, scale = landmark_count(self.lift, bags.n_tokens), true_or_false("scale", self.scale)
         p, size = weights / weights.sum(), max(float(np.abs(targets).max()), np.finfo(float).tiny)
         self.mean_ = float(p @ targets)
         self.spread_ = size * float(

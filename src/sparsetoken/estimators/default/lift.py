@@ -16,12 +16,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..._core.arrays import namespace
+from ..._core.validation import whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.scratch import rowwise
 from .kernels import fit_kernel
 
-LANDMARKS = 100  # more gain nothing on the development sets, and the time of a fit grows with their number
+# Landmarks: three times the root of the number of tokens, within these bounds. With 100 of thousands of tokens a rare kind has
+# none near it; the time of a fit grows with their number.
+FEWEST_LANDMARKS, MOST_LANDMARKS = 100, 300
 WIDE, NEAR = 0.1, 2.0  # gamma times the median squared distance; either alone loses points on musk1 or the hockey posts
 MOMENT_TOKENS = 2000  # tokens whose kernels' mean and variance stand for all: the variance is then known to a hundredth
 PART = (
@@ -29,10 +32,17 @@ PART = (
 )
 
 
+def landmark_count(lift: Any, tokens: int) -> int:
+    """The number of landmarks that a learner's parameter `lift` stands for."""
+    if isinstance(lift, str) and lift == "auto":
+        return int(np.clip(3.0 * tokens**0.5, FEWEST_LANDMARKS, MOST_LANDMARKS))
+    return whole_number("lift", lift, 0)
+
+
 class TokenLift(BaseEstimator):
     """x -> 0.7 [x, phi_wide(x), phi_near(x)] of scaled tokens, each phi centred and of x's total variance."""
 
-    def __init__(self, landmarks: int = LANDMARKS, scale: bool = True):
+    def __init__(self, landmarks: int, scale: bool = True):
         self.landmarks = landmarks
         self.scale = scale
 
