@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetoken import Bags
-from sparsetoken.estimators.paper.two_steps import two_gradient_steps
+from sparsetoken.estimators.paper.two_steps import Steps, pooled_tokens, two_gradient_steps
 from sparsetoken.losses import get_loss
 from tests.helpers import planted_bags
 
@@ -14,7 +14,8 @@ def test_two_steps_are_the_gradients_of_the_mean_loss():
     bags, labels, _ = planted_bags(13, n=15, d=4, ragged=True)
     data, signs = Bags(bags), np.where(labels == 1, 1.0, -1.0)
     loss, weights = get_loss("logistic"), np.random.default_rng(0).random(15) + 0.5
-    steps = two_gradient_steps(data, signs, weights, loss, eta_w=0.7, eta_b=0.3)
+    found = two_gradient_steps(data, pooled_tokens(data), signs, weights[None, :], loss, eta_w=0.7, eta_b=0.3)
+    steps = Steps(*(part[0] for part in found))
     p = weights / weights.sum()
 
     def objective(q, w, b):

@@ -27,9 +27,9 @@ from ...solvers.erm import fit_erm
 from ..calibration import Calibration, fit_calibration
 from ..folds import weights_without_folds
 from ..message_passing.ratio import QUICK, could_hold, fit_ratio, held_out_ratios
-from ..paper.joint_heads import Head, decisions, fit_heads, start_head
+from ..paper.joint_heads import Head, decisions, fit_heads
 from ..paper.staged import attention_features, softmax_attention
-from ..paper.two_steps import many_two_steps, pooled_tokens
+from ..paper.two_steps import pooled_tokens, two_gradient_steps
 from .views import TOKEN_VIEWS
 
 SEARCH_TOLERANCE = 1e-4  # of heads that are compared: a tenth of it changes held-out losses in the third digit
@@ -123,7 +123,7 @@ def _bag_features(candidate: Candidate, problem: LearningProblem) -> tuple[list[
     if candidate.kind == "linear":
         mean = np.asarray(bag_mean(bags.tokens, bags.starts) if bags.n_tokens > len(bags) else bags.tokens)
         return [mean] * len(rows), np.zeros((len(rows), bags.n_features))
-    queries = many_two_steps(bags, pooled_tokens(bags), problem.y, rows, problem.loss).query
+    queries = two_gradient_steps(bags, pooled_tokens(bags), problem.y, rows, problem.loss).query
     spread = np.std(np.asarray(bags.tokens @ queries.T.astype(bags.dtype), dtype=np.float64), axis=0)
     queries *= (SHARPNESS / np.where(spread > 0, spread, 1.0))[:, None]
     found = np.asarray(bags.per_bag(attention_features, shared=(queries, softmax_attention)))
@@ -189,7 +189,8 @@ class _Step:
 def _path(candidate: Candidate, problem: LearningProblem, bags: Any, weights: np.ndarray, side: float) -> Any:
     """The steps of a path of falling ridges."""
     y = side * problem.y
-    heads = [start_head(candidate.kind, bags, y, row, problem.loss) for row in weights]
+    zero = np.zeros(bags.n_features)  # uniform attention
+    heads = [Head("tied", zero, zero, 0.0)] * len(weights)
     for ridge in candidate.ridges:
         heads = fit_heads(bags, y, weights, problem.loss, ridge, heads, SEARCH_TOLERANCE)
         z = side * decisions(heads, bags)

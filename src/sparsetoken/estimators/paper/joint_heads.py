@@ -6,12 +6,12 @@ A head maps a bag of token features x_l to one number z (the log odds of y = +1)
     tied    z = log((1/L) sum_l exp(s <w, x_l>)) / s + b                            query = s times the readout
 
 The tied head is attention with q = s w less its own entropy cost, z = sum_l p_l <w, x_l> - KL(p || uniform)/s + b: the
-smooth maximum whose gradient in the token scores is exactly the attention weights p. A head minimises
+smooth maximum whose gradient in the token scores is exactly the attention weights p. A tied head minimises
 
-    sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2)      (tied: ||w||^2 alone; the bias is free)
+    sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2      (the bias is free)
 
-with p_i the normalised sample weights. L-BFGS minimises it from the start it is given (the two-step query for a free head): the
-objective is not convex. A linear classifier on the mean token is a free head whose query is zero.
+with p_i the normalised sample weights, by L-BFGS from the start it is given: the objective is not convex. Free heads are
+trained by gradient descent (`descent`); a linear classifier on the mean token is one whose query is zero.
 """
 
 from __future__ import annotations
@@ -28,15 +28,8 @@ from ...bags.bags import Bags
 from ...bags.segments import bag_exponentials, bag_softmax, bag_sum, layout_of, over_tokens
 from ...losses import Loss
 from ...solvers.lbfgs import minimize_together
-from .two_steps import two_gradient_steps
 
 ITERATIONS = 100  # 300 change nothing on musk1 and the hockey posts
-# The query's ridge over the readout's. A query fits the noise sooner than a readout does: what it adds to z is quadratic
-# in the tokens, sum_l p_l <q, x_l> <w, x_l>. The choice is not delicate: 1, 10 and 100 leave held-out log losses of .329,
-# .323 and .317 on musk1 and of .132, .131 and .131 on the hockey posts (2 x 10 folds).
-QUERY_RIDGE = 10.0
-# The middle one of the sharpnesses that the staged training tries.
-START_SHARPNESS = 1.5
 # Tokens that pass through the objective at a time, in bytes: they stay in the processor's cache between the product that
 # makes the scores and the one that makes the gradient. Half of it would double the number of calls, twice as much leaves the
 # cache: both take longer.
@@ -76,16 +69,6 @@ class Head:
         return np.asarray(bag_sum(attention * self.evidence(tokens), starts)) + self.bias
 
 
-def start_head(kind: str, bags: Bags, y: np.ndarray, weights: np.ndarray, loss: Loss, sharpness: float = 1.0) -> Head:
-    """Where the joint training starts: the two-step query for a free head, zero (uniform attention) for a tied one."""
-    zero = np.zeros(bags.n_features)
-    if kind == "tied":
-        return Head(kind, zero, zero, 0.0, sharpness)
-    query = two_gradient_steps(bags, y, weights, loss).query
-    spread = float(np.std(np.asarray(bags.tokens @ query.astype(bags.dtype), dtype=np.float64)))
-    return Head(kind, (START_SHARPNESS / spread) * query if spread > 0 else query, zero, 0.0)
-
-
 def fit_heads(
     bags: Bags,
     signs: np.ndarray,
@@ -95,16 +78,11 @@ def fit_heads(
     starts: Sequence[Head],
     tolerance: float = 1e-8,
 ) -> list[Head]:
-    """Minimise sum_i p_i l(z_i; y_i) + (ridge/2) (||w||^2 + QUERY_RIDGE ||q||^2), b free, for heads of one kind."""
-    kind, d = starts[0].kind, bags.n_features
-    p = weights / weights.sum(axis=1, keepdims=True)
-    free = kind == "free"
-    first = np.array([np.concatenate([*([h.query] if free else []), h.readout, [h.bias]]) for h in starts])
-    objective = shared_objective(kind, loss, starts[0].sharpness, bags, signs, p, ridge)
+    """Minimise sum_i p_i l(z_i; y_i) + (ridge/2) ||w||^2, b free, for tied heads."""
+    along, p = starts[0].sharpness, weights / weights.sum(axis=1, keepdims=True)
+    first = np.array([np.append(h.readout, h.bias) for h in starts])
+    objective = shared_objective("tied", loss, along, bags, signs, p, ridge)
     found, _ = minimize_together(objective, first, tolerance, ITERATIONS)
-    if free:
-        return [replace(h, query=x[:d], readout=x[d:-1], bias=float(x[-1])) for h, x in zip(starts, found)]
-    along = starts[0].sharpness
     return [replace(h, query=along * x[:-1], readout=x[:-1], bias=float(x[-1])) for h, x in zip(starts, found)]
 
 
@@ -123,8 +101,6 @@ def shared_objective(
     blocks = _blocks(bags)
     penalty = np.full(bags.n_features * (2 if kind == "free" else 1) + 1, ridge)
     penalty[-1] = 0.0  # the bias is free
-    if kind == "free":
-        penalty[: bags.n_features] *= QUERY_RIDGE
     columns, asked = np.ascontiguousarray(p.T), np.arange(len(p))  # the weights of the heads asked for last
 
     def evaluate(x: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ from ...training import MOST_PRODUCTS
 from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
 from ..folds import checked_seed, class_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
-from .two_steps import Steps, many_two_steps, noise_scales, one_product, pooled_tokens
+from .two_steps import Steps, noise_scales, one_product, pooled_tokens, two_gradient_steps
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
 # 0.01) the best share lies between a third, for strong signals, and two thirds, for weak ones; the best of these three
@@ -216,7 +216,7 @@ class _Training:
         for row, (first, _, _) in zip(weights, parts):
             row[first] = self.weights[first]
         pooled = pooled_tokens(self.bags)
-        steps = many_two_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
+        steps = two_gradient_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
         products = np.tile([products_of(way) for way, _ in starts], len(subsets))
         queries = self._further(steps, products)
         spreads, sides = noise_scales(self.bags, pooled, self.signs, weights, queries, self.sides)

@@ -29,25 +29,6 @@ class Steps(NamedTuple):
 
 
 def two_gradient_steps(
-    bags: Bags,
-    signs: np.ndarray,
-    weights: np.ndarray,
-    loss: Loss,
-    eta_w: float = 1.0,
-    eta_b: float | str = "auto",
-) -> Steps:
-    """Two full-batch gradient steps of  sum_i p_i l(<w, f_q(X_i)> + b; y_i)  from w = q = 0, b = 0.
-
-    On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]):  with h+ < 0, a query can
-    point away from the signal only if the mean slope E[h] is positive, as it is with a rare positive class and a bias
-    that has not followed. eta_b="auto" takes the bias b1 at which sum_i p_i h_i = 0, so it cannot; the noise of q2
-    loses a term as well.
-    """
-    found = many_two_steps(bags, pooled_tokens(bags), signs, weights[None, :], loss, eta_w, eta_b)
-    return Steps(found.readout[0], float(found.bias[0]), found.query[0], found.pull[0])
-
-
-def many_two_steps(
     bags: Any,
     pooled: np.ndarray,
     signs: np.ndarray,
@@ -56,7 +37,11 @@ def many_two_steps(
     eta_w: float = 1.0,
     eta_b: float | str = "auto",
 ) -> Steps:
-    """`two_gradient_steps` for many weights of the same bags, by one pass over the tokens."""
+    """Two full-batch gradient steps of  sum_i p_i l(<w, f_q(X_i)> + b; y_i)  from zero, for many rows of weights at once.
+
+    On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]). eta_b = "auto" takes the
+    bias b1 at which sum_i p_i h_i = 0, so that the query cannot point away from the signal.
+    """
     p = weights / weights.sum(axis=1, keepdims=True)
     c = loss.slope(np.zeros(len(signs)), signs)
     w1 = -eta_w * ((p * c) @ pooled)
