@@ -55,6 +55,8 @@ def statics(
 
         (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2) ||theta_a||^2,     b free.
 
+    The limit is Eq. (39) of docs/theory.md; it is stable where Eq. (40) is below 1.
+
     Parameters
     ----------
     task : Task
