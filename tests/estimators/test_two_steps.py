@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetoken import Bags
+from sparsetoken import Bags, Task, Training
 from sparsetoken.estimators.paper.two_steps import Steps, pooled_tokens, two_gradient_steps
 from sparsetoken.losses import get_loss
+from sparsetoken.simulation.samplers import TensorData
+from sparsetoken.simulation.two_steps import steps_on
 from tests.helpers import planted_bags
 
 
@@ -34,3 +36,13 @@ def test_two_steps_are_the_gradients_of_the_mean_loss():
         np.testing.assert_allclose(steps.query[k], -slope, rtol=1e-5, atol=1e-9)
     slope = (objective(zero, zero, h) - objective(zero, zero, -h)) / (2 * h)
     np.testing.assert_allclose(steps.bias, -0.3 * slope, rtol=1e-6)
+
+
+def test_auto_is_that_of_the_simulation():
+    data = TensorData(Task(6, 1, 4.0, 0.1), 90, 12, 0, "0")
+    tokens = np.concatenate([block for _, block in data.blocks()])
+    bags, weights = Bags(list(tokens)), np.ones((1, 90))
+    found = two_gradient_steps(bags, pooled_tokens(bags), data.labels, weights, get_loss("logistic"))
+    steps = steps_on(data, Training(eta_b="auto", eta_q=1.0))
+    np.testing.assert_allclose(found.readout[0], steps.readout, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.query[0], steps.query, rtol=1e-9, atol=1e-12)

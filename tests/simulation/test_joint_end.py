@@ -95,3 +95,9 @@ def test_it_ends_where_theory_says_and_a_refitted_bias_cures_it(task):
     assert overlaps.mean() == pytest.approx(end.overlap["w"], rel=0.03)
     assert np.mean([run.V[0, 0] for run in runs]) == pytest.approx(end.V[0, 0], rel=0.06)
     assert mean("refitted_error")[0] < mean("test_error")[0] - 0.003
+
+
+def test_scores_that_say_nothing_leave_the_larger_class():
+    """A slope of the wrong sign turned the refitted classifier round (error .8 instead of .2)."""
+    found = simulate_end(Task(5, 1, 1.0, 0.2), "tied:2", 2.0, 0.3, 40, 0)
+    assert found.refitted_error == pytest.approx(0.2, abs=1e-3)

@@ -171,3 +171,15 @@ def test_refusals_and_the_command_line():
         two_steps(Task(prevalence=0.01), Training(alpha0=0.2, eta_b="auto"), 20, 0)
     assert parse_values("eta_b", "auto") == ["auto"]
     assert Training.from_dict(CENTRED.to_dict()) == CENTRED
+
+
+def test_one_token_has_the_bias_of_its_fields():
+    task, training = Task(1, 1, 1.0, 0.2), Training(alpha0=2.0, eta_w=30.0, eta_b="auto")
+    runs = [two_steps(task, training, 60, seed).bias for seed in range(40)]
+    spread = np.std(runs, ddof=1) / 40**0.5
+    assert np.mean(runs) == pytest.approx(theory.alignment(task, training).bias, abs=4 * spread + 0.3)
+
+
+def test_contamination_may_turn_readout_and_query():
+    found = theory.alignment(Task(10, 1, 5.0, 0.3, contamination=0.5), Training(alpha0=20.0, eta_b=4.0))
+    assert found.cosine["q"] < -0.5 and found.anti_aligned

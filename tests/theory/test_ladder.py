@@ -144,3 +144,15 @@ def test_nothing_to_learn():
     for method in ("products:0", "products:2", "eigenvector", "positive_eigenvector"):
         assert cosine(Task(strength=0.0), 2.0, method) == 0
     assert cosine(Task(length=1, strength=3.0), 2.0, "products:1") == 0
+
+
+def test_products_of_bags_full_of_signal():
+    """R = L: the second moment holds no signal but spreads, and even powers of it keep the labelled mean's direction."""
+    task = Task(4, 4, 3.0)
+    assert recovery(task, 4.0, "products:1").cosine == 0.0
+    assert recovery(task, 4.0, "products:2").cosine == pytest.approx(0.677, abs=0.02)  # drawn at d = 400
+    almost = recovery(Task(1000, 999, 3.0), 4.0, "products:2").cosine
+    assert recovery(Task(1000, 1000, 3.0), 4.0, "products:2").cosine == pytest.approx(almost, rel=0.05)
+    assert recovery(Task(1), 4.0, "products:2").cosine == recovery(Task(4, 1, 1e-100), 4.0).cosine == 0.0
+    with pytest.raises(ValueError, match="alpha"):
+        ladder(task, -1.0)

@@ -23,7 +23,11 @@ def logistic_shift(scores: np.ndarray, y: np.ndarray, weights: np.ndarray) -> fl
         slope = -weights * y * np.exp(-np.logaddexp(0.0, margin))
         return float(weights @ np.logaddexp(0.0, -margin)), np.array([slope @ scores / size, slope.sum()])
 
-    a, c = minimize(loss, [size, 0.0], jac=True).x
+    # Scores that do not go with the labels leave the slope at its bound: the shift then decides alone, for the larger class.
+    options = {"ftol": 1e-14, "gtol": 1e-9}
+    a, c = minimize(
+        loss, [size, 0.0], jac=True, method="L-BFGS-B", bounds=[(1e-3, None), (None, None)], options=options
+    ).x
     return float(c * size / a)
 
 

@@ -134,7 +134,10 @@ class JointObjective:
             for b in range(r):
                 side = np.zeros((d, r))
                 side[:, b] = sign
-                V[:, b] += sign @ cg(hessian, side.ravel(), rtol=1e-5)[0].reshape(d, r) / (self.n * PROBES)
+                solved, failed = cg(hessian, side.ravel(), rtol=1e-5)
+                if failed:
+                    raise FloatingPointError("the end of training is no minimum: its Hessian could not be inverted")
+                V[:, b] += sign @ solved.reshape(d, r) / (self.n * PROBES)
         return 0.5 * (V + V.T)
 
     def scores(self, theta: np.ndarray, bias: float, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -35,8 +35,8 @@ class Alignment(TwoSteps):
         K of |gamma| = 1 - K/alpha0 + o(1/alpha0); NaN where the query learns nothing (C = 0), and with a spectral start.
     anti_margin : float
         The left side of the anti-alignment condition, pi E[h+] theta^2 R (1 - R/L) + (L - 1) E[h]; for bags of several
-        lengths, the mean length times the average of the same over L. With eta_w > 0 the query points away from the signal
-        exactly when it is positive.
+        lengths, the mean length times the average of the same over L. Where w1 points along the signal (always
+        without contamination) the query points away from it exactly when this is positive.
     anti_aligned : bool
         Whether the query points away from the signal.
     """
@@ -150,7 +150,7 @@ def alignment(
         **fields,
         rate=_rate(loss, task, t.eta_w, t.eta_b),
         anti_margin=condition,
-        anti_aligned=bool(condition > 0 and a > 0),
+        anti_aligned=fields["cosine"]["q"] < -1e-9,  # below, a query that centring leaves to rounding
     )
 
 

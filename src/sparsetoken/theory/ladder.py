@@ -261,6 +261,7 @@ def ladder(
     Task.require(task)
     if find not in RANGES:
         raise rejection("find", find, f"one of {', '.join(RANGES)}")
+    alpha = real_number("alpha", alpha, 0.0, open_low=True)
     goal = _goal(task, cosine, test_error, training)
     field, values = _axis(over, find)
     sources = {method: _source(method) for method in methods}

@@ -84,7 +84,7 @@ def _spike(task: Task, alpha: float) -> _Spike:
 
 
 def _fresh(s: _Spike, products: int) -> float:
-    if s.x == 0:
+    if s.x**2 == 0:
         return 0.0 if products or s.mean == 0 else (1 + 1 / s.mean) ** -1
     inverse = 1 / s.mean
     for _ in range(products):
@@ -105,7 +105,7 @@ def _moments(cumulants: np.ndarray, order: int) -> np.ndarray:
 
 
 def _same(s: _Spike, products: int) -> float:
-    if s.x == 0 or products == 0:
+    if s.mean == 0 or s.bags == 0 or products == 0:
         return _fresh(s, products)
     order, pi = 2 * products, s.prevalence
     spike = (1 - pi) * (1 + s.x)

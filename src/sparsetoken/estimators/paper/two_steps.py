@@ -1,11 +1,12 @@
 """The query after two gradient steps from zero (stages 0 to 2 of the staged training), on ragged bags.
 
-    c_i = l'(0; y_i),               w1 = -eta_w sum_i p_i c_i xbar_i,     b1 = -eta_b sum_i p_i c_i
+    c_i = l'(b0; y_i),              w1 = -eta_w sum_i p_i c_i xbar_i,     b1 = -eta_b sum_i p_i c_i
     h_i = l'(<w1, xbar_i> + b1; y_i), q2 = -sum_i p_i h_i (1/L_i) X_i^T P_i X_i w1,   P_i = I - 11^T/L_i
 
-A spectral start multiplies q2 further with -sum_i p_i h_i (1/L_i) X_i^T P_i X_i, which on long bags leads nearer to the
-signal (`theory.recovery`). p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is left out: only
-the direction of q2 is used, and the sharpness sets its length.
+b0 = 0; with eta_b = "auto" residuals are centred as in `Training(eta_b="auto")`: b0 is such that sum_i p_i c_i = 0, b1 such
+that sum_i p_i h_i = 0. A spectral start multiplies q2 further with -sum_i p_i h_i (1/L_i) X_i^T P_i X_i, which on long bags leads
+nearer to the signal (`theory.recovery`). p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is
+left out: only the direction of q2 is used, and the sharpness sets its length.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ def two_gradient_steps(
 ) -> Steps:
     """Two full-batch gradient steps of  sum_i p_i l(<w, f_q(X_i)> + b; y_i)  from zero, for many rows of weights at once.
 
-    On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]). eta_b = "auto" takes the
-    bias b1 at which sum_i p_i h_i = 0, so that the query cannot point away from the signal.
+    On the model's data <q2, xi> has the sign of  -(pi E[h+] theta^2 R(1 - R/L) + (L - 1) E[h]). With
+    residuals centred (eta_b = "auto") the query cannot point away from the signal.
     """
     p = weights / weights.sum(axis=1, keepdims=True)
-    c = loss.slope(np.zeros(len(signs)), signs)
+    centred = isinstance(eta_b, str)
+    b0 = balancing_bias(loss, np.zeros(p.shape), signs, p) if centred else np.zeros(len(p))
+    c = np.stack([loss.slope(np.full(len(signs), b), signs) for b in b0])
     w1 = -eta_w * ((p * c) @ pooled)
     z = w1 @ pooled.T
-    b1 = balancing_bias(loss, z, signs, p) if isinstance(eta_b, str) else -eta_b * (p @ c)
+    b1 = balancing_bias(loss, z, signs, p) if isinstance(eta_b, str) else -eta_b * (p * c).sum(axis=1)
     pull = p * np.stack([loss.slope(row + b, signs) for row, b in zip(z, b1)]) / bags.lengths
     return Steps(w1, b1, one_product(bags, pull, w1), pull)
 

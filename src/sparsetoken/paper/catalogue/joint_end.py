@@ -9,7 +9,7 @@ from typing import Any
 
 from ...plotting.panels import Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour
-from ...study.claims import Judgement, Tables, claim, need
+from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, means_of, near, predictions_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
@@ -176,6 +176,8 @@ def two_ends(tables: Tables) -> Judgement:
     0.9; simulated at decay 0.7: mean overlap below 0.2 from zero and above 0.4 from a planted start, beyond the margin.
     """
     table = need(tables, "branches", ["coexist"])
+    if table["coexist"].isna().any():
+        raise NotJudgeable("a start whose end was not found")
     wrong = [
         decay for decay in (*BOTH, *ONE) if not (select(table, {"decay": decay})["coexist"] == (decay in BOTH)).all()
     ]

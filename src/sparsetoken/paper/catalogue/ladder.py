@@ -112,7 +112,10 @@ def line_of(tables: Tables, table: str, method: str, x: str) -> tuple[np.ndarray
     part = select(need(tables, table, ["needed"]), {"method": method}).sort_values(x)
     if len(part) < 2:
         raise NotJudgeable(f"{table}: {len(part)} values for {method}")
-    return part[x].to_numpy(float), part["needed"].to_numpy(float)
+    needed = part["needed"].to_numpy(float)
+    if not np.isfinite(needed).all():
+        raise NotJudgeable(f"{table}: {method} reaches the target nowhere in the range searched")
+    return part[x].to_numpy(float), needed
 
 
 def last_exponent(tables: Tables, table: str, method: str, x: str = "length") -> float:

@@ -63,7 +63,7 @@ def draw_two_steps(
     w1 -= training.eta_w / n0 * float(c @ bags.mean_shift) * xi
     seen, overlap = root * w1, float(w1 @ xi)
     norm_w = float(np.linalg.norm(seen))
-    if norm_w == 0.0 or task.longest == 1:  # one token has nothing to attend to
+    if norm_w == 0.0:
         return w1, second_bias(training, c, bags.mean_shift * overlap, labels), np.zeros(d)
 
     c_hat = pulls / norm_c
@@ -71,6 +71,8 @@ def draw_two_steps(
     noise -= c_hat * (c_hat @ noise)
     field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + bags.mean_shift * overlap
     b1 = second_bias(training, c, field, labels)
+    if task.longest == 1:  # one token has nothing to attend to
+        return w1, b1, np.zeros(d)
     h = loss.slope(field + b1, labels) / bags.lengths
 
     own = math.sqrt(1.0 - task.correlation)  # size of a token's own noise

@@ -34,7 +34,7 @@ MEANINGS = {
     "best_k": "the best k on the test bags",
     "eta_q_used": "η_q, as given or as the argument `sharpness` sets it",
     "rate": "K of 1 − |cos(q₂, ξ)| → K/α₀",
-    "anti_margin": "what is positive exactly where the query is anti-aligned",
+    "anti_margin": "what is positive exactly where the query is anti-aligned (labels without contamination)",
     "anti_aligned": "whether the query is anti-aligned",
     "converged": "1 where the readout's solver reached a minimum, else 0",
     "threshold_error": "test error with the threshold fitted to the test bags",

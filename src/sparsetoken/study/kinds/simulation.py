@@ -115,6 +115,8 @@ def with_sharpness(task: Task, training: Training, sharpness: float | None) -> T
     from ...theory import alignment
 
     unit = alignment(task, training.but(eta_q=1.0)).sharpness
+    if unit == 0:
+        raise ValueError("sharpness needs a query with a direction, and the two steps give none")
     return training.but(eta_q=float(sharpness) / unit)
 
 

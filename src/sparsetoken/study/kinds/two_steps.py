@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from ...classifiers import has_query
 from ...simulation.samplers.drawn_bags import draw_bags, sample_count
 from ...task import Task
 from ...training import Training
@@ -48,12 +50,14 @@ def forecast_at_trial(task: Task, training: Training, d: int, chosen: Chosen) ->
     """The mean over data sets of `simulate` at a dimension, and its spread; `sharpness` sets eta_q through the limit's k."""
     from ...theory import forecast
 
-    found = forecast(task, with_sharpness(task, training, chosen.sharpness), chosen.model, d=d)
+    if has_query(chosen.model):
+        training = with_sharpness(task, training, chosen.sharpness)
+    found = forecast(task, training, chosen.model, d=d)
     return {
         "test_error": found.test_error,
         "standard_error": found.standard_error,
         "test_error_spread": found.spread["test_error"],
-        "cosine_q": found.cosine["q"],
+        "cosine_q": found.cosine.get("q", math.nan),
         "k": found.sharpness,
     }
 
