@@ -19,7 +19,7 @@ from ..laws.measures import shares_beaten
 # Standard deviations of the prior on slope (around 1) and offset (around 0): what a few dozen bags leave undecided.
 SLOPE, OFFSET = 1.0, 0.5
 # Gain in log likelihood that slope and offset reach on scores without signal one time in twenty (chi squared, two degrees of
-# freedom): what held-out labels must be explained better than that to have half of the trust.
+# freedom): scores get half the trust where they explain held-out labels better than chance by this.
 CHANCE_GAIN = 3.0
 # Share of the way to the bound up to which log odds are left as they are; from there they approach it smoothly.
 UNTOUCHED = 0.8

@@ -1,7 +1,7 @@
 """A measured learning curve extrapolated to more bags, with an error bar.
 
 The law is loss(n) = a + b (n/n1)^-c with a, b, c >= 0, at most chance; n1 is the largest size measured. A curve that no number
-of bags improves has b = 0. Written with e = a + b, the loss at n1, and rho = a/e, the share of it that remains. A few noisy
+of bags improves has b = 0. We write e = a + b for the loss at n1 and rho = a/e for the share of it that remains. A few noisy
 points do not determine three numbers, so all laws are kept that the points allow: a grid over (e, rho, c), weighted by prior
 and likelihood. What the curve will be at n, and how many bags a target needs, are quantiles over the grid. Priors: e and rho
 have the arcsine law (Jeffreys' for a share: curves that level off completely, or not at all, are likelier than those between),

@@ -53,7 +53,7 @@ class ForecastAt:
     Attributes
     ----------
     model : str
-        A name of `models.SIMULATED`.
+        A name of `classifiers.SIMULATED`.
     criterion : str
         What `value` is.
     n0, n1, d : int

@@ -7,7 +7,7 @@ A step on data set k with its n_k = alpha_k d bags (rounded) is the one of `sche
 
 It touches the tokens only through the fields X_i Theta and the sums over X_i^T G_i. With X = theta v xi^T + Z both are
 products with the Gaussian matrix Z of all tokens' noise, and the reduced sampler draws these products instead of Z (see
-`samplers.implicit_gaussian`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
+`samplers.implicit`): exact in law at every d, memory (n L + d) x 2 r T numbers instead of n L d. The tensor sampler
 draws all tokens.
 """
 

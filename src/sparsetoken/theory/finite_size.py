@@ -33,7 +33,7 @@ from .fixed_point.plain import quick_readout
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
 _DRAWS = 512  # of the two steps
-SHARES = 17  # of D1, that measures other than the error are averaged over
+SHARES = 17  # shares of positives in D1 that measures other than the error are averaged over
 _ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
 
 
@@ -42,7 +42,7 @@ def class_shares(n: int, prevalence: float, most: int) -> tuple[np.ndarray, np.n
     low, high = binom.ppf([1e-6, 1 - 1e-6], n, prevalence)
     counts = np.arange(max(1, int(low)), min(n - 1, max(int(high), 1)) + 1)
     weight = binom.pmf(counts, n, prevalence)
-    if not weight.sum() > 0:  # so rare that the other class alone is all there is: one bag of it
+    if not weight.sum() > 0:  # n bags hardly ever hold the rarer class: exactly one of it
         return np.array([(1.0 if prevalence < 0.5 else n - 1.0) / n]), np.ones(1)
     groups = np.array_split(np.arange(len(counts)), min(most, len(counts)))
     total = np.array([weight[g].sum() for g in groups])

@@ -234,8 +234,6 @@ def ladder(
 
     Eq. (35) and Eq. (37) of docs/theory.md are its limits for long bags.
 
-    Eq. (35) of docs/theory.md.
-
     Parameters
     ----------
     task : Task

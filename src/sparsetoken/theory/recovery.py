@@ -168,9 +168,7 @@ def method_of(method: str) -> _Method:
 def recovery(task: Task, alpha: float, method: str = "products:1") -> Recovery:
     """How well the signal's direction is learnt from n = alpha d bags, in the limit d -> infinity at fixed length.
 
-    Eq. (14), Eq. (34) and Eq. (36) of docs/theory.md.
-
-    Eq. (34) to Eq. (37) of docs/theory.md.
+    Eq. (14) and Eq. (34) to Eq. (37) of docs/theory.md.
 
     Parameters
     ----------

@@ -37,9 +37,7 @@ from ..task import BagKind, Task
 # Trapezoidal rule on the Gaussian weight: exponentially accurate for analytic losses, 1e-8 for ones with kinks in l'.
 FIELD_NODES = np.linspace(-10.0, 10.0, 8001)
 FIELD_WEIGHTS = np.exp(-0.5 * FIELD_NODES**2) * (FIELD_NODES[1] - FIELD_NODES[0]) / np.sqrt(2 * np.pi)
-COARSE = (
-    40  # of these nodes every so many-th serves where many compositions of D0 are drawn, whose scatter is far larger
-)
+COARSE = 40  # only every 40th node where many compositions of D0 are drawn: their scatter is far larger
 
 
 def first_slopes(loss: Loss, eta_b: Any, labels: Any, probabilities: Any) -> Any:

@@ -51,7 +51,7 @@ def squared_distances(x: Any, points: np.ndarray) -> Any:
     squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1)
     if xp is not np:
         return xp.maximum(squared - 2.0 * (x @ points.T), 0.0)
-    products = x @ points.T  # in place from here on: more time would go into room for results than into the results
+    products = x @ points.T  # in place from here on: allocating results would take longer than computing them
     products *= 2.0
     squared -= products
     np.maximum(squared, 0.0, out=squared)

@@ -4,9 +4,9 @@
     h_i = l'(<w1, xbar_i> + b1; y_i), q2 = -sum_i p_i h_i (1/L_i) X_i^T P_i X_i w1,   P_i = I - 11^T/L_i
 
 b0 = 0; with eta_b = "auto" residuals are centred as in `Training(eta_b="auto")`: b0 is such that sum_i p_i c_i = 0, b1 such
-that sum_i p_i h_i = 0. A spectral start multiplies q2 further with -sum_i p_i h_i (1/L_i) X_i^T P_i X_i, which on long bags leads
-nearer to the signal (`theory.recovery`). p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of q2 is
-left out: only the direction of q2 is used, and the sharpness sets its length.
+that sum_i p_i h_i = 0. A spectral start multiplies q2 further with -sum_i p_i h_i (1/L_i) X_i^T P_i X_i, which on long bags
+leads nearer to the signal (`theory.recovery`). p_i are the normalised sample weights (1/n0 without). The factor eta_q beta of
+q2 is left out: only the direction of q2 is used, and the sharpness sets its length.
 """
 
 from __future__ import annotations

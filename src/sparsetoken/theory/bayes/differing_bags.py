@@ -1,4 +1,4 @@
-"""The channel of `bayes_channel` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
+"""The channel of `channel` for bags that differ: kinds, hidden presence of the signal, and tokens that share noise.
 
 A bag of L tokens, whose length and label are seen, has no signal or a hypothesis h = (R, theta) of prior probability p_h. With
 the direction known to a squared cosine m, u_h = theta_h sqrt(m), its tokens' coordinates are t = u_h v + noise of covariance

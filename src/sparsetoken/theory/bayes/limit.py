@@ -5,13 +5,13 @@ cosine m with it, a fixed point of
 
     m = x/(1 + x),   x = alpha pi theta^2 M(theta^2 m),
 
-where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`bayes_channel`). Iteration from
+where M(s) = E[sum_l v_l E[v_l | sqrt(s) v + noise]] under the prior "exactly R ones among L" (`channel`). Iteration from
 m = 0 ends at the lowest fixed point, which message passing reaches; the optimum is the fixed point with the smallest
 
     i(m) = log(1 + x)/2 + alpha pi I(theta^2 m) + (alpha pi theta^2/2)(1 - m)(R - M),   I' = (R - M)/2.
 
 Where they differ the problem is hard: solvable in principle, by no known fast method in between. For bags that differ (several
-kinds, noisy labels, contamination, correlated tokens) M and I are those of `bayes_differing_bags`, theta the mean strength.
+kinds, noisy labels, contamination, correlated tokens) M and I are those of `differing_bags`, theta the mean strength.
 
 The map m -> x/(1 + x) rises with m, which certifies the search: where its value at the low end of an interval lies above
 the high end, the interval holds no fixed point. Every reported fixed point has been evaluated with M itself,

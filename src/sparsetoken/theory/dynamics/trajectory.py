@@ -1,7 +1,7 @@
 """Exact training dynamics: the limit d, n -> infinity of any number of gradient steps, data used again and again.
 
 The equations and how one set of draws solves them are in `dynamics`; schedules and models become arrays in
-`trajectory_problem`, random numbers come from `trajectory_draws`. Here every quantity is averaged over independent replicates,
+`problem`, random numbers come from `draws`. Here every quantity is averaged over independent replicates,
 which give the standard errors, and draws are added until the accuracy asked for is met.
 """
 

@@ -6,8 +6,8 @@ With Lambda the decay and E over the bags of `local`, whose bias is found with t
     m = V hatm,                          hatm = -alpha theta E sum_l v_l dl/dH_l
     Q = m m^T + V hatQ V,                hatQ = alpha E sum_l f_l f_l^T
 
-iterated on (m, Q - m m^T, V^{-1}): damped steps until the residual is small, then Anderson's mixing. The end is stable, no
-small change moves training to another one, where the replicon is below one: the spectral radius of
+iterated on (m, Q - m m^T, V^{-1}): damped steps until the residual is small, then Anderson's mixing. The end is stable
+(no small change moves training to another one) where the replicon is below one: the spectral radius of
 alpha E sum_ll' K_ll' (x) K_ll', K = C^T (-df/domega) C with C C^T = V.
 """
 

@@ -1,4 +1,4 @@
-"""Bags at the end of joint training: their fields, given those that they would have if they had been left out, and averages.
+"""Bags at the end of joint training: a bag's fields in training, from its leave-one-out fields; averages over bags.
 
 A bag of label y that took no part in training has the fields theta v m^T + A omega, omega with rows N(0, Q), A^2 the tokens'
 covariance (1 - rho) I + rho 11^T. Taking part moves omega to
