@@ -7,6 +7,7 @@ moment, its eigenvector, message passing, and in principle.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -192,7 +193,7 @@ def jump(tables: Tables) -> Judgement:
     length, strength = line_of(tables, "needed", "message_passing", "length")
     G = PLAIN["alpha"] * PLAIN["prevalence"] * strength**4 / length
     verdict = "confirmed" if np.abs(G[-3:] * np.e - 1).max() <= 0.03 else "refuted"
-    return Judgement(verdict, f"1/e = {1 / np.e:.4f}", ", ".join(f"{g:.4f}" for g in G[-3:]), "L = 10^4, 10^5, 10^6")
+    return Judgement(verdict, f"1/e = {1 / math.e:.4f}", ", ".join(f"{g:.4f}" for g in G[-3:]), "L = 10^4, 10^5, 10^6")
 
 
 @claim("ladder-samples", OURS)
