@@ -86,3 +86,18 @@ def test_a_learning_curve_is_measured_on_copies(bags):
             LearningCurveDisplay.from_estimator(learner, *arguments)
     with pytest.raises(ValueError, match="ahead"):
         LearningCurveDisplay(shown.name, shown.extrapolation, ahead=0.5)
+
+
+def test_a_slide_has_its_tokens_at_their_places():
+    rng = np.random.default_rng(0)
+    scores, places = rng.standard_normal(50), rng.random((50, 2))
+    shown = AttentionDisplay(np.full(50, 0.02), scores, "slide", "ill", 0.9, marked=np.arange(50) == 7)
+    ax = shown.plot_places(places)
+    tokens, marked = ax.collections[:2]
+    order = np.argsort(np.abs(scores))
+    np.testing.assert_allclose(tokens.get_offsets(), places[order])
+    np.testing.assert_allclose(tokens.get_array(), scores[order])
+    np.testing.assert_allclose(marked.get_offsets(), places[7:8])
+    assert ax.yaxis_inverted() and tokens.get_clim() == (-np.abs(scores).max(), np.abs(scores).max())
+    with pytest.raises(ValueError, match="places must be x and y of each of the 50 tokens"):
+        shown.plot_places(places[:10])

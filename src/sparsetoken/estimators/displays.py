@@ -181,10 +181,47 @@ class AttentionDisplay(Shown):
             legend_above(ax)
             ax.get_legend().set_bbox_to_anchor((0, 1.06))
         share = "" if self.probability is None else f" (probability of {self.target}: {self.probability:.3g})"
-        score = f"score for {self.target}" if self.target else "score for a larger label"
-        ax.set(xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight" if self.scores is None else score)
+        ax.set(
+            xlabel=f"token of bag {self.bag}{share}", ylabel="attention weight" if self.scores is None else self._score
+        )
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+    def plot_places(self, places: Any, ax: Any = None) -> Any:
+        """The tokens at their places, coloured by their scores: the picture of a slide whose patches have coordinates.
+
+        Parameters
+        ----------
+        places : array (L, 2)
+            x and y of each token; y grows downwards, as in images.
+        ax : matplotlib Axes, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        at = np.asarray(places, dtype=float)
+        if at.shape != (len(self.weights), 2) or not np.isfinite(at).all():
+            raise rejection("places", places, f"x and y of each of the {len(self.weights)} tokens")
+        ax = axes_for(ax, (6.0, 5.0))
+        heights = self.weights if self.scores is None else self.scores
+        far = float(np.abs(heights).max()) or 1.0  # zero has the middle colour
+        paint = {"cmap": "Oranges"} if self.scores is None else {"cmap": "RdBu_r", "vmin": -far, "vmax": far}
+        order = np.argsort(np.abs(heights))  # the most telling tokens on top
+        drawn = ax.scatter(*at[order].T, c=heights[order], s=np.clip(2e4 / len(at), 4, 120), marker="s", **paint)
+        if self.marked is not None:
+            ax.scatter(*at[self.marked].T, s=160, facecolors="none", edgecolors=MEASURED, label="marked tokens")
+            legend_above(ax)
+        ax.figure.colorbar(drawn, ax=ax, label="attention weight" if self.scores is None else self._score)
+        ax.set(xlabel="x", ylabel="y", title=f"bag {self.bag}", aspect="equal")
+        ax.invert_yaxis()
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    @property
+    def _score(self) -> str:
+        return f"score for {self.target}" if self.target else "score for a larger label"
 
     def _shown_tokens(self, heights: np.ndarray) -> np.ndarray:
         """The tokens that get a stem, in the bag's order: all of a short bag, the most telling ones of a long one."""
