@@ -213,7 +213,7 @@ class AttentionDisplay(Shown):
         if self.marked is not None:
             ax.scatter(*at[self.marked].T, s=160, facecolors="none", edgecolors=MEASURED, label="marked tokens")
             legend_above(ax)
-        ax.figure.colorbar(drawn, ax=ax, label="attention weight" if self.scores is None else self._score)
+        ax.figure.colorbar(drawn, ax=ax, shrink=0.7, label="attention weight" if self.scores is None else self._score)
         ax.set(xlabel="x", ylabel="y", title=f"bag {self.bag}", aspect="equal")
         ax.invert_yaxis()
         self.ax_, self.figure_ = ax, ax.figure
