@@ -108,7 +108,9 @@ def alignment(
 
     At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit but for the fluctuations of
     w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
-    matter where bags are long (L of order d) or few; in relative size the rest is of order 1/d. Both classes are present.
+    matter where bags are long (L of order d) or few; in the means the rest is of relative order 1/d. The fluctuations are drawn
+    independently of each other: standard deviations are right to about a tenth for ten tokens and more, to a third for two
+    tokens or lengths that differ greatly. Both classes are present.
 
     Parameters
     ----------

@@ -150,7 +150,8 @@ def forecast(
         Raise where the accuracy is not met at the finest sampling of the law, instead of a warning (`theory.AccuracyWarning`).
     d : int, optional
         Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
-        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained.
+        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained;
+        there is no capacity, and `accuracy`, `warm_start` and `strict` are for the limit.
 
     Returns
     -------
