@@ -361,9 +361,9 @@ MUTANTS = [
     ),
     Mutant(
         "estimators/default/views.py",
-        "np.where(third[order] < 0, -1.0, 1.0)",
-        "np.ones(len(order))",
-        "tests/estimators/test_invariances.py::test_features_and_tokens[negated-bag-classifier]",
+        "return np.flatnonzero(spread > 0)",
+        "return np.flatnonzero(spread >= 0)",
+        "tests/estimators/test_invariances.py::test_features_and_tokens[constant column-bag-classifier]",
     ),
     Mutant(
         "estimators/default/lift.py",

@@ -6,8 +6,7 @@
     likeness    one token per bag: a kernel of these statistics
 
 Views are learnt from the training bags without their labels, so one view serves all folds of the inner validation. Features
-that are constant in training are left out, and the others put in an order and given a sign that depend on their values alone
-(`ordered_features`): how features are ordered and signed decides nothing.
+that are constant in training are left out (`varying_features`); how the others are ordered and signed decides nothing.
 """
 
 from __future__ import annotations
@@ -27,20 +26,16 @@ TOKEN_VIEWS = ("tokens", "lifted")
 BAG_VIEWS = ("statistics", "likeness")
 
 
-def ordered_features(bags: Bags) -> tuple[np.ndarray, np.ndarray]:
-    """The features that vary, by rising fourth moment, and the signs that make their third moments positive."""
-    scaler = BagScaler(clip=False).fit(bags)
-    third, fourth = bags.combined(_third_and_fourth, shared=(scaler,)) / bags.n_tokens
-    varying = np.flatnonzero(fourth > 0)
-    order = varying[np.argsort(fourth[varying], kind="stable")]
-    return order, np.where(third[order] < 0, -1.0, 1.0)
+def varying_features(bags: Bags) -> np.ndarray:
+    """The features that are not constant."""
+    spread = bags.combined(_squares, shared=(BagScaler(clip=False).fit(bags),))
+    return np.flatnonzero(spread > 0)
 
 
-def _third_and_fourth(part: Bags, scaler: BagScaler) -> np.ndarray:
-    """Sums over tokens of z^3 and z^4 of the standardised features."""
+def _squares(part: Bags, scaler: BagScaler) -> np.ndarray:
+    """Sums over tokens of the squares of the standardised features."""
     z = np.asarray(scaler.scaled(part.tokens), dtype=np.float64)
-    squares = z * z
-    return np.stack([np.einsum("ij,ij->j", squares, z), np.einsum("ij,ij->j", squares, squares)])
+    return np.einsum("ij,ij->j", z, z)
 
 
 class BagViews(BaseEstimator):
@@ -53,27 +48,25 @@ class BagViews(BaseEstimator):
 
     def fit(self, bags: Bags, seed: int) -> BagViews:
         """Learn the views; statistics when they are first asked for."""
-        self.order_, self.signs_ = ordered_features(bags)
-        if not len(self.order_):  # all tokens are alike
-            self.order_, self.signs_ = np.arange(1), np.ones(1)
-        bags = self.ordered(bags)
+        self.varying_ = varying_features(bags)
+        if not len(self.varying_):  # all tokens are alike
+            self.varying_ = np.arange(1)
+        bags = self.varying(bags)
         self.lift_ = TokenLift(self.landmarks, self.scale).fit(bags, seed)
         self.statistics_: Any = None
         if any(name in self.names for name in BAG_VIEWS):
             self.statistics_ = BagStatistics(self.lift_).fit(bags, seed)
         return self
 
-    def ordered(self, bags: Bags) -> Bags:
-        """The bags with their features in order."""
-
-        def turned(tokens: Any) -> Any:
-            return tokens[:, self.order_] * self.signs_.astype(tokens.dtype)
-
-        return bags.with_tokens(rowwise(turned, bags.tokens, len(self.order_), bags.dtype))
+    def varying(self, bags: Bags) -> Bags:
+        """The bags without features that were constant in training."""
+        if len(self.varying_) == bags.n_features:
+            return bags
+        return bags.with_tokens(rowwise(lambda t: t[:, self.varying_], bags.tokens, len(self.varying_), bags.dtype))
 
     def of(self, bags: Bags, dtype: Any = None) -> Views:
         """The views of these bags, in their precision or the given one."""
-        return Views(self, self.ordered(bags), dtype)
+        return Views(self, self.varying(bags), dtype)
 
 
 class Views:
