@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..simulation.repeats import mean_and_error, trial_seeds
-from ..simulation.samplers.reduced import BLOCK_SAMPLES
 from ..simulation.simulate import simulate
+from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
 from .points import REFUSALS, Recent, words_of

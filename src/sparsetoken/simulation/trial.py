@@ -28,12 +28,12 @@ from .readout import TrainedReadout, fit_readout
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags
 from .samplers.implicit import ImplicitBags
-from .samplers.reduced import draw_coloured_features, draw_two_steps, place_features
+from .samplers.reduced import draw_coloured_features, place_features
 from .samplers.streams import stream
 from .samplers.tensor import draw_signal
 from .token_source import TokenSource
 from .trajectory import joint_schedule, train
-from .two_steps import SimulatedSteps, implicit_steps, steps_on, summarise, two_steps
+from .two_steps import SimulatedSteps, draw_two_steps, implicit_steps, steps_on, summarise, two_steps
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -16,85 +16,11 @@ from ..._core.devices import working_on
 from ...activations import token_weights
 from ...laws.statistics import Activation, bag_statistics
 from ...task import Task
-from ...training import Training
 from .drawn_bags import DrawnBags
-from .residuals import first_slopes, second_bias
 from .streams import stream
 
-# Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.
-BLOCK_SAMPLES = 2**16
 # Token coordinates held at a time (32 MB). They are drawn in one sequence, whatever the size of a block.
 BLOCK_TOKENS = 2**22
-
-
-def draw_two_steps(
-    bags: DrawnBags,
-    training: Training,
-    d: int,
-    seed: int,
-    signal: np.ndarray | None = None,
-    root: np.ndarray | float = 1.0,
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """(w1, b1, q2) of the two gradient steps on D0, in coordinates where xi is `signal`, by default the first axis.
-
-    O(n0 + d) numbers are drawn. In white noise, with zbar_i the mean noise of a bag, of size sqrt(k0_i),
-    k0 = rho + (1 - rho)/L, P = I - 11^T/L and w1hat = w1/||w1||:
-
-    - w1 needs sum_i c_i zbar_i only, a Gaussian vector g of size sqrt(sum_i c_i^2 k0_i);
-    - the fields <w1, zbar_i> given w1 are Gaussian, with their component along c_i sqrt(k0_i) pinned by g;
-    - e_i = P Z_i w1hat, Z_i the tokens' own noise, is standard Gaussian on the space orthogonal to 1, and independent of the
-      above. Only its component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
-    - the rest of sum_i (h_i/L_i) Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2/L_i^2).
-
-    In coloured noise Sigma^{1/2} z, in the eigenbasis of Sigma where `root` = sqrt(s_j), z meets w1 only through
-    Sigma^{1/2} w1: that takes w1's place in all but the overlap with xi, and what the query gathers of z is
-    multiplied by Sigma^{1/2}.
-    """
-    rng = stream(seed, "steps")
-    task, labels = bags.task, bags.labels
-    loss, n0 = training.loss_function, len(bags)
-
-    c = first_slopes(training, labels)
-    pulls = c * bags.mean_scale
-    norm_c = float(np.linalg.norm(pulls))
-    xi = np.eye(1, d)[0] if signal is None else signal
-    g = root * rng.standard_normal(d)
-    w1 = (-training.eta_w * norm_c / n0) * g
-    w1 -= training.eta_w / n0 * float(c @ bags.mean_shift) * xi
-    seen, overlap = root * w1, float(w1 @ xi)
-    norm_w = float(np.linalg.norm(seen))
-    if norm_w == 0.0:
-        return w1, second_bias(training, c, bags.mean_shift * overlap, labels), np.zeros(d)
-
-    c_hat = pulls / norm_c
-    noise = rng.standard_normal(n0)
-    noise -= c_hat * (c_hat @ noise)
-    field = bags.mean_scale * (c_hat * float(g @ w1) + norm_w * noise) + bags.mean_shift * overlap
-    b1 = second_bias(training, c, field, labels)
-    if task.longest == 1:  # one token has nothing to attend to
-        return w1, b1, np.zeros(d)
-    h = loss.slope(field + b1, labels) / bags.lengths
-
-    own = math.sqrt(1.0 - task.correlation)  # size of a token's own noise
-    scatter = [kind.strength * math.sqrt(kind.sparsity * (1.0 - kind.sparsity / kind.length)) for kind in task.kinds]
-    along_v, along_w, squares = 0.0, 0.0, 0.0
-    for first in range(0, n0, BLOCK_SAMPLES):
-        which = slice(first, min(first + BLOCK_SAMPLES, n0))
-        count, length = which.stop - first, bags.lengths[which]
-        e1 = rng.standard_normal(count) * (length > 1)
-        e_square = e1**2 + 2.0 * rng.standard_gamma(np.maximum(length - 2, 0) / 2.0)
-        spread = np.array(scatter)[bags.kind[which]] * bags.carries[which]  # theta |P v|
-        push = overlap * spread
-        hb, size = h[which], own * norm_w
-        along_v += float(hb @ (spread * (push + size * e1)))
-        along_w += float(hb @ (push * e1 + size * e_square))
-        squares += float(hb**2 @ (push**2 + 2.0 * size * push * e1 + size**2 * e_square))
-
-    w_hat = seen / norm_w
-    bulk = rng.standard_normal(d)
-    bulk -= w_hat * float(w_hat @ bulk)
-    total = root * (own * along_w * w_hat + own * math.sqrt(squares) * bulk) + along_v * xi
-    return w1, b1, (-training.eta_q * training.beta / n0) * total
 
 
 def draw_bulk(rng: np.random.Generator, count: int, dimension: int, leading: int = 0) -> np.ndarray:
