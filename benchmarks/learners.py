@@ -29,7 +29,7 @@ from sparsetoken.bags.reading.read_bags import read_bags
 from sparsetoken.estimators.calibration import area_under_curve
 from sparsetoken.estimators.evaluation import evaluate, stratified_splits
 from sparsetoken.estimators.learners import DEFAULT, LEARNERS, chosen_learners
-from sparsetoken.simulation.repeats import mean_and_error
+from sparsetoken.simulation import mean_and_error
 
 from .measure import DATA, Row, case, timed
 

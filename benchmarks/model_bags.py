@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from sparsetoken import AttentionClassifier, BagClassifier, MessagePassingClassifier, PooledClassifier, Task, Training
-from sparsetoken.simulation.repeats import mean_and_error
+from sparsetoken.simulation import mean_and_error
 from sparsetoken.theory import alignment, attention_law, bayes_limit, erm
 
 DIMENSION = 1000

@@ -18,7 +18,7 @@ import numpy as np
 from sparsetoken import BagClassifier, Bags
 from sparsetoken.estimators.base import TrainingWarning
 from sparsetoken.estimators.calibration import area_under_curve
-from sparsetoken.simulation.repeats import mean_and_error
+from sparsetoken.simulation import mean_and_error
 
 from .baselines import baseline_scores, share_of_log_loss
 

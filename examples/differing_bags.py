@@ -8,7 +8,7 @@ samples. Prints a table in Markdown; takes one to two minutes.
 from scipy import stats
 
 from sparsetoken import Task, Training, simulate, theory
-from sparsetoken.simulation.repeats import mean_and_error
+from sparsetoken.simulation import mean_and_error
 
 TASKS = {
     "plain": Task(),

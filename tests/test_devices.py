@@ -20,8 +20,8 @@ from sparsetoken.estimators import (
     PooledClassifier,
     VectorizedClassifier,
 )
-from sparsetoken.simulation.repeats import trial_seeds
 from sparsetoken.simulation.samplers.reduced import key_of
+from sparsetoken.simulation.seeds import trial_seeds
 from sparsetoken.simulation.simulate import simulate
 from sparsetoken.solvers.erm import fit_erm
 

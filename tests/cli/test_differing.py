@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sparsetoken import Deployment, Task, Training, simulate, theory
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 
 LENGTHS = {10: 0.5, 20: 0.5}
 OPTIONS = ("--length", "10:0.5,20:0.5", "--label-noise", "0.1", "--contamination", "0.05", "--correlation", "0.2")

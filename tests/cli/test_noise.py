@@ -9,7 +9,7 @@ import pytest
 
 from sparsetoken import Task, Tokens, Training, simulate
 from sparsetoken.simulation import RealNoise
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 
 SMALL = ["simulate", "--trials", "2", "--strength", "4", "--length", "5", "--alpha0", "1", "--alpha1", "1"]
 TASK, TRAINING = Task(length=5, strength=4.0), Training(alpha0=1.0, alpha1=1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from sparsetoken import Task, Tokens, Training, simulate
 from sparsetoken.laws.signals import Signals
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 from sparsetoken.theory import forecast
 
 

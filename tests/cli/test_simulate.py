@@ -12,7 +12,7 @@ import pytest
 
 from sparsetoken import Deployment, Task, Training, simulate
 from sparsetoken.cli.console import plain, print_table, write_csv, write_json
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 
 SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparsetoken import Task, Training, simulate
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 from tests.explorer.browser import TRACES, line
 
 pytestmark = pytest.mark.browser

@@ -13,7 +13,7 @@ pytest.importorskip("dash", reason="the explorer's extra is not installed")
 from sparsetoken import simulate
 from sparsetoken.explorer import simulation
 from sparsetoken.explorer.simulation import Simulations
-from sparsetoken.simulation.repeats import trial_seeds
+from sparsetoken.simulation.seeds import trial_seeds
 from tests.explorer.asking import state_of
 
 

@@ -25,7 +25,7 @@ from sparsetoken.laws.bag_model_measures import (
     split_of,
 )
 from sparsetoken.laws.law import attention_law, pooled_law
-from sparsetoken.simulation.measures import readout_measures
+from sparsetoken.simulation.readout import readout_measures
 
 TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)
 NAMES = (*BAG_MODELS, "heads:2")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags, Deployment, Task, Tokens, Training, forecast, simulate
-from sparsetoken.simulation.measures import counted_measures
 from sparsetoken.simulation.noise import STANDARDS, Demand, RealNoise, noise_of, standardised
+from sparsetoken.simulation.readout import counted_measures
 from sparsetoken.simulation.samplers import TensorData
 from sparsetoken.simulation.token_source import token_source
 

@@ -19,7 +19,6 @@ from sparsetoken.laws.positions import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags, sample_count
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_features, draw_flattened, draw_pooled
-from sparsetoken.simulation.samplers.streams import STREAMS, stream
 from sparsetoken.simulation.two_steps import two_steps
 
 LEVEL = 1e-3
@@ -106,13 +105,6 @@ def test_memory_stays_bounded():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert max(peaks) < 20e6 and peaks[1] < 1.5 * peaks[0]
-
-
-def test_streams_are_distinct_and_reproducible():
-    first = {name: stream(1, name).standard_normal() for name in STREAMS}
-    assert len(set(first.values())) == len(STREAMS)
-    assert first == {name: stream(1, name).standard_normal() for name in STREAMS}
-    assert first["signal"] != stream(2, "signal").standard_normal()
 
 
 def test_one_class_is_an_error():

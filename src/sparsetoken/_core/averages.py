@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,12 @@ def standard_error(values: Any, axis: int = 0, alone: float = math.nan) -> Any:
     else:
         error = np.full(np.delete(values.shape, axis), alone)
     return float(error) if np.ndim(error) == 0 else error
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and its standard error (NaN with fewer than two values; both NaN where a value is)."""
+    x = np.array(list(values), dtype=np.float64)
+    return float(x.mean()), standard_error(x)
 
 
 def summarise(table: Any, by: str | Sequence[str], value: str) -> Any:

@@ -91,7 +91,7 @@ def simulate(
     """
     from .._core.validation import whole_number
     from ..classifiers import SIMULATED
-    from ..simulation.repeats import trial_seeds
+    from ..simulation.seeds import trial_seeds
     from ..simulation.token_source import token_source
 
     files.check((noise.noise, noise.covariance, signals.signals))
@@ -225,7 +225,7 @@ class _Outcome:
     """A case with its trials, and their means and standard errors."""
 
     def __init__(self, case: _Case, about: dict[str, Any], trials: list[Any]) -> None:
-        from ..simulation.repeats import mean_and_error
+        from .._core.averages import mean_and_error
 
         self.case, self.about, self.trials = case, about, trials
         rows = [trial.to_row() for trial in trials]

@@ -156,7 +156,7 @@ def _compute(
     The runs come first: what they refuse is said before the limit is computed.
     """
     from .._core.progress import progress
-    from ..simulation.repeats import trial_seeds
+    from ..simulation.seeds import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
 
     seeds = trial_seeds(sides.seed, sides.trials) if sides.trials else []
@@ -209,8 +209,7 @@ def _best(exact: Any, runs: Sequence[Any]) -> int:
 
 def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: test error and training loss of both sides, and the directions' cosines."""
-    from .._core.averages import with_error
-    from ..simulation.repeats import mean_and_error
+    from .._core.averages import mean_and_error, with_error
 
     one = exact if exact is not None else runs[0]
     best = _best(exact, runs)
@@ -233,9 +232,8 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]
 
 def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any]) -> list[str]:
     """The best step, and how far it is from what no training can beat."""
-    from .._core.averages import with_error
+    from .._core.averages import mean_and_error, with_error
     from ..schedules import expand
-    from ..simulation.repeats import mean_and_error
     from ..theory import bayes_limit
 
     one = exact if exact is not None else runs[0]

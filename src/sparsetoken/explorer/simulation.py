@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..simulation.repeats import mean_and_error, trial_seeds
+from .._core.averages import mean_and_error
+from ..simulation.seeds import trial_seeds
 from ..simulation.simulate import simulate
 from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha

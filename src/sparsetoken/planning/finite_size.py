@@ -17,8 +17,8 @@ from .._core.validation import whole_number
 from ..classifiers import SIMULATED, check_model
 from ..laws.law import Law, law_of_model
 from ..losses import Loss
-from ..simulation.repeats import trial_seeds
 from ..simulation.samplers.drawn_bags import OneClassError
+from ..simulation.seeds import trial_seeds
 from ..task import Task
 from ..theory import ErmResult, WarmStart, alignment, erm
 from ..theory.finite_size import GROUPS, POINTS, laws_at_size, readouts_at_shares, sample_sizes

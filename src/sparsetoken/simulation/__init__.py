@@ -1,10 +1,11 @@
 """Finite-size experiments: one trial from a seed, with everything measured in closed form."""
 
+from .._core.averages import mean_and_error
 from .heads import head_readout
 from .joint_end import simulate_end
 from .noise import RealNoise
 from .products import LearntDirections, learn_directions
-from .repeats import mean_and_error, trial_seeds
+from .seeds import trial_seeds
 from .simulate import simulate
 from .trajectory import joint_trajectory, mean_trajectory, simulate_trajectory
 from .trial import SimulationResult

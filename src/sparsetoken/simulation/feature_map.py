@@ -18,7 +18,7 @@ from ..classifiers import check_model, classifier
 from ..laws.draws import EXPLICIT_TOKENS
 from ..laws.law import Law, law_from_samples, law_of_model
 from ..task import Task
-from .measures import Measures, readout_measures, vectorized_measures
+from .readout import Measures, readout_measures, vectorized_measures
 from .samplers import reduced
 from .samplers.drawn_bags import DrawnBags, draw_bags
 

@@ -19,12 +19,10 @@ from ..losses import Loss
 from ..results import cosine_of
 from ..task import Task
 from ..training import Training
-from .measures import Measures, summarised
-from .readout import TrainedReadout, fit_readout
-from .repeats import trial_seeds
+from .readout import Measures, TrainedReadout, fit_readout, summarised
 from .samplers.drawn_bags import draw_bags, sample_count
-from .samplers.streams import stream
 from .samplers.tensor import TensorData, draw_directions
+from .seeds import stream, trial_seeds
 from .size import check_size
 from .trial import Trial
 from .two_steps import SimulatedSteps, steps_on, two_steps

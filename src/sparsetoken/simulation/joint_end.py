@@ -23,8 +23,8 @@ from ..task import Task
 from ..trajectories import JointEnd, decay_by_direction, mistakes
 from .samplers import TensorData
 from .samplers.drawn_bags import sample_count
-from .samplers.streams import stream
 from .samplers.tensor import draw_signal
+from .seeds import stream
 from .trajectory import check_trajectory, differentiate, random_start
 
 TOLERANCE, ITERATIONS = 1e-13, 3000  # of L-BFGS: the end, not the way

@@ -17,7 +17,7 @@ import numpy as np
 from .._core.validation import real_number, rejection
 from ..bags import Bags
 from ..bags.reading.shipped import SHIPPED, shipped_bags
-from .samplers.streams import stream
+from .seeds import stream
 
 # Draws a block of noise: (generator, first bag, last bag) -> tokens (last - first, L, d).
 TokenDraw = Callable[[np.random.Generator, int, int], np.ndarray]

@@ -1,15 +1,42 @@
-"""The last stage of every trial: the convex readout, and its loss and error on its training samples."""
+"""The readout of a trial: its fit, and its test error and relatives from the law of its score in each class.
+
+The law of the score given the class (see `laws.measures`) comes from the law of (T, S, kappa) that theory has for the
+classifier: exact for pooling, by randomised quasi-Monte-Carlo points for attention. No test set is needed. The points are the
+same in all trials, so that an average over trials keeps their error (`standard_error`), which is far below the trials' spread.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._core.averages import standard_error
 from .._core.devices import working_on
+from .._core.frozen import FrozenMapping
+from ..laws.coloured import Query, Spectrum, coloured_law
+from ..laws.law import Law
+from ..laws.measures import (
+    ScoreLaw,
+    fresh_measures,
+    mean_and_scatter,
+    point_law,
+    score_laws,
+    shares_beaten,
+)
+from ..laws.positions import draw_places, subset_law
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
+from ..task import Task
+
+# Draws per replicate of a law: standard errors of a test error near 1e-4.
+POINTS = 2**9
+# Draws of the signal tokens' places when there are too many subsets to list: replicates, and places in each.
+REPLICATES, PLACE_DRAWS = 8, 2**12
+_LEAST_NORM = 1e-300  # the readout's part off the special directions may vanish, and its logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -38,3 +65,124 @@ def fit_readout(x: Any, y: np.ndarray, ridge: float, loss: str | Loss, device: A
     train_error = float(np.mean(z * y <= 0.0))  # a score of zero counts as a mistake
     train_loss = float(get_loss(loss).value(z, y).mean())
     return TrainedReadout(fit.coef, fit.bias, train_loss, train_error, fit.stopped, fit.gradient_norm, fit.converged)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Population measures of one classifier, under the names of `results.ClassifierResult`."""
+
+    test_error: float
+    standard_error: float
+    auc: float
+    sensitivity: float
+    specificity: float
+    balanced_error: float
+    errors: FrozenMapping[str, float]
+
+
+def summarised(positive: ScoreLaw, negative: ScoreLaw, prevalence: float) -> Measures:
+    """Means and standard errors over the replicates of both laws."""
+    replicates = fresh_measures(positive, negative, prevalence)
+    pairs = {name: mean_and_scatter(values) for name, values in replicates.items()}
+    errors = {name: error for name, (_, error) in pairs.items()}
+    standard_error = errors.pop("test_error")
+    return Measures(
+        **{name: mean for name, (mean, _) in pairs.items()},
+        standard_error=standard_error,
+        errors=FrozenMapping(errors),
+    )
+
+
+def readout_measures(law: Law, m_q: float, m_u: float, norm: float, bias: float) -> Measures:
+    """<w, f> + b on a law of (T, S, kappa), for a readout with m_q along qhat and m_u along u."""
+    rest = math.sqrt(max(norm**2 - m_q**2 - m_u**2, 0.0))
+    x = np.array([m_q, m_u, math.log(max(rest, _LEAST_NORM)), bias, 0.0])
+    return summarised(*score_laws(x, law.at(POINTS if law.refinable else 0)[0]), law.prevalence)
+
+
+def vectorized_measures(
+    task: Task, overlaps: np.ndarray, norm: float, bias: float, rng: np.random.Generator
+) -> Measures:
+    """<W, X> + b with overlaps_l = <W_l, xi>: a mixture over the subsets the signal tokens may form."""
+    positive = []
+    for kind in task.kinds:
+        plain = task.single(kind)
+        law = subset_law(plain)
+        if law is None:
+            places = draw_places(rng, plain, REPLICATES * PLACE_DRAWS).reshape(REPLICATES, PLACE_DRAWS, -1)
+            probability = np.full((1, PLACE_DRAWS), 1.0 / PLACE_DRAWS)
+        else:
+            places, probability = law[0][None], law[1][None]
+        mean = kind.strength * overlaps[places].sum(axis=-1) + bias
+        positive.append((kind.probability, ScoreLaw(mean, np.full(mean.shape, norm), probability)))
+    carrying, empty = _side_by_side(positive), point_law(bias, norm)
+    if task.contamination:
+        empty = _side_by_side([(1.0 - task.contamination, empty), (task.contamination, carrying)])
+    return summarised(carrying, empty, task.prevalence)
+
+
+def _side_by_side(parts: Sequence[tuple[float, ScoreLaw]]) -> ScoreLaw:
+    """A mixture of laws, with their probabilities."""
+    replicates = max(len(law.mean) for _, law in parts)
+    columns = [
+        [np.broadcast_to(v, (replicates, law.mean.shape[1])) for v in (law.mean, law.deviation, p * law.weight)]
+        for p, law in parts
+    ]
+    return ScoreLaw(*(np.concatenate(arrays, axis=1) for arrays in zip(*columns)))
+
+
+def counted_measures(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measures:
+    """Measures from scores of test bags, each of which was scored with and without the signal."""
+    missed, false = positive <= 0.0, negative > 0.0
+    below, places = shares_beaten(positive, negative), shares_beaten(negative, positive)
+    wrong = prevalence * missed + (1.0 - prevalence) * false
+    balanced = 0.5 * missed + 0.5 * false
+    errors = {
+        # DeLong's variance, without the covariance of the pairs.
+        "auc": math.hypot(standard_error(below), standard_error(places)),
+        "sensitivity": standard_error(missed * 1.0),
+        "specificity": standard_error(false * 1.0),
+        "balanced_error": standard_error(balanced),
+    }
+    return Measures(
+        test_error=float(wrong.mean()),
+        standard_error=standard_error(wrong),
+        auc=float(below.mean()),
+        sensitivity=float(1.0 - missed.mean()),
+        specificity=float(1.0 - false.mean()),
+        balanced_error=float(balanced.mean()),
+        errors=FrozenMapping(errors),
+    )
+
+
+def coloured_measures(
+    task: Task,
+    w: np.ndarray,
+    bias: float,
+    signal: np.ndarray,
+    root: np.ndarray,
+    query: np.ndarray | None,
+    activation: Callable[[Any], Any] | None,
+) -> Measures:
+    """Measures in Gaussian noise of covariance diag(root^2)."""
+    if len(w) > len(signal):
+        tokens = w.reshape(task.longest, -1)
+        return vectorized_measures(
+            task, tokens @ signal, float(np.linalg.norm(root * tokens)), bias, np.random.default_rng(0)
+        )
+    if query is None or not (root * query).any():  # all tokens alike, at a weight of sigma(0)/L
+        level = 1.0 if query is None or activation is None else float(activation(np.zeros(task.longest))[0])
+        plain, size = task.only_kind("coloured noise"), abs(level) * float(np.linalg.norm(root * w))
+        shift = level * plain.strength * plain.sparsity / plain.length * float(w @ signal)
+        scale = size / math.sqrt(plain.length)
+        return summarised(point_law(shift + bias, scale), point_law(bias, scale), task.prevalence)
+    law = coloured_law(task, Spectrum(root**2, signal), Query(query * signal, query**2), 1.0, activation)
+    population = law.statistics.make_population(POINTS)
+    a = root**2 * query / np.linalg.norm(root * query)
+    along, across = float(w @ a), float(w @ signal)
+    rest = math.sqrt(max(0.0, float(((root * w) ** 2).sum()) - along**2))  # sqrt(w^T Sigma' w)
+    laws = [
+        ScoreLaw(along * columns.T + across * columns.S + bias, rest * columns.kappa, columns.weight)
+        for _, _, columns in population.classes()
+    ]
+    return summarised(laws[0], laws[1], task.prevalence)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core.validation import rejection, whole_number
 from .samplers import SAMPLERS
-from .samplers.streams import check_seed
+from .seeds import check_seed
 
 LARGEST_DIMENSION = 10**12  # one vector is then 8 TB
 MOST_TOKENS = 10**11  # in all bags together: drawing them takes about an hour

@@ -33,8 +33,8 @@ from .noise import TokenDraw
 from .samplers import TensorData
 from .samplers.drawn_bags import sample_count
 from .samplers.implicit import ImplicitBags
-from .samplers.streams import stream
 from .samplers.tensor import draw_signal
+from .seeds import stream
 from .size import check_affordable, check_size
 
 # Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): what automatic

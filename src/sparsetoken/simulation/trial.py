@@ -22,15 +22,14 @@ from ..results import ClassifierResult, directions_of_readout
 from ..task import Task
 from ..training import Training
 from .feature_map import FeatureMap
-from .measures import Measures, coloured_measures, counted_measures
 from .noise import Demand, TokenDraw
-from .readout import TrainedReadout, fit_readout
+from .readout import Measures, TrainedReadout, coloured_measures, counted_measures, fit_readout
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags
 from .samplers.implicit import ImplicitBags
 from .samplers.reduced import draw_coloured_features, place_features
-from .samplers.streams import stream
 from .samplers.tensor import draw_signal
+from .seeds import stream
 from .token_source import TokenSource
 from .trajectory import joint_schedule, train
 from .two_steps import SimulatedSteps, draw_two_steps, implicit_steps, steps_on, summarise, two_steps

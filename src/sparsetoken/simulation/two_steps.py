@@ -26,7 +26,7 @@ from .products import SecondMoments, draw_moments, moments_of
 from .samplers import TensorData
 from .samplers.drawn_bags import DrawnBags, draw_bags, sample_count
 from .samplers.implicit import ImplicitBags
-from .samplers.streams import stream
+from .seeds import stream
 from .size import check_size
 
 # Samples of the two steps handled at a time; fixed, since their numbers are drawn block by block.

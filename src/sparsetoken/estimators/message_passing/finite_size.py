@@ -12,7 +12,7 @@ from ...bags.segments import starts_of
 from ...laws.draws import with_shared_part
 from ...simulation.samplers import sample_bags
 from ...simulation.samplers.drawn_bags import draw_bags
-from ...simulation.samplers.streams import stream
+from ...simulation.seeds import stream
 from ...task import Task
 from ...theory import bayes_limit
 from ..base import TrainingWarning

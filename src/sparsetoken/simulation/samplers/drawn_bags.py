@@ -11,7 +11,7 @@ import numpy as np
 
 from ...laws.positions import draw_places
 from ...task import BagKind, Task
-from .streams import stream
+from ..seeds import stream
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ import numpy as np
 from ...activations import token_weights
 from ...laws.draws import with_shared_part
 from ...task import Task
+from ..seeds import stream
 from .drawn_bags import draw_bags
-from .streams import stream
 
 GROWTH = 8  # rows by which the stored bases grow: copying them then takes a few per cent of the time
 # Rows of the last question's answer that are made at a time: their temporaries stay in the cache.

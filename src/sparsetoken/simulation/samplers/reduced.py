@@ -16,8 +16,8 @@ from ..._core.devices import working_on
 from ...activations import token_weights
 from ...laws.statistics import Activation, bag_statistics
 from ...task import Task
+from ..seeds import stream
 from .drawn_bags import DrawnBags
-from .streams import stream
 
 # Token coordinates held at a time (32 MB). They are drawn in one sequence, whatever the size of a block.
 BLOCK_TOKENS = 2**22

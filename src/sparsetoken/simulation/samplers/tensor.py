@@ -14,8 +14,8 @@ from ..._core.validation import whole_number
 from ...distributions import Distribution
 from ...laws.signals import Signals
 from ...task import Task
+from ..seeds import check_seed, stream
 from .drawn_bags import draw_bags, plain_bags
-from .streams import check_seed, stream
 
 # Numbers in a block of bags (16 MB), and in a data set that is kept rather than drawn again on every pass (512 MB).
 BLOCK_NUMBERS = 2**21

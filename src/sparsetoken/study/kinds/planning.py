@@ -8,7 +8,7 @@ from typing import Any
 
 from ...planning.tuning import tune_attention
 from ...results import NotConvergedWarning
-from ...simulation.repeats import trial_seeds
+from ...simulation.seeds import trial_seeds
 from ...task import Task
 from ...training import Training
 from ..kind import trial_kind

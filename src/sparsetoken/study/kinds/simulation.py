@@ -16,7 +16,7 @@ from ...results import NotConvergedWarning
 from ...simulation.feature_map import FeatureMap
 from ...simulation.readout import fit_readout
 from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, draw_truth, sample_count
-from ...simulation.samplers.streams import stream
+from ...simulation.seeds import stream
 from ...solvers.erm import fit_erm
 from ...task import Task
 from ...tokens import Tokens

@@ -11,8 +11,8 @@ from scipy import stats
 from sparsetoken import Deployment, Positions, Task, Training, simulate
 from sparsetoken.laws.law import attention_law, pooled_law
 from sparsetoken.laws.measures import ScoreLaw
-from sparsetoken.simulation import measures
-from sparsetoken.simulation.measures import readout_measures, summarised, vectorized_measures
+from sparsetoken.simulation import readout
+from sparsetoken.simulation.readout import readout_measures, summarised, vectorized_measures
 
 TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
 
@@ -53,7 +53,7 @@ def test_integration_errors_are_honest(monkeypatch):
     """Against thirty times as many points, at four standard errors."""
     setting = (attention_law(Task(), 0.9, 1.5), 5.4, 3.0, 8.6, -16.9)
     found = readout_measures(*setting)
-    monkeypatch.setattr(measures, "POINTS", 2**14)
+    monkeypatch.setattr(readout, "POINTS", 2**14)
     exact = readout_measures(*setting)
     for name in ("test_error", "auc", "sensitivity", "specificity", "balanced_error"):
         error = found.standard_error if name == "test_error" else found.errors[name]

@@ -1,4 +1,4 @@
-"""Random streams: everything random in a trial comes from one integer seed.
+"""Seeds: everything random in a trial comes from one whole number, and so do the seeds of several trials.
 
 Each purpose has a separate stream (a child of `SeedSequence(seed)`), so that how much one part draws never changes
 another: the two gradient steps of a trial are the same whichever classifier follows.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.validation import whole_number
+from .._core.validation import whole_number
 
 STREAMS = (
     "signal",  # xi
@@ -57,3 +57,22 @@ def stream(seed: int, name: str) -> np.random.Generator:
     key = (STREAMS.index(family), int(member)) if member else (STREAMS.index(family),)
     child = np.random.SeedSequence(seed, spawn_key=key)
     return np.random.Generator(np.random.SFC64(child))
+
+
+def trial_seeds(seed: int, trials: int) -> list[int]:
+    """Seeds of independent trials, all from one.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the whole experiment, at least 0.
+    trials : int
+        Number of trials, at least 1.
+
+    Returns
+    -------
+    list of int
+        One seed of 64 bits per trial; those of the first few trials do not depend on how many there are.
+    """
+    children = np.random.SeedSequence(whole_number("seed", seed, 0)).spawn(whole_number("trials", trials, 1))
+    return [int(child.generate_state(1, np.uint64)[0]) for child in children]
