@@ -12,7 +12,7 @@ __version__ = "0.2.0"
 _HOME = {
     "Task": "task",
     "Training": "training",
-    "Tokens": "tokens",
+    "Tokens": "task",
     "Deployment": "deployment",
     "Positions": "task",
     "Loss": "losses",

@@ -13,9 +13,8 @@ from .deployment import Deployment
 from .plotting.show import Shown, axes_for, legend_above
 from .plotting.style import colour, label
 from .simulation import SimulationResult, mean_and_error, simulate, trial_seeds
-from .task import Task
+from .task import Task, Tokens
 from .theory import Forecast, forecast
-from .tokens import Tokens
 from .training import Training
 
 

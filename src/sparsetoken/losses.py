@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ._core.arrays import namespace, sigmoid, softplus
-from ._core.prox import proximal_point, root_of_rising, wright_omega
+from ._core.roots import proximal_point, root_of_rising, wright_omega
 from ._core.user_code import add_own
 from ._core.validation import real_number
 
@@ -70,7 +70,7 @@ class Loss:
     def prox(self, h, step, y):
         """The proximal point: the r with r + step l'(r; y) = h.
 
-        By Newton's method inside a bracket, which needs nothing but a slope that never falls (`_core.prox`).
+        By Newton's method inside a bracket, which needs nothing but a slope that never falls (`_core.roots`).
 
         Parameters
         ----------

@@ -240,7 +240,7 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path, command):
     )
     with pytest.MonkeyPatch.context() as patch:  # and on a terminal, where there are bars
         patch.setenv("FORCE_COLOR", "1")
-        from sparsetoken._core.progress import progress
+        from sparsetoken._core.workers import progress
 
         with progress(True) as add:
             add("[/] [red]a", 3)(3)

@@ -7,9 +7,8 @@ import pytest
 
 from sparsetoken.losses import get_loss
 from sparsetoken.solvers import newton
-from sparsetoken.solvers.features import Features
 from sparsetoken.solvers.newton import conjugate_gradients, lbfgs, line_search, minimise
-from sparsetoken.solvers.problem import FitProblem
+from sparsetoken.solvers.problem import Features, FitProblem
 
 
 def problem(n: int = 80, d: int = 12, ridge: float = 1e-2, loss: str = "logistic", seed: int = 0) -> FitProblem:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sparsetoken.losses import LOSSES, get_loss
-from sparsetoken.solvers.features import Features
-from sparsetoken.solvers.problem import FitProblem, always_falls
+from sparsetoken.solvers.problem import Features, FitProblem, always_falls
 
 
 def problem(loss: str = "logistic", fit_bias: bool = True, n: int = 30, d: int = 4) -> FitProblem:

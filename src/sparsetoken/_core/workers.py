@@ -1,4 +1,4 @@
-"""Processes that share the work: one BLAS thread in each, and connections to a Dask cluster.
+"""Long work: progress bars, processes with one BLAS thread each, and connections to a Dask cluster.
 
 Several spinning BLAS pools on few cores were measured 3-10 times slower than one thread per process. The library's own
 functions leave BLAS as the caller has set it: the limit belongs to the whole process, which is the caller's.
@@ -17,6 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from .imports import require
+
+Advance = Callable[[int], None]
 
 # Whoever sets one of these has chosen a number of threads, and keeps it.
 THREAD_VARIABLES = (
@@ -169,3 +171,38 @@ def run_on_worker(function: Callable[..., Any], *arguments: Any) -> Any:
         limit_threads()
         _threads_limited = True
     return function(*arguments)
+
+
+@contextmanager
+def progress(enabled: bool | None = None) -> Iterator[Callable[[str, int], Advance]]:
+    """A context in which bars can be added."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not (console.is_terminal if enabled is None else enabled):
+        yield lambda title, total: lambda count: None
+        return
+    columns = (
+        TextColumn("{task.description:<16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+
+        def add(title: str, total: int) -> Advance:
+            task = bars.add_task(escape(title), total=total)
+            return lambda count: bars.advance(task, count)
+
+        yield add

@@ -108,7 +108,7 @@ def _finished(steps: Iterator[Any], learners: int, fits: int) -> list[Any]:
 
     After the first fit of each learner standard error says how long all of its fits will take, where that is long.
     """
-    from .._core.progress import progress
+    from .._core.workers import progress
 
     found: list[Any] = []
     begun, done = time.monotonic(), 0

@@ -68,8 +68,7 @@ def forecast(
     Example: sparsetoken forecast -m attention -m bayes --alpha1 0.5:8:16 --plot curve.png
     """
     from ..classifiers import FORECAST, classifier
-    from ..task import Task
-    from ..tokens import Tokens
+    from ..task import Task, Tokens
     from ..training import Training
 
     files.check((signals.signals,))
@@ -113,7 +112,7 @@ def _compute(
     task: Task, training: Training, models: list[str], trained: Any, tested: Any, options: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for every model, training and test."""
-    from .._core.progress import progress
+    from .._core.workers import progress
     from ..deployment import Deployment
     from ..theory.sweep import forecast_grid
 

@@ -23,7 +23,7 @@ from .values import DISTRIBUTED, number, parse_values, read_array, reads_array
 
 if TYPE_CHECKING:
     from ..laws.signals import Signals
-    from ..tokens import Tokens
+    from ..task import Tokens
 
 
 class Options:
@@ -264,7 +264,7 @@ class NoiseOptions(Options):
 
     def read(self, signals: Signals | None) -> Tokens:
         """The tokens that the options describe."""
-        from ..tokens import Tokens
+        from ..task import Tokens
 
         covariance: Any = self.covariance
         if covariance is not None and reads_array(covariance):

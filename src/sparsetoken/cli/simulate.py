@@ -196,7 +196,7 @@ def _run(cases: Sequence[_Case], seeds: list[int], options: dict[str, Any], work
     """Results case by case, trial by trial; in the place of one that failed, its error."""
     from concurrent.futures import BrokenExecutor
 
-    from .._core.progress import progress
+    from .._core.workers import progress
     from ..study.executor import open_executor
 
     found: list = []

@@ -155,7 +155,7 @@ def _compute(
 
     The runs come first: what they refuse is said before the limit is computed.
     """
-    from .._core.progress import progress
+    from .._core.workers import progress
     from ..simulation.seeds import trial_seeds
     from ..simulation.trajectory import simulate_trajectory
 

@@ -8,7 +8,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from .._core.progress import Advance, progress
+from .._core.workers import Advance, progress
 from ..study.claims import attempt, ledger, made_from
 from ..study.executor import TrialExecutor, get_ready
 from ..study.runner import Batch, in_turn, run_batches

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from .._core.rootfind import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
+from .._core.roots import ALWAYS, BEYOND, FOUND, Root, falling_root, last_that_holds
 from .._core.validation import rejection, whole_number
 from ..losses import Loss
 from ..task import Task

@@ -8,8 +8,7 @@ from .._core.devices import wanted_device
 from ..classifiers import SIMULATED, Classifier, check_model
 from ..deployment import Deployment, deployment_of
 from ..results import NotConvergedWarning
-from ..task import Task
-from ..tokens import Tokens
+from ..task import Task, Tokens
 from ..training import Training
 from .feature_map import FeatureMap
 from .heads import ReducedHeadsTrial, TensorHeadsTrial

@@ -12,8 +12,7 @@ from .._core.validation import rejection
 from ..classifiers import Classifier
 from ..laws.coloured import Spectrum, spectrum_of
 from ..laws.signals import Signals
-from ..task import Task
-from ..tokens import Tokens
+from ..task import Task, Tokens
 from .noise import Demand, TokenDraw, TokenNoise, noise_of
 from .samplers.reduced import coloured_tokens
 from .samplers.tensor import draw_signal

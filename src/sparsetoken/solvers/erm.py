@@ -20,9 +20,8 @@ from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
 from .._core.validation import real_number, whole_number
 from ..losses import Loss, Square, Weighted, convex_loss
-from .features import Features
 from .newton import Solution, minimise
-from .problem import FitPoint, FitProblem, always_falls
+from .problem import Features, FitPoint, FitProblem, always_falls
 
 # Features are centred where their mean is more than this share of their mean square: below it the mean is one direction
 # among others to the solver, above it rounding errors of the mean would drown the rest.

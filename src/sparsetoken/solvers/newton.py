@@ -15,8 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..losses import Square
-from .features import Solve
-from .problem import FitPoint, FitProblem
+from .problem import FitPoint, FitProblem, Solve
 
 # A factorisation of order k takes as long as about k / 12 + 2 passes over the features (one BLAS thread; between k / 6 where
 # they fit into the cache and k / 17 where they do not).

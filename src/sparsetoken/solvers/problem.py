@@ -1,24 +1,186 @@
-"""The convex problem of the readout, and the state of a point in it.
+"""The convex problem of the readout: its features, its objective, and the state of a point in it.
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    p_i = sample_weight_i / sum of sample weights
 
 (p_i = 1/n without weights: a mean, not a sum). The bias b is not penalised. Points, gradients and directions are vectors of
-d + 1 numbers, the bias last.
+d + 1 numbers, the bias last. The features X (samples x features) are in NumPy's memory or on a JAX device, in single or double
+precision; sums over samples are in double precision. On a device everything of size n d, d^2 or n^2 stays there.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.linalg
 
+from .._core.arrays import is_jax_array, namespace
+from .._core.devices import working_on
 from ..losses import Loss
-from .features import Features
 
+Solve = Callable[[np.ndarray], np.ndarray]
+Pulls = Callable[[np.ndarray, slice], np.ndarray]
+
+# A pass over X takes blocks of rows of this size: the second product with a block finds it in the cache.
+BLOCK_BYTES = 2**22
+# Shares of the diagonal added, one after the other, until a matrix that is singular to rounding has a Cholesky factor.
+JITTERS = (0.0, 1e-14, 1e-11, 1e-8, 1e-4)
+# Up to here four digits are left in Woodbury's difference.
+LARGEST_RATIO = 1e12
+# A column that differs from its mean by no more than this share of it is constant: the rest is rounding of the mean.
+CONSTANT = 64 * float(np.finfo(np.float64).eps)
 # A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
 FAR_MARGIN = 300.0
+
+
+class Features:
+    """X and its products; `inverse_hessian` is Cholesky's, of order d where d <= n and of order n where d > n."""
+
+    def __init__(self, x: Any):
+        self.x, self.shape = x, x.shape
+        self.device = next(iter(x.devices())) if is_jax_array(x) else None
+
+    @cached_property
+    def mean_square(self) -> float:
+        """Mean of the squares of all entries."""
+        with np.errstate(over="ignore"):
+            return sum(float(namespace(b).linalg.norm(b)) ** 2 for _, b in self._blocks()) / math.prod(self.shape)
+
+    @property
+    def row_norm(self) -> float:
+        """Root mean square of the samples' norms ||x_i||."""
+        return math.sqrt(self.shape[1] * self.mean_square)
+
+    def times(self, v: np.ndarray) -> np.ndarray:
+        """X v."""
+        out = np.empty(self.shape[0])
+        for rows, block in self._blocks():
+            out[rows] = block @ v
+        return out
+
+    def transposed_times(self, r: np.ndarray) -> np.ndarray:
+        """X^T r."""
+        return sum((np.asarray(r[rows] @ block) for rows, block in self._blocks()), np.zeros(self.shape[1]))
+
+    def both_products(self, v: np.ndarray, shift: float, pulls: Pulls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """z = X v + shift, r = pulls(z, rows) and X^T r in one pass; `rows` says which samples z belongs to."""
+        z, r, total = np.empty(self.shape[0]), np.empty(self.shape[0]), np.zeros(self.shape[1])
+        for rows, block in self._blocks():
+            z[rows] = block @ v
+            z[rows] += shift
+            r[rows] = pulls(z[rows], rows)
+            total += np.asarray(r[rows] @ block)
+        return z, r, total
+
+    def centred(self, centre: np.ndarray) -> Features:
+        """X less its mean, in double precision; columns that are constant to rounding become 0."""
+        with working_on(self.device):
+            x = self.x - centre
+            varies = abs(x).max(axis=0) > CONSTANT * np.abs(centre)
+            return Features(x * varies)
+
+    def on_host(self) -> np.ndarray:
+        """X as a NumPy array in double precision."""
+        return np.asarray(self.x, dtype=np.float64)
+
+    def inverse_hessian(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+        """H^-1 for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0), a function of d + 1 numbers, the bias last.
+
+        Without a bias the last number is 0. With d > n the ridge must be positive.
+        """
+        with working_on(self.device):
+            # Woodbury's difference loses all digits where the ridge is nothing beside the largest features.
+            n, d = self.shape
+            few = d > n and float(np.max(curvature * np.asarray(self._gram.diagonal()))) < LARGEST_RATIO * ridge
+            inverse = (self._dual if few else self._primal)(curvature, ridge, fit_bias)
+        if self.device is None:
+            return inverse
+
+        def solve(g: np.ndarray) -> np.ndarray:
+            with working_on(self.device):
+                return inverse(g)
+
+        return solve
+
+    def _primal(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+        """By the factor of H, whose rows and columns are divided by the roots of its diagonal first."""
+        d, root = self.shape[1], np.sqrt(curvature)
+        h: Any = 0.0
+        mixed = np.zeros(d)  # X^T D 1, what the bias shares with the weights
+        uniform = float(curvature[0]) if np.all(curvature == curvature[0]) else None
+        for rows, block in self._blocks(least_rows=2 * d):
+            scaled = block if uniform is not None else block * root[rows, None]
+            h = h + scaled.T @ scaled
+            mixed += np.asarray(root[rows] @ scaled)
+        if uniform is not None:
+            h, mixed = uniform * h, math.sqrt(uniform) * mixed
+        diagonal = np.asarray(h.diagonal()) + ridge
+        units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        inverse = _inverse((h + ridge * np.eye(d)) * units[:, None] * units)
+        if not fit_bias:
+            return lambda g: np.append(units * inverse(units * g[:-1]), 0.0)
+        toward = units * inverse(units * mixed)
+        # What is left of the bias's curvature; X may span the constant, so keep it positive.
+        total = float(curvature.sum())
+        left = max(total - float(mixed @ toward), float(np.finfo(np.float64).eps) * total)
+
+        def solve(g: np.ndarray) -> np.ndarray:
+            w = units * inverse(units * g[:-1])
+            b = (g[-1] - float(mixed @ w)) / left
+            return np.append(w - b * toward, b)
+
+        return solve
+
+    def _dual(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+        """By Woodbury's identity, with R = sqrt(D):  ridge H_ww^-1 = 1 - X^T R A^-1 R X / ridge,  A = 1 + R X X^T R / ridge."""
+        root = np.sqrt(curvature)
+        inverse = _inverse(np.eye(len(root)) + self._gram * (root[:, None] / ridge) * root)
+        toward = inverse(root) if fit_bias else np.zeros_like(root)
+        left = float(root @ toward)
+
+        def solve(g: np.ndarray) -> np.ndarray:
+            h = root * self.times(g[:-1]) / ridge
+            b = (g[-1] - float(toward @ h)) / left if fit_bias else 0.0
+            return np.append((g[:-1] - self.transposed_times(root * (inverse(h) + b * toward))) / ridge, b)
+
+        return solve
+
+    @cached_property
+    def _gram(self) -> Any:
+        x = self.x.astype(np.float64)
+        return x @ x.T
+
+    def _blocks(self, least_rows: int = 1) -> Iterator[tuple[slice, Any]]:
+        """Rows of X in double precision, some at a time in NumPy's memory, all at once on a device."""
+        n, d = self.shape
+        if self.device is not None:
+            with working_on(self.device):
+                yield slice(None), self.x.astype(np.float64)
+            return
+        step = max(least_rows, BLOCK_BYTES // (8 * d), 1)
+        for first in range(0, n, step):
+            rows = slice(first, first + step)
+            yield rows, self.x[rows].astype(np.float64, copy=False)
+
+
+def _inverse(matrix: Any) -> Solve:
+    """The inverse of a positive definite matrix of diagonal 1 or more, jittered where rounding made it singular."""
+    linalg: Any = scipy.linalg
+    if is_jax_array(matrix):
+        import jax.scipy.linalg as linalg
+    diagonal = np.maximum(np.asarray(matrix.diagonal()), 1.0)
+    for jitter in JITTERS:
+        try:
+            factor, lower = linalg.cho_factor(matrix + np.diag(jitter * diagonal) if jitter else matrix, lower=True)
+        except scipy.linalg.LinAlgError:
+            continue
+        if np.all(np.isfinite(np.asarray(factor.diagonal()))):  # JAX marks a failed factorisation by NaN
+            return lambda r: np.asarray(linalg.cho_solve((factor, lower), r))
+    raise ArithmeticError("the Hessian has no Cholesky factor")
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from typing import Any
 from .._core.user_code import own_named_in
 from .._core.validation import as_float, rejection, whole_number
 from ..deployment import Deployment
-from ..task import NEUTRAL_FIELDS, Task
-from ..tokens import Tokens
+from ..task import NEUTRAL_FIELDS, Task, Tokens
 from ..training import Training
 from .fingerprint import code_fingerprint, thing_fingerprint
 

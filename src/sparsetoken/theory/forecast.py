@@ -16,8 +16,7 @@ from ..laws.law import Law, law_of_model, same_mechanism
 from ..laws.signals import Signals
 from ..laws.sobol import kept_with_draws
 from ..results import NOT_PLAIN, ClassifierResult, directions_of_readout
-from ..task import Task
-from ..tokens import Tokens
+from ..task import Task, Tokens
 from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes.limit import bayes_limit

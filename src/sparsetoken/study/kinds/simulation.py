@@ -18,8 +18,7 @@ from ...simulation.readout import fit_readout
 from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, draw_truth, sample_count
 from ...simulation.seeds import stream
 from ...solvers.erm import fit_erm
-from ...task import Task
-from ...tokens import Tokens
+from ...task import Task, Tokens
 from ...training import Training
 from ..kind import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns

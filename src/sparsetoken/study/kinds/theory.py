@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.rootfind import FOUND, falling_root
+from ..._core.roots import FOUND, falling_root
 from ...classifiers import check_model, has_query
 from ...deployment import Deployment
-from ...task import Task
-from ...tokens import Tokens
+from ...task import Task, Tokens
 from ...training import Training
 from ..kind import trial_kind
 from .columns import BINS, ERROR, MEASURES, QUERY, columns

@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from ..._core.averages import standard_error, with_error
-from ..._core.rootfind import ALWAYS, BEYOND, falling_root
+from ..._core.roots import ALWAYS, BEYOND, falling_root
 from ..._core.validation import real_number
 from ...laws.law import Law, attention_law, elementwise_law
 from ...laws.nodes import ClassColumns, Population
