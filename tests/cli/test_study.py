@@ -349,9 +349,8 @@ def test_every_selection_has_a_folder_of_its_own(tmp_path, monkeypatch, command)
     from sparsetoken.paper import reproduce as module
 
     seen = []
-    monkeypatch.setattr(
-        module, "reproduce", lambda chosen, store, pool, folder, *_, **__: (seen.append(folder) or [], folder)
-    )
+    monkeypatch.setattr(module, "run_studies", lambda *_, **__: [])
+    monkeypatch.setattr(module, "write_report", lambda outcomes, folder, *_: seen.append(folder) or folder)
     store = tmp_path / "s.sqlite"
     for arguments in (
         (),

@@ -7,15 +7,14 @@ import pytest
 from sparsetoken.paper.catalogue import (
     NAMES,
     alignment,
-    bayes_limit,
     capacity,
     error_and_loss,
     get_studies,
     hyperparameters,
-    interpolation_peak,
+    limits_and_mechanisms,
     long_bags,
-    misaligned_query,
     other_noise,
+    ridgeless,
     separation,
 )
 
@@ -148,8 +147,10 @@ def test_bayes_unbeaten(error, noise, verdict):
     bayes = pd.DataFrame([{"alpha": 2.0, "test_error": 0.0203, "test_error_se": 1e-5}])
     passing = draws([{"d": d, "alpha": 2.0, "test_error": 0.0203} for d in (100, 200)], 0.001, seed=1)
     tables = {"simulated": draws(rows, noise), "bayes": bayes, "passing": passing}
-    assert bayes_limit.unbeaten(tables).verdict == verdict
-    below = bayes_limit.unbeaten({**tables, "passing": passing.assign(test_error=passing["test_error"] - 0.01)})
+    assert limits_and_mechanisms.unbeaten(tables).verdict == verdict
+    below = limits_and_mechanisms.unbeaten(
+        {**tables, "passing": passing.assign(test_error=passing["test_error"] - 0.01)}
+    )
     assert below.verdict == "refuted"
 
 
@@ -165,7 +166,7 @@ def test_hard_phase(optimum, reachable, se, verdict):
         "overlap_se": se,
         "reachable_overlap_se": se,
     }
-    assert bayes_limit.hard({"hard": pd.DataFrame([row])}).verdict == verdict
+    assert limits_and_mechanisms.hard({"hard": pd.DataFrame([row])}).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -173,16 +174,16 @@ def test_hard_phase(optimum, reachable, se, verdict):
 )
 def test_rate(exponent, noise, verdict):
     """Theory is 0.2 + 0.3/alpha; the simulated excess has the given exponent."""
-    alphas = [*error_and_loss.RATE_SPOTS, 100.0, 300.0, 1000.0]
+    alphas = [*ridgeless.RATE_SPOTS, 100.0, 300.0, 1000.0]
     line = [{"model": "pooled", "alpha": a, "test_error": 0.2 + 0.3 / a} for a in alphas]
-    line.append({"model": "pooled", "alpha": error_and_loss.INFINITE, "test_error": 0.2})
+    line.append({"model": "pooled", "alpha": ridgeless.INFINITE, "test_error": 0.2})
     rows = [
         {"model": "pooled", "d": d, "alpha": a, "test_error": 0.2 + 0.3 / a**exponent}
         for d in (60, 120)
-        for a in error_and_loss.RATE_SPOTS
+        for a in ridgeless.RATE_SPOTS
     ]
     tables = {"simulated": draws(rows, noise), "predicted": pd.DataFrame(line)}
-    assert error_and_loss.slope("pooled")(tables).verdict == verdict
+    assert ridgeless.slope("pooled")(tables).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -405,8 +406,8 @@ def test_any_activation(threshold, verdict):
 @pytest.mark.parametrize(("softest", "verdict"), [(0.3001, "confirmed"), (0.31, "refuted")])
 def test_soft_attention_is_pooling(softest, verdict):
     rows = [{"cosine": c, "sharpness": k, "test_error": e} for c in (0, 1) for k, e in ((0.01, softest), (1.0, 0.4))]
-    base = pd.DataFrame({"alpha": [misaligned_query.FEW], "test_error": [0.3]})
-    assert misaligned_query.soft({"soft": pd.DataFrame(rows), "pooled_predicted": base}).verdict == verdict
+    base = pd.DataFrame({"alpha": [error_and_loss.FEW], "test_error": [0.3]})
+    assert error_and_loss.soft({"soft": pd.DataFrame(rows), "pooled_predicted": base}).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -430,4 +431,4 @@ def test_leave_one_out(off, verdict):
     rows = [
         {"d": d, "left_out": x, "fitted": x + 1.0, "shortcut": x + o} for d, o in zip((200, 400), off) for x in (-1, 1)
     ]
-    assert interpolation_peak.leave_one_out({"left_out": pd.DataFrame(rows)}).verdict == verdict
+    assert ridgeless.leave_one_out({"left_out": pd.DataFrame(rows)}).verdict == verdict

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import designed_schedules as designed
 from sparsetoken.paper.catalogue import joint_training as joint
+from sparsetoken.paper.catalogue import plans_and_designs as designed
 from sparsetoken.paper.catalogue import reuse_and_more_steps as reuse
 from sparsetoken.schedules import as_stages, expand
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sparsetoken.paper.catalogue import heads_and_depth, self_attention, separation
-from sparsetoken.paper.catalogue import mechanisms_and_losses as mechanisms
+from sparsetoken.paper.catalogue import limits_and_mechanisms as mechanisms
 from sparsetoken.paper.catalogue.separation import LENGTHS
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import attention_map, capacity, planned_training, separation
+from sparsetoken.paper.catalogue import attention_map, capacity, plans_and_designs, separation
 
 
 def judge(study, claim):
@@ -252,14 +252,14 @@ def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):
     rng = np.random.default_rng(0)
     rows = [
         {
-            **{f: case[f] for f in planned_training.FIELDS},
+            **{f: case[f] for f in plans_and_designs.FIELDS},
             "expected": 0.05,
             "expected_se": 0.0,
             "share": 0.3 if name == "plain" else share,
             "planned_error": error + noise * rng.standard_normal(),
             "default_error": default,
         }
-        for name, case in planned_training.CASES.items()
+        for name, case in plans_and_designs.CASES.items()
         for _ in range(24)
     ]
     return {"planned": pd.DataFrame(rows)}
@@ -268,14 +268,14 @@ def plan_tables(error=0.05, default=0.1, noise=0.005, share=0.6):
 @pytest.mark.parametrize(
     ("criterion", "arguments", "verdict"),
     [
-        (planned_training.hold, {}, "confirmed"),
-        (planned_training.hold, {"error": 0.07}, "refuted"),
-        (planned_training.hold, {"noise": 0.05}, "undecided"),
-        (planned_training.pays, {}, "confirmed"),
-        (planned_training.pays, {"default": 0.03}, "refuted"),
-        (planned_training.pays, {"noise": 0.1}, "undecided"),
-        (planned_training.more_for_the_query, {}, "confirmed"),
-        (planned_training.more_for_the_query, {"share": 0.35}, "refuted"),
+        (plans_and_designs.hold, {}, "confirmed"),
+        (plans_and_designs.hold, {"error": 0.07}, "refuted"),
+        (plans_and_designs.hold, {"noise": 0.05}, "undecided"),
+        (plans_and_designs.pays, {}, "confirmed"),
+        (plans_and_designs.pays, {"default": 0.03}, "refuted"),
+        (plans_and_designs.pays, {"noise": 0.1}, "undecided"),
+        (plans_and_designs.more_for_the_query, {}, "confirmed"),
+        (plans_and_designs.more_for_the_query, {"share": 0.35}, "refuted"),
     ],
 )
 def test_guidelines(criterion, arguments, verdict):

@@ -14,7 +14,7 @@ import sparsetoken
 from sparsetoken.paper import reproduce
 from sparsetoken.paper.catalogue import get_studies
 from sparsetoken.paper.page import first_sentences
-from sparsetoken.paper.report import StudyOutcome, write_report
+from sparsetoken.paper.reproduce import StudyOutcome, write_report
 from sparsetoken.paper.results import RESULTS, paper_lines, paper_markdown, recorded_rows
 from sparsetoken.plotting.panels import Line, Panel, Points
 from sparsetoken.plotting.style import COLOURS

@@ -38,7 +38,7 @@ def digest_of(package):
         ("study/kinds/theory.py", True),
         ("theory/capacity.py", True),
         ("cli/study.py", False),
-        ("paper/report.py", False),
+        ("paper/page.py", False),
         ("explorer/layout.py", False),
     ],
 )

@@ -14,7 +14,7 @@ from .console import check_files, echo, echo_text, page_width, print_table
 from .options import MODULES, Options, rare, with_options
 
 if TYPE_CHECKING:
-    from ..paper.report import StudyOutcome
+    from ..paper.reproduce import StudyOutcome
     from ..study.claims import LedgerRow
     from ..study.store import Row
     from ..study.study import Study
@@ -240,7 +240,7 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
     """
     from .._core.files import check_writable
     from .._core.imports import require
-    from ..paper.reproduce import reproduce as run_and_report
+    from ..paper.reproduce import run_studies, write_report
     from ..study.executor import open_executor
     from ..study.store import DEFAULT_STORE, Store
 
@@ -251,9 +251,8 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
         study.trials(size)
     check_writable(folder / "report.html", make_folder=True)
     with Store(path) as opened, open_executor(options.executor, options.workers, options.scheduler) as pool:
-        outcomes, page = run_and_report(
-            chosen, opened, pool, folder, size, title, fresh=options.fresh, width=options.width
-        )
+        outcomes = run_studies(chosen, opened, pool, size, fresh=options.fresh)
+        page = write_report(outcomes, folder, size, title, pool, options.width)
     return _conclude(outcomes, page, path, options.verbose)
 
 

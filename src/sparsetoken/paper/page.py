@@ -23,7 +23,7 @@ from .results import RESULTS, PaperResult
 from .typeset import with_mathml
 
 if TYPE_CHECKING:
-    from .report import StudyOutcome
+    from .reproduce import StudyOutcome
 
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 _LONGEST = 420  # characters of a finding among the news
@@ -89,7 +89,7 @@ Section = tuple[str, str, str]  # anchor, words of the link, HTML
 
 
 def _first_screen(outcomes: Sequence[StudyOutcome], rows: Sequence[LedgerRow], size: str, title: str) -> Section:
-    from .report import environment
+    from .reproduce import environment
 
     panels = _panels(outcomes)
     pictures = [panels[place] for place in _FIRST if place in panels]

@@ -24,10 +24,10 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     },
     "Error": {
         "fig1": ("error_and_loss", 19, 201),
-        "rates": ("error_and_loss", 9, 171),
+        "rates": ("ridgeless", 9, 171),
         "positions": ("error_and_loss", 15, 198),
         "hyperparameters": ("hyperparameters", 14, 48),
-        "misalignment": ("misaligned_query", 10, 81),
+        "misalignment": ("error_and_loss", 10, 81),
     },
     "Capacity": {
         "capacity": ("capacity", 26, 1222),
@@ -39,22 +39,16 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
         "joint-end": ("joint_end", 30, 156),
         "reuse": ("reuse_and_more_steps", 15, 175),
         "query-steps": ("reuse_and_more_steps", 14, 171),
-        "designed": ("designed_schedules", 18, 401),
+        "designed": ("plans_and_designs", 18, 401),
     },
-    "Depth": {
-        "heads": ("heads_and_depth", 9, 110),
-        "depth": ("heads_and_depth", 53, 1150),
-    },
-    "Long bags": {
-        "long-bags": ("long_bags", 13, 70),
-        "lengths": ("long_bags", 6, 172),
-    },
+    "Depth": {"heads": ("heads_and_depth", 9, 110), "depth": ("heads_and_depth", 53, 1150)},
+    "Long bags": {"long-bags": ("long_bags", 13, 70), "lengths": ("long_bags", 6, 172)},
     "Beyond": {
-        "limits": ("bayes_limit", 19, 110),
-        "mechanisms": ("mechanisms_and_losses", 18, 231),
+        "limits": ("limits_and_mechanisms", 19, 110),
+        "mechanisms": ("limits_and_mechanisms", 18, 231),
         "rare": ("rare_positives", 6, 152),
-        "interpolation": ("interpolation_peak", 5, 211),
-        "guidelines": ("planned_training", 8, 96),
+        "interpolation": ("ridgeless", 5, 211),
+        "guidelines": ("plans_and_designs", 8, 96),
         "universality": ("other_noise", 27, 732),
     },
 }

@@ -17,8 +17,8 @@ from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, judge_agreement, judge_value, limits_of, means_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import quantile, worst
+from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import AXES, both, largest, listed, ordered, overlay
-from .sources import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 
 ALPHA0 = [0.25 * 2**i for i in range(10)]
 RATE_FROM = 16.0  # where the 1/alpha0 term rules
@@ -122,20 +122,13 @@ alignment = Study(
     grids={"quick": alignment_grids([2000, 4000], 20), "full": alignment_grids([10000, 20000], 50)},
     draw=draw_alignment,
     findings=alignment_findings,
-    claims=(
-        cosines_exact,
-        align,
-        rate,
-    ),
+    claims=(cosines_exact, align, rate),
 )
 
 
 # The study `anti-alignment`.
 
-SPOTS: dict[str, list[Any]] = {
-    "eta_b": [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0],
-    "prevalence": [0.05, 0.1, 0.2, 0.35, 0.5],
-}
+SPOTS: dict[str, list[Any]] = {"eta_b": [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0], "prevalence": [0.05, 0.1, 0.2, 0.35, 0.5]}
 RARE = 0.2  # prevalence of the training whose error is looked at
 
 

@@ -12,6 +12,7 @@ from ...plotting.style import colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study
+from ..results import ALIGNMENT, TEST_ERROR
 from .common import (
     AXES,
     OURS,
@@ -27,7 +28,6 @@ from .common import (
     power_law,
     spots,
 )
-from .sources import ALIGNMENT, TEST_ERROR
 
 SHARPNESS = 2.0
 ALPHA0 = [0.5, 2.0, 8.0]
@@ -216,13 +216,13 @@ attention_map = Study(
         exact(
             "few-errors-exact",
             "The theory gives the test error of attention however few samples its first stage had",
+            TEST_ERROR,
+            "test error at four α₀ from 0.05 to 2",
             ["alpha0"],
             0.05,
-            points="test error at four α₀ from 0.05 to 2",
             table="trained",
             theory="trained_predicted",
             where={"model": "attention"},
-            **TEST_ERROR,
         ),
         starved,
         regime,

@@ -19,8 +19,8 @@ from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, judge_value, select
 from ...study.study import Grid, Study
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
+from ..results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import AXES, MODELS, OURS, estimates, exact, level, listed, ordered, overlay, power_law
-from .sources import CAPACITY, TEST_ERROR, checked, stated_of
 
 QUERY = {"cosine": 0.8, "sharpness": 1.0}
 TASK = {"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.5}
@@ -510,12 +510,12 @@ transition = Study(
         exact(
             "transition-exact",
             "The theory gives the training loss on both sides of the capacity, at every ridge",
+            TEST_ERROR,
+            "training loss at 0.7 α* and 1.3 α*, three ridges",
             ["ridge", "alpha"],
             0.06,
-            points="training loss at 0.7 α* and 1.3 α*, three ridges",
             value="train_loss",
-            error=None,
-            **TEST_ERROR,
+            predicted_error=None,
         ),
         zero_below,
         max_margin,

@@ -29,7 +29,7 @@ NAMES = {"plain": "plain steps", "centred": "centred residuals", "tuned": "plain
 SHADES = {"plain": OTHER_COLOURS[1], "centred": colour("attention"), "tuned": OTHER_COLOURS[3]}
 # A first step that is too long: every positive bag's score passes its label.
 LONG_STEP: dict[str, Any] = {
-    **{"length": 4, "sparsity": 2, "strength": 4.0, "prevalence": 0.4, "alpha0": 50.0, "eta_b": "auto", "eta_q": 1.0},
+    **{"length": 4, "sparsity": 2, "strength": 4.0, "prevalence": 0.4, "alpha0": 50.0, "eta_b": "auto", "eta_q": 1.0}
 }
 LOSSES, RATES = ["logistic", "square"], [0.5, 5.0]
 SLIGHT = 0.002  # of the test error: more than its standard errors
@@ -73,14 +73,14 @@ def grids(sizes: list[int], repeats: int, tasks: int, trained: tuple[int, int]) 
 exact_cosine = exact(
     "centred-exact",
     "With centred residuals the query has the cosine of the closed form",
+    OURS,
+    "π = 0.05 to 0.5",
     ["prevalence"],
     0.06,
     table="centred",
     theory="centred_predicted",
     value="cosine_q",
-    error=None,
-    points="π = 0.05 to 0.5",
-    **OURS,
+    predicted_error=None,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Layer, Line, Points
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Source, Tables
+from ...study.claims import Claim, Judgement, Source
 from ...study.criteria import LineFit, ValueWithError, agreement_criterion, fit_line, larger, select
 from ...study.kinds.dynamics import REPLICATES
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
@@ -43,36 +43,22 @@ MODELS = ("attention", "pooled", "vectorized")
 FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
 THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study asks for more replicates
 
-Criterion = Callable[[Tables], Judgement]
-
-
 OPEN = Source(source="ours", reference="open question of the paper")
 OURS = Source(source="ours", reference="docs/theory.md")
 STATED = Source(source="commonly stated", reference="")
 
 
 def exact(
-    id: str,
-    statement: str,
-    on: Sequence[str],
-    resolution: float,
-    *,
-    source: str,
-    reference: str = "",
-    points: str = "every point",
-    table: str = "simulated",
-    theory: str = "predicted",
-    value: str = "test_error",
-    error: str | None = "standard_error",
-    where: Mapping[str, Any] | None = None,
-    criterion: Criterion | None = None,
+    id: str, statement: str, source: Source, points: str, on: Sequence[str], resolution: float, **compared: Any
 ) -> Claim:
-    """The claim that theory and simulation agree in `value` at every combination of `on`, or `criterion` as given."""
-    made = criterion or agreement_criterion(
-        table=table, theory=theory, value=value, on=on, resolution=resolution, predicted_error=error, where=where
-    )
+    """The claim that theory and simulation agree at every combination of `on`.
+
+    `compared` are arguments of `agreement_criterion`, where they are not the usual ones.
+    """
+    usual = {"table": "simulated", "theory": "predicted", "value": "test_error", "predicted_error": "standard_error"}
     rule = f"{points}, extrapolated to d → ∞, within the margin at level 0.1 %; resolution {resolution:g}"
-    return Claim(id, statement, rule, made, source, reference)
+    criterion = agreement_criterion(on=on, resolution=resolution, **usual | compared)
+    return Claim(id, statement, rule, criterion, **source)
 
 
 def both(parts: Mapping[str, Judgement]) -> Judgement:

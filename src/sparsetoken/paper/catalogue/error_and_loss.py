@@ -1,7 +1,7 @@
-"""Test error and training loss of the trained classifiers (Theorems 2 and 3).
+"""Test error and training loss of the trained classifiers (Theorems 2 and 3), and of a misaligned query (Figure 5).
 
-The studies: `fig1` (both against the number of samples), `rates` (how fast the error falls) and `positions` (signal tokens
-that stay in their places).
+The studies: `fig1` (both against the number of samples), `positions` (signal tokens that stay in their places) and
+`misalignment` (where attention loses to plain pooling).
 """
 
 from __future__ import annotations
@@ -12,16 +12,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._core.averages import extrapolate
-from ...plotting.panels import Layer, Line, Panel, Points
+from ...plotting.panels import Layer, Line, Panel, Rule
 from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import LineFit, fit_line, judge_agreement, limits_of, means_of, select
+from ...study.claims import Claim, Judgement, Tables, claim, need
+from ...study.criteria import judge_agreement, limits_of, means_of, select
 from ...study.study import Grid, Study
-from ...study.verdicts import equal_verdict, format_value, quantile
-from .common import AXES, MODELS, OURS, TEN_TOKENS, by_model, exact, first_crossing, largest, listed, ordered
-from .sources import RATES, TEST_ERROR, checked
+from ..results import MISALIGNED, TEST_ERROR, checked
+from .common import (
+    AXES,
+    MODELS,
+    OURS,
+    TEN_TOKENS,
+    by_model,
+    exact,
+    first_crossing,
+    largest,
+    level,
+    listed,
+    ordered,
+    spots,
+)
 
+SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
 # The rates are chosen so that the trained softmax is neither pooling nor a hard maximum: k = beta ||q2|| = 1.96.
 STEPS = {"loss": "logistic", "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}
 
@@ -57,7 +69,7 @@ def denser(tables: Tables) -> Judgement:
     return Judgement(verdict, "falling at R = 1, 2, 4", words)
 
 
-def loss_exact(model: str):
+def loss_exact(model: str) -> Claim:
     """On logarithms: below capacity the training loss is tiny, and an absolute margin would pass anything."""
 
     def criterion(tables: Tables) -> Judgement:
@@ -66,7 +78,15 @@ def loss_exact(model: str):
         judged = judge_agreement(simulated, predicted, "log_loss", ["alpha1"], 0.5)
         return replace(judged, predicted=f"log loss {judged.predicted}", measured=f"log loss {judged.measured}")
 
-    return criterion
+    statement = f"The asymptotic theory gives the training loss of the {model} classifier"
+    rule = "log of the loss at every α₁, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.5"
+    return Claim(f"train-loss-{model}", statement, rule, criterion, **SECOND_CHECK)
+
+
+def error_exact(model: str) -> Claim:
+    statement = f"The asymptotic theory gives the test error of the {model} classifier"
+    where = {"model": model}
+    return exact(f"test-error-{model}", statement, SECOND_CHECK, "every α₁", ["alpha1"], 0.03, where=where)
 
 
 def draw_fig1(tables: Tables) -> list[Panel]:
@@ -103,145 +123,7 @@ fig1 = Study(
     },
     draw=draw_fig1,
     findings=fig1_findings,
-    claims=(
-        *(
-            exact(
-                f"test-error-{model}",
-                f"The asymptotic theory gives the test error of the {model} classifier",
-                ["alpha1"],
-                0.03,
-                points="every α₁",
-                where={"model": model},
-                **checked(TEST_ERROR, "Check 2: error and loss"),
-            )
-            for model in MODELS
-        ),
-        *(
-            exact(
-                f"train-loss-{model}",
-                f"The asymptotic theory gives the training loss of the {model} classifier",
-                ["alpha1"],
-                0.5,
-                points="log of the loss at every α₁",
-                criterion=loss_exact(model),
-                **checked(TEST_ERROR, "Check 2: error and loss"),
-            )
-            for model in MODELS
-        ),
-        denser,
-    ),
-)
-
-
-# The study `rates`.
-
-WEIGHTS = {"attention": 1.0, "pooled": 1.0, "vectorized": 10.0}  # the vectorized classifier has L times more weights
-RATE_SPOTS = [8.0, 16.0, 32.0, 64.0]
-INFINITE = 1e7
-
-
-def rates_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
-    query = {"cosine": 0.9, "sharpness": 2.0}
-    laws: list[dict[str, Any]] = [{"model": m, **(query if m == "attention" else {})} for m in MODELS]
-    square = {**TEN_TOKENS, "loss": "square"}
-    spots = [
-        {**law, "d": d, "alpha": WEIGHTS[law["model"]] * a}
-        for law in laws
-        for d in sizes[law["model"]]
-        for a in RATE_SPOTS
-    ]
-    places = (*sorted({*np.geomspace(2.0, 1024.0, 19).tolist(), *RATE_SPOTS}), INFINITE)
-    lines = [{**law, "alpha": [WEIGHTS[law["model"]] * a for a in places]} for law in laws]
-    return [
-        # The excess at the last spot is 8e-4: the limit it is measured from must be known far better.
-        Grid("simulated", "readout", {**square, "ridge": 1e-9}, points=spots, repeats=repeats),
-        Grid("predicted", "readout_theory", {**square, "ridge": 0.0, "accuracy": 4e-5}, points=lines),
-    ]
-
-
-def excess_predicted(tables: Tables, model: str) -> Any:
-    """Predicted error above its limit, with alpha per weight (n over the number of weights)."""
-    line = select(need(tables, "predicted", ["test_error"]), {"model": model}).sort_values("alpha")
-    if line["alpha"].max() < INFINITE:
-        raise NotJudgeable(f"{model}: no limit computed")
-    limit = float(line["test_error"].iloc[-1])
-    line = line[line["alpha"] < INFINITE]
-    return line.assign(per_weight=line["alpha"] / WEIGHTS[model], excess=line["test_error"] - limit, limit_error=limit)
-
-
-def excess_measured(tables: Tables, model: str) -> Any:
-    """Simulated error at d -> infinity above the predicted limit."""
-    found = extrapolate(select(need(tables, "simulated", ["test_error"]), {"model": model}), ["alpha"], "test_error")
-    limit = float(excess_predicted(tables, model)["limit_error"].iloc[0])
-    return found.assign(per_weight=found["alpha"] / WEIGHTS[model], excess=found["limit"] - limit)
-
-
-def fitted(tables: Tables, model: str) -> tuple[LineFit, float, float]:
-    """Simulated slope over RATE_SPOTS, the theory's there, and the theory's over its last decade."""
-    found, line = excess_measured(tables, model), excess_predicted(tables, model)
-    if (found["excess"] <= 0).any():
-        raise NotJudgeable(f"{model}: the excess is lost in noise")
-    fit = fit_line(np.log(found["per_weight"]), np.log(found["excess"]), found["error"] / found["excess"])
-    there = line[np.isclose(line["per_weight"].to_numpy()[:, None], RATE_SPOTS).any(axis=1)]
-    far = line[line["per_weight"] >= 100]
-    same, last = (fit_line(np.log(part["per_weight"]), np.log(part["excess"])).slope for part in (there, far))
-    return fit, same, last
-
-
-def slope(model: str) -> Claim:
-    """The claim that a classifier's excess error falls like 1/alpha1."""
-
-    def criterion(tables: Tables) -> Judgement:
-        fit, same, far = fitted(tables, model)
-        verdict = equal_verdict(fit.slope - same, float(quantile()) * fit.slope_error, 0.2)
-        note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
-        measured = format_value(fit.slope, fit.slope_error)
-        return Judgement(verdict if abs(far + 1) <= 0.02 else "refuted", "-1", measured, note)
-
-    rule = "theory: slope −1 to 0.02 over its last decade; simulated (d → ∞): the theory's slope on the same range "
-    statement = f"The excess error of the {model} classifier falls like 1/α₁"
-    return Claim(f"rate-{model}", statement, f"{rule}within the margin; resolution 0.2", criterion, **RATES)
-
-
-def draw_rates(tables: Tables) -> list[Panel]:
-    layers: list[Layer] = []
-    for model in MODELS:
-        line, found = excess_predicted(tables, model), excess_measured(tables, model)
-        dash = "dash" if model == "vectorized" else "solid"  # it lies on top of the pooled one
-        at, name = (found["per_weight"], found["excess"], found["error"]), f"{model}: simulated, d → ∞"
-        layers.append(Line(line["per_weight"], line["excess"], f"{model}: theory", colour(model), dash))
-        layers.append(Points(*at, name, colour(model), marker(model)))
-    x = np.array([10.0, 1000.0])
-    layers.append(Line(x, 1.0 / x, "slope −1", "#555555", "dot"))
-    label = "samples per weight, α₁ (vectorized: α₁/L)"
-    return [Panel("Excess error, square loss, no ridge", label, "test error − its limit", layers, logx=True, logy=True)]
-
-
-def rates_findings(tables: Tables) -> str:
-    words, ends = [], []
-    for model in MODELS:
-        fit, _, far = fitted(tables, model)
-        words.append(f"{model} {fit.slope:.2f} ± {fit.slope_error:.2f} simulated, {far:.3f} in theory at large α₁")
-        ends.append(f"{model} {float(excess_predicted(tables, model)['limit_error'].iloc[0]):.3f}")
-    return (
-        f"Fitted slopes: {'; '.join(words)}. All classifiers learn at the same rate; what differs is where they end: "
-        f"{', '.join(ends)}."
-    )
-
-
-rates = Study(
-    name="rates",
-    title="The error approaches its limit like 1/α₁",
-    question="With the square loss and no ridge: how fast does the test error of the three classifiers fall to its limit at "
-    "infinitely many samples? (L = 10, R = 1, π = 0.5, θ = 5; attention with cosine 0.9 and k = 2.)",
-    notes="Simulations use λ = 10⁻⁹ in place of zero. The limit that is subtracted is the theory's.",
-    grids={
-        "quick": rates_grids({"attention": [100, 200], "pooled": [60, 120], "vectorized": [8, 16]}, 44),
-        "full": rates_grids({"attention": [200, 400], "pooled": [200, 400], "vectorized": [20, 40]}, 40),
-    },
-    draw=draw_rates,
-    findings=rates_findings,
-    claims=tuple(map(slope, MODELS)),
+    claims=(*map(error_exact, MODELS), *map(loss_exact, MODELS), denser),
 )
 
 
@@ -334,8 +216,125 @@ positions = Study(
     grids={"quick": positions_grids([60, 120], 30, 40), "full": positions_grids([250, 500], 10)},
     draw=draw_positions,
     findings=positions_findings,
+    claims=(positions_exact, vanishes),
+)
+
+
+# The study `misalignment`.
+
+SHARPNESS = 2.0
+FEW, MANY, INFINITE = 2.0, 40.0, 1e4  # alpha; the last stands for "as many samples as one likes"
+
+
+def misalignment_grids(few_sizes: list[int], many_sizes: list[int], repeats: int) -> list[Grid]:
+    fixed = {**TEN_TOKENS, "ridge": 1e-3, "loss": "logistic"}
+    attention, pooled = {**fixed, "model": "attention", "sharpness": SHARPNESS}, {**fixed, "model": "pooled"}
+    cosines = [-0.9, -0.5, 0.0, 0.3, 0.6, 0.9]
+    simulations = []
+    for alpha, sizes, times in ((FEW, few_sizes, 2 * repeats), (MANY, many_sizes, repeats)):
+        axes: dict[str, list[Any]] = {"d": sizes, "cosine": cosines}
+        simulations += [
+            Grid("simulated", "readout", {**attention, "alpha": alpha}, axes, repeats=times),
+            Grid("pooled", "readout", {**pooled, "alpha": alpha}, {"d": sizes}, repeats=2 * times),
+        ]
+    values, line = [FEW, MANY, INFINITE], sorted({*np.linspace(-1.0, 1.0, 17).tolist(), *cosines})
+    soft = {**attention, "alpha": [FEW]}
+    return [
+        *simulations,
+        Grid("predicted", "readout_theory", {**attention, "alpha": values}, {"cosine": line}),
+        Grid("pooled_predicted", "readout_theory", {**pooled, "alpha": values}),
+        Grid("soft", "readout_theory", soft, {"cosine": [-0.9, 0.0, 0.9], "sharpness": [0.001, 0.01, 0.1]}),
+    ]
+
+
+@claim("misaligned-loses", MISALIGNED)
+def loses(tables: Tables) -> Judgement:
+    """A misaligned attention classifier loses to pooling.
+
+    k = 2, d → ∞: error above pooling's at γ = 0 and below it at γ = 0.9, beyond the margin, for α = 2 and 40.
+    """
+    attention = limits_of(need(tables, "simulated", ["test_error"]), ["alpha", "cosine"], "test_error")
+    pooled = limits_of(need(tables, "pooled", ["test_error"]), "alpha", "test_error")
+    pairs, words = [], []
+    for alpha in (FEW, MANY):
+        bad, good, base = attention[alpha, 0.0], attention[alpha, 0.9], pooled[alpha]
+        pairs += [(bad, base), (base, good)]
+        words.append(f"α = {alpha:g}: {listed({0.0: bad, 0.9: good}, 'γ')}, pooling {base}")
+    return ordered(pairs, "attention worse at γ = 0, better at γ = 0.9", words[0], words[1])
+
+
+@claim("soft-is-pooling", OURS)
+def soft(tables: Tables) -> Judgement:
+    """As β → 0 attention becomes pooling, whatever its query.
+
+    Theory, α = 2, cosines −0.9, 0 and 0.9: distance to pooling's error below 0.002 at k = 0.001, and growing with k.
+    """
+    base = pooled_error(tables, FEW)
+    gaps = (need(tables, "soft", ["test_error"]).set_index("sharpness")["test_error"] - base).abs()
+    largest = gaps.groupby(level=0).max().sort_index()
+    verdict = "confirmed" if largest.iloc[0] < 2e-3 and largest.is_monotonic_increasing else "refuted"
+    return Judgement(verdict, "0 as k → 0", listed(largest.to_dict(), "k"))
+
+
+def pooled_error(tables: Tables, alpha: float) -> float:
+    return float(select(need(tables, "pooled_predicted"), {"alpha": alpha})["test_error"].iloc[0])
+
+
+def crossing(tables: Tables, alpha: float) -> float:
+    """The positive cosine at which attention and pooling have the same predicted error."""
+    line = select(tables["predicted"], {"alpha": alpha}).sort_values("cosine")
+    line = line[line["cosine"] >= 0]
+    return first_crossing(line["cosine"], line["test_error"] - pooled_error(tables, alpha))
+
+
+def draw_misalignment(tables: Tables) -> list[Panel]:
+    panels = []
+    for alpha, title in ((FEW, f"Few samples, α = {FEW:g}"), (MANY, f"Many samples, α = {MANY:g} and α → ∞")):
+        layers: list[Layer] = []
+        for value, dash, far in ((alpha, "solid", ""), (INFINITE, "dash", ", α → ∞"))[: 2 if alpha == MANY else 1]:
+            line = select(tables["predicted"], {"alpha": value}).sort_values("cosine")
+            name = f"theory{far}"
+            layers.append(Line(line["cosine"], line["test_error"], f"attention: {name}", colour("attention"), dash))
+            layers.append(level(pooled_error(tables, value), (-1, 1), f"pooled: {name}", colour("pooled"), dash))
+        for model, table in (("attention", tables["simulated"]), ("pooled", tables["pooled"].assign(cosine=0.0))):
+            part = select(table, {"alpha": alpha})
+            layers.append(spots(part, "cosine", "test_error", model, colour(model), marker(model)))
+        layers.append(Rule("x", crossing(tables, alpha), "attention = pooled"))
+        panels.append(Panel(f"{title} (k = {SHARPNESS:g})", AXES["cosine"], AXES["test_error"], layers))
+    return panels
+
+
+def misalignment_findings(tables: Tables) -> str:
+    few, many, limit = (crossing(tables, alpha) for alpha in (FEW, MANY, INFINITE))
+    return (
+        f"With inverse temperature k = {SHARPNESS:g} attention needs a query of cosine at least {few:.2f} (α = {FEW:g}), "
+        f"{many:.2f} (α = {MANY:g}) or {limit:.2f} (α → ∞) to beat pooling. A query orthogonal to the signal concentrates "
+        "the average on fewer tokens, chosen at random: more noise, no more signal."
+    )
+
+
+misalignment = Study(
+    name="misalignment",
+    title="A misaligned query: where attention loses to pooling",
+    question="The readout is trained well, but the query points in a direction of cosine γ with the signal. What is the test "
+    "error, with few and with unlimited samples, and where is pooling better? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, "
+    "logistic, k = 2.)",
+    grids={
+        "quick": misalignment_grids([150, 300], [60, 120], 10),
+        "full": misalignment_grids([500, 1000], [250, 500], 10),
+    },
+    draw=draw_misalignment,
+    findings=misalignment_findings,
     claims=(
-        positions_exact,
-        vanishes,
+        exact(
+            "misaligned-exact",
+            "The theory gives the test error for every cosine of the query",
+            MISALIGNED,
+            "12 points (γ, α)",
+            ["alpha", "cosine"],
+            0.03,
+        ),
+        loses,
+        soft,
     ),
 )

@@ -152,11 +152,11 @@ heads = Study(
         exact(
             "heads-exact",
             "The theory of several heads gives their test error",
+            OPEN,
+            "both lengths, near 10 % error",
             ["heads", "length", "strength"],
             0.04,
-            points="both lengths, near 10 % error",
             theory="staged",
-            **OPEN,
         ),
         price,
         no_room,

@@ -12,8 +12,8 @@ from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import larger, limits_of, means_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
+from ..results import TEST_ERROR
 from .common import AXES, OURS, STATED, TEN_TOKENS, Source, exact, level, listed, ordered, overlay
-from .sources import TEST_ERROR
 
 BASE = {
     **{**TEN_TOKENS, "loss": "logistic", "ridge": 1e-2, "alpha0": 2.0, "alpha1": 2.0},
@@ -220,12 +220,12 @@ hyperparameters = Study(
         exact(
             "maps-exact",
             "The maps are right: simulated spots have the predicted error",
+            OURS,
+            "six spots",
             ["beta", "ridge", "eta_w", "eta_b", "prevalence"],
             0.05,
-            points="six spots",
             table="spots",
             theory="spots_predicted",
-            **OURS,
         ),
         valley(
             "split-interior",

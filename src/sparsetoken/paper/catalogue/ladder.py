@@ -64,11 +64,7 @@ def rate(length: int) -> float:
 
 def descent_points(lengths: list[int]) -> list[dict[str, Any]]:
     return [
-        {
-            "length": n,
-            "strength": round(f * UNIT * n**0.25, 4),
-            "rates": {"q": rate(n), "w": rate(n), "bias": 1.0},
-        }
+        {"length": n, "strength": round(f * UNIT * n**0.25, 4), "rates": {"q": rate(n), "w": rate(n), "bias": 1.0}}
         for n in lengths
         for f in SHARES
     ]
@@ -355,15 +351,5 @@ ladder = Study(
     },
     draw=draw_ladder,
     findings=ladder_findings,
-    claims=(
-        ladder_exponents,
-        quarter,
-        information,
-        error_quarter,
-        constants,
-        jump,
-        sample_sizes,
-        scaled,
-        joint,
-    ),
+    claims=(ladder_exponents, quarter, information, error_quarter, constants, jump, sample_sizes, scaled, joint),
 )

@@ -123,10 +123,10 @@ lengths = Study(
         exact(
             "lengths-exact",
             "The theory gives the test error at any length, for a classifier trained at another",
+            OURS,
+            "L, 10 L and 100 L",
             ["test_length"],
             0.08,
-            points="L, 10 L and 100 L",
-            **OURS,
         ),
         threshold_first,
         ranking_survives,

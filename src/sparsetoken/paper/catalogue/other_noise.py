@@ -253,12 +253,5 @@ universality = Study(
     grids={"quick": grids([64, 192], 12, 30, 1000), "full": grids([128, 512], 24, 48, 4000)},
     draw=draw,
     findings=findings,
-    claims=(
-        entries_exact,
-        sparse_slow,
-        coloured_exact,
-        real_pooling,
-        real_attention,
-        together,
-    ),
+    claims=(entries_exact, sparse_slow, coloured_exact, real_pooling, real_attention, together),
 )

@@ -233,11 +233,5 @@ rare = Study(
     grids={"quick": grids(FEW, [150, 300], 12, 6), "full": grids(MANY, [500, 1000], 24, 24)},
     draw=draw,
     findings=findings,
-    claims=(
-        auc_exact,
-        weights_align,
-        threshold_only,
-        weight_sets_threshold,
-        focal_gains_nothing,
-    ),
+    claims=(auc_exact, weights_align, threshold_only, weight_sets_threshold, focal_gains_nothing),
 )

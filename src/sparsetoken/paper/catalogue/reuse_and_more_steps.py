@@ -143,11 +143,7 @@ reuse = Study(
     },
     draw=draw_reuse,
     findings=reuse_findings,
-    claims=(
-        reuse_exact,
-        beats_the_split,
-        pessimistic,
-    ),
+    claims=(reuse_exact, beats_the_split, pessimistic),
 )
 
 
@@ -275,9 +271,5 @@ query_steps = Study(
     },
     draw=draw_query_steps,
     findings=query_steps_findings,
-    claims=(
-        cosines_exact,
-        falls,
-        best_at_two,
-    ),
+    claims=(cosines_exact, falls, best_at_two),
 )

@@ -19,8 +19,8 @@ from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, larger, limits_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
+from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import AXES, MODELS, OURS, THEORY_DEGREES, Source, by_model, exact, listed, near_slope, ordered, sharp
-from .sources import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 
 TARGET = 0.1
 # Theory integrates the bulk of the tokens, so lengths far beyond any data cost nothing and show the asymptotics.
@@ -559,10 +559,10 @@ fixed_strength = Study(
         exact(
             "fixed-strength-exact",
             "The theory gives the test error at every length",
+            TEST_ERROR,
+            "three lengths for each classifier",
             ["model", "length"],
             0.06,
-            points="three lengths for each classifier",
-            **TEST_ERROR,
         ),
         error_order,
         longer,
