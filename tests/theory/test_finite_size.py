@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -72,9 +74,33 @@ def test_a_forecast_at_d_is_the_mean_of_simulations(model):
     assert found.d == d and np.isnan(found.train_loss) and found.to_row()["spread_test_error"] > 0
 
 
+@pytest.mark.parametrize("model", ["attention", "elementwise"])
+def test_a_forecast_at_d_has_the_accuracy_asked_for(model):
+    task, training = Task(), Training(loss="square")
+    found = forecast(task, training, model, d=100)
+    aim = found.standard_error  # that is 2.5 times better than the error allowed
+    finer = forecast(task, training, model, d=100, accuracy=aim)
+    assert 0 < 2.5 * finer.standard_error <= aim
+    assert abs(finer.test_error - found.test_error) < 4 * found.standard_error
+    assert forecast(task, training, model, d=100, accuracy=0.5) == found
+
+
+def test_an_accuracy_out_of_reach_at_d_is_a_warning_or_an_error(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("sparsetoken.theory.forecast"), "FINEST", 1)
+    task, training = Task(), Training(loss="square")
+    with pytest.warns(theory.AccuracyWarning, match="finest sampling for d = 100"):
+        found = forecast(task, training, d=100, accuracy=1e-7)
+    assert found == forecast(task, training, d=100)
+    with pytest.raises(theory.AccuracyError, match="accuracy 1e-07"):
+        forecast(task, training, d=100, accuracy=theory.Accuracy(1e-7, strict=True))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"with_capacity": True}, "for the limit"),
+        ({"accuracy": theory.Accuracy(1e-3, warm_start=theory.WarmStart(np.zeros(5)))}, "for the limit"),
+        ({"accuracy": 0.0}, "accuracy"),
         ({"model": "bayes"}, "one query or none"),
         ({"model": "heads:2"}, "one query or none"),
         ({"training": Training(alpha1=1e-3)}, "alpha1"),

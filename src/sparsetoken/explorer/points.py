@@ -161,9 +161,9 @@ def _exact_point(task: Task, training: Training, model: str) -> Point:
         task,
         training,
         model,
-        accuracy=25 * ACCURACY if model.startswith("heads") else ACCURACY,  # half a second for a point of several heads
+        # half a second for a point of several heads
+        accuracy=theory.Accuracy(25 * ACCURACY if model.startswith("heads") else ACCURACY, warm_start=_starts.get(key)),
         with_capacity=False,
-        warm_start=_starts.get(key),
     )
     assert found.result is not None
     _starts[key] = theory.WarmStart(found.result.warm_start.x)

@@ -20,7 +20,7 @@ from .fixed_point.coloured import ColouredAlignment, ColouredResult, coloured_al
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import WarmStart
+from .fixed_point.readout import Accuracy, WarmStart
 from .forecast import Forecast, forecast
 from .gradient import Gradient, gradient
 from .ladder import Ladder, ladder, strengths_by_length
@@ -31,6 +31,7 @@ from .statics.statics import statics
 from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
 
 __all__ = [
+    "Accuracy",
     "AccuracyError",
     "AccuracyWarning",
     "Alignment",

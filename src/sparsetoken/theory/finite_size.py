@@ -32,7 +32,8 @@ from .fixed_point.plain import quick_readout
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
-_DRAWS = 512  # of the two steps
+DRAWS = 512  # of the two steps
+FINEST = 64  # times as many draws, of both kinds, at the finest sampling
 SHARES = 17  # shares of positives in D1 that measures other than the error are averaged over
 _ANCHORS = 3  # shares at which the fixed point is solved; between them it is a polynomial in the share's log-odds
 
@@ -123,22 +124,32 @@ def sample_sizes(training: Training, model: str, d: int) -> SampleSizes:
 
 
 def laws_at_size(
-    task: Task, training: Training, model: str, d: int, groups: int = GROUPS, points: int = POINTS, seed: int = 0
+    task: Task,
+    training: Training,
+    model: str,
+    d: int,
+    groups: int = GROUPS,
+    points: int = POINTS,
+    seed: int = 0,
+    draws: int = DRAWS,
 ) -> tuple[AlignmentLaw | None, list[Law]]:
     """The law of the two steps at this d (None without a query), and the classifier's law for each group of like queries."""
     if not check_model(model).has_query:
         return None, [law_of_model(task, model).on_draws(points)]
-    steps = alignment(task, training, d=d, draws=_DRAWS, seed=seed)
+    steps = alignment(task, training, d=d, draws=draws, seed=seed)
     queries = like_queries(np.clip(steps.cosines, -1.0, 1.0), training.beta * steps.norms, groups)
     return steps, [law_of_model(task, model, float(gamma), float(k)).on_draws(points) for gamma, k in queries]
 
 
 def averaged_measures(
-    task: Task, training: Training, model: str, d: int, points: int = POINTS
+    task: Task, training: Training, model: str, d: int, refinement: int = 1
 ) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
-    """What a classifier reaches on fresh bags at this d: the steps, and means, standard errors and spreads over data sets."""
+    """What a classifier reaches on fresh bags at this d: the steps, and means, standard errors and spreads over data sets.
+
+    On `refinement` times the usual draws.
+    """
     _, n1, exact = sample_sizes(training, model, d)
-    steps, laws = laws_at_size(task, exact, model, d, points=points)
+    steps, laws = laws_at_size(task, exact, model, d, points=refinement * POINTS, draws=refinement * DRAWS)
     tables, near = [], None
     for law in laws:
         found = readouts_at_shares(law, n1, exact.alpha1, exact.ridge, exact.loss, near)

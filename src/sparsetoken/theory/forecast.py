@@ -21,12 +21,12 @@ from ..training import Training
 from .alignment import Alignment, alignment
 from .bayes.limit import bayes_limit
 from .capacity import capacity
-from .finite_size import averaged_measures, sample_sizes
+from .finite_size import FINEST, averaged_measures, sample_sizes
 from .fixed_point.coloured import ColouredResult, coloured_alignment
 from .fixed_point.erm import erm
 from .fixed_point.heads import HeadsResult
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import DEFAULT_ACCURACY, WarmStart
+from .fixed_point.readout import Accuracy
 from .signals import signals_alignment
 
 
@@ -116,10 +116,8 @@ def forecast(
     *,
     tokens: Tokens | None = None,
     deployment: Deployment | None = None,
-    accuracy: float = DEFAULT_ACCURACY,
-    with_capacity: bool = True,
-    warm_start: WarmStart | None = None,
-    strict: bool = False,
+    accuracy: float | Accuracy | None = None,
+    with_capacity: bool | None = None,
     d: int | None = None,
 ) -> Forecast:
     """Exact asymptotics of `simulate(task, training, d, seed, model)` as d grows, or its mean over data sets at one d.
@@ -139,18 +137,15 @@ def forecast(
         `signals` for "heads:H"; `overlap` and `cosine` then have an entry per signal, "w:1" and "q1:1" for the first.
     deployment : Deployment, optional
         What the trained classifier is tested on, where that is not what it was trained on.
-    accuracy : float
-        Absolute error allowed on the test error.
-    with_capacity : bool
-        Also compute the separability threshold.
-    warm_start : WarmStart, optional
-        That of a neighbouring forecast's `result`.
-    strict : bool
-        Raise where the accuracy is not met at the finest sampling of the law, instead of a warning (`theory.AccuracyWarning`).
+    accuracy : float or Accuracy, optional
+        Absolute error allowed on the test error. Where it cannot be met there is a warning (`theory.AccuracyWarning`), or with
+        `Accuracy(1e-5, strict=True)` an error; `Accuracy(1e-3, warm_start=...)` starts from a neighbouring forecast's `result`.
+        By default 2e-4 in the limit; the Bayes limit and forecasts at a given d have the standard error that they have.
+    with_capacity : bool, optional
+        Also compute the separability threshold: by default in the limit, which is where there is one.
     d : int, optional
         Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
-        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained;
-        there is no capacity, and `accuracy`, `warm_start` and `strict` are for the limit.
+        up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained.
 
     Returns
     -------
@@ -173,13 +168,17 @@ def forecast(
     if d is not None:
         if tokens.covariance is not None or test is not None or not known.trainable or known.heads is not None:
             raise ValueError("d is for plain tokens and models with one query or none, tested as they were trained")
-        return _forecast_at(task, training, model, whole_number("d", d, 2))
+        if with_capacity or (isinstance(accuracy, Accuracy) and accuracy.warm_start is not None):
+            raise ValueError("with_capacity and a warm start are for the limit, not for a given d")
+        return _forecast_at(task, training, model, whole_number("d", d, 2), accuracy)
     if not known.trainable:
-        return _bayes_forecast(task, training.alpha0 + training.alpha1)
+        return _bayes_forecast(task, training.alpha0 + training.alpha1, accuracy)
     setting = _setting(task, training, known, tokens)
     steps, alpha = setting.steps, readout_alpha(training, model)
+    wanted = Accuracy() if accuracy is None else Accuracy.of(accuracy)
+    aim, strict = wanted.test_error, wanted.strict
     result = erm(
-        setting.law, alpha, training.ridge, training.loss, accuracy=accuracy, warm_start=warm_start, strict=strict
+        setting.law, alpha, training.ridge, training.loss, accuracy=aim, warm_start=wanted.warm_start, strict=strict
     )
     sharpness = math.nan if steps is None else steps.sharpness
     record: dict[str, Any] = {}
@@ -187,10 +186,10 @@ def forecast(
         if steps is not None:
             test.check_query(steps.norm["q"])
         there = setting.law_at_test(test.bags, test.sharpness)
-        result = result.on(there, test.bias_shift, accuracy=accuracy, strict=strict)
+        result = result.on(there, test.bias_shift, accuracy=aim, strict=strict)
         record = test.record(task, sharpness)
     errors, threshold = dict(result.errors), math.nan
-    if with_capacity:
+    if with_capacity is not False:
         found = (
             capacity(setting.law) if known.heads is None else capacity(setting.law, accuracy=_HEADS_CAPACITY_ACCURACY)
         )
@@ -209,8 +208,16 @@ def forecast(
     )
 
 
-def _forecast_at(task: Task, training: Training, model: str, d: int) -> Forecast:
+def _forecast_at(task: Task, training: Training, model: str, d: int, accuracy: float | Accuracy | None) -> Forecast:
     steps, means, errors, spread = averaged_measures(task, training, model, d)
+    if accuracy is not None:
+        wanted, refinement = Accuracy.of(accuracy), 1
+        # Both the draws of the law and those of the two steps: errors fall like the root of the latter.
+        while (shortfall := wanted.shortfall(errors["test_error"])) > 1 and refinement < FINEST:
+            refinement = min(FINEST, refinement * 2 ** math.ceil(2 * math.log2(shortfall)))
+            steps, means, errors, spread = averaged_measures(task, training, model, d, refinement)
+        if shortfall > 1:
+            wanted.missed(errors["test_error"], f"at the finest sampling for d = {d}")
     fields: dict[str, Any] = {**means}
     for name in ("overlap", "cosine"):
         fields[name] = {"w": fields.pop(f"{name}_w"), **({} if steps is None else {"q": getattr(steps, name)["q"]})}
@@ -316,8 +323,12 @@ def _several_heads(task: Task, training: Training, heads: int, signals: Any) -> 
     return _Setting(law_at_test(task, None), steps, law_at_test, directions)
 
 
-def _bayes_forecast(task: Task, alpha: float) -> Forecast:
+def _bayes_forecast(task: Task, alpha: float, accuracy: float | Accuracy | None) -> Forecast:
     limit = bayes_limit(task, alpha)
+    if accuracy is not None:
+        wanted, error = Accuracy.of(accuracy), limit.errors["test_error"]
+        if wanted.shortfall(error) > 1:
+            wanted.missed(error, "of the Bayes limit's draws")
     return Forecast(
         model="bayes",
         test_error=limit.test_error,

@@ -28,7 +28,7 @@ from ..task import Task
 from ..training import Training
 from .fixed_point.erm import erm
 from .fixed_point.plain import ErmResult
-from .fixed_point.readout import DEFAULT_ACCURACY, SAFETY, WarmStart
+from .fixed_point.readout import DEFAULT_ACCURACY, SAFETY, Accuracy, WarmStart
 from .forecast import forecast
 
 Point = Mapping[str, Any]
@@ -289,14 +289,20 @@ def _rows(
         advance(1)
         return found
 
-    return sweep(points, solve, options.get("accuracy", DEFAULT_ACCURACY))
+    return sweep(points, solve, _accuracy(options).test_error)
+
+
+def _accuracy(options: Mapping[str, Any]) -> Accuracy:
+    return Accuracy.of(options.get("accuracy") or Accuracy())
 
 
 def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], ErmResult | None]:
     try:
         t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
         tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
-        found = forecast(t, tr, model, warm_start=start, **options)
+        if start is not None:
+            options = {**options, "accuracy": replace(_accuracy(options), warm_start=start)}
+        found = forecast(t, tr, model, **options)
     except (ValueError, ArithmeticError) as error:
         return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
     result = found.result if isinstance(found.result, ErmResult) else None  # several heads start afresh
@@ -402,7 +408,7 @@ class SweepPath:
 
     def _from(self, result: ErmResult) -> WarmStart | None:
         start = result.warm_start
-        return replace(start, points=self._points(result)) if start.usable else None
+        return replace(start, points=self._points(result)) if np.isfinite(start.x).all() else None
 
     def _points(self, result: ErmResult) -> int:
         least = SECOND_LEVEL * result.law.first_points

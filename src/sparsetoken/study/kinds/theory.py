@@ -70,12 +70,16 @@ class Chosen:
     model: str = "attention"
     sharpness: float | None = None
 
-    def forecast(self, task: Task, training: Training, **options: Any) -> tuple[dict[str, Any], Any]:
+    def forecast(
+        self, task: Task, training: Training, warm_start: Any = None, **options: Any
+    ) -> tuple[dict[str, Any], Any]:
         """A row of `forecast`, and the result that it was read from."""
-        from ...theory import forecast
+        from ...theory import Accuracy, forecast
 
         chosen = with_sharpness(task, training, self.sharpness) if has_query(self.model) else training
-        found = forecast(task, chosen, self.model, accuracy=ACCURACY, with_capacity=False, **options)
+        found = forecast(
+            task, chosen, self.model, accuracy=Accuracy(ACCURACY, warm_start=warm_start), with_capacity=False, **options
+        )
         row = found.to_row()
         own = {"k": found.sharpness, "eta_q_used": chosen.eta_q}
         return {name: row[name] for name in FORECAST_FIELDS} | own, found.result

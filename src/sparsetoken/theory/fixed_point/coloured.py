@@ -201,6 +201,7 @@ def _sums(c, ridge, m_a, pull_S, spectrum) -> _EigenSums:
 class ColouredEquations:
     """The unknowns x = (m_a, m_x, log nu, b, log V); constants (n, ridge, eigenvalues, xi_j^2, q_j xi_j, q_j^2)."""
 
+    unknowns: int = 5
     logarithms: tuple[int, ...] = (2, 4)
 
     def fields(self, x):

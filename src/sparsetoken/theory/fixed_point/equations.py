@@ -50,6 +50,10 @@ class Equations(Protocol):
     """The unknowns and equations of a kind of law; hashable, so that what is compiled for it is found again."""
 
     @property
+    def unknowns(self) -> int:
+        """How many there are."""
+
+    @property
     def logarithms(self) -> tuple[int, ...]:
         """Which unknowns are logarithms."""
 

@@ -17,7 +17,7 @@ from ...losses import Loss
 from .coloured import ColouredReadout, ColouredResult
 from .heads import HeadsReadout, HeadsResult
 from .plain import ErmResult, PlainReadout
-from .readout import DEFAULT_ACCURACY, ReadoutProblem, WarmStart
+from .readout import DEFAULT_ACCURACY, Accuracy, ReadoutProblem, WarmStart
 
 
 class _Options(TypedDict, total=False):
@@ -96,10 +96,9 @@ def erm(
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)
-    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
     problem: type[ReadoutProblem] = PlainReadout
     if isinstance(law, HeadsLaw):
         problem = HeadsReadout
     elif isinstance(law, ColouredLaw):
         problem = ColouredReadout
-    return problem(law, alpha, ridge, loss).limit(accuracy, warm_start, strict)
+    return problem(law, alpha, ridge, loss).limit(Accuracy(accuracy, strict, warm_start))

@@ -228,11 +228,6 @@ class HeadsReadout(ReadoutProblem):
         V = np.linalg.inv(ridge * np.eye(self.law.heads) + curvature * mean_K) / self.alpha
         return self.equations.pack(b, V, self.alpha * square * V @ mean_K @ V)
 
-    def solve(self, points, start):
-        # Where heads are alike up to rounding their queries span less, and a neighbour has fewer unknowns: no start then.
-        fits = start is not None and len(start) == self.equations.unknowns
-        return super().solve(points, start if fits else None)
-
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         law, nodes = self.law, self.law.at(points)
         m_T, m_S, b, Q, V = _readouts(self.equations, np.broadcast_to(x, (len(train_loss), x.shape[-1])))

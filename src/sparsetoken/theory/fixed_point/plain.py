@@ -49,6 +49,7 @@ _CLOSED_RESIDUAL = 1e-5
 class PlainEquations:
     """The equations of the module's text; their constants are (alpha, ridge)."""
 
+    unknowns: int = 5
     logarithms: tuple[int, ...] = (2, 4)
 
     def fields(self, x):
@@ -139,11 +140,9 @@ class PlainReadout(ReadoutProblem):
         V = 1.0 / (alpha * (ridge + kappa2 * curvature))
         return np.array([0.0, 0.0, 0.5 * np.log(alpha * V**2 * kappa2 * square), b, np.log(V)])
 
-    def solve(self, points: int, start: np.ndarray | None) -> FixedPoint:
-        """In closed form for the square loss."""
-        return self._closed_form(points) if is_square(self.loss) else super().solve(points, start)
-
-    def _closed_form(self, points: int) -> FixedPoint:
+    def closed_form(self, points: int) -> FixedPoint | None:
+        if not is_square(self.loss):
+            return None
         nodes = self.law.at(points)[1]
         replicates, alpha = len(nodes.T), self.alpha / self.law.dimension_factor
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -238,8 +237,7 @@ def quick_readout(
     problem = PlainReadout(law, alpha, ridge, loss)
     if ridge == 0:
         problem.check_ridgeless()
-    start = near if near is not None and np.isfinite(near).all() else None
-    found = problem.solve(law.first_points, start)
+    found = problem.solve(law.first_points, near)
     population = law.at(law.first_points)[0]
     with np.errstate(over="ignore", invalid="ignore"):
         error, own = (readout_errors(x, population) for x in (found.x, found.own_x))

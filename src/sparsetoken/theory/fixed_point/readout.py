@@ -24,10 +24,9 @@ from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
 from ..errors import accuracy_missed
-from .equations import Equations, Iterate, ScoreNodes
+from .equations import Equations, ScoreNodes
 from .solver import Solver
 
-DEFAULT_ACCURACY = 2e-4
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
 _LONGEST_SHIFT = 1.0  # of a replicate's own logarithms: beyond, the linearisation behind its error bar means nothing
 
@@ -49,10 +48,48 @@ class WarmStart:
     x: np.ndarray
     points: int | None = None
 
-    @property
-    def usable(self) -> bool:
-        """Whether the fixed point is finite (that of an interpolator has V infinite)."""
-        return bool(np.isfinite(self.x).all())
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """How exactly a limit is computed, what happens where that is out of reach, and where the search starts.
+
+    Parameters
+    ----------
+    test_error : float
+        Absolute error allowed on the test error (the standard error is brought below 0.4 of it).
+    strict : bool
+        Raise an `AccuracyError` where that is not met at the finest sampling of the law, instead of an `AccuracyWarning`.
+    warm_start : WarmStart, optional
+        A neighbouring problem's solution.
+    """
+
+    test_error: float = 2e-4
+    strict: bool = False
+    warm_start: WarmStart | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "test_error", real_number("accuracy", self.test_error, 0.0, open_low=True))
+
+    @classmethod
+    def of(cls, accuracy: float | Accuracy) -> Accuracy:
+        """The accuracy that an argument stands for."""
+        return accuracy if isinstance(accuracy, Accuracy) else cls(accuracy)
+
+    def shortfall(self, error: float) -> float:
+        """How many times too large a standard error is: at most 1 where it is met."""
+        # A replicate whose own fixed point is out of reach has no error bar: more draws.
+        return SAFETY * error / self.test_error if np.isfinite(error) else SECOND_LEVEL
+
+    def missed(self, error: float, where: str) -> None:
+        """Say that a standard error is as small as it gets and too large."""
+        accuracy_missed(
+            f"accuracy {self.test_error:g} on the test error is not reached: standard error {error:.1e} {where}; "
+            f"ask for at least {SAFETY * error:.1e}",
+            self.strict,
+        )
+
+
+DEFAULT_ACCURACY = Accuracy().test_error
 
 
 class FixedPoint(NamedTuple):
@@ -160,28 +197,24 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
             Where the accuracy is not met; `standard_error` says what was.
         """
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
-        accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-        problem = self._problem()
+        wanted = Accuracy(accuracy, strict)
+        problem = type(self).problem(self.law, self.alpha, self.ridge, self.loss)
         there = problem.law_elsewhere(law)
         result, points = self, max(self.points, there.first_points) if there.refinable else 0
         while True:
             common = _over_replicates(problem.fresh_on(there, points, result.fixed_point, shift))
             own = _over_replicates(problem.fresh_on(there, points, result.own_fixed_points, shift))
             error, law_error = own["test_error"][1], common["test_error"][1]
-            shortfall = SAFETY * error / accuracy if np.isfinite(error) else SECOND_LEVEL
+            shortfall = wanted.shortfall(error)
             if shortfall <= 1 or not (there.refinable or problem.law.refinable):
                 break
             finer, finer_training = there.finer(points, shortfall), problem.law.finer(result.points, shortfall)
             if finer is not None and (law_error**2 >= 0.5 * error**2 or finer_training is None):
                 points = finer
             elif finer_training is not None:
-                result = problem.limit(accuracy, WarmStart(result.fixed_point, finer_training), strict)
+                result = problem.limit(replace(wanted, warm_start=WarmStart(result.fixed_point, finer_training)))
             else:
-                accuracy_missed(
-                    f"accuracy {accuracy:g} on the test error is not reached: standard error {error:.1e} at the finest "
-                    f"sampling; ask for at least {SAFETY * error:.1e}",
-                    strict,
-                )
+                wanted.missed(error, "at the finest sampling")
                 break
         errors = {name: scatter for name, (_, scatter) in own.items()}
         values: dict[str, Any] = {name: mean for name, (mean, _) in common.items()}
@@ -196,10 +229,6 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
             trained=problem.record(self.law, 0.0),
             tested=problem.record(there, shift),
         )
-
-    def _problem(self) -> ReadoutProblem:
-        """The problem behind this result."""
-        return type(self).problem(self.law, self.alpha, self.ridge, self.loss)
 
     def _setting(self) -> str:
         return f"{self._classifier()}, alpha={self.alpha:g}, ridge={self.ridge:g}"
@@ -260,50 +289,47 @@ class ReadoutProblem(ABC):
     def record(self, law: Any, bias_shift: float) -> dict[str, Any]:
         """What a result says of the law it was trained or tested on."""
 
-    def limit(self, accuracy: float, start: WarmStart | None = None, strict: bool = False) -> Any:
+    def closed_form(self, points: int) -> FixedPoint | None:
+        """The fixed point at a level of refinement, for a loss that needs no iteration."""
+        return None
+
+    def limit(self, accuracy: Accuracy) -> Any:
         """The result, on one level of refinement after the other until the test error's standard error is small enough."""
         if self.ridge == 0:
             self.check_ridgeless()
-        points, spent = self.first_level(start), 0
-        x = start.x if start is not None and start.usable else None
+        law, start = self.law, accuracy.warm_start
+        points, x, spent = law.first_points, None, 0
+        if start is not None:
+            x = start.x
+            if start.points is not None:
+                points = max(points, min(start.points, law.most_points))
         while True:
             found = self.solve(points, x)
             x, spent = found.x, spent + found.evaluations
             values, errors = self._summary(found, points)
             error = errors["test_error"]
-            # A replicate whose own fixed point is out of reach has no error bar: more draws.
-            shortfall = SAFETY * error / accuracy if np.isfinite(error) else SECOND_LEVEL
-            if shortfall <= 1 or not self.law.refinable:
+            shortfall = accuracy.shortfall(error)
+            if shortfall <= 1 or not law.refinable:
                 break
-            finer = self.law.finer(points, shortfall)
+            finer = law.finer(points, shortfall)
             if finer is None:
-                accuracy_missed(
-                    f"accuracy {accuracy:g} on the test error is not reached: standard error {error:.1e} at {points} draws "
-                    f"per replicate ({self.setting}); ask for at least {SAFETY * error:.1e}",
-                    strict,
-                )
+                accuracy.missed(error, f"at {points} draws per replicate ({self.setting})")
                 break
             points = finer
         common = {
-            "model": self.law.name,
+            "model": law.name,
             "standard_error": errors.pop("test_error"),
             "residual": found.residual,
             "iterations": spent,
             "alpha": self.alpha,
             "ridge": self.ridge,
             "points": points,
-            "law": self.law,
+            "law": law,
             "loss": self.loss_given,
             "fixed_point": found.x,
             "own_fixed_points": np.atleast_2d(found.own_x),
         }
         return self.result(values, errors, common)
-
-    def first_level(self, start: WarmStart | None) -> int:
-        """The draws per replicate to begin with."""
-        if start is None or start.points is None:
-            return self.law.first_points
-        return max(self.law.first_points, min(start.points, self.law.most_points))
 
     @property
     def setting(self) -> str:
@@ -312,10 +338,17 @@ class ReadoutProblem(ABC):
 
     def solve(self, points: int, start: np.ndarray | None) -> FixedPoint:
         """The fixed point at a level of refinement, from `start` if that works."""
+        exact = self.closed_form(points)
+        if exact is not None:
+            return exact
         with double_precision():
             solver = self.solver(points, self.blocks(points))
             solution = solver.solve(self.ridge, start)
-        return _with_replicates(solution, self.equations.logarithms, solver.evaluations)
+        # A single replicate has its fixed point at x - J^-1 F_b to first order, with F_b its residual at x.
+        x, J, loss, places = solution.x, solution.J, solution.replicate_loss, list(self.equations.logarithms)
+        shift = -np.linalg.solve(J[:-1], solution.replicate_F.T).T
+        shift[:, places] = np.clip(shift[:, places], -_LONGEST_SHIFT, _LONGEST_SHIFT)
+        return FixedPoint(x, loss, x + shift, loss + shift @ J[-1], solution.residual, solver.evaluations)
 
     def solver(self, points: int, blocks: tuple[ScoreNodes, ...]) -> Solver:
         """Newton's method on nodes of a level."""
@@ -334,15 +367,6 @@ class ReadoutProblem(ABC):
             scatter = {name: standard_error(v) for name, v in own.items()}
         # What is infinite in the limit (V of an interpolator) has no error.
         return values, {name: _plain(np.where(np.isfinite(values[name]), v, 0.0)) for name, v in scatter.items()}
-
-
-def _with_replicates(solution: Iterate, logarithms: tuple[int, ...], evaluations: int) -> FixedPoint:
-    """A single replicate has its fixed point at x - J^-1 F_b to first order, with F_b its residual at x."""
-    x, J, places = solution.x, solution.J, list(logarithms)
-    shift = -np.linalg.solve(J[:-1], solution.replicate_F.T).T
-    shift[:, places] = np.clip(shift[:, places], -_LONGEST_SHIFT, _LONGEST_SHIFT)
-    loss = solution.replicate_loss
-    return FixedPoint(x, loss, x + shift, loss + shift @ J[-1], solution.residual, evaluations)
 
 
 def _plain(value: Any) -> Any:

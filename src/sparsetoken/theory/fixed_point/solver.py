@@ -63,7 +63,8 @@ class Solver:
         """The fixed point, from `start` if that converges, else by continuation in the ridge."""
         # Overflow and division by zero leave a residual that is not finite, which no step accepts.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if start is not None:
+            # A neighbour's may be an interpolator's, with V infinite, or that of heads whose queries span another space.
+            if start is not None and np.isfinite(start).all() and len(start) == self.equations.unknowns:
                 solution = self.newton(start, ridge, _AIM, CAREFUL.evaluations)
                 if solution.residual <= TOLERANCE:
                     return solution
