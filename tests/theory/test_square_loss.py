@@ -52,7 +52,7 @@ def test_a_ridge_tends_to_none(law, alpha):
 
 @pytest.mark.parametrize("count", [1025, 1500, 2049, 4100])
 def test_any_number_of_nodes(count):
-    """A part of the nodes is solved first, whatever their number: the answer is that of the same law in other pieces."""
+    """The answer is that of the same law with every node three times."""
     rng = np.random.default_rng(count)
     rows = [rng.uniform(0.2, 1.0, (count, 3)) + [shift, 0.0, 0.0] for shift in (1.0, 0.0)]
     found = theory.erm(theory.law_from_nodes(*rows, 0.3), 2.0, 0.1, "square")
