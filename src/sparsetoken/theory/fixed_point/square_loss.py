@@ -47,37 +47,34 @@ def solve_square(
     alpha: float, ridge: float, nodes: Nodes, *, each: bool = False, near: float | None = None
 ) -> SquareSolution:
     """The fixed point of the module's text, on all replicates together or on each of them; `near` is a first guess of V."""
-    replicates = len(nodes.T)
-    given = (nodes.T, nodes.S, nodes.y, nodes.tau, nodes.kappa, nodes.weight)
-    if not each:
-        given = tuple(v.reshape(1, -1) for v in given)
-    T, S, y, tau, kappa, weight = given
-    if not each:
-        weight = weight / replicates
+    replicates, laws = len(nodes.T), len(nodes.T) if each else 1
+    k2, weight = nodes.kappa.reshape(laws, -1) ** 2, nodes.weight.reshape(laws, -1) * (laws / replicates)
     if ridge == 0 and abs(alpha - 1.0) < PEAK_WIDTH:
         # The norm is infinite and the classifier's sign is pure noise.
-        peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (len(T), 1))
-        return SquareSolution(peak, np.zeros(len(T)), np.zeros(len(T)))
-    design = _Design(np.stack([T, S, np.ones_like(T), y], axis=1), tau**2)
+        peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (laws, 1))
+        return SquareSolution(peak, np.zeros(laws), np.zeros(laws))
+    design = _Design(np.stack([nodes.T, nodes.S, np.ones_like(nodes.T), nodes.y], axis=1), nodes.tau**2, laws)
     if ridge == 0 and alpha < 1:
-        return _interpolator(alpha, design, kappa**2, weight)
+        return _interpolator(alpha, design, k2, weight)
     if near is None and replicates > 1:  # the first replicate leads near the common root
         near = float(_prox_step(alpha, ridge, nodes.kappa[:1] ** 2, nodes.weight[:1])[0][0])
-    return _regularised(alpha, ridge, design, kappa**2, weight, near)
+    return _regularised(alpha, ridge, design, k2, weight, near)
 
 
 class _Design(NamedTuple):
-    """The columns c = (T, S, 1, y) of every law (laws, 4, nodes), and the variance that T has inside a node."""
+    """The columns c = (T, S, 1, y) of every replicate (replicates, 4, nodes), the variance that T has inside a node, and
+    the number of laws: as many as replicates, or one."""
 
     columns: np.ndarray
     tau2: np.ndarray
+    laws: int
 
     def moments(self, weight: np.ndarray) -> np.ndarray:
         """E[c_i c_j weight] of every law, (laws, 4, 4)."""
-        M = (self.columns * weight[:, None]) @ self.columns.swapaxes(1, 2)
-        if self.tau2.any():
-            M[:, 0, 0] += (self.tau2 * weight).sum(-1)
-        return M
+        weight = weight.reshape(self.tau2.shape)
+        M = np.stack([(c * w) @ c.T for c, w in zip(self.columns, weight)])  # one replicate stays in the cache
+        M[:, 0, 0] += np.einsum("bn,bn->b", self.tau2, weight)
+        return M if len(M) == self.laws else M.sum(0, keepdims=True)
 
 
 def _regularised(
