@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import wrightomega
 
-from sparsetoken._core.roots import falling_root, last_that_holds, proximal_point, wright_omega
+from sparsetoken._core.roots import falling_root, last_that_holds, least_on_grid, proximal_point, wright_omega
 
 
 @pytest.mark.parametrize("first", [0.05, 3.0, 900.0, 1e9])
@@ -68,3 +68,12 @@ def test_the_point_solves_its_equation(slope, curvature):
 def test_omega_is_scipys():
     x = np.concatenate([np.linspace(-60.0, 60.0, 1201), [-800.0, -300.0, 1e3, 1e12]])
     np.testing.assert_allclose(wright_omega(x), wrightomega(x), rtol=1e-13)
+
+
+def test_least_on_grid_takes_the_deeper_of_two_valleys_and_the_ends():
+    def valleys(x):
+        return min((x - 1.3) ** 2, (x - 7.77) ** 2 - 0.1)
+
+    x, value = least_on_grid(valleys, np.linspace(0.0, 10.0, 11), 1e-6)
+    assert x == pytest.approx(7.77, abs=1e-4) and value == pytest.approx(-0.1)
+    assert least_on_grid(lambda x: x, np.linspace(2.0, 3.0, 5), 1e-3) == (2.0, 2.0)

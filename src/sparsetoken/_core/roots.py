@@ -1,4 +1,4 @@
-"""Roots: searches along one parameter for an expensive function; elementwise, on NumPy or JAX arrays, proximal points, roots of
+"""Roots: searches along one parameter, for a root, a whole number or the least value; elementwise, on NumPy or JAX arrays, proximal points, roots of
 rising functions and Wright's omega function.
 
 A search calls its function (a forecast, a fit) at no point twice, brackets from a first guess on a logarithmic scale, and says
@@ -91,6 +91,21 @@ def last_that_holds(
         middle = min(max(round(math.sqrt(good * bad)), good + 1), bad - 1)
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return FOUND, good
+
+
+def least_on_grid(function: Callable[[float], Any], grid: np.ndarray, precision: float) -> tuple[float, float]:
+    """Where a function is least, and its value there: the best of rising places, refined between its neighbours.
+
+    `precision` is that of the place, as a share of the distance between the neighbours.
+    """
+    from scipy.optimize import minimize_scalar
+
+    values = [float(function(float(x))) for x in grid]
+    best = int(np.argmin(values))
+    low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
+    options = {"xatol": precision * (high - low)}
+    found = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
+    return (float(found.x), float(found.fun)) if found.fun < values[best] else (float(grid[best]), values[best])
 
 
 def proximal_point(slope: Callable[[Any], Any], curvature: Callable[[Any], Any], h: Any, step: Any) -> Any:

@@ -324,10 +324,10 @@ def coloured_law(
     spread = float(np.sqrt(spectrum.eigenvalues @ query.square))  # sigma_q
     if not spread > 0:
         raise ValueError("query must have noise along it: q^T Sigma q must be positive")
-    length, sparsity, strength, _ = task.only_kind("coloured noise")
-    shift = strength * query.overlap / spread  # the signal's size in units of the noise along the query
+    kind = task.only_kind("coloured noise")
+    shift = kind.strength * query.overlap / spread  # the signal's size in units of the noise along the query
     sigma = None if activation is None else get_activation(activation)
-    given = (length, sparsity, strength, task.prevalence, shift, beta * spread, sigma)
+    given = (kind, task.prevalence, shift, beta * spread, sigma)
     statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
     return ColouredLaw(statistics, spectrum, query, beta, task=task, activation=sigma)
 
@@ -359,9 +359,9 @@ def _population(given: tuple, points: int) -> Population:
 
     At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal tokens.
     """
-    length, sparsity, strength, prevalence, shift, sharpness, sigma = given
+    kind, prevalence, shift, sharpness, sigma = given
     size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
-    found = attended_population(length, sparsity, size, prevalence, cosine, sharpness, sigma, points=points)
+    found = attended_population(kind._replace(strength=size), prevalence, cosine, sharpness, sigma, points=points)
     mass = found.positive.S / (abs(shift) if shift else 1.0)
-    positive = found.positive._replace(T=found.positive.T - shift * mass, S=strength * mass)
+    positive = found.positive._replace(T=found.positive.T - shift * mass, S=kind.strength * mass)
     return Population(positive, found.negative, prevalence)

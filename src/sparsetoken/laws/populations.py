@@ -45,9 +45,7 @@ def uniform_attention_population(
 
 
 def attended_population(
-    length: int,
-    sparsity: int,
-    strength,
+    kind: BagKind,
     prevalence,
     cosine,
     sharpness,
@@ -57,7 +55,8 @@ def attended_population(
     points: int = 0,
     shared: float = 0.0,
 ) -> Population:
-    """Attention with a query of cosine gamma and inverse temperature k, on drawn tokens."""
+    """Attention with a query of cosine gamma and inverse temperature k, on given draws or on `points` of them."""
+    length, sparsity, strength, _ = kind
     given = (length, prevalence, strength, cosine, sharpness, activation)
     common = shared > 0
     if draws is None and bytes_of_draws(length, sparsity, points) <= WHOLE_BYTES:
@@ -132,9 +131,7 @@ def attended_mixture(
 
     def single(kind: BagKind) -> Population:
         tokens, count = next(source)
-        return attended_population(
-            *kind[:3], prevalence, cosine, k, activation, draws=tokens, points=count, shared=shared
-        )
+        return attended_population(kind, prevalence, cosine, k, activation, draws=tokens, points=count, shared=shared)
 
     if not elementwise or not rho:
         return population_of(task, single, kinds)

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from .._core.averages import standard_error
+from .._core.roots import least_on_grid
 from .._core.validation import real_number
 from ..laws.measures import ScoreLaw, auc_within, score_law, shares_beaten
 from ..laws.nodes import Population
@@ -187,13 +188,7 @@ class Criterion:
         def both(c):
             return pi * (1.0 - above(positive, c)) + (1 - pi) * above(negative, c)
 
-        grid = np.linspace(low, high, 60)
-        at = int(np.argmin([both(c).mean() for c in grid]))
-        bounds = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
-        best = minimize_scalar(
-            lambda c: both(c).mean(), bounds=bounds, method="bounded", options={"xatol": 1e-6 * (high - low)}
-        )
-        return both(float(best.x))
+        return both(least_on_grid(lambda c: both(c).mean(), np.linspace(low, high, 60), 3e-5)[0])
 
     def of_scores(self, positive: np.ndarray, negative: np.ndarray, prevalence: float) -> Measured:
         """Of drawn scores, (replicates, draws) for each class."""

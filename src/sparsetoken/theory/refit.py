@@ -6,11 +6,10 @@ Neither needs new directions: the threshold moves b, the sharpness the law of (T
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
+from .._core.roots import least_on_grid
 from .._core.validation import real_number, rejection
 from ..laws.law import Law, same_mechanism
 from ..laws.measures import score_laws
@@ -83,7 +82,7 @@ def refit(
         law = same_mechanism(result.law, where, math.exp(log_k))
         return _error(result.fixed_point, law.at(law.first_points)[0])
 
-    best = _least(error, np.linspace(math.log(low), math.log(high), _SHARPNESSES))
+    best, _ = least_on_grid(error, np.linspace(math.log(low), math.log(high), _SHARPNESSES), _REFINED)
     return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
 
 
@@ -117,18 +116,9 @@ def _best_shift(x: np.ndarray, population: Population) -> float:
     ends = scores.min() - widest, scores.max() + widest
     thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))
     candidates = np.unique(-np.array([*thresholds, *ends, 0.0]))
-    return _least(lambda shift: _error(shifted(x, shift), population), candidates)
+    return least_on_grid(lambda shift: _error(shifted(x, shift), population), candidates, _REFINED)[0]
 
 
 def _error(x: np.ndarray, population: Population) -> float:
     """Test error of the readout x, averaged over the replicates of a population."""
     return float(np.mean(readout_errors(x, population)))
-
-
-def _least(function: Callable[[float], float], candidates: np.ndarray) -> float:
-    """Where a function is least: the best of rising candidates, refined between its neighbours."""
-    values = [function(float(at)) for at in candidates]
-    best = int(np.argmin(values))
-    low, high = candidates[max(0, best - 1)], candidates[min(len(candidates) - 1, best + 1)]
-    found = minimize_scalar(function, bounds=(low, high), method="bounded", options={"xatol": _REFINED * (high - low)})
-    return float(found.x if found.fun < values[best] else candidates[best])

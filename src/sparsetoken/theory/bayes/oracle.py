@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr, ndtr
 
 from ..._core.averages import standard_error, with_error
-from ..._core.roots import ALWAYS, BEYOND, falling_root
+from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
 from ...laws.law import Law, attention_law, elementwise_law
 from ...laws.nodes import ClassColumns, Population
@@ -130,29 +129,26 @@ def pooled_error(task: Task) -> float:
     means = np.array([kind.strength * kind.sparsity / kind.length for kind in task.kinds])
     deviations = np.array([(rho + (1 - rho) / kind.length) ** 0.5 for kind in task.kinds])
     weights = np.array([kind.probability for kind in task.kinds])
-
-    def below(b, mean):
-        return weights @ ndtr((b - mean) / deviations)
-
     low, high = -8 * deviations.max(), means.max() + 8 * deviations.max()
-    return _best_threshold(task, lambda b: below(b, means), lambda b: below(b, 0.0), low, high)
+    return _best_threshold(
+        task,
+        lambda b: weights @ ndtr((b - means) / deviations),
+        lambda b: weights @ ndtr(-b / deviations),
+        np.linspace(low, high, _THRESHOLDS),
+    )
 
 
 def _best_threshold(
-    task: Task, signal: Callable[[float], float], noise: Callable[[float], float], low: float, high: float
+    task: Task, below: Callable[[float], float], above: Callable[[float], float], places: np.ndarray
 ) -> float:
-    """Least error of a threshold on a statistic with these distribution functions in bags with and without signal."""
+    """Least error of a threshold on a statistic: P(below | signal) and P(above | no signal) at a place are given."""
     pi, contaminated = task.prevalence, task.contamination
 
     def error(b: float) -> float:
-        lower = signal(b)
-        return pi * lower + (1 - pi) * (1 - (1 - contaminated) * noise(b) - contaminated * lower)
+        missed = below(b)
+        return pi * missed + (1 - pi) * ((1 - contaminated) * above(b) + contaminated * (1 - missed))
 
-    grid = np.linspace(low, high, _THRESHOLDS)
-    best = grid[int(np.argmin([error(b) for b in grid]))]
-    step = grid[1] - grid[0]
-    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-10})
-    return float(min(result.fun, pi, 1 - pi))
+    return min(least_on_grid(error, places, 1e-8)[1], pi, 1 - pi)
 
 
 def hardmax_error(task: Task) -> float:
@@ -160,37 +156,21 @@ def hardmax_error(task: Task) -> float:
 
     For bags that differ they are averaged over the kinds, and over the noise that tokens share.
     """
-    if task.differing is not None:
-        return _differing_hardmax(task)
-    L, R, theta, _ = task.kinds[0]
-    pi = task.prevalence
-
-    def error(b):
-        below_negative = L * log_ndtr(b)
-        below_positive = (L - R) * log_ndtr(b) + R * log_ndtr(b - theta)
-        return pi * np.exp(below_positive) - (1 - pi) * np.expm1(below_negative)
-
-    grid = np.linspace(-6.0, 12.0 + theta, 4001)
-    best = grid[np.argmin(error(grid))]
-    step = grid[1] - grid[0]
-    result = minimize_scalar(error, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-12})
-    return float(min(result.fun, pi, 1 - pi))
-
-
-def _differing_hardmax(task: Task) -> float:
     own, shared = (1.0 - task.correlation) ** 0.5, task.correlation**0.5
     at, weight = np.polynomial.hermite_e.hermegauss(64) if shared else (np.zeros(1), np.ones(1))
     weight = weight / weight.sum()
 
-    def below(b: float, size: float) -> float:
+    def below(b: float) -> float:
         x = (b - shared * at) / own
-        return sum(
-            p * float(weight @ np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - size * theta / own)))
-            for L, R, theta, p in task.kinds
-        )
+        parts = (p * np.exp((L - R) * log_ndtr(x) + R * log_ndtr(x - theta / own)) for L, R, theta, p in task.kinds)
+        return float(weight @ sum(parts))
+
+    def above(b: float) -> float:
+        x = (b - shared * at) / own
+        return -float(weight @ sum(kind.probability * np.expm1(kind.length * log_ndtr(x)) for kind in task.kinds))
 
     top = max(kind.strength for kind in task.kinds)
-    return _best_threshold(task, lambda b: below(b, 1.0), lambda b: below(b, 0.0), -6.0, 12.0 + top)
+    return _best_threshold(task, below, above, np.linspace(-6.0, 12.0 + top, _THRESHOLDS))
 
 
 def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
@@ -256,11 +236,7 @@ def best_sharpness(
         return known_signal_error(task, mechanism, float(np.exp(log_k)), activation, points)[0]
 
     grid = np.log([0.1, 0.25, 0.6, 1.0, 1.5, 2.25, 3.4, 5.0, 8.0, 16.0, SHARPEST])
-    values = [error(g) for g in grid]
-    i = int(np.argmin(values))
-    low, high = grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]
-    result = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 0.02, "maxiter": 14})
-    k = float(np.exp(result.x if result.fun < values[i] else grid[i]))
+    k = float(np.exp(least_on_grid(error, grid, 0.02)[0]))
     return (k, *known_signal_error(task, mechanism, k, activation, points))
 
 
