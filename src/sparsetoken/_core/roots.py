@@ -1,8 +1,8 @@
-"""Roots: searches along one parameter, for a root, a whole number or the least value; elementwise, on NumPy or JAX arrays, proximal points, roots of
-rising functions and Wright's omega function.
+"""Roots and minima: searches along one parameter; elementwise, on NumPy or JAX arrays, proximal points, roots of rising
+functions and Wright's omega function.
 
-A search calls its function (a forecast, a fit) at no point twice, brackets from a first guess on a logarithmic scale, and says
-when there is nothing to find within the range instead of raising.
+A search for a root calls its function (a forecast, a fit) at no point twice, brackets from a first guess on a logarithmic
+scale, and says when there is nothing to find within the range instead of raising.
 """
 
 from __future__ import annotations
