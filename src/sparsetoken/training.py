@@ -15,6 +15,12 @@ SCHEDULES = ("staged", "reuse", "joint")
 MOST_PRODUCTS = 50  # where power iteration has ended
 
 
+def number_of_products(method: object, least: int = 0, word: str = "products") -> int | None:
+    """K of the name "products:K" (or with another word), None where it is no such name or K not from `least` to 50."""
+    found, _, count = str(method).partition(":")
+    return int(count) if found == word and count.isdecimal() and least <= int(count) <= MOST_PRODUCTS else None
+
+
 @dataclass(frozen=True, repr=False)
 class Training(Description):
     """The four-stage training of the attention classifier (and, by its last stage, of the others).
@@ -96,10 +102,8 @@ class Training(Description):
         self._check_query_by()
 
     def _check_query_by(self) -> None:
-        name, _, count = str(self.query_by).partition(":")
-        spectral = name in ("eigenvector", "positive_eigenvector") and not count
-        products = name == "products" and count.isdecimal() and 2 <= int(count) <= MOST_PRODUCTS
-        if not (self.query_by == "steps" or spectral or products):
+        named = self.query_by in ("steps", "eigenvector", "positive_eigenvector")
+        if not named and number_of_products(self.query_by, 2) is None:
             ways = f"steps, products:K (K from 2 to {MOST_PRODUCTS}), eigenvector or positive_eigenvector"
             raise rejection("query_by", self.query_by, ways)
         if self.query_by != "steps" and (self.eta_b != "auto" or self.schedule != "staged"):

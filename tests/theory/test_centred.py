@@ -15,7 +15,7 @@ from sparsetoken.simulation.samplers.implicit import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
 from sparsetoken.simulation.two_steps import implicit_steps, two_steps
 from sparsetoken.theory.signals import signals_alignment
-from sparsetoken.theory.step_formulas import alignment_formulas
+from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
 
 PAIR = Task(7, 2, 3.3, 0.35)
 CENTRED = Training(alpha0=1.7, eta_b="auto", eta_q=1.0)
@@ -143,7 +143,9 @@ def test_gradient_through_the_fitted_bias():
     with jax.enable_x64(True):
 
         def formula(pi, alpha0, eta_w):
-            return alignment_formulas(training.loss_function, task, pi, alpha0, eta_w, "auto", 1.0, 1.0)["cos_q"]
+            return alignment_formulas(training.loss_function, bag_groups(task, pi), alpha0, eta_w, "auto", 1.0, 1.0)[
+                "cos_q"
+            ]
 
         exact = jax.grad(formula, (0, 1, 2))(0.3, 2.0, 4.0)
     for value, (name, at) in zip(exact, {"prevalence": 0.3, "alpha0": 2.0, "eta_w": 4.0}.items()):

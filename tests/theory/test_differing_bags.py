@@ -12,7 +12,7 @@ from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.study.kinds.simulation import GivenReadout, readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
-from sparsetoken.theory.step_formulas import alignment_formulas
+from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
 
 TRAINING = Training(alpha0=2.0, alpha1=3.0, ridge=0.05, eta_q=60.0)
 TASKS = {
@@ -65,7 +65,7 @@ def test_labels_of_pure_noise_teach_nothing():
 def test_alignment_of_types_that_go_together():
     """Length, sparsity and strength drawn together; reference values from a simulation of the definition at d = 1200."""
     kinds = (BagKind(5, 1, 4.0, 0.5), BagKind(15, 2, 3.0, 0.5))
-    found = alignment_formulas(get_loss("logistic"), Task(), 0.3, 2.0, 1.0, 1.0, 1.0, 1.0, kinds)
+    found = alignment_formulas(get_loss("logistic"), bag_groups(Task(), 0.3, kinds), 2.0, 1.0, 1.0, 1.0, 1.0)
     measured = {
         "norm_w": (0.1576, 0.0010),
         "overlap_q": (0.0139, 0.0005),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,13 +22,13 @@ from ..simulation.samplers.drawn_bags import OneClassError
 from ..simulation.seeds import trial_seeds
 from ..task import Task
 from ..theory import ErmResult, WarmStart, alignment, erm
+from ..theory.alignment import enough
 from ..theory.finite_size import GROUPS, POINTS, laws_at_size, readouts_at_shares, sample_sizes
 from ..training import Training
 from .criterion import Criterion, Measured
 
 REMAINDER = 2.0  # times 1/d and 1/n1: the relative standard error for what is not forecast (see benchmarks/plans.py)
 _SHARES, _FEW_SHARES = 129, 9  # shares averaged over; few where the bias does not count or each costs a search
-_TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
 def solved(law: Law, alpha: float, ridge: float, loss: str | Loss, near: np.ndarray | None = None) -> ErmResult:
@@ -89,18 +90,13 @@ def remainder(loss: float, n: int, d: int) -> float:
 
 def with_both_classes(trial: Callable[[int], Any], count: int, seed: int) -> Iterator[Any]:
     """`count` results of trial(seed), leaving out the draws whose labels are all alike."""
-    made = 0
-    for attempt in range(_TRIES):
+
+    def drawn(attempt: int) -> Iterator[Any]:
         for trial_seed in trial_seeds(seed, (attempt + 1) * count)[attempt * count :]:
-            try:
-                result = trial(trial_seed)
-            except OneClassError:
-                continue
-            yield result
-            made += 1
-            if made == count:
-                return
-    raise ValueError("n must be larger for this prevalence: nearly every draw of the bags holds one class only")
+            with suppress(OneClassError):
+                yield trial(trial_seed)
+
+    return enough(drawn, count)
 
 
 def forecast_at(

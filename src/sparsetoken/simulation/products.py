@@ -22,6 +22,7 @@ from scipy.linalg import eigh
 from .._core.validation import rejection
 from ..results import NOT_PLAIN, Result
 from ..task import BagKind, Task
+from ..training import MOST_PRODUCTS, number_of_products
 from .samplers.drawn_bags import draw_bags, sample_count
 from .samplers.reduced import draw_bulk
 from .samplers.tensor import TensorData, draw_signal
@@ -161,14 +162,15 @@ def learn_directions(
 
 def _direction(method: str, data_set: Callable[[int], SecondMoments]) -> np.ndarray:
     """The unit vector that a method learns."""
-    kind, _, count = method.partition(":")
     first = data_set(0)
-    if kind in ("eigenvector", "positive_eigenvector") and not count:
-        return first.top(kind == "positive_eigenvector")
-    if kind not in ("products", "fresh_products") or not count.isdecimal():
-        raise rejection("method", method, "products:K, fresh_products:K, eigenvector or positive_eigenvector")
+    if method in ("eigenvector", "positive_eigenvector"):
+        return first.top(method == "positive_eigenvector")
+    same, fresh = (number_of_products(method, word=word) for word in ("products", "fresh_products"))
+    if same is None and fresh is None:
+        ways = f"products:K, fresh_products:K (K up to {MOST_PRODUCTS}), eigenvector or positive_eigenvector"
+        raise rejection("method", method, ways)
     vector = first.mean / np.linalg.norm(first.mean)
-    for k in range(int(count)):
-        vector = (data_set(k) if kind == "fresh_products" else first).product(vector)
+    for k in range(same or fresh or 0):
+        vector = (first if fresh is None else data_set(k)).product(vector)
         vector /= np.linalg.norm(vector)
     return vector

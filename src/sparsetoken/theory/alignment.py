@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, b
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _NUMBERS = 2**21  # fields held at a time (16 MB)
-_TRIES = 40  # draws of the labels allowed for each one that holds both classes
+TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -80,10 +80,10 @@ class AlignmentLaw(TwoSteps):
 
 def _rate(loss: Loss, task: Task, eta_w, eta_b) -> float:
     """K = lim alpha0 Q/(2 C^2), with the fields of alpha0 = infinity (no noise in w1, no own pull)."""
-    groups = bag_groups(task, task.kinds, task.prevalence)
+    groups = bag_groups(task, task.prevalence)
     first = first_step(loss, groups, 1.0, eta_b)
     noiseless = first._replace(norm=abs(first.overlap))
-    second = second_step(loss, groups, noiseless, np.inf, eta_w, eta_b, task.correlation)
+    second = second_step(loss, groups, noiseless, np.inf, eta_w, eta_b)
     C = (second.signal + second.mean) * first.overlap
     Q = second.mean**2 * first.noise + second.noise(noiseless, 1.0)
     return float(Q / (2 * C**2)) if eta_w * C != 0 else float("nan")
@@ -143,7 +143,8 @@ def alignment(
         return _drawn(task, training, whole_number("d", d, 2), whole_number("draws", draws, 2), seed)
     loss = training.loss_function
     t = training
-    f = alignment_formulas(loss, task, task.prevalence, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)
+    groups = bag_groups(task, task.prevalence)
+    f = alignment_formulas(loss, groups, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)
     a, condition = float(f["a"]), task.mean_length * float(f["condition"])
     fields = two_steps_from(a, float(f["norm_w"]), float(f["overlap_q"]), float(f["norm_q"]), float(f["bias"]), t.beta)
     if fields["norm"]["q"] > 0:  # the formula's own cosine has no rounding from the rates' scale
@@ -162,7 +163,8 @@ def _spectral_start(task: Task, t: Training) -> Alignment:
     Those are the residuals of the two steps at a vanishing rate, to which w1 and the query are proportional.
     """
     tiny = 1e-9
-    f = alignment_formulas(t.loss_function, task, task.prevalence, t.alpha0, tiny, "auto", t.eta_q, t.beta)
+    groups = bag_groups(task, task.prevalence)
+    f = alignment_formulas(t.loss_function, groups, t.alpha0, tiny, "auto", t.eta_q, t.beta)
     a, norm_w, norm_q = (t.eta_w / tiny * float(f[name]) for name in ("a", "norm_w", "norm_q"))
     cosine = float(method_of(t.query_by).squared_cosine(task, t.alpha0)) ** 0.5
     return Alignment(
@@ -178,7 +180,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
     if n0 < 2:
         raise ValueError(f"alpha0 must give at least 2 bags at d = {d}, got {n0}")
     rng = np.random.default_rng(seed)
-    groups = bag_groups(task, task.kinds, task.prevalence)
+    groups = bag_groups(task, task.prevalence)
     counts = _compositions(groups, n0, draws, rng)
     size = max(1, _NUMBERS // (counts.shape[1] * (len(FIELD_NODES) // COARSE)))
     parts = [
@@ -205,16 +207,27 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
     )
 
 
+def enough(with_both_classes: Callable[[int], Iterable[Any]], count: int) -> Iterator[Any]:
+    """`count` results, from calls numbered 0, 1, ..: each tries to draw as many and leaves out those of one class only."""
+    made = 0
+    for attempt in range(TRIES):
+        for result in with_both_classes(attempt):
+            yield result
+            made += 1
+            if made == count:
+                return
+    raise ValueError("n must be larger for this prevalence: nearly every draw of the bags holds one class only")
+
+
 def _compositions(groups: BagGroups, n0: int, draws: int, rng: np.random.Generator) -> np.ndarray:
     """How many of n0 bags each group has (draws, groups), both labels being present."""
-    kept = np.empty((0, len(groups.label)))
-    for _ in range(_TRIES):
+
+    def drawn(_: int) -> np.ndarray:
         counts = rng.multinomial(n0, groups.probability / groups.probability.sum(), size=draws)
         positive = counts @ (groups.label > 0)
-        kept = np.concatenate([kept, counts[(positive > 0) & (positive < n0)]])
-        if len(kept) >= draws:
-            return kept[:draws]
-    raise ValueError("n must be larger for this prevalence: nearly every draw of the bags holds one class only")
+        return counts[(positive > 0) & (positive < n0)]
+
+    return np.array(list(enough(drawn, draws)), dtype=float)
 
 
 def _steps_of(groups: BagGroups, task: Task, t: Training, d: int, n0: int, rng: np.random.Generator) -> np.ndarray:
@@ -230,7 +243,7 @@ def _steps_of(groups: BagGroups, task: Task, t: Training, d: int, n0: int, rng: 
     first = first_step(loss, groups, alpha0, t.eta_b)
     a, s2 = first.overlap + np.sqrt(first.noise / d) * along_w, first.noise * rest_w
     first = first._replace(overlap=a, noise=s2, norm=np.sqrt(a**2 + s2))
-    second = second_step(loss, groups, first, alpha0, t.eta_w, t.eta_b, task.correlation)
+    second = second_step(loss, groups, first, alpha0, t.eta_w, t.eta_b)
     mean = second.mean if isinstance(t.eta_b, str) else second.mean + np.sqrt(second.variance / n0) * residual
     g2 = a**2 / np.where(first.norm > 0, first.norm, 1.0) ** 2
     wobble = first.norm**2 * ((1 + g2) * second.mean_square + (1 + 3 * g2) * second.signal_square) / n0

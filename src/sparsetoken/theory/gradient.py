@@ -44,7 +44,7 @@ from ..training import Training
 from .fixed_point.equations import Iterate, ScoreNodes, moments, quadrature
 from .fixed_point.plain import PLAIN, PlainReadout, plain_nodes
 from .forecast import law_of, readout_alpha
-from .step_formulas import alignment_formulas
+from .step_formulas import alignment_formulas, bag_groups
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 TEN_PERCENT = 0.1
@@ -116,7 +116,7 @@ def _population(model: str, task: Task, loss: Loss, p: dict[str, Any], draws: li
     if model == "vectorized":
         return vectorized_mixture(task, pi, kinds)
     rates = (p["eta_w"], p.get("eta_b", "auto"), p["eta_q"], p["beta"])
-    steps = alignment_formulas(loss, task, pi, p["alpha0"], *rates, kinds)
+    steps = alignment_formulas(loss, bag_groups(task, pi, kinds), p["alpha0"], *rates)
     gamma, k = steps["cos_q"], p["beta"] * steps["norm_q"]
     if draws is None:
         return uniform_attention_mixture(task, pi, gamma, kinds=kinds)

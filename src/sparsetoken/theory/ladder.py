@@ -28,7 +28,7 @@ from ..plotting.show import axes_for, legend_above
 from ..plotting.style import REFERENCE, colour, label
 from ..results import Result
 from ..task import Task
-from ..training import Training
+from ..training import Training, number_of_products
 from .alignment import alignment
 from .bayes.oracle import bayes_error, hardmax_error, pooled_error
 from .forecast import forecast
@@ -146,9 +146,8 @@ def long_bag_exponent(method: str, cosine: bool = True) -> float | None:
         return 0.5
     if method == "bayes":
         return None
-    name, _, count = method.partition(":")
-    k = int(count) if count and name.endswith("products") and cosine else math.inf
-    return 0.25 if math.isinf(k) else (k + 1) / (4 * k + 2)
+    k = number_of_products(method.removeprefix("fresh_")) if cosine else None
+    return 0.25 if k is None else (k + 1) / (4 * k + 2)
 
 
 def _with_sharpness(task: Task, training: Training) -> Training:

@@ -29,7 +29,7 @@ from .._core.averages import with_error
 from .._core.validation import real_number, rejection
 from ..results import Result
 from ..task import Task
-from ..training import MOST_PRODUCTS
+from ..training import MOST_PRODUCTS, number_of_products
 from .bayes.limit import bayes_limit
 from .bayes.oracle import bayes_error, pooled_error
 
@@ -139,12 +139,12 @@ class _Method(NamedTuple):
 
 
 def _products(method: str) -> _Method | None:
-    name, _, count = method.partition(":")
-    if name not in ("products", "fresh_products") or not count.isdecimal() or int(count) > MOST_PRODUCTS:
-        return None
-    if name == "products":
-        return _Method(lambda task, alpha: _same(_spike(task, alpha), int(count)), "closed form")
-    return _Method(lambda task, alpha: _fresh(_spike(task, alpha), int(count)), "exact recursion")
+    same, fresh = (number_of_products(method, word=word) for word in ("products", "fresh_products"))
+    if same is not None:
+        return _Method(lambda task, alpha: _same(_spike(task, alpha), same), "closed form")
+    if fresh is not None:
+        return _Method(lambda task, alpha: _fresh(_spike(task, alpha), fresh), "exact recursion")
+    return None
 
 
 _METHODS = {

@@ -74,7 +74,7 @@ def _fields(labels: Any, means: Any, spreads: Any) -> tuple[Any, Any, Any]:
 
 class BagGroups(NamedTuple):
     """Bags of D0 that are alike to the two steps, arrays over groups (last axis): push = theta R/L and
-    scatter = theta^2 R(1 - R/L) where there is a signal, else 0; variance of a mean token's noise, k0."""
+    scatter = theta^2 R(1 - R/L) where there is a signal, else 0; variance of a mean token's noise, k0; the correlation rho."""
 
     probability: Any
     label: np.ndarray
@@ -82,12 +82,14 @@ class BagGroups(NamedTuple):
     push: Any
     scatter: Any
     variance: np.ndarray
+    correlation: float
 
 
-def bag_groups(task: Task, kinds: Sequence[BagKind], pi: Any) -> BagGroups:
+def bag_groups(task: Task, pi: Any, kinds: Sequence[BagKind] | None = None) -> BagGroups:
     """The bags of D0 by kind, presence of a signal and label seen."""
     eps, contaminated, rho = task.label_noise, task.contamination, task.correlation
     rows: list[tuple] = []
+    kinds = kinds or task.kinds
     for L, R, theta, share in kinds:
         signal = (theta * R / L, theta**2 * (R * (1 - R / L)))
         # 1/L as such where tokens are independent, so that nothing is lost to rounding
@@ -101,7 +103,7 @@ def bag_groups(task: Task, kinds: Sequence[BagKind], pi: Any) -> BagGroups:
     probability, labels, length, push, scatter, variance = ([row[i] for row in rows] for i in range(6))
     floats = (xp.stack([xp.asarray(v, dtype=float) for v in column]) for column in (probability, push, scatter))
     probabilities, pushes, scatters = floats
-    return BagGroups(probabilities, np.array(labels), np.array(length), pushes, scatters, np.array(variance))
+    return BagGroups(probabilities, np.array(labels), np.array(length), pushes, scatters, np.array(variance), rho)
 
 
 class FirstStep(NamedTuple):
@@ -139,13 +141,13 @@ class SecondStep(NamedTuple):
         return (first.norm**2 * self.mean_square + first.overlap**2 * self.signal_square) / alpha0
 
 
-def second_step(loss: Loss, groups: BagGroups, first: FirstStep, alpha0: Any, eta_w: Any, eta_b: Any, rho: float):
+def second_step(loss: Loss, groups: BagGroups, first: FirstStep, alpha0: Any, eta_w: Any, eta_b: Any):
     """The residuals at w1 and b1; alpha0 = infinity leaves a bag's own pull out of its field.
 
     w1, C and sqrt(Q) are proportional to eta_w up to what the fields do with it. With eta_w taken out, the query's direction
     and the derivatives of everything have their limits at eta_w = 0.
     """
-    p, label, L, push, scatter, variance = groups
+    p, label, L, push, scatter, variance, rho = groups
     c, a, _, norm = first
     means = eta_w * (a[..., None] * push - c * variance / alpha0)  # the second term is the bag's own pull on w1
     spreads = eta_w * norm[..., None] * variance**0.5
@@ -163,14 +165,11 @@ def second_step(loss: Loss, groups: BagGroups, first: FirstStep, alpha0: Any, et
     return SecondStep(b1, *((p * term).sum(-1) for term in terms))
 
 
-def alignment_formulas(
-    loss: Loss, task: Task, pi, alpha0, eta_w, eta_b, eta_q, beta, kinds: Sequence[BagKind] | None = None
-) -> dict[str, Any]:
+def alignment_formulas(loss: Loss, groups: BagGroups, alpha0, eta_w, eta_b, eta_q, beta) -> dict[str, Any]:
     """The formulas themselves, on Python floats or JAX scalars (then differentiable in all but L and R)."""
-    groups = bag_groups(task, kinds or task.kinds, pi)
     xp = namespace(groups.probability, groups.push, alpha0, eta_w, eta_b, eta_q, beta)
     first = first_step(loss, groups, alpha0, eta_b)
-    second = second_step(loss, groups, first, alpha0, eta_w, eta_b, task.correlation)
+    second = second_step(loss, groups, first, alpha0, eta_w, eta_b)
     condition = second.signal + second.mean
     C = condition * first.overlap
     Q = second.mean**2 * first.noise + second.noise(first, alpha0)

@@ -23,7 +23,7 @@ from ...bags.scratch import room_left
 from ...bags.segments import bag_softmax, weighted_bag_sum
 from ...losses import Loss, get_loss
 from ...solvers.erm import fit_erm
-from ...training import MOST_PRODUCTS
+from ...training import MOST_PRODUCTS, number_of_products
 from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
 from ..folds import checked_seed, class_folds
 from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
@@ -81,12 +81,10 @@ class Staged:
 
 def products_of(query_by: str) -> int:
     """How many products with the labelled second moment a name stands for."""
-    name, _, count = str(query_by).partition(":")
-    if query_by == "steps":
-        return 1
-    if name != "products" or not count.isdecimal() or not 2 <= int(count) <= MOST_PRODUCTS:
+    count = 1 if query_by == "steps" else number_of_products(query_by, 2)
+    if count is None:
         raise rejection("query_by", query_by, f"auto, steps or products:K (K from 2 to {MOST_PRODUCTS})")
-    return int(count)
+    return count
 
 
 def checked_split(split: Any) -> float | str:
