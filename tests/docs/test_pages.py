@@ -47,7 +47,7 @@ REDUCED: dict[str, list[tuple[str, str]]] = {
         ("Stage(30, ", "Stage(3, "),
         ('"attention", [joint])', '"attention", [joint], accuracy=0.1)'),
         ("d=1000", "d=50"),
-        ("budget_of_steps=32", "budget_of_steps=10, stages=1, most_evaluations=1, bags=512, accuracy=0.1"),
+        ("budget_of_steps=32", "budget_of_steps=10, stages=1, most_evaluations=1"),
         # The last one has the shapes of a tutorial, whose compiled programs serve here as well.
     ],
     "docs/theory.md": [

@@ -28,7 +28,11 @@ def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_an
     state = state_of(**TIED)
     figure = views.figure_of(state, quick=False)
     expected = theory.trajectory(
-        Task(), "tied:2", Stage(6, 3.0, {"w": 2.0, "bias": 0.5}, {"w": 0.2}), accuracy=1.0, bags=1024, replicates=8
+        Task(),
+        "tied:2",
+        Stage(6, 3.0, {"w": 2.0, "bias": 0.5}, {"w": 0.2}),
+        accuracy=1.0,
+        sampling=theory.Sampling(1024, 8),
     )
     test, train, best = (trace(figure, meta) for meta in ("test", "train", "best"))
     assert test["x"] == train["x"] == list(range(7))

@@ -32,7 +32,9 @@ def test_redrawn_numbers_scatter_as_their_errors_say(number):
 def test_every_kind_of_draw_is_redrawn():
     stage = Stage(2, 1.0, {"q": 1.0, "w": 1.0, "bias": 0.5})
     calls = (
-        lambda: theory.trajectory(Task(4), "attention", stage, accuracy=1.0, bags=32, replicates=2).test_error[-1],
+        lambda: theory.trajectory(
+            Task(4), "attention", stage, accuracy=1.0, sampling=theory.Sampling(32, 2)
+        ).test_error[-1],
         lambda: theory.erm(theory.heads_law(Task(4), [0.8, 0.8], [1.0, 2.0]), 2.0, 0.1, accuracy=0.1).test_error,
         lambda: theory.bayes_limit(Task(200, 60, 1.0), 2.0).test_error,
     )

@@ -80,7 +80,7 @@ DIFFERING = Task(length={8: 0.5, 12: 0.5}, sparsity=1, strength=5.0, correlation
 @pytest.mark.parametrize("task", [TEN, pytest.param(DIFFERING, marks=pytest.mark.slow)], ids=["plain", "differing"])
 def test_it_ends_where_theory_says_and_a_refitted_bias_cures_it(task):
     runs = [simulate_end(task, "tied:2", 2.0, 0.2, 150, seed) for seed in range(10)]
-    end = theory.statics(task, "tied:2", 2.0, 0.2, bags=512, replicates=4)
+    end = theory.statics(task, "tied:2", 2.0, 0.2, sampling=theory.Sampling(512, 4))
 
     def mean(name):
         values = np.array([getattr(run, name) for run in runs])

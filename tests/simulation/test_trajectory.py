@@ -27,7 +27,7 @@ from sparsetoken.simulation.trajectory import (
     simulate_trajectory,
     train,
 )
-from sparsetoken.theory import trajectory
+from sparsetoken.theory import Sampling, trajectory
 
 LEVEL = 1e-3
 TASK = Task(length=4, sparsity=2, strength=3.0, prevalence=0.4)
@@ -372,7 +372,7 @@ def test_mini_batches_from_a_random_start_approach_their_limit():
     d, steps, start = 200, 6, {"q": 0.5, "w": 0.5, "bias": 0.8}
     stage = Stage(steps, (1.0, 1.5), {"q": 1.0, "w": 1.0, "bias": 0.5}, {"q": 0.2, "w": 0.2}, data=("one", "two"))
     task = Task(length=4, sparsity=1, strength=4.0, prevalence=0.5)
-    limit = trajectory(task, "attention", stage, start=start, accuracy=0.01, replicates=8)
+    limit = trajectory(task, "attention", stage, start=start, accuracy=0.01, sampling=Sampling(replicates=8))
     paths = [train(task, get_bag_model("attention"), stage, d, seed, start=start) for seed in range(24)]
     assert limit.bias[0] == pytest.approx(0.8) and paths[0].bias[0] == 0.8
     assert {round(float(path.overlap[0] @ path.overlap[0]), 12) for path in paths} == {0.0}

@@ -21,7 +21,7 @@ from sparsetoken.simulation.trajectory import joint_schedule, joint_trajectory
 from sparsetoken.simulation.trial import SimulationResult
 from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.solvers.erm import fit_erm
-from sparsetoken.theory import trajectory
+from sparsetoken.theory import Sampling, trajectory
 
 TASK = Task(length=6, sparsity=2, strength=3.0, prevalence=0.4)
 TRAINING = Training(alpha0=2.0, alpha1=3.0, eta_q=12.0, ridge=1e-2)
@@ -142,7 +142,7 @@ def test_joint_training_is_the_last_step_of_its_trajectory(sampler):
 def test_joint_training_tends_to_the_theorys_last_step():
     """Trials scatter like 1/d and lie 1/d from the limit; eight at d = 400 leave about 3e-3 of the test error."""
     model, stages = joint_schedule(JOINT)
-    limit = trajectory(TASK, model, stages, JOINT.loss, accuracy=0.01, bags=256)
+    limit = trajectory(TASK, model, stages, JOINT.loss, accuracy=0.01, sampling=Sampling(256))
     trials = [simulate(TASK, JOINT, 400, seed) for seed in range(8)]
     expected = {
         "test_error": (limit.test_error[-1], limit.standard_error[-1]),

@@ -158,7 +158,7 @@ def test_training_step_by_step():
     """Theory against simulation at d = 400, everything at once but in two kinds of bags."""
     task = Task({4: 0.5, 8: 0.5}, 1, 4.0, 0.4, "uniform", 0.1, 0.1, 0.2)
     stages = [Stage(4, 3.0, {"q": 1.5, "w": 1.5, "bias": 0.3}, {"w": 0.05})]
-    exact = theory.trajectory(task, "attention", stages, accuracy=0.02, replicates=4)
+    exact = theory.trajectory(task, "attention", stages, accuracy=0.02, sampling=theory.Sampling(replicates=4))
     runs = [simulate_trajectory(task, "attention", stages, 400, seed) for seed in range(10)]
     for field in ("test_error", "auc", "train_loss", "bias"):
         values = np.array([getattr(run, field) for run in runs])
@@ -176,7 +176,7 @@ def test_two_steps_of_a_trajectory_are_the_alignment():
     training = Training(alpha0=2.0, eta_w=1.3, eta_b=0.4, eta_q=8.0)
     # Two steps more, at rest: the shape of the trajectory above, whose compiled program serves here as well.
     stages = [Stage(1, 2.0, {"w": 1.3, "bias": 0.4}), Stage(1, 2.0, {"q": 8.0}), Stage(2, 2.0, {})]
-    found = theory.trajectory(task, "attention", stages, accuracy=0.02, replicates=16)
+    found = theory.trajectory(task, "attention", stages, accuracy=0.02, sampling=theory.Sampling(replicates=16))
     limit = theory.alignment(task, training)
     assert found.overlap["w"][1] == pytest.approx(limit.overlap["w"], rel=1e-9)
     assert found.bias[1] == pytest.approx(limit.bias, rel=1e-9)

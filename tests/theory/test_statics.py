@@ -53,7 +53,7 @@ def test_stored_ends(case):
     ids=["plain", "differing"],
 )
 def test_pooling_ends_at_the_convex_readout(task, loss):
-    end = theory.statics(task, "pooled", 2.0, 0.05, loss, bags=512, replicates=4)
+    end = theory.statics(task, "pooled", 2.0, 0.05, loss, sampling=theory.Sampling(512, 4))
     readout = theory.erm(theory.pooled_law(task), 2.0, 0.05, loss)
     for name in ("test_error", "train_loss", "bias", "auc"):
         error = 5e-4 + 4.0 * end.errors.get(name, end.standard_error)
@@ -64,8 +64,8 @@ def test_pooling_ends_at_the_convex_readout(task, loss):
 
 @pytest.mark.slow
 def test_a_query_that_may_not_move_leaves_pooling():
-    held = theory.statics(TEN, "attention", 2.0, {"q": 1e5, "w": 0.05}, bags=512, replicates=4)
-    pooled = theory.statics(TEN, "pooled", 2.0, 0.05, bags=512, replicates=4)
+    held = theory.statics(TEN, "attention", 2.0, {"q": 1e5, "w": 0.05}, sampling=theory.Sampling(512, 4))
+    pooled = theory.statics(TEN, "pooled", 2.0, 0.05, sampling=theory.Sampling(512, 4))
     assert held.test_error == pytest.approx(pooled.test_error, abs=2e-3)
     assert held.overlap["w"] == pytest.approx(pooled.overlap["w"], rel=0.02)
 
@@ -73,18 +73,20 @@ def test_a_query_that_may_not_move_leaves_pooling():
 @pytest.mark.slow
 def test_two_ends_and_the_start_decides():
     ends = {
-        start: theory.statics(LONG, "tied:2", 1.0, 0.7, start=start, bags=256, replicates=2)
+        start: theory.statics(LONG, "tied:2", 1.0, 0.7, start=start, sampling=theory.Sampling(256, 2))
         for start in ("uninformed", "informed")
     }
     assert all(end.coexist for end in ends.values())
     assert ends["uninformed"].overlap["w"] == pytest.approx(0.060, abs=0.006)
     assert ends["informed"].overlap["w"] == pytest.approx(0.558, abs=0.02)
-    planted = theory.statics(LONG, "tied:2", 1.0, 0.7, start={"w": 0.6, "cosine[w]": 0.9}, bags=256, replicates=2)
+    planted = theory.statics(
+        LONG, "tied:2", 1.0, 0.7, start={"w": 0.6, "cosine[w]": 0.9}, sampling=theory.Sampling(256, 2)
+    )
     assert planted.overlap["w"] == pytest.approx(ends["informed"].overlap["w"], abs=1e-4)
 
 
 def test_the_bias_follows_memory_and_a_refit_cures_it():
-    end = theory.statics(TEN, "tied:2", 2.0, 0.2, replicates=4)
+    end = theory.statics(TEN, "tied:2", 2.0, 0.2, sampling=theory.Sampling(replicates=4))
     assert end.test_error > end.best_bias_error + 0.006
     assert end.refitted_error == pytest.approx(end.best_bias_error, abs=5e-4)
     assert end.best_bias_error == pytest.approx(0.0236, abs=6e-4)
@@ -96,9 +98,7 @@ def test_many_steps_end_there(model, decay):
     names = get_bag_model(model).directions
     # The bias is what comes to rest last.
     stage = Stage(100, 2.0, dict.fromkeys(names, 1.0) | {"bias": 2.0}, dict.fromkeys(names, decay))
-    run = theory.trajectory(
-        TEN, model, [stage], bags=2048, replicates=6, most_replicates=6, tested=[100], accuracy=0.01
-    )
+    run = theory.trajectory(TEN, model, [stage], sampling=theory.Sampling(2048, 6), tested=[100], accuracy=0.01)
     end = theory.statics(TEN, model, 2.0, decay)
     for name in names:
         error = np.hypot(run.errors["overlap"][name][-1], end.errors[f"overlap_{name}"])
@@ -110,14 +110,14 @@ def test_many_steps_end_there(model, decay):
 @pytest.mark.slow
 def test_an_unstable_end_is_said():
     with pytest.warns(theory.ReplicaSymmetryWarning, match="above 1"):
-        end = theory.statics(TEN, "attention", 2.0, {"q": 0.02, "w": 0.35}, bags=1024, replicates=2)
+        end = theory.statics(TEN, "attention", 2.0, {"q": 0.02, "w": 0.35}, sampling=theory.Sampling(1024, 2))
     assert end.replicon > 1.0
 
 
 def test_no_end_is_an_error_that_says_what_was_tried(monkeypatch):
     monkeypatch.setattr(iteration, "STEPS", 3)
     with pytest.raises(theory.ConvergenceError, match=r"Anderson iteration .* lowered step by step"):
-        theory.statics(TEN, "tied:2", 2.0, 0.2, bags=256, replicates=2)
+        theory.statics(TEN, "tied:2", 2.0, 0.2, sampling=theory.Sampling(256, 2))
 
 
 def test_refusals_and_form():
@@ -129,7 +129,7 @@ def test_refusals_and_form():
         theory.statics(TEN, "tied:2", 2.0, 0.2, start="planted")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        end = theory.statics(TEN, "tied:2", 2.0, 0.2, bags=256, replicates=2)
+        end = theory.statics(TEN, "tied:2", 2.0, 0.2, sampling=theory.Sampling(256, 2))
     row = end.to_row()
     assert row["gram_0_0"] == end.gram[0, 0] and row["V_0_0_se"] > 0 and row["coexist"] is False
     assert "tied:2" in repr(end)

@@ -240,9 +240,9 @@ def descent_curve(task: Task, descent: Descent, alpha: float, loss: str | Loss) 
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableTrainingWarning)  # the page says so itself
         still_wanted()
-        size: dict[str, Any] = {"accuracy": 1.0, "bags": bags, "replicates": REPLICATES}
+        sampling = theory.Sampling(bags, REPLICATES, progress=lambda *_: still_wanted())
         model, stage, start = descent.bag_model, descent.stage(alpha), descent.start_norms
         try:
-            return theory.trajectory(task, model, stage, loss, start, **size, progress=lambda *_: still_wanted())
+            return theory.trajectory(task, model, stage, loss, start, accuracy=1.0, sampling=sampling)
         except REFUSALS as error:
             return words_of(error)

@@ -13,6 +13,7 @@ from .bayes.oracle import Oracle, oracle, strength_needed
 from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
 from .design import Design, design
+from .dynamics.draws import Sampling
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
 from .dynamics.trajectory import trajectory
 from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
@@ -58,6 +59,7 @@ __all__ = [
     "Query",
     "Recovery",
     "ReplicaSymmetryWarning",
+    "Sampling",
     "Signals",
     "SignalsAlignment",
     "Spectrum",

@@ -15,9 +15,8 @@ draws once more, which also choose the stopping step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -37,13 +36,12 @@ from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes.limit import bayes_limit
-from .dynamics.draws import checked_bags, replicate_draws
+from .dynamics.draws import Sampling, replicate_draws
 from .dynamics.gradient import BAGS, PROBES, replicate_gradient
 from .dynamics.problem import problem_of
 from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
-from .dynamics.trajectory import DEFAULT_ACCURACY, REPLICATES, solve_replicate, trajectory
 from .dynamics.trajectory import PROBES as CONFIRMING_PROBES
-from .errors import AccuracyError
+from .dynamics.trajectory import solve_replicate, trajectory
 
 # Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
 SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
@@ -62,8 +60,7 @@ DIVERGED = 5.0
 # L-BFGS often stops next to the edge beyond which training diverges. It is restarted from the best point as long as that
 # gains this much of log error.
 WORTH_A_RESTART = 2e-3
-# Replicates of the confirmation where the accuracy asked for is out of reach.
-MOST_CONFIRMING = 64
+CONFIRMING_REPLICATES = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -199,6 +196,67 @@ class _Layout:
         return self.model if self.model.sharpness is None else self.model.with_sharpness(float(np.exp(x[-1])))
 
 
+class _Search:
+    """The objective on its draws, and descents of it."""
+
+    def __init__(self, task: Task, layout: _Layout, loss: str | Loss, start: Mapping[str, float] | None):
+        self.task, self.layout, self.loss, self.start = task, layout, loss, start
+        self.problem = problem_of(task, layout.model, layout.stages(layout.constant()), loss, start)
+        steps = sum(layout.lengths)
+        self.last_steps = (steps - 1, steps) if steps > 1 else (steps,)
+        numbers = range(FIRST_SEARCH_REPLICATE, FIRST_SEARCH_REPLICATE + SEARCH_REPLICATES)
+        drawn = (replicate_draws(self.problem, i, BAGS, PROBES, differentiable=True) for i in numbers)
+        self.draws = [jax.tree_util.tree_map(jnp.asarray, d) for d in drawn]
+        self.evaluations = 0
+        self.best: tuple[float, np.ndarray] = (np.inf, layout.constant())
+
+    def quick(self, x: np.ndarray, first: int, count: int) -> float:
+        """The logarithm of the error of the last steps, without derivatives; infinite where training diverges."""
+        layout = self.layout
+        here = problem_of(self.task, layout.model_at(x), layout.stages(x), self.loss, self.start)
+        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in range(first, first + count)]
+        value = float(np.log(np.mean([row["test_error"] for row in rows], axis=0)[list(self.last_steps)]).mean())
+        return value if np.isfinite(value) else np.inf
+
+    def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """The logarithm of the error and its gradient; the best point is kept."""
+        self.evaluations += 1
+        controls, back = jax.vjp(self.layout.controls, jnp.asarray(x))
+        found = [replicate_gradient(self.problem, self.last_steps, d, controls) for d in self.draws]
+        error = float(np.mean([value for value, _ in found]))
+        slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in found], axis=0)
+        if not (np.isfinite(error) and np.isfinite(slope).all()):
+            return DIVERGED, np.zeros_like(x)
+        error = max(error, 1e-12)
+        if np.log(error) < self.best[0]:
+            self.best = (float(np.log(error)), np.array(x))
+        return float(np.log(error)), slope / error
+
+    def descend(self, x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
+        """The best value and point that a search from x meets within `most` evaluations."""
+        self.best, reached, end = (np.inf, x), np.inf, self.evaluations + most
+        while self.evaluations < end and (reached == np.inf or self.best[0] < reached - WORTH_A_RESTART):
+            reached, options = self.best[0], {"maxfun": end - self.evaluations, "ftol": 1e-5, "maxcor": 20}
+            bounds = self.layout.bounds()
+            minimize(self.objective, self.best[1], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            if self.best[0] == np.inf:
+                break
+        return self.best
+
+    def run(self, most: int) -> tuple[float, np.ndarray]:
+        """The best places of the grid followed for a share of the evaluations each, the best of them to the end."""
+        grid = self.layout.grid()
+        order = np.argsort([self.quick(x, FIRST_SEARCH_REPLICATE, 1) for x in grid], kind="stable")
+        share = max(1, round(SHARE_PER_START * most))
+        followed: list[tuple[float, np.ndarray]] = []
+        for i in order[:STARTS]:
+            if self.evaluations < most:
+                followed.append(self.descend(grid[i], min(share, most - self.evaluations)))
+        if self.evaluations < most:
+            followed.append(self.descend(min(followed, key=lambda found: found[0])[1], most - self.evaluations))
+        return min(followed, key=lambda found: self.quick(found[1], FIRST_CHOOSING_REPLICATE, CHOOSING_REPLICATES))
+
+
 @in_double_precision
 def design(
     task: Task,
@@ -209,10 +267,7 @@ def design(
     *,
     stages: int = 3,
     start: Mapping[str, float] | None = None,
-    accuracy: float = DEFAULT_ACCURACY,
     most_evaluations: int = 100,
-    bags: int = BAGS,
-    progress: Callable[[int, float], None] | None = None,
 ) -> Design:
     """The schedule (rates and decay of each stage, momentum, sharpness, stopping step) with the least limiting test error.
 
@@ -232,15 +287,8 @@ def design(
         How many stages of equal length the schedule has.
     start : mapping, optional
         Norms of the directions at the start, and the bias there, as in `trajectory`.
-    accuracy : float
-        Absolute error aimed at on the confirmed test error at the stopping step. Where a schedule scatters too much for it,
-        64 replicates are taken; `standard_error` says what that gave.
     most_evaluations : int
         The most values, with their gradients, that the search may compute.
-    bags : int
-        Bags per replicate in the search.
-    progress : callable, optional
-        Called with the number of evaluations and the test error after each.
 
     Returns
     -------
@@ -249,76 +297,25 @@ def design(
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     steps = whole_number("budget_of_steps", budget_of_steps, 1)
     count = min(whole_number("stages", stages, 1), steps)
-    bags = checked_bags(bags)
-    chosen = get_bag_model(model)
-    layout = _Layout(chosen, alpha, tuple(len(part) for part in np.array_split(np.arange(steps), count)))
-    problem = problem_of(task, chosen, layout.stages(layout.constant()), loss, start)
-    numbers = range(FIRST_SEARCH_REPLICATE, FIRST_SEARCH_REPLICATE + SEARCH_REPLICATES)
-    drawn = (replicate_draws(problem, i, bags, PROBES, differentiable=True) for i in numbers)
-    draws = [jax.tree_util.tree_map(jnp.asarray, d) for d in drawn]
-    last_steps = (steps - 1, steps) if steps > 1 else (steps,)
-    evaluations, best_value, best_x = 0, np.inf, layout.constant()
-
-    def quick(x: np.ndarray, first: int, count: int) -> float:
-        """The logarithm of the error of the last steps, without derivatives; infinite where training diverges."""
-        here = problem_of(task, layout.model_at(x), layout.stages(x), loss, start)
-        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in range(first, first + count)]
-        value = float(np.log(np.mean([row["test_error"] for row in rows], axis=0)[list(last_steps)]).mean())
-        return value if np.isfinite(value) else np.inf
-
-    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal evaluations, best_value, best_x
-        evaluations += 1
-        controls, back = jax.vjp(layout.controls, jnp.asarray(x))
-        found = [replicate_gradient(problem, last_steps, d, controls) for d in draws]
-        error = float(np.mean([value for value, _ in found]))
-        slope = np.mean([np.asarray(back(gradient)[0]) for _, gradient in found], axis=0)
-        if progress is not None:
-            progress(evaluations, error)
-        if not (np.isfinite(error) and np.isfinite(slope).all()):
-            return DIVERGED, np.zeros_like(x)
-        value = float(np.log(max(error, 1e-12)))
-        if value < best_value:
-            best_value, best_x = value, np.array(x)
-        return value, slope / max(error, 1e-12)
-
-    def descend(x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
-        """The best value and point that a search from x meets within `most` evaluations."""
-        nonlocal best_value, best_x
-        best_value, best_x, reached, end = np.inf, x, np.inf, evaluations + most
-        while evaluations < end and (best_value == np.inf or best_value < reached - WORTH_A_RESTART):
-            reached, options = best_value, {"maxfun": end - evaluations, "ftol": 1e-5, "maxcor": 20}
-            minimize(objective, best_x, jac=True, method="L-BFGS-B", bounds=layout.bounds(), options=options)
-            if best_value == np.inf:
-                break
-        return best_value, best_x
-
     most = whole_number("most_evaluations", most_evaluations, 1)
-    grid = layout.grid()
-    order = np.argsort([quick(x, FIRST_SEARCH_REPLICATE, 1) for x in grid], kind="stable")
-    share = max(1, round(SHARE_PER_START * most))
-    followed = [descend(grid[i], min(share, most - evaluations)) for i in order[:STARTS] if evaluations < most]
-    if evaluations < most:
-        followed.append(descend(min(followed, key=lambda found: found[0])[1], most - evaluations))
-    best_value, best_x = min(followed, key=lambda found: quick(found[1], FIRST_CHOOSING_REPLICATE, CHOOSING_REPLICATES))
-    best = layout.model_at(best_x)
-    confirm = partial(trajectory, task, best, layout.stages(best_x), loss, start=start, at="best step")
-    try:
-        confirmed = confirm(accuracy=accuracy, most_replicates=max(MOST_CONFIRMING, REPLICATES), strict=True)
-    except AccuracyError:
-        confirmed = confirm(accuracy=1.0, replicates=MOST_CONFIRMING)
+    lengths = tuple(len(part) for part in np.array_split(np.arange(steps), count))
+    layout = _Layout(get_bag_model(model), alpha, lengths)
+    search = _Search(task, layout, loss, start)
+    value, x = search.run(most)
+    best, sampling = layout.model_at(x), Sampling(replicates=CONFIRMING_REPLICATES)
+    confirmed = trajectory(task, best, layout.stages(x), loss, start, accuracy=1.0, sampling=sampling)
     stop = confirmed.best_step
-    limit = bayes_limit(task, alpha)
+    limit = bayes_limit(task, alpha).test_error
     error = float(confirmed.test_error[stop])
     return Design(
-        stages=tuple(layout.stages(best_x, max(stop, 1))),
+        stages=tuple(layout.stages(x, max(stop, 1))),
         model=best,
         test_error=error,
         standard_error=float(confirmed.standard_error[stop]),
         stopping_step=stop,
-        bayes_error=limit.test_error,
-        excess=error - limit.test_error,
+        bayes_error=limit,
+        excess=error - limit,
         trajectory=confirmed,
-        search_error=float(np.exp(best_value)),
-        evaluations=evaluations,
+        search_error=float(np.exp(value)),
+        evaluations=search.evaluations,
     )

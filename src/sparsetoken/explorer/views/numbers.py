@@ -124,7 +124,7 @@ def _code_of_training(state: State) -> list[str]:
         f"model = {model}",
         f"stage = Stage({stage.steps}, alpha={stage.alpha!r}, rates={dict(stage.rates)!r}, decay={dict(stage.decay)!r})",
         f"found = theory.trajectory(task, model, stage, {state.training.loss!r}, start={descent.start_norms!r},",
-        f"                          accuracy=1.0, bags={bags or None}, replicates={REPLICATES})",
+        f"                          accuracy=1.0, sampling=theory.Sampling({bags or None}, {REPLICATES}))",
         "print(found)",
         "for model in ('attention', 'bayes'):  # staged, and the limit",
         "    print(forecast(task, training, model, accuracy=2e-4))",

@@ -65,9 +65,10 @@ def trajectory_trial(
 
     With `rows_at`, only those steps have rows, which saves measuring the others.
     """
-    from ...theory import UnstableTrainingWarning, trajectory
+    from ...theory import Sampling, UnstableTrainingWarning, trajectory
 
-    options: dict[str, Any] = {"accuracy": accuracy, "replicates": replicates, "bags": bags, "tested": descent.rows_at}
+    sampling = Sampling(bags, replicates)
+    options: dict[str, Any] = {"accuracy": accuracy, "tested": descent.rows_at, "sampling": sampling}
     with warnings.catch_warnings():  # a column says it
         warnings.simplefilter("ignore", UnstableTrainingWarning)
         found = trajectory(task, descent.model, descent.schedule(), descent.loss, descent.start, **options)
@@ -114,11 +115,11 @@ def joint_end_trial(
     replicates: int = REPLICATES,
 ) -> dict[str, Any]:
     """Where joint training ends, in the limit."""
-    from ...theory import ReplicaSymmetryWarning, statics
+    from ...theory import ReplicaSymmetryWarning, Sampling, statics
 
     with warnings.catch_warnings():  # a column says it
         warnings.simplefilter("ignore", ReplicaSymmetryWarning)
-        end = statics(task, model, alpha, decay, loss, start, bags=bags, replicates=replicates)
+        end = statics(task, model, alpha, decay, loss, start, sampling=Sampling(bags, replicates))
     return {**_end_row(end), "replicon": end.replicon, "coexist": end.coexist}
 
 

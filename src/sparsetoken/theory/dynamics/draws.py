@@ -9,7 +9,8 @@ then scatters by 9e-4 between replicates of 1024 bags instead of 5.5e-3 (joint a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -29,12 +30,30 @@ QUASI_RANDOM_STEPS = 8  # of a data set: the innovations of its first steps are 
 _ROOT_SEED = 20250926
 
 
-def checked_bags(bags: int) -> int:
-    """Bags per replicate, as a user gives them."""
-    count = whole_number("bags", bags, 8)
-    if count & (count - 1):
-        raise ValueError(f"bags must be a power of two, got {bags}")
-    return count
+@dataclass(frozen=True)
+class Sampling:
+    """How averages over bags are taken: on independent replicates, whose scatter gives the standard errors.
+
+    Parameters
+    ----------
+    bags : int, optional
+        Bags per replicate, a power of two; by default what the function at hand takes.
+    replicates : int, optional
+        Independent replicates, to begin with where an accuracy is asked for; at least two.
+    progress : callable, optional
+        Called by `theory.trajectory` after each replicate with the number done and the number wanted so far; it may raise to
+        stop the work.
+    """
+
+    bags: int | None = None
+    replicates: int | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bags is not None and whole_number("bags", self.bags, 8) & (self.bags - 1):
+            raise ValueError(f"bags must be a power of two, got {self.bags}")
+        if self.replicates is not None:
+            whole_number("replicates", self.replicates, 2)
 
 
 class Stratum(NamedTuple):

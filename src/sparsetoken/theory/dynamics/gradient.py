@@ -27,7 +27,7 @@ from ...plotting.show import Shown, axes_for, legend_above
 from ...plotting.style import colour
 from ...schedules import Stage
 from ...task import Task
-from .draws import checked_bags, replicate_draws
+from .draws import Sampling, replicate_draws
 from .problem import TrainingProblem, problem_of
 from .recursion import BagDraws, ScheduleArrays, Shape, advance, first_state
 
@@ -168,8 +168,7 @@ def trajectory_gradient(
     loss: str | Loss = "logistic",
     *,
     start: Mapping[str, float] | None = None,
-    bags: int = BAGS,
-    replicates: int = REPLICATES,
+    sampling: Sampling | None = None,
 ) -> TrajectoryGradient:
     """Derivatives of the test error after `step` steps with respect to rates, decay, momentum and sharpness.
 
@@ -187,10 +186,8 @@ def trajectory_gradient(
         l(z; y).
     start : mapping, optional
         Norms of the directions at the start, and the bias there, as in `trajectory`.
-    bags : int
-        Bags per replicate, a power of two. The buffers take about 24 step^2 bags L r bytes.
-    replicates : int
-        Independent replicates, at least two; they give the standard errors.
+    sampling : Sampling, optional
+        Bags and replicates, 8 replicates of 512 bags by default. The buffers take about 24 step^2 bags L r bytes.
 
     Returns
     -------
@@ -200,9 +197,10 @@ def trajectory_gradient(
     step = problem.schedule.steps if step is None else whole_number("step", step, 1)
     if step > problem.schedule.steps:
         raise ValueError(f"step must be at most the schedule's {problem.schedule.steps} steps, got {step}")
-    replicates, bags = whole_number("replicates", replicates, 2), checked_bags(bags)
+    sampling = sampling or Sampling()
+    bags = sampling.bags or BAGS
     values, slopes = [], []
-    for i in range(replicates):
+    for i in range(sampling.replicates or REPLICATES):
         value, slope = replicate_gradient(problem, step, replicate_draws(problem, i, bags, PROBES, differentiable=True))
         values.append(float(value))
         slopes.append([np.asarray(s)[:step] if np.ndim(s) else np.asarray(s) for s in slope])

@@ -8,7 +8,7 @@ which give the standard errors, and draws are added until the accuracy asked for
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
-from ..._core.validation import caller_level, real_number, whole_number
+from ..._core.validation import caller_level, real_number
 from ...bag_models import BagModel
 from ...laws.bag_model_measures import MEASURES, measures_on
 from ...losses import Loss
@@ -26,7 +26,7 @@ from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
 from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
 from ..fixed_point.readout import SAFETY
-from .draws import LEAST_BAGS, checked_bags, replicate_draws
+from .draws import LEAST_BAGS, Sampling, replicate_draws
 from .problem import TrainingProblem, bytes_per_bag, problem_of
 from .recursion import RecursionState, advance_compiled, first_compiled
 
@@ -47,7 +47,6 @@ UNSTABLE = 0.1
 _NONLINEAR = 0.03  # scatter from which the shift that few bags bring is looked for
 _WORTH_SAYING = 0.02  # of the largest training loss: a shift that is said
 _NEGLIGIBLE = 0.01  # of the largest squared norm: the scatter of smaller ones is measured against this
-PLACES = ("every step", "best step", "last step")
 
 
 def solve_replicate(
@@ -98,13 +97,8 @@ def trajectory(
     start: Mapping[str, float] | None = None,
     *,
     accuracy: float = DEFAULT_ACCURACY,
-    at: str = "every step",
-    bags: int | None = None,
-    replicates: int = REPLICATES,
-    most_replicates: int = MOST_REPLICATES,
-    progress: Callable[[int, int], None] | None = None,
     tested: Sequence[int] | None = None,
-    strict: bool = False,
+    sampling: Sampling | None = None,
 ) -> Trajectory:
     """The exact limit of training a bag model by gradient descent, step by step; `simulate_trajectory` at finite d.
 
@@ -127,24 +121,14 @@ def trajectory(
         "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the bias at the start, of
         either sign. What is not named starts at zero.
     accuracy : float
-        Absolute error allowed on the test error: replicates are added until its standard error is below 0.4 of it.
-    at : str
-        Where the accuracy is asked for: at "every step" (the largest standard error counts), at the "best step" or at the
-        "last step".
-    bags : int, optional
-        N, bags per replicate, a power of two. By default 1024, or fewer where the buffers, 24 (T + 1) N L r bytes, would take
-        more than a gigabyte.
-    replicates : int
-        Independent replicates to begin with, at least two: their scatter gives the standard errors.
-    most_replicates : int
-        Where to stop adding replicates.
-    progress : callable, optional
-        Called after each replicate with the number done and the number wanted so far; it may raise to stop the work.
+        Absolute error allowed on the test error: replicates are added, 512 at most, until its standard error is below 0.4 of
+        it at every step.
     tested : sequence of int, optional
         Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number, and no
         accuracy is asked for there.
-    strict : bool
-        Raise where the accuracy would take more replicates than allowed, instead of a warning.
+    sampling : Sampling, optional
+        Bags N per replicate and replicates to begin with: 16 of 1024 bags by default, of fewer where the buffers,
+        24 (T + 1) N L r bytes, would take more than a gigabyte.
 
     Returns
     -------
@@ -153,7 +137,7 @@ def trajectory(
     Raises
     ------
     AccuracyError
-        Where training diverges; with `strict` also where the accuracy would take more replicates than allowed.
+        Where training diverges.
 
     Warns
     -----
@@ -168,20 +152,17 @@ def trajectory(
         simulations reach it only at very large d. `details["unstable_from"]` holds the step.
     """
     accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    if at not in PLACES:
-        raise ValueError(f"at must be one of {', '.join(map(repr, PLACES))}, got {at!r}")
-    replicates = whole_number("replicates", replicates, 2)
-    most_replicates = whole_number("most_replicates", most_replicates, replicates)
+    sampling = sampling or Sampling()
     problem = problem_of(task, model, stages, loss, start)
     which = steps_tested(tested, problem.schedule.steps + 1)
-    count = _bags(problem, bags)
+    count = sampling.bags or _bags_in_memory(problem)
     rows: list[dict[str, np.ndarray]] = []
-    wanted = replicates
+    wanted = sampling.replicates or REPLICATES
     while True:
         while len(rows) < wanted:
             rows.append(solve_replicate(problem, len(rows), count, PROBES, tested=tested))
-            if progress is not None:
-                progress(len(rows), wanted)
+            if sampling.progress is not None:
+                sampling.progress(len(rows), wanted)
         errors_there = np.array([row["test_error"][which] for row in rows])
         spread = np.std(errors_there, axis=0, ddof=1)
         if not np.isfinite(spread).all():
@@ -189,17 +170,16 @@ def trajectory(
             raise AccuracyError(
                 f"training diverges: the test error is not a number from step {step} on; use smaller rates"
             )
-        best = int(np.argmin(np.mean(errors_there, axis=0)))
-        scatter = float({"every step": spread.max(), "best step": spread[best], "last step": spread[-1]}[at])
+        scatter = float(spread.max())
         needed = int(np.ceil((SAFETY * scatter / accuracy) ** 2))
         if needed <= len(rows):
             break
-        if needed > most_replicates:
+        if needed > MOST_REPLICATES:
             accuracy_missed(
                 f"accuracy {accuracy:g} on the test error would take about {needed} replicates of {count} bags, and "
-                f"{most_replicates} are allowed: ask for at least {SAFETY * scatter / np.sqrt(most_replicates):.1e}; the "
+                f"{MOST_REPLICATES} are allowed: ask for at least {SAFETY * scatter / np.sqrt(MOST_REPLICATES):.1e}; the "
                 f"standard error is {scatter / np.sqrt(len(rows)):.1e} after {len(rows)} replicates",
-                strict,
+                strict=False,
             )
             break
         wanted = needed
@@ -265,9 +245,7 @@ def _shift_of_few_bags(
     return shift
 
 
-def _bags(problem: TrainingProblem, bags: int | None) -> int:
-    """Bags per replicate: as asked for, or as many of `BAGS` as the memory allows."""
-    if bags is not None:
-        return checked_bags(bags)
+def _bags_in_memory(problem: TrainingProblem) -> int:
+    """Bags per replicate: as many of `BAGS` as the memory allows."""
     room = MEMORY // bytes_per_bag(problem, PROBES)
     return int(min(BAGS, max(FEWEST_BAGS, 1 << max(int(room).bit_length() - 1, 0))))

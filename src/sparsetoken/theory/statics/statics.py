@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
-from ..._core.validation import caller_level, whole_number
+from ..._core.validation import caller_level
 from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, measures_on
 from ...laws.refitted_bias import measures_by_bias
@@ -24,7 +24,7 @@ from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
-from ..dynamics.draws import checked_bags, replicate_draws
+from ..dynamics.draws import Sampling, replicate_draws
 from ..dynamics.problem import TrainingProblem, problem_of
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
 from .iteration import EndEquations, EndPoint
@@ -48,8 +48,7 @@ def statics(
     loss: str | Loss = "logistic",
     start: str | Mapping[str, float] = "uninformed",
     *,
-    bags: int | None = None,
-    replicates: int = REPLICATES,
+    sampling: Sampling | None = None,
 ) -> JointEnd:
     """Where joint training of a bag model on n = alpha d bags ends, d -> infinity: a stationary point of
 
@@ -72,10 +71,8 @@ def statics(
     start : {"uninformed", "informed"} or mapping
         From which side the iteration comes: from zero, as training does, or from directions that know the signal. A mapping
         names norms and cosines of the directions as for `theory.trajectory`. Where several ends exist it decides.
-    bags : int, optional
-        Bags per replicate, a power of two; by default 2048, fewer (at least 256) where L r exceeds 32.
-    replicates : int
-        Independent replicates, at least two: their scatter gives the standard errors.
+    sampling : Sampling, optional
+        Bags and replicates: by default 8 replicates of 2048 bags, of fewer (at least 256) where L r exceeds 32.
 
     Returns
     -------
@@ -98,13 +95,14 @@ def statics(
     standard errors.
     """
     problem, decays = _problem(task, model, alpha, decay, loss)
-    count, replicates = _bags(problem, bags), whole_number("replicates", replicates, 2)
+    sampling = sampling or Sampling()
+    count = sampling.bags or _bags_in_memory(problem)
     if isinstance(start, str) and start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))} or a mapping, got {start!r}")
     ends: list[EndPoint] = []
     rows: list[dict[str, Any]] = []
     coexist = None
-    for index in range(replicates):
+    for index in range(sampling.replicates or REPLICATES):
         equations, fresh = _replicate(problem, decays, index, count)
         if index == 0:
             end, coexist = _first_end(equations, start)
@@ -135,10 +133,8 @@ def _problem(
     return problem, np.array(list(checked.values()))
 
 
-def _bags(problem: TrainingProblem, bags: int | None) -> int:
-    """Bags per replicate: as asked for, or as many as keep their Hessians small."""
-    if bags is not None:
-        return checked_bags(bags)
+def _bags_in_memory(problem: TrainingProblem) -> int:
+    """Bags per replicate: as many as keep their Hessians small."""
     most = HESSIAN_NUMBERS // (problem.task.longest * problem.model.rank) ** 2
     return int(min(BAGS, max(FEWEST_BAGS, 1 << max(most.bit_length() - 1, 0))))
 
