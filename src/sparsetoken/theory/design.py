@@ -196,7 +196,7 @@ class _Layout:
         return self.model if self.model.sharpness is None else self.model.with_sharpness(float(np.exp(x[-1])))
 
 
-class _Search:
+class _ScheduleSearch:
     """The objective on its draws, and descents of it."""
 
     def __init__(self, task: Task, layout: _Layout, loss: str | Loss, start: Mapping[str, float] | None):
@@ -300,7 +300,7 @@ def design(
     most = whole_number("most_evaluations", most_evaluations, 1)
     lengths = tuple(len(part) for part in np.array_split(np.arange(steps), count))
     layout = _Layout(get_bag_model(model), alpha, lengths)
-    search = _Search(task, layout, loss, start)
+    search = _ScheduleSearch(task, layout, loss, start)
     value, x = search.run(most)
     best, sampling = layout.model_at(x), Sampling(replicates=CONFIRMING_REPLICATES)
     confirmed = trajectory(task, best, layout.stages(x), loss, start, accuracy=1.0, sampling=sampling)
