@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sparsetoken.explorer import make_server
+from sparsetoken.explorer.answers import answer_for
 from sparsetoken.explorer.layout import FIRST_ANSWER
-from sparsetoken.explorer.server import answer_for
 from sparsetoken.explorer.state import DEFAULTS, check
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -50,9 +50,9 @@ def test_a_plot_of_other_values_is_always_dimmed(visit):
 
 
 def test_the_first_answer_is_on_the_screen_while_the_next_is_computed(visit, monkeypatch):
-    from sparsetoken.explorer import views
+    from sparsetoken.explorer import answers
 
-    seen, held, figure_of = threading.Event(), threading.Event(), views.figure_of
+    seen, held, figure_of = threading.Event(), threading.Event(), answers.figure_of
     held.set()
 
     def held_back(state, quick):
@@ -61,7 +61,7 @@ def test_the_first_answer_is_on_the_screen_while_the_next_is_computed(visit, mon
         assert held.wait(PATIENCE / 1000)
         return figure_of(state, quick)
 
-    monkeypatch.setattr(views, "figure_of", held_back)
+    monkeypatch.setattr(answers, "figure_of", held_back)
     page = visit("?view=alignment&strength=4.4")
     try:
         page.wait(stage="quick", view="alignment", strength=4.4)

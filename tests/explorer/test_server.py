@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import theory
-from sparsetoken.explorer import create_app, make_server, server, views
+from sparsetoken.explorer import answers, create_app, make_server, server
 from sparsetoken.explorer.layout import first_answer
 from sparsetoken.explorer.state import DEFAULTS, other_of
 from tests.explorer.asking import ask, follow, simulation, state_of, trace
@@ -31,7 +31,6 @@ def test_a_key_of_the_pages_making_gets_no_answer_to_another_state():
     shown = ask(client, near, key="same")
     assert shown["stage"] == "quick"
     shown = follow(client, shown, near, key="same")
-    assert ask(client, near, key="other")["stage"] == "exact"  # computed before, whatever the page calls it
     assert ask(client, near, key="other")["key"] == "other"
     other = ask(client, far, key="same")
     assert other["stage"] == "quick"
@@ -55,7 +54,7 @@ def test_no_values_break_the_server(changes, stage):
 
 
 def test_a_failure_inside_is_told_on_the_page(monkeypatch, capsys):
-    monkeypatch.setattr(views, "figure_of", lambda *_: 1 / 0)
+    monkeypatch.setattr(answers, "figure_of", lambda *_: 1 / 0)
     found = ask(create_app().server.test_client(), {**DEFAULTS, "strength": 4.9})
     assert found["stage"] == "failed" and "division by zero" in found["message"]
     assert "ZeroDivisionError" in capsys.readouterr().err
@@ -73,18 +72,18 @@ def test_few_answers_are_made_at_a_time_however_many_pages_ask(monkeypatch):
             at_work.pop()
         return {"stage": "quick"}
 
-    monkeypatch.setattr(server, "answer_for", answer)
+    monkeypatch.setattr(answers, "answer_for", answer)
     client = create_app().server.test_client
     values = {**DEFAULTS, "strength": 4.9}
     asking = [threading.Thread(target=ask, args=(client(), values, f"key {i}", f"page {i}")) for i in range(9)]
     for thread in asking:
         thread.start()
-    while len(most) < server.ANSWERS_AT_ONCE:
+    while len(most) < answers.AT_WORK:
         time.sleep(0.01)
     free.set()
     for thread in asking:
         thread.join(60)
-    assert len(most) == 9 and max(most) == server.ANSWERS_AT_ONCE
+    assert len(most) == 9 and max(most) == answers.AT_WORK
 
 
 def test_page_loads_nothing_from_elsewhere():
@@ -200,13 +199,13 @@ def test_a_request_that_names_no_host_is_refused():
 @pytest.mark.slow
 def test_the_stored_first_answer_is_that_of_the_library():
     """`python docs/tools/pictures.py` renews it."""
-    stored, found = first_answer(), server.answer_for(state_of(), None, quick=False)
+    stored, found = first_answer(), answers.answer_for(state_of(), None, quick=False)
     assert {name for name in stored if stored[name] != found[name]} <= {"data", "rows", "layout"}
     for one, other in zip(stored["data"], found["data"], strict=True):
         assert one["x"] == pytest.approx(other["x"]) and one["y"] == pytest.approx(other["y"], rel=1e-4)
 
 
 def test_a_first_page_has_its_figure_at_once(monkeypatch):
-    monkeypatch.setattr(views, "figure_of", lambda *_: 1 / 0)  # nothing is computed for it
+    monkeypatch.setattr(answers, "figure_of", lambda *_: 1 / 0)  # nothing is computed for it
     shown = ask(create_app().server.test_client(), DEFAULTS)
     assert shown["stage"] == "exact" and trace(shown, "attention")["y"]

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Stage, Task, forecast, theory
-from sparsetoken.explorer import create_app, points, views
+from sparsetoken.explorer import answers, create_app, points
+from sparsetoken.explorer.answers import code_of, numbers
 from sparsetoken.explorer.points import Superseded, wanted_while
 from sparsetoken.explorer.state import DEFAULTS
-from sparsetoken.explorer.views.numbers import code_of, numbers
 from sparsetoken.theory.errors import UnstableTrainingWarning
 from tests.explorer.asking import ask, follow, state_of, trace
 
@@ -26,7 +26,7 @@ TIED = {"view": "training", "model": "tied", "steps": 6, "rate_w": 2, "decay": 0
 @pytest.mark.slow
 def test_training_view_is_the_library_s_trajectory_beside_the_staged_forecast_and_the_limit():
     state = state_of(**TIED)
-    figure = views.figure_of(state, quick=False)
+    figure = answers.figure_of(state, quick=False)
     expected = theory.trajectory(
         Task(),
         "tied:2",
@@ -63,7 +63,7 @@ def test_training_that_diverges_or_takes_long_is_told_beside_the_other_lines():
     assert far["stage"] == "exact" and "training diverges" in far["failures"][0]
     assert [t["meta"] for t in far["data"]] == ["staged", "bayes"]
     assert "training diverges" in far["rows"][0]["failure"] and far["rows"][0]["test_error"] is None
-    long = views.figure_of(state_of(view="training", length=1000, steps=60), quick=False)
+    long = answers.figure_of(state_of(view="training", length=1000, steps=60), quick=False)
     assert long["failures"] == [
         "60 steps on bags of 1000 tokens take too long for this page; take fewer or shorter ones"
     ]
@@ -101,8 +101,10 @@ def run_of(errors, **details):
 def test_equal_heads_and_errors_of_zero_are_remarked_on(monkeypatch):
     def remark(errors, start, **details):
         curve = run_of(errors, **details)
-        monkeypatch.setattr("sparsetoken.explorer.views.numbers.descent_curve", lambda *_, **__: curve)
-        return views.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), quick=False)["remark"]
+        monkeypatch.setattr("sparsetoken.explorer.training.descent_curve", lambda *_, **__: curve)
+        return answers.figure_of(state_of(view="training", model="heads:2", steps=1, start=start), quick=False)[
+            "remark"
+        ]
 
     assert remark([0.5, 0.1], 0) == "from a start at zero both heads stay equal"
     assert remark([0.5, 0.1], 0.5) == ""
@@ -127,7 +129,7 @@ def test_an_unstable_training_is_remarked_on_the_page_and_nowhere_else(monkeypat
 
 def test_the_quick_answer_has_the_staged_forecast_alone():
     state = state_of(**TIED | {"steps": 5})
-    first = views.figure_of(state, quick=True)
+    first = answers.figure_of(state, quick=True)
     assert [t["meta"] for t in first["data"]] == ["staged"] and "follow" in first["remark"]
 
 
@@ -141,6 +143,6 @@ def test_training_stops_between_replicates_when_nobody_waits():
 
     state = state_of(**TIED | {"decay": 0.3})
     with pytest.raises(Superseded), wanted_while(gone):
-        views.figure_of(state, quick=False)
+        answers.figure_of(state, quick=False)
     assert len(calls) == 3
-    assert trace(views.figure_of(state, quick=False), "test")["y"]  # nothing is left locked
+    assert trace(answers.figure_of(state, quick=False), "test")["y"]  # nothing is left locked

@@ -12,12 +12,11 @@ import pytest
 pytest.importorskip("dash", reason="the explorer's extra is not installed")
 
 from sparsetoken import Deployment, forecast, theory
-from sparsetoken.explorer import points, views
+from sparsetoken.explorer import answers, drawing, points
+from sparsetoken.explorer.answers import code_of, numbers
+from sparsetoken.explorer.drawing import describe, differences, refined
+from sparsetoken.explorer.maps import axis_values
 from sparsetoken.explorer.points import Superseded, wanted_while
-from sparsetoken.explorer.views import curves
-from sparsetoken.explorer.views.drawing import describe, differences, refined
-from sparsetoken.explorer.views.maps import axis_values
-from sparsetoken.explorer.views.numbers import code_of, numbers
 from sparsetoken.plotting.style import SIGNAL_TOKEN
 from sparsetoken.theory import WarmStart
 from sparsetoken.theory.forecast import law_of
@@ -25,7 +24,7 @@ from tests.explorer.asking import state_of, trace
 
 
 def test_a_phase_diagram_around_zero_is_drawn_with_a_remark():
-    figure = views.figure_of(state_of(view="phase", x="beta", y="alpha1", beta=0), quick=True)
+    figure = answers.figure_of(state_of(view="phase", x="beta", y="alpha1", beta=0), quick=True)
     heat = trace(figure, "phase")
     assert all(isinstance(value, float) for row in heat["z"] for value in row)
     assert min(heat["x"]) > 0
@@ -67,7 +66,7 @@ def test_lines_have_as_many_points_as_they_need():
 
 def test_strength_needed_is_the_library_s_and_grows_with_its_exponents():
     state = state_of(view="needed", goal="cosine", alpha0=3)
-    figure = views.figure_of(state, quick=True)
+    figure = answers.figure_of(state, quick=True)
     expected = theory.ladder(state.task, 5.0, ["products:1"], over={"length": [1000]}).needed["products:1"][0]
     assert found_at(trace(figure, "products:1"), 1000) == pytest.approx(expected, rel=1e-2)
     for meta, power in (("pooled", 1 / 2), ("products:1", 1 / 3), ("products:2", 3 / 10), ("eigenvector", 1 / 4)):
@@ -85,7 +84,7 @@ def test_strength_needed_is_the_library_s_and_grows_with_its_exponents():
 @pytest.mark.slow
 def test_trained_classifiers_need_the_strengths_of_the_ladder():
     state = state_of(view="needed", ridge=0.01)
-    figure = views.figure_of(state, quick=True)
+    figure = answers.figure_of(state, quick=True)
     for method in ("trained:pooled", "trained:attention"):
         expected = theory.ladder(
             state.task, 4.0, [method], over={"length": [30]}, test_error=0.1, training=state.training
@@ -94,14 +93,14 @@ def test_trained_classifiers_need_the_strengths_of_the_ladder():
     assert "follow" in figure["remark"]
     assert (
         state_of(prevalence=0.05)
-        and "1 % test error" in views.figure_of(state_of(view="needed", prevalence=0.05), quick=True)["title"]
+        and "1 % test error" in answers.figure_of(state_of(view="needed", prevalence=0.05), quick=True)["title"]
     )
 
 
 def test_curves_are_the_library_s_forecasts(monkeypatch):
-    monkeypatch.setattr(curves, "PATIENCE", 600.0)
+    monkeypatch.setattr(drawing, "PATIENCE", 600.0)
     state = state_of(strength=4.0, alpha1=1.0)
-    figure = views.figure_of(state, quick=False)
+    figure = answers.figure_of(state, quick=False)
     total = state.training.alpha0 + state.training.alpha1
     for model in ("attention", "pooled", "vectorized", "bayes"):
         line = trace(figure, model)
@@ -109,22 +108,22 @@ def test_curves_are_the_library_s_forecasts(monkeypatch):
         found = forecast(state.task, state.training, model, accuracy=2e-4, with_capacity=False)
         assert here == pytest.approx(found.test_error, abs=1e-9)
         assert turn(line) < 6, model  # degrees at any point, on a plot twice as wide as high: no corners
-    rough = trace(views.figure_of(state_of(strength=4.0, alpha1=1.01), quick=True), "attention")
+    rough = trace(answers.figure_of(state_of(strength=4.0, alpha1=1.01), quick=True), "attention")
     assert rough["y"][3] == pytest.approx(found_at(trace(figure, "attention"), total), rel=0.1)
     assert all(a > b for a, b in zip(rough["y"], rough["y"][1:]))
 
 
 def test_alignment_view_is_the_closed_form():
     state = state_of(view="alignment", prevalence=0.1, eta_b=3.0)
-    line = trace(views.figure_of(state, quick=False), "cosine_q")
+    line = trace(answers.figure_of(state, quick=False), "cosine_q")
     at = line["x"].index(2.0)
-    assert trace(views.figure_of(state, quick=False), "k")["yaxis"] == "y2"  # a panel and a scale of its own
+    assert trace(answers.figure_of(state, quick=False), "k")["yaxis"] == "y2"  # a panel and a scale of its own
     assert line["y"][at] == theory.alignment(state.task, state.training).cosine["q"]
 
 
 def test_capacity_view_is_the_library_s():
     state = state_of(view="capacity", strength=3.0)
-    figure = views.figure_of(state, quick=False)
+    figure = answers.figure_of(state, quick=False)
     for model, law in (
         ("pooled", theory.pooled_law(state.task)),
         ("attention", law_of(state.task, state.training, "attention")[0]),
@@ -138,7 +137,7 @@ def test_capacity_view_is_the_library_s():
 
 def test_longer_bags_view_is_the_library_s():
     state = state_of(view="lengths", length=5)
-    figure = views.figure_of(state, quick=False)
+    figure = answers.figure_of(state, quick=False)
     found = {name: trace(figure, name) for name in ("test_error", "threshold_error", "auc", "sensitivity")}
     assert found["test_error"]["x"][0] == 5 and found["test_error"]["x"][-1] == 500
     expected = forecast(
@@ -157,14 +156,14 @@ def test_longer_bags_view_is_the_library_s():
 
 def test_phase_view_leaves_gaps_where_there_is_no_task():
     state = state_of(view="phase", x="sparsity", y="length", length=4, sparsity=1, colour="gain")
-    heat = trace(views.figure_of(state, quick=True), "phase")
+    heat = trace(answers.figure_of(state, quick=True), "phase")
     for y, row in zip(heat["y"], heat["z"]):
         for x, value in zip(heat["x"], row):
             assert (value is None) == (x > y)
 
 
 def test_bag_view_shows_weights_that_sum_to_one():
-    figure = views.figure_of(state_of(view="bag", length=30, sparsity=2, seed=3), quick=False)
+    figure = answers.figure_of(state_of(view="bag", length=30, sparsity=2, seed=3), quick=False)
     signal, noise = trace(figure, "signal"), trace(figure, "noise")
     assert sum(signal["y"]) + sum(noise["y"]) == pytest.approx(1.0)
     assert signal["marker"]["color"] == SIGNAL_TOKEN and len(signal["x"]) == 2
@@ -174,14 +173,14 @@ def test_bag_view_shows_weights_that_sum_to_one():
 
 
 def test_one_bag_under_a_query_of_zero():
-    assert "(the query is zero at d = 500)" in json.dumps(views.figure_of(state_of(view="bag", beta=0), quick=False))
+    assert "(the query is zero at d = 500)" in json.dumps(answers.figure_of(state_of(view="bag", beta=0), quick=False))
 
 
 def test_a_query_that_stays_at_zero_is_remarked_on():
     for changes in ({"beta": 0}, {"eta_q": 0}, {"length": 1}):
-        figure = views.figure_of(state_of(view="alignment", **changes), quick=False)
+        figure = answers.figure_of(state_of(view="alignment", **changes), quick=False)
         assert set(trace(figure, "cosine_q")["y"]) == {0.0} and "stays at zero" in figure["remark"]
-    assert views.figure_of(state_of(view="alignment"), quick=False)["remark"] == ""
+    assert answers.figure_of(state_of(view="alignment"), quick=False)["remark"] == ""
 
 
 def test_two_settings_are_told_apart_in_few_words():
@@ -246,7 +245,7 @@ def test_a_phase_diagram_keeps_its_cells_when_others_come_between_and_lies_withi
     state = state_of(view="phase", x="strength", y="ridge", loss="square", strength=3.3)
     sizes, values = [], {}
     for quick in (True, False):
-        figure = views.figure_of(state, quick)
+        figure = answers.figure_of(state, quick)
         heat = trace(figure, "phase")
         sizes.append((len(heat["y"]), len(heat["x"])))
         for y, row in zip(heat["y"], heat["z"]):
@@ -267,9 +266,9 @@ def test_a_phase_diagram_keeps_its_cells_when_others_come_between_and_lies_withi
 
 @pytest.mark.slow
 def test_heads_are_the_library_s_and_end_at_long_bags(monkeypatch):
-    monkeypatch.setattr(curves, "PATIENCE", 600.0)  # however busy the machine
+    monkeypatch.setattr(drawing, "PATIENCE", 600.0)  # however busy the machine
     state = state_of(view="heads", loss="square", length=4)
-    figure = views.figure_of(state, quick=False)
+    figure = answers.figure_of(state, quick=False)
     rows = {row["model"]: row for row in numbers(state, quick=False)}
     assert list(rows) == ["attention", "heads:2", "heads:4", "bayes"]
     for model in ("heads:2", "heads:4"):
@@ -280,13 +279,13 @@ def test_heads_are_the_library_s_and_end_at_long_bags(monkeypatch):
     assert "heads:4" in code_of(state)
     assert "no difference" in figure["finding"] or "better than" in figure["finding"]
     long = state_of(view="heads", loss="square", length=1001)
-    assert "more than 1,000 tokens" in views.figure_of(long, quick=True)["remark"]
+    assert "more than 1,000 tokens" in answers.figure_of(long, quick=True)["remark"]
     assert [row["model"] for row in numbers(long, quick=True)] == ["attention"]
 
 
 def test_points_that_take_longer_than_the_page_waits_are_left_out_but_never_the_state_s_own(monkeypatch):
-    monkeypatch.setattr(curves, "PATIENCE", 0.0)
-    figure = views.figure_of(state_of(strength=4.32, loss="square"), quick=False)
+    monkeypatch.setattr(drawing, "PATIENCE", 0.0)
+    figure = answers.figure_of(state_of(strength=4.32, loss="square"), quick=False)
     assert trace(figure, "bayes")["x"] == [4.0]
     assert figure["remark"] == "24 points are left out, which take longer than this page waits"
 
@@ -296,5 +295,7 @@ def test_work_stops_when_nobody_waits():
         raise Superseded
 
     with pytest.raises(Superseded), wanted_while(gone):
-        views.figure_of(state_of(strength=3.33), quick=True)
-    assert trace(views.figure_of(state_of(strength=3.33), quick=True), "attention")["y"]  # asked for again, it is made
+        answers.figure_of(state_of(strength=3.33), quick=True)
+    assert trace(answers.figure_of(state_of(strength=3.33), quick=True), "attention")[
+        "y"
+    ]  # asked for again, it is made

@@ -24,19 +24,17 @@ def explore(
 
     require("explorer")
     from ..explorer import make_server, warm_up
-    from ..results import NotConvergedWarning
-    from ..theory import UnstableTrainingWarning
 
-    for told_on_the_page in (NotConvergedWarning, UnstableTrainingWarning):
-        warnings.simplefilter("ignore", told_on_the_page)
-
+    warnings.simplefilter("ignore")  # the page itself says what concerns its numbers
     try:
         server = make_server(port)
     except OSError as error:
         raise ValueError(f"port {port} on 127.0.0.1 is taken: give another with --port") from error
     address = f"http://127.0.0.1:{server.port}/"
     echo(f"explorer at {address} (Ctrl-C ends it)")
-    threading.Thread(target=warm_up, daemon=True, name="warm-up").start()
+    later = threading.Timer(2.0, warm_up)  # seconds: the first page comes first, with an answer that is stored
+    later.daemon = True
+    later.start()
     if browser:
         webbrowser.open(address)
     server.serve_forever()  # returns on Ctrl-C

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .. import theory
 from ..laws.law import same_mechanism
@@ -80,21 +80,6 @@ def wanted_while(check: Callable[[], None]) -> Iterator[None]:
 def still_wanted() -> None:
     """Raise `Superseded` where nobody waits for the work at hand; called between its points."""
     _check.get()()
-
-
-class Recent(dict[Any, Any]):
-    """A dictionary of the last entries, the oldest forgotten first; safe under threads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        with self._lock:
-            self.pop(key, None)
-            super().__setitem__(key, value)
-            while len(self) > KEPT:
-                del self[next(iter(self))]
 
 
 @dataclass(frozen=True)

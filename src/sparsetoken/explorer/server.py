@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import sys
-import threading
-import traceback
-from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from flask import abort, request
 from werkzeug.exceptions import HTTPException
 
-from . import views
 from .layout import MESSAGES, WORDS, first_answer, page
-from .points import REFUSALS, Recent, Superseded, still_wanted, wanted_while, words_of
-from .simulation import Simulations
 from .state import DEFAULTS, SLIDERS, VIEWS, check, from_query, other_of
 from .state import State as PageState
-from .views.drawing import describe, differences
-from .views.numbers import code_of, numbers
+
+if TYPE_CHECKING:
+    from .simulation import Simulations
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 LARGEST_REQUEST = 100_000  # bytes: a page sends its fields and the words of two settings
-ANSWERS_AT_ONCE = 4  # whatever the number of pages: what one takes in memory is bounded by its parameters' limits
 FIELDS = [f"in-{name}" for name in DEFAULTS]
 
 
-def answer_for(state: PageState, other: PageState | None, quick: bool) -> dict[str, Any]:
-    """What the page shows for a state, and beside it for the one that it is compared with."""
-    answer = {"stage": "quick" if quick else "exact", "view": state.view, **_shown(state, quick)}
-    answer["code"] = code_of(state)
-    if other is not None:
-        answer["other"] = _shown(other, quick)
-        answer["differs"], answer["other"]["differs"] = differences(state, other)
-    return answer
-
-
-def _shown(state: PageState, quick: bool) -> dict[str, Any]:
-    return {**views.figure_of(state, quick), "setting": describe(state), "rows": numbers(state, quick)}
-
-
-def _answer_or_failure(state: PageState, other: PageState | None, quick: bool) -> dict[str, Any]:
-    """The answer, or in words why there is none: whatever goes wrong, the page says so instead of waiting for ever."""
-    try:
-        return answer_for(state, other, quick)
-    except Superseded:
-        raise
-    except Exception as error:
-        if isinstance(error, ZeroDivisionError) or not isinstance(error, REFUSALS):
-            traceback.print_exception(error)  # a mistake of ours: where it is, for whoever runs the server
-        return {"stage": "failed", "message": f"There is no answer to these settings: {words_of(error)}"}
-
-
-class Answers:
-    """The callbacks that the server answers, with what it keeps between them."""
+class Callbacks:
+    """What the server answers, and what it keeps between requests."""
 
     def __init__(self) -> None:
-        self._latest = Recent()  # what each page asked for last: work for older questions stops
-        self._exact = Recent()  # by states that were checked here: shown at once when a page comes back to them
-        self._exact[check(DEFAULTS)[0], None] = first_answer()
-        self._places = threading.BoundedSemaphore(ANSWERS_AT_ONCE)
-        self._simulations = Simulations()
+        self._latest: dict[str, str] = {}  # what each page asked for last: work for older questions stops
+        self._first, _ = check(DEFAULTS)
 
     def load(self, search: str | None) -> tuple:
         """The fields' values from the address, and remarks on it."""
@@ -92,33 +57,26 @@ class Answers:
 
     def _answer(self, state: PageState, raw: dict[str, Any], page_id: str, quick: bool) -> Any:
         other, why_none = other_of(raw["values"])
-        answer = self._exact.get((state, other))
-        if answer is None:
-            try:
-                with self._turn(page_id, raw["key"]):
-                    answer = _answer_or_failure(state, other, quick)
-            except Superseded:
-                return no_update
-        left_out = answer.get("left_out") or answer.get("other", {}).get("left_out")
-        if answer["stage"] == "exact" and not left_out:  # asked for again, it has more points
-            self._exact[state, other] = answer
-        return {**answer, "key": raw["key"], "no_other": why_none}
+        if state == self._first and other is None:
+            found: dict[str, Any] | None = first_answer()
+        else:
+            from . import (
+                answers,
+            )  # with the theory behind it, which takes a second: the first page does not wait for it
+            from .points import Superseded
 
-    @contextlib.contextmanager
-    def _turn(self, page_id: str, key: str) -> Iterator[None]:
-        """One of the places at work; pages that move on meanwhile leave the queue."""
+            def check_page() -> None:
+                if self._latest.get(page_id, raw["key"]) != raw["key"]:
+                    raise Superseded
 
-        def check_page() -> None:
-            if self._latest.get(page_id, key) != key:
-                raise Superseded
+            found = answers.answer(state, other, quick, check_page)
+        return no_update if found is None else {**found, "key": raw["key"], "no_other": why_none}
 
-        with wanted_while(check_page):
-            while not self._places.acquire(timeout=0.05):
-                still_wanted()
-            try:
-                yield
-            finally:
-                self._places.release()
+    @cached_property
+    def _simulations(self) -> Simulations:
+        from .simulation import Simulations
+
+        return Simulations()
 
     def simulation(self, _start: Any, _cancel: Any, _tick: Any, raw: dict[str, Any] | None, page_id: str) -> tuple:
         """How the page's simulation stands, after a click on "Simulate here" or "Cancel" and at every tick."""
@@ -141,7 +99,7 @@ def create_app() -> Dash:
     app.server.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
     app.server.before_request(_local_only)
     app.server.register_error_handler(Exception, _unreadable)
-    _add_server_callbacks(app, Answers())
+    _add_server_callbacks(app, Callbacks())
     _add_field_callbacks(app)
     _add_figure_callbacks(app)
     return app
@@ -175,7 +133,7 @@ def _outputs(*names: str) -> list[Output]:
     return [Output(element, attribute, allow_duplicate=True) for element, _, attribute in parts]
 
 
-def _add_server_callbacks(app: Dash, answers: Answers) -> None:
+def _add_server_callbacks(app: Dash, answers: Callbacks) -> None:
     raw_and_page = State("raw", "data"), State("page", "data")
     messages = [Output(f"message-{name}", "children") for name in MESSAGES]
     answered = Output("answer", "data"), Output("asked", "data"), *messages
@@ -253,11 +211,10 @@ def make_server(port: int = 8050):
 
 
 def warm_up() -> None:
-    """Compile what first answers need, and what the first page's exact answer does."""
+    """Import the theory and compile what first answers need."""
+    from .answers import figure_of
+
     for view in VIEWS:
         state, _ = check({**DEFAULTS, "view": view})
         assert state is not None
-        views.figure_of(state, quick=True)
-    state, _ = check(DEFAULTS)
-    assert state is not None
-    views.figure_of(state, quick=False)
+        figure_of(state, quick=True)

@@ -17,9 +17,9 @@ from ..simulation.simulate import simulate
 from ..simulation.two_steps import BLOCK_SAMPLES
 from ..theory.forecast import readout_alpha
 from ..training import Training
-from .points import REFUSALS, Recent, words_of
+from .curves import MODELS, at_total
+from .points import REFUSALS, words_of
 from .state import State
-from .views.curves import MODELS, at_total
 
 FACTORS = (0.5, 1.0, 2.0)  # of the state's samples
 MOST_NUMBERS = 4e7  # held at once by a trial: 320 MB
@@ -49,7 +49,7 @@ class Simulations:
     """All pages' jobs."""
 
     def __init__(self) -> None:
-        self._jobs = Recent()
+        self._jobs: dict[str, Job] = {}
 
     def start(self, page: str, state: State, key: str) -> Job:
         """Begin a simulation for a page; the one it had is cancelled."""

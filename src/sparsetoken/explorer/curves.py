@@ -1,22 +1,21 @@
-"""The views "Learning curves" and "Heads": test errors against the number of samples."""
+"""The views of samples: "Learning curves", "Heads", "Alignment" and "Capacity"."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
-from ...plotting.style import OTHER_COLOURS, colour, label
-from ...training import Training
-from ..points import Point, point
-from ..state import State
-from .drawing import MOST_POINTS, error_axis, figure, line, log_axis, refined, upright
+from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
+from ..theory import Capacity, alignment
+from ..training import Training
+from .drawing import MOST_POINTS, axis, error_axis, figure, line, log_axis, refined, upright
+from .points import Point, attempt, point, threshold
+from .state import State
 
 MODELS = ("attention", "pooled", "vectorized")
 HEADS = {"heads:2": "two heads", "heads:4": "four heads"}  # one head is plain attention
 LONGEST_BAGS = 1000  # of several heads: there a point takes up to 3 seconds, and half a minute at L = 5000 with R = 20
-PATIENCE = 20.0  # seconds for the points of one line after the state's own; what is not there then is left out
 
 
 def at_total(training: Training, total: float) -> Training:
@@ -35,12 +34,6 @@ def heads_models(state: State) -> tuple[str, ...]:
     return tuple(HEADS) if state.task.longest <= LONGEST_BAGS else ()
 
 
-def curve_totals(state: State) -> list[float]:
-    """alpha0 + alpha1 where the curves begin to be drawn: the state's own, then more samples, then fewer."""
-    total = all_samples(state)
-    return [total, *(float(f"{total * 2.0**step:.6g}") for step in (1, 2, 3, -1, -2, -3))]
-
-
 class _Lines:
     """Lines of models against samples, with what went wrong on the way."""
 
@@ -53,21 +46,16 @@ class _Lines:
 
     def add(self, model: str, name: str, ink: str, most: int = MOST_POINTS) -> None:
         """A model's line; for the Bayes limit, that of message passing too where it differs."""
-        state, ends = self.state, time.monotonic() + PATIENCE
 
-        def at(total: float) -> Point | None:
-            nonlocal ends
-            if total == all_samples(state):
-                own = point(state.task, state.training, model, self.quick)
-                ends = time.monotonic() + PATIENCE  # what is compiled for the first point does not count
-                return own
-            late = time.monotonic() > ends
-            return None if late else point(state.task, at_total(state.training, total), model, self.quick)
+        def at(total: float) -> Point:
+            return point(self.state.task, at_total(self.state.training, total), model, self.quick)
 
         def height(p: Point) -> float:
             return float(np.log10(p.test_error)) if p.test_error > 1e-6 else np.nan
 
-        totals = curve_totals(state)
+        total = all_samples(self.state)
+        # The state's own point first, then more samples, then fewer.
+        totals = [total, *(float(f"{total * 2.0**step:.6g}") for step in (1, 2, 3, -1, -2, -3))]
         points = refined(at, totals, height, most=len(totals) if self.quick else most)
         self.left_out += sum(total not in points for total in totals)
         self.failures += [p.failure for p in points.values() if p.failure]
@@ -132,3 +120,70 @@ def _best_heads(here: dict[str, Point]) -> str:
     if abs(gain) < 2:
         return "Here their number makes no difference beyond two standard errors."
     return f"Here {HEADS[name] + ' are' if gain > 0 else 'one head is'} better than {'one head' if gain > 0 else 'several'}."
+
+
+def alignment_view(state: State, quick: bool) -> dict[str, Any]:
+    """The query's cosine with the signal against alpha0 and its first-order approach to one; below, the sharpness."""
+    here = state.training.alpha0
+    alphas = sorted({*np.geomspace(here / 30, here * 30, 61).tolist(), here})
+    found = [alignment(state.task, state.training.but(alpha0=a)) for a in alphas]
+    own, rate = found[alphas.index(here)], found[0].rate
+    cosine = {name: [f.cosine[name] for f in found] for name in ("q", "w")}
+    traces = [
+        line("query: cos(q₂, ξ)", alphas, cosine["q"], colour("attention"), "cosine_q"),
+        line("readout: cos(w₁, ξ)", alphas, cosine["w"], OTHER_COLOURS[0], "cosine_w"),
+    ]
+    if np.isfinite(rate):
+        sign = -1.0 if cosine["q"][-1] < 0 else 1.0
+        first = [sign * (1 - rate / a) if rate / a < 1 else np.nan for a in alphas]
+        traces.append(line("±(1 − K/α₀)", alphas, first, REFERENCE, "rate", dash="dash"))
+    sharpness = [f.sharpness for f in found]
+    traces.append(line("sharpness k = β‖q₂‖", alphas, sharpness, OTHER_COLOURS[2], "k", yaxis="y2"))
+    still, anti = own.norm["q"] == 0, own.cosine["q"] < 0
+    lowest = min(-0.05, min(cosine["q"]) * 1.05)
+    return figure(
+        f"Alignment after the two steps{': anti-aligned here' if anti else ''}",
+        traces,
+        log_axis("samples of the steps α₀ = n₀/d", alphas, anchor="y2"),
+        axis("cosine with the signal", range=[lowest, 1.05], domain=[0.42, 1.0]),
+        yaxis2=axis("sharpness k", rangemode="tozero", domain=[0.0, 0.34]),
+        remark="the query stays at zero here, which has no direction" if still else "",
+        finding="" if still else f"Here the query's cosine is {own.cosine['q']:.2f}.",
+        shapes=[upright(here)],
+    )
+
+
+def capacity_view(state: State, quick: bool) -> dict[str, Any]:
+    """The separability threshold alpha* against the strength, and the readout's alpha1."""
+    here, alpha1 = state.task.mean_strength, state.training.alpha1
+    strengths = sorted({*np.linspace(0.0, max(2 * here, 4.0), 5 if quick else 9).tolist(), here})
+    traces, never, separable = [], 0, []
+    failures: list[str] = []
+    for model in MODELS:
+
+        def at(strength: float, model: str = model) -> Capacity | None:
+            task = state.task.but(strength=strength)
+            return attempt(lambda: threshold(task, state.training, model, quick), failures)
+
+        def height(found: Capacity) -> float:
+            return float(np.log10(found.alpha)) / 2 if np.isfinite(found.alpha) else np.nan
+
+        found = refined(at, strengths, height, most=len(strengths) if quick else 21, logarithmic=False)
+        errors = [c.standard_error for c in found.values()]
+        traces.append(
+            line(label(model), [*found], [c.alpha for c in found.values()], colour(model), model, errors=errors)
+        )
+        never += any(c.alpha == float("inf") for c in found.values())
+        separable += [label(model)] * (here in found and found[here].alpha > alpha1)
+    ends = [strengths[0], strengths[-1]]
+    traces.append(line("readout's samples α₁", ends, [alpha1] * 2, REFERENCE, "alpha1", dash="dash"))
+    return figure(
+        "Capacity: the readout's data are separable below the line, not above",
+        traces,
+        axis("strength θ"),
+        log_axis("capacity α* = n₁/d", [alpha1, *(v for trace in traces for v in trace["y"])]),
+        failures=failures,
+        remark="where a line ends, no bag drawn lies on the wrong side" if never else "",
+        finding=f"Here your α₁ = {alpha1:g} can be fitted without error by {', '.join(separable) or 'no model'}.",
+        shapes=[upright(here)],
+    )

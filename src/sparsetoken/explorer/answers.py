@@ -1,62 +1,90 @@
-"""What stands beside a figure: the table "At these settings", and Python that makes the numbers."""
+"""What the page shows for a state: its figure, the table "At these settings", and Python that makes the numbers.
+
+Every figure comes twice: quick, few points on few draws, about 1 % off; then exact, with the library's own forecasts and as
+many points as a smooth line needs.
+"""
 
 from __future__ import annotations
 
+import threading
+import traceback
+from collections.abc import Callable
 from typing import Any
 
-from ...plotting.style import label
-from ...trajectories import Trajectory
-from ..points import REPLICATES, Point, bags_for, descent_curve, point
-from ..state import BAG_MODELS, State, descent_fields
-from .curves import HEADS, MODELS, all_samples, heads_models
-from .drawing import finite, value_of
-from .maps import axis_values
-from .needed import methods_of, target_of
+from ..plotting.style import label
+from .curves import HEADS, MODELS, alignment_view, all_samples, capacity_view, curves_view, heads_models, heads_view
+from .drawing import describe, differences, finite, value_of
+from .lengths import lengths_view, methods_of, needed_view, target_of
+from .maps import axis_values, bag_view, phase_view
+from .points import REFUSALS, REPLICATES, Point, Superseded, bags_for, point, still_wanted, wanted_while, words_of
+from .state import State, descent_fields
+from .training import STAGED, training_rows, training_view
 
-STAGED = "attention, staged"
+_VIEWS = {
+    "curves": curves_view,
+    "needed": needed_view,
+    "alignment": alignment_view,
+    "capacity": capacity_view,
+    "phase": phase_view,
+    "bag": bag_view,
+    "training": training_view,
+    "lengths": lengths_view,
+    "heads": heads_view,
+}
+# Answers at work at a time, whatever the number of pages: what one takes in memory is bounded by its parameters' limits.
+AT_WORK = 4
+_places = threading.BoundedSemaphore(AT_WORK)
 
 
-def curve_of(state: State) -> Trajectory | str:
-    """Training step by step at the state, or why there is none."""
-    return descent_curve(state.task, state.descent, all_samples(state), state.training.loss)
+def answer(state: State, other: State | None, quick: bool, check_page: Callable[[], None]) -> dict[str, Any] | None:
+    """The answer, or why there is none; None for a page that has moved on, which `check_page` says by raising `Superseded`."""
+    try:
+        with wanted_while(check_page), _places:
+            still_wanted()
+            return answer_for(state, other, quick)
+    except Superseded:
+        return None
+    except Exception as error:
+        if isinstance(error, ZeroDivisionError) or not isinstance(error, REFUSALS):
+            traceback.print_exception(error)  # a mistake of ours: where it is, for whoever runs the server
+        return {"stage": "failed", "message": f"There is no answer to these settings: {words_of(error)}"}
+
+
+def answer_for(state: State, other: State | None, quick: bool) -> dict[str, Any]:
+    """What the page shows for a state, and beside it for the one that it is compared with."""
+    found = {"stage": "quick" if quick else "exact", "view": state.view, **_shown(state, quick), "code": code_of(state)}
+    if other is not None:
+        found["other"] = _shown(other, quick)
+        found["differs"], found["other"]["differs"] = differences(state, other)
+    return found
+
+
+def _shown(state: State, quick: bool) -> dict[str, Any]:
+    return {**figure_of(state, quick), "setting": describe(state), "rows": numbers(state, quick)}
+
+
+def figure_of(state: State, quick: bool) -> dict[str, Any]:
+    """The figure of the state's view."""
+    return _VIEWS[state.view](state, quick)
 
 
 def numbers(state: State, quick: bool) -> list[dict[str, Any]]:
     """The forecasts at the state itself, a row per model."""
-    rows = [] if quick or state.view != "training" else _rows_of_training(state)
+    training = state.view == "training"
+    rows = {} if quick or not training else training_rows(state)
     models: tuple[str, ...] = MODELS if state.view not in ("heads", "training") else ("attention",)
     if not quick:
         models += (*(heads_models(state) if state.view == "heads" else ()), "bayes")
     for model in models:
         found = point(state.task, state.training, model, quick)
-        rows.append(_row(model, found))
+        # Staged attention is what step-by-step training is compared with.
+        rows[model] = (STAGED if training and model == "attention" else HEADS.get(model) or label(model), found)
         if found.hard and state.view in ("curves", "heads"):  # where its line is drawn
-            rows.append(_row("reachable", Point(found.reachable, found.reachable_error)))
-    if state.view == "training":  # staged attention is what step-by-step training is compared with
-        next(row for row in rows if row["model"] == "attention")["label"] = STAGED
-    return rows
-
-
-def _row(model: str, found: Point) -> dict[str, Any]:
-    named = {"model": model, "label": HEADS.get(model) or label(model)}
-    return {
-        **named,
-        "test_error": finite(found.test_error),
-        "standard_error": found.standard_error,
-        "failure": found.failure,
-    }
-
-
-def _rows_of_training(state: State) -> list[dict[str, Any]]:
-    """The test error of step-by-step training at its best step and at the end."""
-    curve, name = curve_of(state), BAG_MODELS[state.descent.model]
-    if isinstance(curve, str):
-        return [{"model": "last", "label": name, "test_error": None, "standard_error": 0.0, "failure": curve}]
-    places = (("best", curve.best_step, "best step"), ("last", state.descent.steps, "at the end, step"))
+            rows["reachable"] = (label("reachable"), Point(found.reachable, found.reachable_error))
     return [
-        {"model": key, "label": f"{name}, {words} {step}", "test_error": float(curve.test_error[step]),
-         "standard_error": float(curve.standard_error[step]), "failure": ""}
-        for key, step, words in places
+        {"model": model, "label": words, "test_error": finite(found.test_error), "standard_error": found.standard_error,
+         "failure": found.failure}
+        for model, (words, found) in rows.items()
     ]  # fmt: skip
 
 

@@ -1,20 +1,18 @@
-"""The view "Strength needed": the strength that each method needs as bags get longer, and the exponents of its growth."""
+"""The views of the length of bags: "Strength needed", with the exponents of its growth, and "Longer bags"."""
 
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ...plotting.style import REFERENCE, colour, label
-from ...theory.ladder import long_bag_exponent
-from ..points import attempt, needed
-from ..state import State
-from .curves import PATIENCE
-from .drawing import MOST_POINTS, figure, line, log_axis, refined
+from ..plotting.style import OTHER_COLOURS, REFERENCE, colour, label
+from ..theory.ladder import long_bag_exponent
+from .drawing import MOST_POINTS, axis, figure, line, log_axis, refined
+from .points import attempt, needed, tested_at
+from .state import LONGEST, State
 
 LENGTHS = (3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 METHODS = {
@@ -60,11 +58,8 @@ def needed_view(state: State, quick: bool) -> dict[str, Any]:
 
 def _line(state: State, method: str, place: int, quick: bool, failures: list[str]) -> dict[str, Any]:
     """A method's line, of fewer points where one takes seconds."""
-    ends = time.monotonic() + PATIENCE
 
     def at(length: float) -> float | None:
-        if time.monotonic() > ends:
-            return None
         task = state.task.but(length=int(length), strength=1.0)
         return attempt(lambda: needed(task, state.training, method, target_of(state)), failures)
 
@@ -125,3 +120,40 @@ def _finding(lines: dict[str, dict[str, Any]], length: int, strength: float) -> 
             x, y = np.log(points).T
             enough += [found["name"]] * bool(math.log(strength) >= np.interp(math.log(length), x, y))
     return f"At your L and θ the signal is strong enough for: {', '.join(enough) or 'none of them'}."
+
+
+def lengths_view(state: State, quick: bool) -> dict[str, Any]:
+    """Attention trained at this length and tested on longer bags: error, AUC and sensitivity against their length."""
+    here = state.task.longest
+    furthest = min(100 * here, LONGEST)
+    spaced = np.geomspace(here, furthest, 5 if quick else 9) if furthest > here else [here]
+    lengths = sorted({round(float(length)) for length in spaced})
+    failures: list[str] = []
+
+    def at(length: float) -> dict[str, float] | None:
+        return attempt(lambda: tested_at(state.task, state.training, int(length), quick), failures)
+
+    most = len(lengths) if quick else 21
+    rows = refined(at, lengths, lambda row: row["test_error"] + row["sensitivity"], most=most, whole=True)
+    shown = (
+        ("test_error", "test error", colour("attention"), "solid"),
+        ("threshold_error", "error, threshold fitted", colour("attention"), "dash"),
+        ("auc", "AUC", OTHER_COLOURS[0], "solid"),
+        ("sensitivity", "sensitivity", OTHER_COLOURS[1], "solid"),
+    )
+    finding = ""
+    if len(rows) > 1:
+        first, last = (row["test_error"] for row in (rows[min(rows)], rows[max(rows)]))
+        finding = f"Here the error goes from {first:.3g} to {last:.3g}"
+        finding += f", to {rows[max(rows)]['threshold_error']:.3g} with the threshold fitted again."
+    return figure(
+        f"Attention trained at L = {here}, tested on longer bags",
+        [
+            line(words, [*rows], [row[name] for row in rows.values()], ink, name, dash=dash)
+            for name, words, ink, dash in shown
+        ],
+        log_axis("tokens per bag at test time", lengths),
+        axis("share of bags", range=[-0.02, 1.02]),
+        failures=failures,
+        finding=finding,
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ...plotting.style import REFERENCE, plain_number, round_numbers
-from ..state import BAG_MODELS, NUMBERS, State, descent_fields, tidy
+from ..plotting.style import REFERENCE, plain_number, round_numbers
+from .state import BAG_MODELS, NUMBERS, State, descent_fields, tidy
 
 MOST_POINTS = 33  # of a line, whatever its bends
+PATIENCE = 20.0  # seconds for the points of one line after the first; what is not there then is left out
 _GRID = "rgba(128,128,128,0.25)"
 _Value = TypeVar("_Value")
 
@@ -29,18 +31,26 @@ def refined(
 
     `height` is in units of the plot's own: neighbours are split until none lies 0.4 % of it off the line through its own two.
     """
-    found = {x: value for x in places if (value := at(x)) is not None}
-    while len(found) < most:
+    found: dict[float, _Value] = {}
+    ends = math.inf
+
+    def added(places: Iterable[float]) -> bool:
+        nonlocal ends
+        before = len(found)
+        for x in places:
+            if x not in found and time.monotonic() < ends and (value := at(x)) is not None:
+                found[x] = value
+            ends = min(ends, time.monotonic() + PATIENCE)  # what is compiled for the first point does not count
+        return len(found) > before
+
+    more = added(places)
+    while more:
         xs = sorted(found)
-        new: dict[float, _Value] = {}
+        middles = []
         for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(found[x]) for x in xs])):
             middle = math.sqrt(xs[a] * xs[b]) if logarithmic else (xs[a] + xs[b]) / 2
-            x = round(middle) if whole else float(f"{middle:.6g}")
-            if x not in found and len(found) + len(new) < most and (value := at(x)) is not None:
-                new[x] = value
-        if not new:
-            break
-        found |= new
+            middles.append(round(middle) if whole else float(f"{middle:.6g}"))
+        more = added(middles[: most - len(found)])
     return dict(sorted(found.items()))
 
 
