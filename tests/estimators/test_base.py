@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data, parametrize_with_checks
 
 from sparsetoken import (
     AttentionClassifier,
@@ -24,6 +24,7 @@ from sparsetoken import (
     ElementwiseAttentionClassifier,
     MessagePassingClassifier,
     PooledClassifier,
+    Stage,
     VectorizedClassifier,
 )
 from sparsetoken.estimators.base import TrainingWarning
@@ -57,6 +58,34 @@ def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         check(estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PooledClassifier(ridge=0.1, scale=False),
+        VectorizedClassifier(ridge=0.1, scale=False),
+        AttentionClassifier(split="reuse", sharpness=1.5, ridge=1e-2, scale=False),
+        ElementwiseAttentionClassifier(split="reuse", sharpness=1.5, ridge=1e-2, scale=False),
+        AttentionClassifier(training="tied", stages=Stage(5, 1.0, {"w": 1.0, "bias": 0.5}), sharpness=1.0, scale=False),
+    ],
+    ids=["pooled", "vectorized", "staged", "elementwise", "tied"],
+)
+def test_without_anything_held_out_a_weight_of_two_is_a_repetition(estimator):
+    check_sample_weight_equivalence_on_dense_data("the learner", estimator)
+
+
+@pytest.mark.parametrize("estimator", [*CLASSIFIERS, BagRegressor()], ids=[*NAMES, "bag-regressor"])
+def test_every_learner_takes_missing_values(estimator):
+    bags, labels, _ = planted_bags(4, n=60, d=4)
+    holed = [bag.copy() for bag in bags]
+    holed[3][1, 2] = np.nan
+    with pytest.raises(ValueError, match="missing='drop-token'"):
+        clone(estimator).fit(holed, labels)
+    model = clone(estimator).set_params(missing="impute").fit(holed, labels)
+    assert np.all(np.isfinite(model.predict(holed)))
+    if not isinstance(estimator, VectorizedClassifier):  # which needs bags of one length
+        assert np.all(np.isfinite(clone(estimator).set_params(missing="drop-token").fit(holed, labels).predict(holed)))
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=NAMES)
@@ -126,20 +155,6 @@ def test_a_weight_of_zero_leaves_a_bag_out(estimator):
     weighted = clone(estimator).fit(bags, labels, sample_weight=weights)
     plain = clone(estimator).fit([bags[i] for i in kept], labels[kept])
     np.testing.assert_array_equal(weighted.decision_function(bags), plain.decision_function(bags))
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [PooledClassifier(ridge=0.1, scale=False), VectorizedClassifier(ridge=0.1, scale=False)],
-    ids=["pooled", "vectorized"],
-)
-def test_weights_are_repetitions_where_everything_is_given(estimator):
-    bags, labels, _ = planted_bags(5, n=50, d=4)
-    counts = 1 + np.random.default_rng(1).integers(0, 3, 50)
-    repeated = np.repeat(np.arange(50), counts)
-    weighted = clone(estimator).fit(bags, labels, sample_weight=counts)
-    plain = clone(estimator).fit([bags[i] for i in repeated], labels[repeated])
-    np.testing.assert_allclose(weighted.decision_function(bags), plain.decision_function(bags), rtol=1e-6, atol=1e-6)
 
 
 def test_class_weights_move_the_threshold():

@@ -5,7 +5,8 @@ of bags improves has b = 0. We write e = a + b for the loss at n1 and rho = a/e 
 points do not determine three numbers, so all laws are kept that the points allow: a grid over (e, rho, c), weighted by prior
 and likelihood. What the curve will be at n, and how many bags a target needs, are quantiles over the grid. Priors: e and rho
 have the arcsine law (Jeffreys' for a share: curves that level off completely, or not at all, are likelier than those between),
-c is log-normal around 1 with a factor e as its spread.
+c is log-normal around 1 with a factor e as its spread. That no number of bags improves the learner (rho = 1) is a hypothesis by
+itself, of prior probability FLAT.
 
 The likelihood is normal, with the binomial variance of the bags tested and the measured correlation between sizes, which share
 their test bags. Real curves are not quite of this family: every measured point may depart from it.
@@ -27,6 +28,7 @@ from .learning_curve import MeasuredCurve
 # Chosen on the sets CHOSEN_ON of benchmarks/forecast_backtest.py and confirmed on its others.
 LEVEL = 0.9  # probability that an interval is meant to hold
 MISFIT = 0.2  # relative departure of a measured point from the law
+FLAT = 0.15  # prior probability that more bags do not help
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
 GAIN = 0.1  # relative reduction of the loss that counts as an improvement
 _DRAWS = 4000  # of laws from the grid
@@ -122,7 +124,8 @@ class Extrapolation:
         levels = np.linspace(max(min(root - reach, 0.5 * top), 0.0), min(root + reach, top), 61)[1:] ** 2
         shares = np.sin(np.linspace(0.0, np.pi / 2, 21)) ** 2
         e, rho, c = (axis.ravel() for axis in np.meshgrid(levels, shares, np.geomspace(0.05, 5.0, 24), indexing="ij"))
-        return e, rho, c, np.exp(-0.5 * np.log(c) ** 2)
+        flat = np.where(rho == shares[-1], FLAT, (1.0 - FLAT) / (len(shares) - 1))
+        return e, rho, c, flat * np.exp(-0.5 * np.log(c) ** 2)
 
     def _log_likelihood(self, losses: np.ndarray) -> np.ndarray:
         """Of the measured points under laws with these losses, (laws, sizes)."""

@@ -55,7 +55,9 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
     class_weight : None, "balanced" or dict
         Weights of the classes; they enter the prior odds and the calibration.
     device : str
-        Where to compute: "auto" (many tokens go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
+        Where to compute: "auto" (more than 2^29 numbers go to an accelerator if JAX has one), "numpy", "gpu" or "cpu" (JAX).
+    missing : {"error", "drop-token", "impute"}
+        What becomes of tokens with missing values (NaN): refused, left out, or filled with the feature's training mean.
 
     Attributes
     ----------
@@ -89,6 +91,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         positive_label: Any = None,
         class_weight: Any = None,
         device: str = "auto",
+        missing: str = "error",
     ):
         self.strength = strength
         self.sparsity = sparsity
@@ -98,6 +101,7 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.positive_label = positive_label
         self.class_weight = class_weight
         self.device = device
+        self.missing = missing
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
         strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
