@@ -21,7 +21,7 @@ from sparsetoken.estimators.default.candidates import CANDIDATES, LearningProble
 from sparsetoken.estimators.default.lift import landmark_count
 from sparsetoken.estimators.default.views import BagViews
 from sparsetoken.estimators.default.vote import vote_shares
-from sparsetoken.estimators.folds import checked_seed, class_folds
+from sparsetoken.estimators.labels import checked_seed, class_folds
 from sparsetoken.losses import Logistic
 
 from .default_learner import CONFIRMATION, DEVELOPMENT

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetoken import Bags, Task
 from sparsetoken._core.workers import single_blas_thread
-from sparsetoken.estimators.message_passing.finite_size import simulated_error
+from sparsetoken.planning.simulations import simulated_error
 
 from .measure import Row, Timing, case
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from sparsetoken import Task, simulate
-from sparsetoken.estimators.message_passing.finite_size import simulated_error
 from sparsetoken.planning import Criterion, Expected, Outlook
 from sparsetoken.planning.finite_size import with_both_classes
 from sparsetoken.planning.plan import expected_of
+from sparsetoken.planning.simulations import simulated_error
 
 LEARNERS = ("attention", "pooled", "message_passing")
 FRESH_SEED = 1000  # of the simulations that judge

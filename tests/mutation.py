@@ -354,7 +354,7 @@ MUTANTS = [
         "tests/estimators/test_bag_regressor.py::test_copies_add_nothing_to_the_trust_in_a_regression",
     ),
     Mutant(
-        "estimators/training_range.py",
+        "estimators/calibration.py",
         "return 1.0 / np.maximum(beyond, 1.0) ** 2",
         "return 1.0 / np.maximum(beyond, 1.0)",
         "tests/estimators/test_training_range.py::test_distances_are_those_of_means_and_spreads",

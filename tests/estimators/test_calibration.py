@@ -22,7 +22,7 @@ from sparsetoken.estimators.calibration import (
     fit_calibration,
     platt_targets,
 )
-from sparsetoken.estimators.folds import checked_groups, class_folds, number_folds
+from sparsetoken.estimators.labels import checked_groups, class_folds, number_folds
 from tests.helpers import planted_bags
 
 

@@ -16,11 +16,9 @@ from .._core.validation import caller_level
 from ..bags.bags import Bags
 from ..bags.checks import checked_bags
 from ..bags.scratch import DEVICE_BLOCK_BYTES
-from .calibration import Calibration, prior_log_odds
-from .folds import checked_groups
-from .labels import checked_classes, checked_weights, class_factors, sides_to_try, signal_class
+from .calibration import Calibration, TrainingRange, fit_range, prior_log_odds
+from .labels import checked_classes, checked_groups, checked_weights, class_factors, sides_to_try, signal_class
 from .several_classes import SeveralClasses, fit_each_class
-from .training_range import TrainingRange, fit_range
 
 
 class TrainingWarning(UserWarning):
@@ -77,7 +75,7 @@ class BaseBagClassifier(ClassifierMixin, BagLearner):
     Subclasses give `_fit(bags, signs, weights, groups)`, which returns the scores of bags that were held out (or None) and sets
     `calibration_`, and `_decide(bags)`, the log odds of the second class. More than two classes are learnt one against the
     others by copies of the learner (`several_classes`). Bags of weight zero are left out; log odds of bags unlike all training
-    bags are shrunk towards the class frequencies' (`training_range`), where scores are calibrated at all.
+    bags are shrunk towards the class frequencies' (`calibration`), where scores are calibrated at all.
     """
 
     class_weight: Any

@@ -1,19 +1,30 @@
-"""From held-out scores to log odds: one calibration for all learners.
+"""How sure a learner may be: one calibration of held-out scores for all learners, and bags unlike all training bags.
 
 1. Platt's scaling of the scores of bags that were held out (`fit_calibration`).
 2. Its log odds are averaged with those of the class frequencies, by how much better they explain the held-out labels than
    chance would (`trust`), and stay within what the number of training bags supports (`final_calibration`).
 
 Bags of one group (a patient) whose scores are alike count as fewer bags (`design_effect`).
+
+3. Predictions for bags unlike all training bags are shrunk towards the class frequencies or the mean label (`TrainingRange`).
+   A bag is summarised by mean and standard deviation of its tokens' scaled features. Its distance is the root mean square of
+   the summaries' deviations from those of the training bags, in standard deviations of the training bags. Beyond MARGIN times
+   the farthest training bag, what was learnt counts by the inverse square of the distance. This catches bags whose tokens have
+   moved in many features or come in much larger units; it does not see a change of a few features among many (clipping to the
+   training range bounds that), nor of a bag's length, and heavy tails in training make it wide.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 
+from ..bags.bags import MEAN_TOKENS, Bags
+from ..bags.scaler import BagScaler
+from ..bags.segments import bag_mean
 from ..laws.measures import shares_beaten
 
 # Standard deviations of the prior on slope (around 1) and offset (around 0): what a few dozen bags leave undecided.
@@ -27,6 +38,10 @@ UNTOUCHED = 0.8
 # in the odds costs at most 1.09 times the frequencies' log loss.
 UNVALIDATED = float(np.log(2.0))
 NEWTON_STEPS = 50  # five to ten are usual
+# How far beyond the farthest training bag nothing is changed: a fresh bag is farther than all n training bags one time in
+# n + 1, and hardly ever half as far again.
+MARGIN = 1.5
+SUMMARIES = "summaries"  # the name under which bags keep them
 
 
 @dataclass(frozen=True)
@@ -199,3 +214,44 @@ def held_out_diagnostics(scores: np.ndarray, signs: np.ndarray) -> dict[str, flo
         float(np.sqrt((positive + negative + 1) / (12.0 * positive * negative))),
     )
     return {"held_out_auc": area, "held_out_auc_null_error": error, "signal_found": area > 0.5 + 2.0 * error}
+
+
+def summaries(part: Bags, scaler: BagScaler) -> np.ndarray:
+    """Mean and standard deviation of each bag's scaled tokens, (bags, 2 features), in double precision."""
+    tokens = scaler.scaled(part.tokens)
+    mean, square = (np.asarray(bag_mean(x, part.starts), dtype=np.float64) for x in (tokens, tokens * tokens))
+    return np.hstack([mean, np.sqrt(np.maximum(square - mean**2, 0.0))])
+
+
+@dataclass(frozen=True)
+class TrainingRange:
+    """Where the training bags lie."""
+
+    scaler: BagScaler
+    center: np.ndarray
+    spread: np.ndarray
+    farthest: float
+
+    def factors(self, bags: Bags) -> np.ndarray:
+        """What the predictions' distance from the class frequencies (or the mean label) is multiplied by: 1 within range."""
+        beyond = _distances(summaries(bags, self.scaler), self.center, self.spread) / (MARGIN * self.farthest)
+        return 1.0 / np.maximum(beyond, 1.0) ** 2
+
+
+def fit_range(bags: Any) -> tuple[TrainingRange, np.ndarray]:
+    """The range of the training bags, and their summaries; two passes over the bags, unless they have kept them."""
+    scaler = BagScaler().fit(bags)
+    rows = bags.kept_rows(SUMMARIES)
+    if rows is None:
+        rows = bags.per_bag(summaries, shared=(scaler,))
+        bags.keep_rows(SUMMARIES, rows)
+    if bags.in_files:  # a pass reads all files: the mean tokens, which every learner asks for next, are known now
+        bags.scaled_by(scaler).keep_rows(MEAN_TOKENS, rows[:, : bags.n_features].astype(bags.dtype))
+    center, spread = rows.mean(axis=0), rows.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    farthest = float(_distances(rows, center, spread).max())
+    return TrainingRange(scaler, center, spread, farthest if farthest > 0 else 1.0), rows
+
+
+def _distances(rows: np.ndarray, center: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.mean(((rows - center) / spread) ** 2, axis=1))

@@ -18,8 +18,7 @@ from ..plotting.show import Shown, new_figure
 from ..plotting.style import MEASURED, REFERENCE
 from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
-from .folds import number_folds
-from .labels import checked_numbers
+from .labels import checked_numbers, number_folds
 
 NORMAL_95 = 1.96  # standard errors of a 95 % interval
 BINS = 10  # of predicted probabilities, in a plot of the calibration

@@ -14,7 +14,7 @@ import numpy as np
 from .._core.files import write_bytes
 from .base import BagLearner, BaseBagClassifier
 
-FORMAT = 10
+FORMAT = 11
 _OWN_TYPES = (
     "sparsetoken._core.frozen.FrozenMapping",
     "sparsetoken.bags.scaler.BagScaler",
@@ -26,8 +26,8 @@ _OWN_TYPES = (
     "sparsetoken.estimators.several_classes.SeveralClasses",
     "sparsetoken.estimators.paper.elementwise.ElementwiseAttentionClassifier",
     "sparsetoken.estimators.paper.joint_heads.Head",
-    "sparsetoken.estimators.default.learner.Vote",
-    "sparsetoken.estimators.default.kernels.NystromKernel",
+    "sparsetoken.estimators.default.vote.Vote",
+    "sparsetoken.estimators.default.lift.NystromKernel",
     "sparsetoken.estimators.default.lift.TokenLift",
     "sparsetoken.estimators.paper.linear.PooledClassifier",
     "sparsetoken.estimators.paper.linear.VectorizedClassifier",
@@ -36,8 +36,8 @@ _OWN_TYPES = (
     "sparsetoken.estimators.message_passing.ratio.LikelihoodRatio",
     "sparsetoken.estimators.message_passing.witness_prior.ExactCount",
     "sparsetoken.estimators.message_passing.witness_prior.IndependentRate",
-    "sparsetoken.estimators.default.statistics.BagStatistics",
-    "sparsetoken.estimators.training_range.TrainingRange",
+    "sparsetoken.estimators.default.views.BagStatistics",
+    "sparsetoken.estimators.calibration.TrainingRange",
     "sparsetoken.estimators.default.views.BagViews",
     "sparsetoken.estimators.default.vote.Member",
     "sparsetoken.losses.Logistic",

@@ -15,12 +15,12 @@ from ...bags.scratch import DEVICE_BLOCK_BYTES
 from ...losses import Loss, get_loss
 from ..base import BaseBagClassifier, per_bag
 from ..calibration import final_calibration, fit_calibration, held_out_diagnostics, unvalidated_calibration
-from ..folds import checked_seed, class_folds
-from ..paper.readout import checked_ridge
+from ..labels import checked_seed, class_folds
+from ..paper.linear import checked_ridge
 from ..several_classes import each_class, side_by_side
 from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
-from .learner import Vote, take_vote
 from .lift import landmark_count
+from .vote import Vote, take_vote
 
 
 class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):

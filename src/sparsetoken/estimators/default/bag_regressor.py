@@ -14,11 +14,10 @@ from ...bags.checks import checked_bags
 from ...losses import Square
 from ..base import BagLearner, per_bag
 from ..calibration import design_effect, trust
-from ..folds import checked_groups, checked_seed, number_folds
-from ..labels import checked_numbers, checked_weights
+from ..labels import checked_groups, checked_numbers, checked_seed, checked_weights, number_folds
 from .candidates import CANDIDATES, LearningProblem, chosen_candidates
-from .learner import Vote, take_vote
 from .lift import landmark_count
+from .vote import Vote, take_vote
 
 SAME = 1e-12  # labels whose standard deviation is below this share of the largest differ by rounding alone
 REGRESSION = tuple(candidate for candidate in CANDIDATES if candidate.kind != "likelihood")

@@ -25,7 +25,7 @@ from ...bags.segments import bag_mean
 from ...losses import Loss
 from ...solvers.erm import fit_erm
 from ..calibration import Calibration, fit_calibration
-from ..folds import weights_without_folds
+from ..labels import weights_without_folds
 from ..message_passing.ratio import QUICK, could_hold, fit_ratio, held_out_ratios
 from ..paper.joint_heads import Head, decisions, fit_heads
 from ..paper.staged import attention_features, softmax_attention

@@ -1,7 +1,7 @@
 """Token features for the heads: scaled tokens, and beside them Gaussian kernels.
 
 A linear score cannot single out tokens that lie *between* others (an eight among digits, one bird among many), nor tokens
-that are merely large. The lift adds kernels exp(-gamma |x - x'|^2) with some training tokens, the landmarks (`kernels`): a
+that are merely large. The lift adds kernels exp(-gamma |x - x'|^2) with some training tokens, the landmarks (Nystrom): a
 wide one, gamma = 0.1 / median squared distance (sizes and quadratic shapes), of features scaled one by one, and a near one,
 gamma = 2 / median squared distance (near neighbours), of features that keep their relative sizes, as pixels should. Nothing
 looks at the labels.
@@ -9,10 +9,12 @@ looks at the labels.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from ..._core.arrays import namespace
@@ -20,7 +22,6 @@ from ..._core.validation import whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.scratch import rowwise
-from .kernels import fit_kernel
 
 # Landmarks: three times the root of the number of tokens, within these bounds. With 100 of thousands of tokens a rare kind has
 # none near it; the time of a fit grows with their number.
@@ -98,3 +99,52 @@ class TokenLift(BaseEstimator):
 
 def _scaled(scaler: BagScaler | None, tokens: Any) -> Any:
     return tokens if scaler is None else scaler.scaled_block(tokens)
+
+
+@dataclass(frozen=True)
+class NystromKernel:
+    """phi(x) = k_m(x) @ projection - mean with k_m(x) the kernel with m landmarks, seen from their `center`."""
+
+    center: np.ndarray
+    landmarks: np.ndarray
+    gamma: float
+    projection: np.ndarray
+    mean: np.ndarray
+
+    def __call__(self, x: Any, dtype: Any) -> Any:
+        """phi of each row, computed in the given precision: differences from the centre lose nothing in single."""
+        x = (x - self.center).astype(dtype, copy=False)
+        squared = squared_distances(x, self.landmarks.astype(dtype))
+        kernel = namespace(squared).exp(-np.dtype(dtype).type(self.gamma) * squared)
+        return kernel @ self.projection.astype(dtype) - self.mean.astype(dtype)
+
+
+def fit_kernel(landmarks: np.ndarray, width: float, sample: np.ndarray, variance: float) -> NystromKernel:
+    """phi = K_mm^{-1/2} k_m at gamma = width / median squared distance, centred and of this total variance on the sample."""
+    center = landmarks.mean(axis=0)
+    points = landmarks - center
+    squared = squared_distances(points, points)
+    apart = squared[squared > 0]
+    gamma = width / float(np.median(apart)) if apart.size else 1.0
+    values, vectors = eigh(np.exp(-gamma * squared))
+    keep = values > 1e-6 * values[-1]  # what lies below is rounding
+    projection = vectors[:, keep] / np.sqrt(values[keep])
+    phi = np.exp(-gamma * squared_distances(sample - center, points)) @ projection
+    total = float(phi.var(axis=0).sum())
+    scale = np.sqrt(variance / total) if total > 0 else 1.0
+    return NystromKernel(center, points, gamma, scale * projection, scale * phi.mean(axis=0))
+
+
+def squared_distances(x: Any, points: np.ndarray) -> Any:
+    """|x_i - p_j|^2; exactly zero between a set and itself."""
+    xp = namespace(x)
+    squared = (x * x).sum(axis=1)[:, None] + (points * points).sum(axis=1)
+    if xp is not np:
+        return xp.maximum(squared - 2.0 * (x @ points.T), 0.0)
+    products = x @ points.T  # in place from here on: allocating results would take longer than computing them
+    products *= 2.0
+    squared -= products
+    np.maximum(squared, 0.0, out=squared)
+    if x is points:
+        np.fill_diagonal(squared, 0.0)
+    return squared

@@ -16,7 +16,7 @@ from ...bags.scratch import row_blocks
 from ...bags.segments import weighted_bag_sum
 from ..base import BaseBagClassifier, per_bag, remarks_on
 from ..calibration import Calibration, final_calibration, fit_calibration, held_out_diagnostics, prior_log_odds
-from ..folds import class_folds
+from ..labels import class_folds
 from ..several_classes import each_class, side_by_side
 from .amp import ONE_DIRECTION, Prior
 from .noise import Noise

@@ -16,7 +16,7 @@ from ...losses import Loss, get_loss
 from ...schedules import Stage
 from ..base import per_bag
 from ..calibration import held_out_diagnostics
-from ..folds import checked_seed
+from ..labels import checked_seed
 from ..several_classes import each_class
 from .descent import MODEL, fit_descent
 from .joint_heads import Head

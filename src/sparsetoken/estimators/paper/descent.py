@@ -26,7 +26,7 @@ from ...bags.bags import Bags
 from ...losses import Loss
 from ...schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
 from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
-from ..folds import class_folds, weights_without_folds
+from ..labels import class_folds, weights_without_folds
 from .joint_heads import Head, shared_objective
 from .two_steps import noise_scales, pooled_tokens
 

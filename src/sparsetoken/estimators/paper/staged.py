@@ -25,8 +25,8 @@ from ...losses import Loss, get_loss
 from ...solvers.erm import fit_erm
 from ...training import MOST_PRODUCTS, number_of_products
 from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
-from ..folds import checked_seed, class_folds
-from .readout import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
+from ..labels import checked_seed, class_folds
+from .linear import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
 from .two_steps import Steps, noise_scales, one_product, pooled_tokens, two_gradient_steps
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
