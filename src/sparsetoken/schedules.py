@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._core.frozen import FrozenMapping
-from ._core.validation import real_number, whole_number
+from ._core.validation import LARGEST_RATIO, real_number, whole_number
 
 FRESH = "fresh"
 # Steps of a stage. Theory and simulation without tokens look back at all steps before: time grows like the square of their
@@ -104,9 +104,9 @@ class Stage:
         if np.ndim(alpha):
             if len(alpha) != len(names):  # type: ignore[arg-type]
                 raise ValueError(f"alpha must be a number or one number per data set ({len(names)}), got {alpha!r}")
-            put("alpha", tuple(real_number("alpha", a, 0.0, open_low=True) for a in alpha))  # type: ignore[union-attr]
+            put("alpha", tuple(real_number("alpha", a, 1 / LARGEST_RATIO, LARGEST_RATIO) for a in alpha))  # type: ignore[union-attr]
         else:
-            put("alpha", real_number("alpha", alpha, 0.0, open_low=True))
+            put("alpha", real_number("alpha", alpha, 1 / LARGEST_RATIO, LARGEST_RATIO))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""

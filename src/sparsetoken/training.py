@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ._core.frozen import Description
-from ._core.validation import real_number, rejection, whole_number
+from ._core.validation import LARGEST_RATIO, real_number, rejection, whole_number
 from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 
-LARGEST = 1e12  # alpha and ridge: where they have reached their limits, and rounding has not
+LEAST_RIDGE = 1e-100  # but for none at all
 SCHEDULES = ("staged", "reuse", "joint")
 MOST_PRODUCTS = 50  # where power iteration has ended
 
@@ -84,14 +84,16 @@ class Training(Description):
         name = name_in_plain_data(loss)  # one spelling per loss, so that equal trainings compare equal
         put("loss", self.loss if name is None else name)
         for name in ("alpha0", "alpha1"):
-            put(name, real_number(name, getattr(self, name), 0.0, LARGEST, open_low=True))
+            put(name, real_number(name, getattr(self, name), 1 / LARGEST_RATIO, LARGEST_RATIO))
         for name in ("eta_w", "eta_q", "beta"):
             put(name, real_number(name, getattr(self, name), 0.0))
         if not isinstance(self.eta_b, str):
             put("eta_b", real_number("eta_b", self.eta_b, 0.0))
         elif self.eta_b != "auto" or self.schedule == "joint":
             raise rejection("eta_b", self.eta_b, "a number, or 'auto' with the schedules 'staged' and 'reuse'")
-        put("ridge", real_number("ridge", self.ridge, 0.0, LARGEST))
+        put("ridge", real_number("ridge", self.ridge, 0.0, LARGEST_RATIO))
+        if 0.0 < self.ridge < LEAST_RIDGE:
+            raise rejection("ridge", self.ridge, f"0 or a number in [{LEAST_RIDGE:g}, {LARGEST_RATIO:g}]")
         if self.schedule not in SCHEDULES:
             raise rejection("schedule", self.schedule, f"one of {', '.join(SCHEDULES)}")
         if self.schedule != "joint":

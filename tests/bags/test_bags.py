@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import train_test_split
 
-from sparsetoken import Bags
+from sparsetoken import Bags, PooledClassifier
 
 
 def ragged(rng, lengths=(3, 1, 5, 2), d=4, dtype=np.float64):
@@ -171,3 +171,10 @@ def test_masked_values_are_not_taken_for_numbers():
         with pytest.raises(ValueError, match="masked values"):
             Bags(given)
     assert len(Bags([np.ma.masked_array(np.ones((3, 2)))] * 2)) == 2  # nothing is masked
+
+
+def test_rows_of_different_lengths_and_no_bags_at_all():
+    with pytest.raises(ValueError, match="the rows of the features differ in length: bags are a list of"):
+        Bags([[1, 2], [3]])
+    with pytest.raises(ValueError, match="there are no bags"):
+        PooledClassifier().fit([], [])

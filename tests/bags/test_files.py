@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -365,3 +366,20 @@ def test_missing_values_are_kept_where_that_is_asked_for(tmp_path, form):
     kept = read_bags(path, need_labels=False, missing="keep").bags
     np.testing.assert_array_equal(kept.tokens, tokens)
     np.testing.assert_array_equal(read_bags(path, need_labels=False, missing="drop-token").bags.tokens, tokens[1:])
+
+
+def test_lists_of_columns_may_be_one_column(tmp_path):
+    """A lone name is not taken for its letters."""
+    (tmp_path / "b.csv").write_text("bag_id,label,x,note\n" + "".join(f"{i},{i % 2},{i}.5,t\n" for i in range(4)))
+    read = read_bags(tmp_path / "b.csv", ignore="note")
+    assert list(read.bags.feature_names) == ["x"]
+    assert list(read_bags(tmp_path / "b.csv", features="x").bags.feature_names) == ["x"]
+    with pytest.raises(ValueError, match="ignore must be a list of columns, got 5"):
+        read_bags(tmp_path / "b.csv", ignore=5)
+
+
+def test_an_archive_without_arrays(tmp_path):
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("readme.txt", "no arrays")
+    with pytest.raises(ValueError, match="it holds nothing"):
+        read_bags(tmp_path / "b.npz")

@@ -8,9 +8,7 @@ import pytest
 import skops.io
 from sklearn.linear_model import LogisticRegression
 
-from sparsetoken import (
-    PooledClassifier,
-)
+from sparsetoken import BagClassifier, PooledClassifier
 from sparsetoken.estimators.persistence import FORMAT
 from tests.helpers import planted_table
 
@@ -23,7 +21,7 @@ def test_fit_predict_and_explain(folder, command):
     assert code == 0, err
     lines = out.splitlines()
     assert lines[0] == "bag_id,prediction,probability_yes" and len(lines) == 61
-    assert float(err.split("AUC ")[1].split(",")[0]) > 0.95 and "error " in err and "log loss 0." in err
+    assert float(err.split("AUC ")[1].split(",")[0]) > 0.95 and "accuracy " in err and "log loss 0." in err
     code, out, _ = command(
         "explain", folder / "model.skops", folder / "new.csv.gz", "--bags", 2, "--out", folder / "tokens.csv"
     )
@@ -46,12 +44,12 @@ def test_predictions_are_scored_on_labelled_bags(folder, command):
     model, new = folder / "m.skops", planted_table(1).rename(columns={"label": "truth"})
     new.to_csv(folder / "new.csv", index=False)
     assert command("fit", folder / "bags.csv", "-m", "attention", "-o", model)[0] == 0
-    assert "error " not in command("predict", model, folder / "new.csv")[2]
+    assert "accuracy " not in command("predict", model, folder / "new.csv")[2]
     code, _, err = command("predict", model, folder / "new.csv", "--label", "truth", "-o", folder / "p.csv")
     predicted = pd.read_csv(folder / "p.csv")
     truth = new.groupby("bag_id", sort=False)["truth"].first()[predicted.bag_id].to_numpy()
     wrong, p = (predicted.prediction != truth).mean(), predicted.probability_yes
-    said = f"error {wrong:.1%} on 60 labelled bags, AUC {roc_auc_score(truth == 'yes', p):.3f}"
+    said = f"accuracy {1 - wrong:.1%} on 60 labelled bags, AUC {roc_auc_score(truth == 'yes', p):.3f}"
     assert code == 0 and said in err and f"log loss {log_loss(truth == 'yes', p):.3g}" in err
     assert f"{((truth == 'no') & (predicted.prediction == 'yes')).sum()} as yes" in err
     code, _, err = command("predict", model, folder / "new.csv", "--label", "diagnosis")
@@ -91,7 +89,7 @@ def test_the_label_column_of_fit_is_remembered(folder, command):
         == 0
     )
     code, _, err = command("predict", model, folder / "other.csv")
-    assert code == 0 and err.startswith("error ") and "on 60 labelled bags" in err
+    assert code == 0 and err.startswith("accuracy ") and "on 60 labelled bags" in err
 
 
 @pytest.mark.parametrize("name", ["prediction", "token"])
@@ -135,6 +133,26 @@ def test_skops_files_that_hold_something_else(folder, command, content, words):
     for name in ("predict", "explain"):
         code, _, err = command(name, folder / "odd.skops", folder / "bags.csv")
         assert code == 2 and words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("lost", ["vote_", "calibration_", "range_", "prior_odds_"])
+def test_a_model_that_lacks_a_part(folder, command, lost):
+    """Hand-made files: whatever predictions stumble over is said in one line."""
+    model = BagClassifier().fit(np.arange(24.0).reshape(12, 2, 1), [0] * 6 + [1] * 6)
+    delattr(model, lost)
+    (folder / "odd.skops").write_bytes(skops.io.dumps({"format": FORMAT, "model": model}))
+    planted_table()[["bag_id", "label", "f0"]].to_csv(folder / "one.csv", index=False)
+    for name in ("predict", "explain"):
+        code, _, err = command(name, folder / "odd.skops", folder / "one.csv")
+        assert code == 2 and "is damaged" in err and "fit the model again" in err, err
+
+
+def test_a_bag_in_a_file_of_its_own(folder, command):
+    """What `predict` is asked most often: one slide."""
+    command("fit", folder / "bags.csv", "--model", "pooled", "--out", folder / "m.skops")
+    np.save(folder / "slide7.npy", planted_table(1).filter(like="f").to_numpy()[:9])
+    code, out, err = command("predict", folder / "m.skops", folder / "slide7.npy")
+    assert code == 0 and out.splitlines()[1].startswith("slide7,"), err
 
 
 def test_ids_stay_as_they_were_written(folder, command):

@@ -8,7 +8,15 @@ import pytest
 from sparsetoken import Task, Training, simulate
 from sparsetoken._core.files import check_apart
 from sparsetoken.bag_models import get_bag_model
-from tests.helpers import planted_bags
+from tests.helpers import nothing_stays_registered, planted_bags
+
+
+MODELS = """
+import sys
+from sparsetoken.bag_models import BagModel, register_bag_model
+register_bag_model(BagModel(lambda H, bias: sys.exit(0), ("w",), "leaving"))
+register_bag_model(BagModel(lambda H, bias: 1j * H.sum() + bias, ("w",), "complex"))
+"""
 
 
 @pytest.fixture
@@ -21,6 +29,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "bad.npz").write_text("no archive")
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
     (tmp_path / "silent.py").write_text("import sys\nsys.exit(0)\n")
+    (tmp_path / "model.py").write_text(MODELS)
     (tmp_path / "stages.toml").write_text("[[stage]]\nsteps = 1\nalpha = 1.0\nrates = {w = 1.0}\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -70,18 +79,28 @@ def folder(tmp_path, monkeypatch):
         ("simulate -d 20 -t 1 --length 100000000000", "bags of 100,000,000,000 tokens are too many to simulate"),
         ("simulate -d 20 -t 1 --strength 1e308", "strength must be a number in [0, 1e+50], got 1e+308"),
         ("forecast --strength 1e200", "strength must be a number in [0, 1e+50]"),
-        ("forecast --alpha1 1e300", "alpha1 must be a number in (0, 1e+12], got 1e+300"),
+        ("forecast --alpha1 1e300", "alpha1 must be a number in [1e-12, 1e+12], got 1e+300"),
+        ("forecast --alpha1 1e-300", "alpha1 must be a number in [1e-12, 1e+12], got 1e-300"),
+        ("forecast --ridge 1e-300", "ridge must be 0 or a number in [1e-100, 1e+12], got 1e-300"),
+        ("train --alpha 1e300", "alpha must be a number in [1e-12, 1e+12], got 1e+300"),
+        ("simulate -d 20 -t 1 --beta 1e300", "features must be finite"),  # without NumPy's own warnings before it
         ("forecast --ridge 1e300", "ridge must be a number in [0, 1e+12], got 1e+300"),
         ("train -m heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
         ("forecast --model heads:99999", "heads from 1 to 1000, got 'heads:99999'"),
         # Code that ends the program
         ("forecast --module silent.py", "--module silent.py cannot be executed: SystemExit: 0"),
+        (
+            "train --no-theory -t 1 -d 20 -T 1 -m leaving --module model.py",
+            "your own code ended the program: SystemExit: 0",
+        ),
+        ("train --no-theory -t 1 -d 20 -T 1 -m complex --module model.py", "must be a real number, got complex64"),
         ("run leaves.py", "study file leaves.py cannot be imported: SystemExit: 7"),
     ],
 )
 def test_one_line_and_nothing_is_lost(line, words, folder, command):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    code, printed, errors = command(*line.split())
+    with nothing_stays_registered():
+        code, printed, errors = command(*line.split())
     assert code == 2 and printed == ""
     assert errors.startswith("error: ") and words in errors and errors.count("\n") == 1, errors
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from sparsetoken import Task, solve, theory
@@ -178,3 +179,13 @@ def test_the_command(command, tmp_path):
     ):
         code, _, err = command("solve", *arguments)
         assert code == 2 and words in err and err.count("\n") == 1, err
+
+
+def test_arguments_of_another_kind_are_named():
+    from sparsetoken import plan, plan_for_bags
+
+    for call in (lambda: plan(None, 100, 10), lambda: solve(None, "n", target=0.1)):
+        with pytest.raises(ValueError, match="task must be a Task, got None"):
+            call()
+    with pytest.raises(ValueError, match="budget must be a number"):
+        plan_for_bags(np.zeros((8, 2, 3)), [0, 1] * 4, budget="long")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+LARGEST_RATIO = 1e12  # n/d and ridge, one over it for n/d: their limits are reached, and rounding is not
 _LARGEST_WHOLE = 10**300  # larger numbers are no floats
 _SHOWN_WHOLE = 10**15  # whole floats below it are shown without the ".0" that nobody wrote
 LONGEST_SHOWN = 60  # characters of a rejected value in a message, which is to stay one readable line

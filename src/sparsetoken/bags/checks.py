@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,8 @@ def _as_bags(estimator: Any, X: Any, reset: bool, on_cluster: bool, missing: str
             named = pd.DataFrame(np.empty((0, bags.n_features)), columns=bags.feature_names)
         validate_data(estimator, named, reset=reset, skip_check_array=True)
         return bags
+    if isinstance(X, Sequence) and len(X) == 0:
+        raise ValueError("there are no bags")
     finite = True if missing == "error" else "allow-nan"
     table = validate_data(
         estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C", ensure_all_finite=finite

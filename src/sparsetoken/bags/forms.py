@@ -67,7 +67,10 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         values = values.astype({c: _plain_type(t) for c, t in values.dtypes.items() if _extension(t)})
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(f"the features{where} have masked values, which count as missing: leave their tokens out")
-    raw = np.asarray(values)
+    try:
+        raw = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"the rows of the features{where} differ in length: bags are {FORMS}") from None
     if np.iscomplexobj(raw):
         raise ValueError(f"Complex data not supported: the features{where} must be real numbers")
     if raw.dtype.kind in "mM":  # NumPy would count them in whatever unit they have

@@ -70,6 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
+            # NumPy's remarks on single operations; results that are not finite are refused in words.
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
             asked = sys.argv[1:] if arguments is None else list(arguments)
             everything = "--help-all" in asked or "_SPARSETOKEN_COMPLETE" in os.environ
             outcome = _command(everything)(
@@ -79,6 +81,10 @@ def main(arguments: list[str] | None = None) -> None:
             sys.stdout.flush()
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, OSError):  # so Click ends where the output is closed
+            raise
+        _fail(f"your own code ended the program: SystemExit: {leaving}", 2)
     except Exception as error:
         if os.environ.get("SPARSETOKEN_DEBUG"):
             raise

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
 
+from ..bags.segments import spread_of
 from .console import echo
 from .options import Options, rare
 
@@ -114,7 +117,7 @@ class BagsForModel(BagOptions):
             bag=self.bag_column(estimator),
             label=self.label or getattr(estimator, "label_column_", "label"),
             need_labels=self.label is not None or self.labels is not None,
-            features=None if names is None else list(names),
+            features=None if names is None else [str(name) for name in names],
             missing="error" if getattr(estimator, "missing", "error") == "error" else "keep",
         )
 
@@ -148,6 +151,22 @@ def is_regression(task: str, labels: Any) -> bool:
     if task == "classification" and why == DECIMALS:
         raise ValueError("--task classification needs labels that are whole numbers or text; these have decimals")
     return task == "regression"
+
+
+@contextmanager
+def using(model: Path) -> Iterator[None]:
+    """Say in one sentence where a damaged model file lacks something that its predictions need."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        if os.environ.get("SPARSETOKEN_DEBUG"):
+            raise
+        raise ValueError(f"the model in {model} is damaged ({error}): fit the model again") from error
+
+
+def in_words(bags: Any) -> str:
+    """How many bags, tokens and features there are."""
+    return f"{len(bags):,} bags of {spread_of(bags.lengths)} tokens, {bags.n_features:,} features"
 
 
 def id_column(bag: str, taken: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from . import OWN_BAGS, app
-from .bag_files import MODEL, TABLES, BagsForModel, id_column
+from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
 from .console import check_files, deliver, echo, echo_text, print_table, write_table
 from .options import with_options
 
@@ -44,7 +44,8 @@ def explain(
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
     read = given.read(estimator)
-    found = _explained(estimator, read.bags, of_class)
+    with using(model):
+        found = _explained(estimator, read.bags, of_class)
     bag, area = given.bag_column(estimator), found.token_auc(read.token_labels)
     table = found.table(bag)
 

@@ -9,7 +9,7 @@ import typer
 
 from ..estimators.learners import DEFAULT, DEFAULT_REGRESSOR, LEARNERS, REGRESSORS, check_kind
 from . import OWN_BAGS, app
-from .bag_files import ClusterOptions, LabelledBags, is_regression
+from .bag_files import ClusterOptions, LabelledBags, in_words, is_regression
 from .console import check_files, deliver, echo, echo_text, stages
 from .options import SEED, with_options
 
@@ -66,7 +66,7 @@ def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
     else:
         what = f"labels from {labels.min():g} to {labels.max():g}"
     lines = details(estimator.diagnostics_) if verbose else fit_in_words(estimator.diagnostics_, counts)
-    return [*lines, f"fitted to {read.bags}, {what}"]
+    return [*lines, f"fitted to {in_words(read.bags)}; {what}"]
 
 
 def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -> Any:

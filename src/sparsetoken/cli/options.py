@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from ..task import Task
 from ..training import Training
@@ -55,7 +56,8 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         types = get_type_hints(block)
         for field, option in block.declared().items():
             option = copy(option)  # other blocks may share it
-            option.rich_help_panel = option.rich_help_panel or block.panel or None
+            if isinstance(option, OptionInfo):  # arguments have a panel of their own
+                option.rich_help_panel = option.rich_help_panel or block.panel or None
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(field, kind, default=option, annotation=types[field]))
 

@@ -36,11 +36,9 @@ class OwnBags(LabelledOptions):
 
     def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
-        from .._core.validation import real_number
         from ..bags.missing import checked_treatment
         from ..planning import plan_for_bags
 
-        real_number("budget", self.budget, 0.0, open_low=True)
         checked_treatment(self.missing, ("error", "drop-token"))
         read = self.read_from(self.source)
         return plan_for_bags(read.bags, read.labels, budget=self.budget, **wanted)
@@ -164,7 +162,7 @@ def size_of_test(
 
     if (width is None) == (versus is None):
         raise ValueError("give either --width or --versus")
-    level = f"{100 * confidence:g} %"
+    level = f"{100 * confidence:g}%"
     if width is not None:
         m = sample_size_for_error(error, width, confidence)
         low, high = error_interval(round(error * m), m, confidence)

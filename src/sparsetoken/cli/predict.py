@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from . import OWN_BAGS, app
-from .bag_files import MODEL, TABLES, BagsForModel, ClusterOptions, id_column
+from .bag_files import MODEL, TABLES, BagsForModel, ClusterOptions, id_column, using
 from .console import as_csv, check_files, deliver, echo, stages, write_table
 from .options import with_options
 
@@ -26,7 +26,7 @@ def predict(
 ) -> None:
     """Predict the label of every bag of a file, and the probability of the second class (of all, if there are more).
 
-    Where the bags have labels, it also says how good the predictions are: error, AUC, log loss and confusion on these bags.
+    Where the bags have labels, it also says how good the predictions are: accuracy, AUC, log loss and confusion.
 
     Example: sparsetoken predict model.skops new.csv --label diagnosis --out predictions.csv
     """
@@ -37,7 +37,7 @@ def predict(
     check_files([(out, TABLES)], (model, given.file, given.labels))
     estimator = load_model(model)
     read = given.read(estimator, cluster)
-    with stages(f"predicting {len(read.bags)} bags"):
+    with stages(f"predicting {len(read.bags)} bags"), using(model):
         if hasattr(estimator, "classes_"):
             probability = estimator.predict_proba(read.bags)
             columns, said = _classes(estimator, probability), _score_of_classes(estimator, probability, read.labels)
@@ -80,7 +80,7 @@ def _score_of_classes(estimator: Any, probability: Any, labels: Any) -> list[str
         return [f"no accuracy: the model does not know the label {unknown[0]!r} of the file"]
     guess = _classes(estimator, probability)["prediction"]
     codes = np.searchsorted(classes, labels)
-    line = f"error {np.mean(guess != labels):.1%} on {len(labels)} labelled bags"
+    line = f"accuracy {np.mean(guess == labels):.1%} on {len(labels)} labelled bags"
     present = np.unique(codes)
     if len(classes) == 2 and len(present) == 2:
         line += f", AUC {roc_auc_score(codes, probability[:, 1]):.3f}"

@@ -115,7 +115,8 @@ def simulate(
     title += "" if training.query_by == "steps" else f", query_by {training.query_by}"
     title += "".join(f", {name} {value}" for name, value in noise.described().items() if value != "gaussian")
     title += f"{signals_in_words(several)}{tested_in_words(grid.fixed)}"
-    title += f"; mean ± standard error of {trial.trials} trials, seed {trial.seed}"
+    drawn = "one trial" if trial.trials == 1 else f"mean ± standard error of {trial.trials} trials"
+    title += f"; {drawn}, seed {trial.seed}"
     options = {"sampler": sampler, **noise.described()}
     record = {"seed": trial.seed, "cases": [outcome.record(options) for outcome in done]}
 

@@ -216,17 +216,16 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]
     shown = sorted({*_shown(one.steps), best})
     fields = {"test error": "test_error", "train loss": "train_loss"}
     fields |= {f"cos({name}, ξ)": f"cosine[{name}]" for name in one.directions}
-    table = {id(run): run.columns() for run in (exact, *runs) if run is not None}
+    limit = None if exact is None else exact.columns()
+    measured = [run.columns() for run in runs]
+    both = ": theory / simulated" if limit is not None and runs else ""
     columns, cells = ["step"], [[f"{t}{' *' if t == best else ''}"] for t in shown]
     for heading, field in fields.items():
-        if exact is not None:
-            columns.append(heading + (", theory" if runs else ""))
-            for row, t in zip(cells, shown):
-                row.append(f"{table[id(exact)][field][t]:.4f}")
-        if runs:
-            columns.append(heading + (", simulated" if exact is not None else ""))
-            for row, t in zip(cells, shown):
-                row.append(with_error(*mean_and_error(table[id(run)][field][t] for run in runs)))
+        columns.append(heading + both)
+        for row, t in zip(cells, shown):
+            parts = [] if limit is None else [f"{limit[field][t]:.4f}"]
+            parts += [with_error(*mean_and_error(one[field][t] for one in measured))] if runs else []
+            row.append(" / ".join(parts))
     return columns, cells
 
 

@@ -81,6 +81,8 @@ def check_score(model: BagModel) -> None:
         ) from error
     if getattr(out, "shape", None) != ():
         raise ValueError(f"{what} must be one number for a bag, got shape {getattr(out, 'shape', type(out).__name__)}")
+    if not np.issubdtype(out.dtype, np.floating):
+        raise ValueError(f"{what} must be a real number, got {out.dtype}")
 
 
 @lru_cache(maxsize=64)

@@ -179,7 +179,7 @@ def draw_measured_curve(
     sizes = np.geomspace(curve.sizes[0], last, 60)
     ahead = [extrapolation.at(n) for n in sizes]
     axes.fill_between(sizes, [a.low for a in ahead], [a.high for a in ahead], alpha=0.15, linewidth=0, color=MEASURED)
-    level = f"{ahead[0].level:.0%}".replace("%", " %")
+    level = f"{ahead[0].level:.0%}"
     axes.plot(sizes, [a.value for a in ahead], label=f"{name}, fit and {level} interval", color=MEASURED)
     shown = [curve.criterion.shown(loss) for loss in curve.losses]
     points_style = {"fmt": "o", "capsize": 3, "color": MEASURED, "label": f"{name}, measured"}

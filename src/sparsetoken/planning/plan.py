@@ -280,7 +280,7 @@ class Plan(Shown):
         lines += ["", "Best settings of staged attention", *_settings_lines(self)]
         if self.rule_of_thumb:
             lines += ["", *textwrap.wrap(self.rule_of_thumb, 80)]
-        lines += ["", f"Change of attention's {self.criterion.label} for 10 % more of"]
+        lines += ["", f"Change of attention's {self.criterion.label} for 10% more of"]
         sign = -1.0 if self.criterion.larger_is_better else 1.0
         lines += [f"  {slope.parameter:<16} {sign * slope.change:+.4f}" for slope in self.slopes]
         if self.answers:
@@ -417,6 +417,7 @@ def plan(
 
 def _checked_size(task: Task, n: int, d: int) -> tuple[int, int]:
     """n and d, and a task that a plan can be made for."""
+    Task.require(task)
     n, d = whole_number("n", n, 4 * LEAST_BAGS, MOST_BAGS), whole_number("d", d, 2, MOST_DIMENSIONS)
     if n > MOST_RATIO * d:
         raise ValueError(f"n must be at most {MOST_RATIO:,} times d for a plan, got {n:,} bags in dimension {d}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.validation import whole_number
+from .._core.validation import real_number, whole_number
 from ..plotting.show import Shown, axes_for
 from .criterion import Criterion
 from .extrapolation import FARTHEST, GAIN, BagsNeeded, Extrapolation, Interval
@@ -123,7 +123,7 @@ def _between(interval: Interval) -> str:
 
 
 def _percent(probability: float) -> str:
-    return f"{100 * probability:.0f} %"
+    return f"{probability:.0%}"
 
 
 def _now(made: BagsPlan) -> str:
@@ -202,6 +202,7 @@ def plan_for_bags(
     bags = X if isinstance(X, Bags) else Bags(X)
     positive = positive_labels(bags, y)
     size = len(bags) if n is None else whole_number("n", n, 2)
+    real_number("budget", budget, 0.0, open_low=True)
     judged = Criterion.of(criterion)
     if target is not None:  # refused before anything is computed
         judged.target_loss(target, float(positive.mean()))

@@ -297,7 +297,7 @@ def attention_over_pooling(outlook: Outlook, task: Task, first: float) -> Answer
     At its gentlest settings attention is pooling, so without a margin the question has no answer.
     """
     assert outlook.d is not None
-    share = f"{100 * ADVANTAGE:.0f} %"
+    share = f"{ADVANTAGE:.0%}"
 
     def answer(status: str, value: float | None, words: str) -> Answer:
         return Answer("crossing", "attention", status, value, words, task, d=outlook.d)
@@ -389,6 +389,7 @@ def solve(
     ValueError
         If an argument is missing, superfluous or out of its range.
     """
+    Task.require(task)
     if unknown not in UNKNOWNS:
         raise rejection("unknown", unknown, f"one of {', '.join(UNKNOWNS)}")
     if learner not in LEARNERS:

@@ -42,8 +42,9 @@ class BagFiles:
 
 
 def means_files(path: Path) -> bool:
-    """Whether a path stands for files of single bags: a folder or a pattern."""
-    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+    """Whether a path stands for files of single bags: a folder, a pattern, or a file that holds no more than one."""
+    one_bag = ending_of(path) not in (None, ".npz", *PARQUET)
+    return one_bag or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
 def list_files(files: Any) -> BagFiles:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.imports import require
+from ..._core.validation import rejection
 from ..forms import shown
 from ..missing import READ, checked_treatment
 from .torch_files import NotPlainTensors
@@ -65,6 +66,12 @@ class Reading:
 
     def __post_init__(self) -> None:
         checked_treatment(self.missing, READ)
+        for name in ("ignore", "features"):
+            value = getattr(self, name)
+            if isinstance(value, str):  # not its letters
+                object.__setattr__(self, name, (value,))
+            elif value is not None and not isinstance(value, Iterable):
+                raise rejection(name, value, "a list of columns")
         if self.here and self.scheduler is not None:
             raise ValueError("scheduler belongs to executor='dask'")
         if not self.here and self.missing != "error":
@@ -101,7 +108,7 @@ class Held:
 def listed(names: Any) -> str:
     """The first few names, as messages give them."""
     first = [repr(str(n)) for n in list(names)[:8]]
-    return ", ".join(first) + (", ..." if len(list(names)) > 8 else "")
+    return (", ".join(first) or "nothing") + (", ..." if len(list(names)) > 8 else "")
 
 
 def ending_is(path: Path, *endings: str) -> bool:
