@@ -10,7 +10,6 @@ from sparsetoken._core.files import check_apart
 from sparsetoken.bag_models import get_bag_model
 from tests.helpers import nothing_stays_registered, planted_bags
 
-
 MODELS = """
 import sys
 from sparsetoken.bag_models import BagModel, register_bag_model

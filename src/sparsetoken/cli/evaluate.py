@@ -42,7 +42,8 @@ def evaluate(
     numbers = is_regression(given.task, read.labels)
     measures = _OF_NUMBERS if numbers else _OF_CLASSES
     found = _compared(given, read, model, (folds, whole_number("repeats", repeats, 1), seed), numbers)
-    title = f"{given.file.name}: {in_words(read.bags)}; {repeats} x {folds}-fold cross-validation, mean ± standard error over bags"
+    title = f"{given.file.name}: {in_words(read.bags)}; {repeats} x {folds}-fold cross-validation"
+    title += ", mean ± standard error over bags"
     # Held-out scores and predictions of all bags are no part of the table.
     aside = ("scores", "predictions", "codes")
     rows = [{k: v for k, v in vars(e).items() if k not in aside} for e in found]
