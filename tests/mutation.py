@@ -228,7 +228,7 @@ MUTANTS = [
         "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(
-        "laws/positions.py",
+        "laws/signals.py",
         "(first[:, None] + np.arange(sparsity)) % length",
         "np.minimum(first[:, None] + np.arange(sparsity), length - 1)",
         "tests/simulation/test_samplers.py::test_places_follow_their_law[2-where1]",

@@ -13,7 +13,6 @@ from sparsetoken import Positions, Task
 from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BAG_MODELS, BagModel, get_bag_model
 from sparsetoken.laws.bag_model_measures import (
-    MEASURES,
     FreshBags,
     Split,
     TrainedDirections,
@@ -21,10 +20,10 @@ from sparsetoken.laws.bag_model_measures import (
     innovation_root,
     limiting_test_error,
     measures_on,
-    ranked_auc,
     split_of,
 )
 from sparsetoken.laws.law import attention_law, pooled_law
+from sparsetoken.laws.measures import MEASURES
 from sparsetoken.simulation.readout import readout_measures
 
 TASK = Task(length=5, sparsity=2, strength=2.5, prevalence=0.3)
@@ -113,21 +112,6 @@ def test_attention_and_pooled_agree_with_their_closed_forms():
     for name, (value, error) in pooled.items():
         assert value == pytest.approx(getattr(exact, name), rel=1e-12)
         assert error == 0.0
-
-
-@pytest.mark.parametrize("contamination", [0.0, 0.3])
-def test_ranked_scores_are_all_pairs(contamination):
-    """Against all pairs, with ties, weights and negative bags that carry a signal."""
-    rng = np.random.default_rng(5)
-    signal, noise = rng.integers(0, 6, 30) + 1.0, rng.integers(0, 6, 40) + 0.0
-    weights = tuple(w / w.sum() for w in (rng.random(30), rng.random(40)))
-
-    def beats(other, weight):
-        won = (signal[:, None] > other) + 0.5 * (signal[:, None] == other)
-        return weights[0] @ won @ weight
-
-    expected = (1 - contamination) * beats(noise, weights[1]) + contamination * beats(signal, weights[0])
-    assert ranked_auc(signal, noise, weights, contamination) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_classifier_that_sees_nothing_is_at_chance():

@@ -9,11 +9,12 @@ from scipy import stats
 from sparsetoken.laws.measures import (
     ScoreLaw,
     _auc_by_bins,
-    _auc_of_pairs,
+    _auc_by_ranks,
     above_zero,
     auc_within,
     fresh_measures,
     point_law,
+    shares_beaten,
 )
 
 
@@ -60,7 +61,7 @@ def test_pairs_of_one_entry_are_exact():
     assert fresh_measures(positive, negative, 0.5)["auc"][0] == pytest.approx(expected)
 
 
-def test_all_pairs_histograms_and_random_pairings_agree(monkeypatch):
+def test_all_pairs_histograms_and_ranks_agree(monkeypatch):
     laws = drawn_law(3, 0.5, entries=150), drawn_law(4, -0.5, entries=120)
     every = auc_within(*laws)
     assert every == pytest.approx(every_pair(*laws), abs=1e-12)
@@ -73,12 +74,12 @@ def test_all_pairs_histograms_and_random_pairings_agree(monkeypatch):
     assert abs(every.mean() - paired.mean()) < 0.02
 
 
-def test_random_pairs_are_each_replicates_own():
-    """The same entries in every replicate: pairs that all share would leave no scatter, and an error all the same."""
+def test_drawn_scores_are_each_replicates_own():
+    """The same entries in every replicate: draws that all share would leave no scatter, and an error all the same."""
     laws = [
         ScoreLaw(*(np.tile(v[:1], (8, 1)) for v in drawn_law(seed, shift))) for seed, shift in ((5, 0.5), (6, -0.5))
     ]
-    paired, every = _auc_of_pairs(*laws), every_pair(*laws)
+    paired, every = _auc_by_ranks(*laws), every_pair(*laws)
     assert len(set(paired)) == 8
     assert abs(paired.mean() - every[0]) < 5 * paired.std(ddof=1) / 8**0.5
 
@@ -104,10 +105,21 @@ def test_histograms_of_means_that_are_all_alike():
         assert _auc_by_bins(*laws) == pytest.approx(every_pair(*laws), abs=3e-5)
 
 
-def test_scores_that_are_nearly_certain_are_paired():
+def test_scores_that_are_nearly_certain_are_ranked():
     laws = [ScoreLaw(law.mean, 1e-7 * law.deviation, law.weight) for law in (drawn_law(3, 0.5), drawn_law(4, -0.5))]
     assert _auc_by_bins(*laws) is None
-    assert 0.6 < auc_within(*laws).mean() < 0.85
+    assert auc_within(*laws) == pytest.approx(every_pair(*laws), abs=1e-9)
+
+
+def test_ranked_scores_are_all_pairs():
+    """Against all pairs, with ties and weights; a score among its own kind wins as often as it loses."""
+    rng = np.random.default_rng(5)
+    signal, noise = rng.integers(0, 6, 30) + 1.0, rng.integers(0, 6, 40) + 0.0
+    weights = [w / w.sum() for w in (rng.random(30), rng.random(40))]
+    won = (signal[:, None] > noise) + 0.5 * (signal[:, None] == noise)
+    assert shares_beaten(signal, noise, weights[1]) == pytest.approx(won @ weights[1], rel=1e-12)
+    assert shares_beaten(signal, noise) == pytest.approx(won.mean(1), rel=1e-12)
+    assert weights[0] @ shares_beaten(signal, signal, weights[0]) == pytest.approx(0.5, rel=1e-12)
 
 
 def test_a_score_without_noise():

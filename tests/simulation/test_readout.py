@@ -80,7 +80,7 @@ def test_pooled_and_vectorized_formulas_by_hand():
 def test_sampled_subsets_agree_with_listed_ones(monkeypatch):
     overlaps = np.linspace(-1, 2, 6)
     listed = vectorized_measures(TASK, overlaps, 3.0, -2.0, np.random.default_rng(0))
-    monkeypatch.setattr("sparsetoken.laws.positions.MOST_LISTED_SUBSETS", 1)
+    monkeypatch.setattr("sparsetoken.laws.signals.MOST_LISTED_SUBSETS", 1)
     sampled = vectorized_measures(TASK, overlaps, 3.0, -2.0, np.random.default_rng(0))
     assert 0 < sampled.standard_error < 1e-2
     assert abs(sampled.test_error - listed.test_error) < 4 * sampled.standard_error

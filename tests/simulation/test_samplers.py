@@ -15,7 +15,7 @@ from scipy import stats
 
 from sparsetoken import Deployment, Positions, Task, Tokens, Training, simulate
 from sparsetoken.activations import token_weights
-from sparsetoken.laws.positions import draw_places, subset_law
+from sparsetoken.laws.signals import draw_places, subset_law
 from sparsetoken.simulation.samplers import TensorData, sample_bags
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags, sample_count
 from sparsetoken.simulation.samplers.reduced import draw_attended, draw_bulk, draw_features, draw_flattened, draw_pooled

@@ -23,15 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
 
+from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
 from .draws import standard_normals, with_shared_part
-from .measures import mean_and_scatter
-from .positions import draw_places
+from .measures import MEASURES, shares_beaten
+from .signals import draw_places
 from .sobol import MOST_COORDINATES, scrambled_sobol
 
-MEASURES = ("test_error", "auc", "sensitivity", "specificity")
 # Independent randomisations of the points behind `FreshBags`: their spread gives the standard errors. Where signs are averaged
 # in closed form they leave about 1e-4 of the test error, where they are counted about 3e-4.
 REPLICATES = 16
@@ -274,16 +274,13 @@ def limiting_test_error(score: Any, split: Split, at: TrainedDirections, draws: 
     return _shares(split, at, draws, [gaussian_scores(score, split, at, kind) for kind in draws])[0]
 
 
-def _pairwise_auc(at: TrainedDirections, draws: FreshDraws, scores: Sequence[Any]) -> Any:
+def _pairwise_auc(draws: FreshDraws, scores: Sequence[Any]) -> Any:
     """The AUC where every kind's score is Gaussian as it is: all pairs of kinds."""
     share = jnp.stack([jnp.asarray(kind.probability, dtype=float) for kind in draws])
     means, variances = ([jnp.concatenate([pair[i][j] for pair in scores]) for i in (0, 1)] for j in (0, 1))
 
-    def beats(i):
-        return _above(means[0][:, None] - means[i][None], variances[0][:, None] + variances[i][None])
-
-    won = (1.0 - at.contamination) * beats(1) + at.contamination * beats(0)
-    return share @ won @ share
+    wins = _above(means[0][:, None] - means[1][None], variances[0][:, None] + variances[1][None])
+    return share @ wins @ share
 
 
 def _drawn_scores(split: Split, draws: FreshDraws, scores: Sequence[Any], side: int) -> Any:
@@ -295,25 +292,6 @@ def _drawn_scores(split: Split, draws: FreshDraws, scores: Sequence[Any], side: 
     return jnp.concatenate(drawn)
 
 
-def ranked_auc(
-    signal: np.ndarray, noise: np.ndarray, weights: tuple[np.ndarray, np.ndarray], contamination: float = 0.0
-) -> float:
-    """P(score of a positive bag > score of a negative one), ties counted half, for scores with weights.
-
-    Outside the compiled program: NumPy sorts a few thousand numbers in a fraction of the time, and nothing is compiled.
-    """
-    first = np.argsort(signal)  # rising values are looked up several times faster
-    one, weight = signal[first], weights[0][first]
-    other, other_weight = noise, weights[1]
-    if contamination:
-        other = np.concatenate([noise, signal])
-        other_weight = np.concatenate([(1.0 - contamination) * weights[1], contamination * weights[0]])
-    order = np.argsort(other)
-    ranked, total = other[order], np.concatenate([[0.0], np.cumsum(other_weight[order])])
-    left, right = (np.searchsorted(ranked, one, side=side) for side in ("left", "right"))
-    return float(weight @ (total[left] + total[right])) / 2.0
-
-
 @partial(jax.jit, static_argnames=("score", "split"))
 def _measured(score, split, at: TrainedDirections, sharpness, draws: FreshDraws):
     """Test error, sensitivity and specificity, and the AUC or the two sides' scores that it ranks."""
@@ -321,7 +299,7 @@ def _measured(score, split, at: TrainedDirections, sharpness, draws: FreshDraws)
     shares = jnp.stack(_shares(split, at, draws, scores))
     if _ranks_points(draws):
         return shares, tuple(_drawn_scores(split, draws, scores, side) for side in (0, 1))
-    return shares, _pairwise_auc(at, draws, scores)
+    return shares, _pairwise_auc(draws, scores)
 
 
 def _ranks_points(draws: FreshDraws) -> bool:
@@ -343,9 +321,11 @@ def measures_on(
     for m, C, b in zip(np.asarray(overlap), np.asarray(gram), np.asarray(bias), strict=True):
         shares, ranked = _measured(score, split, TrainedDirections(m, C, b, *rest), sharpness, draws)
         if _ranks_points(draws):
-            auc = ranked_auc(np.asarray(ranked[0]), np.asarray(ranked[1]), (weights, weights), task.contamination)
-        else:
-            auc = float(ranked)
+            # Outside the compiled program: NumPy sorts a few thousand numbers in a fraction of the time.
+            signal, noise = (np.asarray(side) for side in ranked)
+            ranked = weights @ shares_beaten(signal, noise, weights)
+        # A contaminated negative bag is like a positive one, and wins as often as it loses.
+        auc = (1.0 - task.contamination) * float(ranked) + 0.5 * task.contamination
         error, sensitivity, specificity = np.asarray(shares).tolist()
         found.append((error, auc, sensitivity, specificity))
     return np.array(found)
@@ -373,7 +353,5 @@ class FreshBags:
     def measures(self, overlap: Any, gram: Any, bias: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The `MEASURES` of n classifiers and their standard errors (0 where the value is a closed form)."""
         rows = np.array([measures_on(draws, self.task, self.model, overlap, gram, bias) for draws in self.replicates])
-        table = np.array(
-            [[mean_and_scatter(rows[:, i, k]) for i in range(rows.shape[1])] for k in range(len(MEASURES))]
-        )
-        return {name: (part[:, 0], part[:, 1]) for name, part in zip(MEASURES, table, strict=True)}
+        means, errors = rows.mean(0), standard_error(rows, alone=0.0)
+        return {name: (means[:, k], errors[:, k]) for k, name in enumerate(MEASURES)}

@@ -16,17 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import ndtr
 
 from .._core.averages import standard_error
 from ..losses import Loss
+from ..trajectories import mistakes
 from .nodes import ClassColumns, Population
 
-# What `measures` gives, in this order.
-MEASURES = ("test_error", "train_error", "sensitivity", "specificity", "balanced_error", "auc")
-# Pairs of a positive and a negative entry that are all compared; above, entries are paired at random. 2^18 pairs take some
-# ten milliseconds.
-_ALL_PAIRS = 1 << 18
+MEASURES = ("test_error", "auc", "sensitivity", "specificity")  # of bag models, in this order
+_ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all compared: some ten milliseconds
 # Steps of the integral over scores in units of the least deviation: exact to 1e-8. Scores farther than this many deviations
 # from an entry's mean do not count.
 _DENSITY_STEP, _DENSITY_REACH = 0.7, 6.5
@@ -34,8 +33,6 @@ _DENSITY_STEP, _DENSITY_REACH = 0.7, 6.5
 # most 16: the AUC is then right to some 3e-6, less than its standard error on thousands of draws (2e-5 if all were alike).
 _MEANS_PER_DEVIATION, _DEVIATIONS, _DEVIATION_STEP = 6, 16, 0.01
 _MOST_BINS = 1 << 21  # times the steps of the integral, or times the replicates
-# Random pairings of the entries of a replicate: a second one lowers the variance, more hardly do.
-PAIRINGS = 2
 
 
 class ScoreLaw(NamedTuple):
@@ -91,17 +88,22 @@ def _wins(positive: tuple[Any, Any], negative: tuple[Any, Any]) -> np.ndarray:
     return above_zero(positive[0] - negative[0], np.hypot(positive[1], negative[1]))
 
 
-def shares_beaten(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """For each score the share of the others that lie below it, ties counted half; their mean is P(score > other), an AUC."""
-    ordered = np.sort(others)
-    return 0.5 * (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / len(ordered)
+def shares_beaten(scores: np.ndarray, others: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """For each score the share of the others (by `weight`, which sums to 1) below it, ties counted half.
+
+    Its mean over the scores is P(score > other), an AUC.
+    """
+    order = np.argsort(others)
+    ranked = others[order]
+    below = np.append(0.0, np.cumsum(np.full(len(others), 1.0 / len(others)) if weight is None else weight[order]))
+    return 0.5 * (below[np.searchsorted(ranked, scores, "left")] + below[np.searchsorted(ranked, scores, "right")])
 
 
 def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     """P(score of a positive > score of a negative) for each replicate.
 
     All pairs when few; else the integral of the positive score's density times the negative score's distribution function,
-    from the entries' histogram; random pairings where scores are nearly certain.
+    from the entries' histogram; ranks of drawn scores where these are nearly certain.
     """
     (m1, s1, w1), (m0, s0, w0) = positive, negative
     n1, n0 = m1.shape[1], m0.shape[1]
@@ -109,22 +111,18 @@ def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
         above = _wins((m1[:, :, None], s1[:, :, None]), (m0[:, None, :], s0[:, None, :]))
         return (w1[:, :, None] * w0[:, None, :] * above).sum((1, 2))
     integrated = _auc_by_bins(positive, negative)
-    return _auc_of_pairs(positive, negative) if integrated is None else integrated
+    return _auc_by_ranks(positive, negative) if integrated is None else integrated
 
 
-def _auc_of_pairs(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
-    """The AUC from random pairs, each replicate's own: pairs that all share would leave an error that their scatter misses."""
-    (m1, s1, w1), (m0, s0, w0) = positive, negative
-    size = max(m1.shape[1], m0.shape[1])
+def _auc_by_ranks(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
+    """The AUC from one score drawn at every entry, each replicate's own: all pairs of them."""
     rng = np.random.default_rng(0)
-    total = np.zeros(len(m1))
-    for r in range(len(m1)):
-        for _ in range(PAIRINGS):
-            i, j = rng.permutation(size) % m1.shape[1], rng.permutation(size) % m0.shape[1]
-            weight = np.broadcast_to(w1, m1.shape)[r, i] * np.broadcast_to(w0, m0.shape)[r, j]
-            above = _wins((m1[r, i], s1[r, i]), (m0[r, j], s0[r, j]))
-            total[r] += (weight * above).sum() / weight.sum() / PAIRINGS
-    return total
+    rows = []
+    for mean, deviation, weight in (positive, negative):
+        if np.isinf(deviation).any():  # nothing but noise
+            return np.full(len(mean), 0.5)
+        rows.append((mean + deviation * rng.standard_normal(mean.shape), np.broadcast_to(weight, mean.shape)))
+    return np.array([w1 @ shares_beaten(s1, s0, w0) for s1, w1, s0, w0 in zip(*rows[0], *rows[1])])
 
 
 def _auc_by_bins(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray | None:
@@ -208,13 +206,12 @@ def score_laws(x: np.ndarray, population: Population) -> tuple[ScoreLaw, ScoreLa
     return positive, negative
 
 
-def measures(loss: Loss, x: np.ndarray, population: Population) -> np.ndarray:
-    """The `MEASURES` of a readout trained on a population, fresh bags and training bags, for each replicate."""
+def measures(loss: Loss, x: np.ndarray, population: Population) -> dict[str, np.ndarray]:
+    """Measures of a readout trained on a population, on fresh bags and training bags, for each replicate."""
     x = np.asarray(x)
     steps = [np.exp(x[..., 4:5]) * columns.kappa**2 for _, _, columns in population.classes()]
     positive, negative = zip(score_laws(x, population), steps)
-    values = trained_measures(loss, positive, negative, population.prevalence, population.label_noise)
-    return np.stack([values[name] for name in MEASURES], axis=-1)
+    return trained_measures(loss, positive, negative, population.prevalence, population.label_noise)
 
 
 def trained_measures(
@@ -224,7 +221,7 @@ def trained_measures(
     prevalence: float,
     label_noise: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """The `MEASURES` of a trained readout from the law of its scores, one value per replicate."""
+    """Measures of a trained readout from the law of its scores, the training error among them, one value per replicate."""
     values = fresh_measures(positive[0], negative[0], prevalence)
 
     def wrong(label: float, law: ScoreLaw, step: np.ndarray) -> np.ndarray:
@@ -239,3 +236,43 @@ def trained_measures(
             share = (1.0 - label_noise) * share + label_noise * wrong(-label, law, step)
         shares.append(share)
     return values | {"train_error": prevalence * shares[0] + (1 - prevalence) * shares[1]}
+
+
+def logistic_shift(scores: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """c/a of the logistic regression of labels on a z + c, which adds to the bias: it minimises
+
+    sum_i p_i log(1 + exp(-y_i (a z_i + c))),    p_i: weights that sum to one.
+    """
+    size = float(np.sqrt(weights @ scores**2)) or 1.0
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = y * (x[0] * scores / size + x[1])
+        slope = -weights * y * np.exp(-np.logaddexp(0.0, margin))
+        return float(weights @ np.logaddexp(0.0, -margin)), np.array([slope @ scores / size, slope.sum()])
+
+    # Scores that do not go with the labels leave the slope at its bound: the shift then decides alone, for the larger class.
+    options = {"ftol": 1e-14, "gtol": 1e-9}
+    a, c = minimize(
+        loss, [size, 0.0], jac=True, method="L-BFGS-B", bounds=[(1e-3, None), (None, None)], options=options
+    ).x
+    return float(c * size / a)
+
+
+def measures_by_bias(
+    measures: Callable[[float], np.ndarray], bias: float, scores: np.ndarray, y: np.ndarray, weights: np.ndarray
+) -> dict[str, float]:
+    """`MEASURES` on fresh bags at the bias, and the least test error and that at the refitted bias, with these biases.
+
+    `scores` are those of the training bags, each as if it had been left out; a bias adds to the score.
+    """
+    refitted = bias + logistic_shift(scores, y, weights)
+    reach = float(np.abs(scores).max())
+    best = minimize_scalar(lambda b: float(measures(b)[0]), bounds=(bias - reach, bias + reach), method="bounded")
+    return {
+        **dict(zip(MEASURES, map(float, measures(bias)), strict=True)),
+        "best_bias": float(best.x),
+        "best_bias_error": float(best.fun),
+        "refitted_bias": refitted,
+        "refitted_error": float(measures(refitted)[0]),
+        "leave_one_out_error": float(weights @ mistakes(scores, y)),
+    }

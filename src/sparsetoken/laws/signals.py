@@ -1,19 +1,22 @@
-"""Tasks with several signals: their directions, how often each is carried, and which ones a positive bag carries."""
+"""Signal tokens of a positive bag: where they sit, and in tasks with several signals, which of them they carry."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from .._core.validation import check_real, rejection, whole_number
+from ..task import Task
 
 CARRIED = ("one", "independent", "all")
 _MOST_CONTENTS = 20_000  # ways in which the signal tokens of a bag may share the signals
+MOST_LISTED_SUBSETS = 5000  # places of the signal tokens that are listed one by one; beyond, they are sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,7 @@ class Signals:
             for counts, share in zip(sparsity * np.eye(J), self.shares):
                 yield counts, float(share)
         else:
-            cases = comb(sparsity + J - 1, J - 1)
+            cases = math.comb(sparsity + J - 1, J - 1)
             if cases > _MOST_CONTENTS:
                 raise ValueError(
                     f"carried 'independent' is limited to {_MOST_CONTENTS:,} ways to share {sparsity} signal tokens among {J} "
@@ -124,3 +127,51 @@ def _partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     for first in range(total + 1):
         for rest in _partitions(total - first, parts - 1):
             yield (first, *rest)
+
+
+def draw_places(rng: np.random.Generator, task: Task, count: int) -> np.ndarray:
+    """(count, R) indices of the signal tokens of `count` positive bags."""
+    (length, sparsity, *_), positions = task.only_kind("drawing places"), task.positions
+    if positions.kind == "fixed":
+        places = positions.places or tuple(range(sparsity))
+        return np.tile(np.array(places, dtype=np.intp), (count, 1))
+    if positions.kind == "block":
+        first = (rng.random(count) * length).astype(np.intp)
+        return (first[:, None] + np.arange(sparsity)) % length
+    # A race: token l arrives after an exponential time of rate weight_l, and the first R win. Equal rates give a
+    # uniform subset, unequal ones successive draws without replacement.
+    arrival = rng.standard_exponential((count, length))
+    if positions.weights is not None:
+        weights = np.array(positions.weights)
+        with np.errstate(divide="ignore"):
+            arrival = np.where(weights > 0, arrival / np.where(weights > 0, weights, 1.0), np.inf)
+    if sparsity == length:
+        return np.tile(np.arange(length), (count, 1))
+    return np.argpartition(arrival, sparsity - 1, axis=1)[:, :sparsity]
+
+
+def subset_law(task: Task) -> tuple[np.ndarray, np.ndarray] | None:
+    """All possible (subsets (m, R), probabilities (m,)); None when they are too many to list."""
+    (length, sparsity, *_), positions = task.only_kind("drawing places"), task.positions
+    if positions.kind == "fixed":
+        return np.array([positions.places or tuple(range(sparsity))], dtype=np.intp), np.ones(1)
+    if positions.kind == "block":
+        subsets = (np.arange(length)[:, None] + np.arange(sparsity)) % length
+        return subsets, np.full(length, 1.0 / length)
+    count = math.comb(length, sparsity)
+    if positions.weights is None:
+        if count > MOST_LISTED_SUBSETS:
+            return None
+        return np.array(list(combinations(range(length), sparsity)), dtype=np.intp), np.full(count, 1.0 / count)
+    if math.perm(length, sparsity) > MOST_LISTED_SUBSETS:
+        return None
+    weights = np.array(positions.weights) / sum(positions.weights)
+    probability: dict[tuple[int, ...], float] = {}
+    for order in permutations(np.flatnonzero(weights).tolist(), sparsity):
+        chance, left = 1.0, 1.0
+        for place in order:
+            chance *= weights[place] / left
+            left -= weights[place]
+        subset = tuple(sorted(order))
+        probability[subset] = probability.get(subset, 0.0) + chance
+    return np.array(list(probability), dtype=np.intp), np.array(list(probability.values()))

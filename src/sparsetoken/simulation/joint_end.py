@@ -184,8 +184,8 @@ def _result(
     gradient: float,
     seed: int,
 ) -> JointEnd:
-    from ..laws.bag_model_measures import MEASURES, FreshBags
-    from ..laws.refitted_bias import measures_by_bias
+    from ..laws.bag_model_measures import FreshBags
+    from ..laws.measures import MEASURES, measures_by_bias
 
     m, gram, bias = at
     fresh = FreshBags(task, model, stream(seed, "quadrature"), TEST_REPLICATES)

@@ -27,7 +27,7 @@ from ..laws.measures import (
     score_laws,
     shares_beaten,
 )
-from ..laws.positions import draw_places, subset_law
+from ..laws.signals import draw_places, subset_law
 from ..losses import Loss, get_loss
 from ..solvers.erm import fit_erm
 from ..task import Task

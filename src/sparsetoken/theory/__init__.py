@@ -1,6 +1,5 @@
 """Exact asymptotics: the infinite twin of `simulate` (d, n -> infinity with n/d fixed)."""
 
-from ..laws import jax_trees  # noqa: F401  (laws can be traced from here on)
 from ..laws.coloured import ColouredLaw, Query, Spectrum, coloured_law
 from ..laws.heads import HeadsLaw, heads_law
 from ..laws.law import Law, attention_law, elementwise_law, law_from_nodes, law_from_samples, pooled_law, vectorized_law

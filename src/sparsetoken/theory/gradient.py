@@ -21,12 +21,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtr
+from jax.tree_util import register_pytree_node
 
 from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
-from ..laws.draws import TokenDraws
+from ..laws.draws import TokenDraws, TokenGroup
 from ..laws.law import law_of_population
 from ..laws.nodes import ClassColumns, Nodes, Population, nodes_of
 from ..laws.populations import (
@@ -49,6 +50,19 @@ from .step_formulas import alignment_formulas, bag_groups
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 TEN_PERCENT = 0.1
 POINTS = 1024  # draws per replicate: derivatives of the default task are then good to about one per cent
+
+# The laws' containers, which simulations use without JAX, can be traced from here on.
+register_pytree_node(Nodes, lambda nodes: (nodes.leaves(), None), lambda _, leaves: Nodes(*leaves))
+register_pytree_node(
+    TokenGroup,
+    lambda group: (group.leaves(), group.ceiling),
+    lambda ceiling, leaves: TokenGroup(leaves[0], leaves[1], leaves[2], ceiling),
+)
+register_pytree_node(
+    TokenDraws,
+    lambda draws: ((draws.signals, draws.others, draws.offset, draws.common), None),
+    lambda _, parts: TokenDraws(*parts),
+)
 
 
 class Gradient(Shown, dict[str, float]):

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...laws.positions import draw_places
+from ...laws.signals import draw_places
 from ...task import BagKind, Task
 from ..seeds import stream
 

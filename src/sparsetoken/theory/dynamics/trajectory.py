@@ -19,7 +19,8 @@ from ..._core.averages import standard_error
 from ..._core.devices import in_double_precision
 from ..._core.validation import caller_level, real_number
 from ...bag_models import BagModel
-from ...laws.bag_model_measures import MEASURES, measures_on
+from ...laws.bag_model_measures import measures_on
+from ...laws.measures import MEASURES
 from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task

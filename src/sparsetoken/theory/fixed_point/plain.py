@@ -28,7 +28,7 @@ from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
 from ...laws.law import Law, same_mechanism
-from ...laws.measures import MEASURES, above_zero, fresh_measures, measures, score_laws
+from ...laws.measures import above_zero, fresh_measures, measures, score_laws
 from ...laws.nodes import Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
@@ -159,7 +159,7 @@ class PlainReadout(ReadoutProblem):
 
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
-        values = dict(zip(MEASURES, measures(self.loss, x, population).T))
+        values = measures(self.loss, x, population)
         m_q, m_u, log_nu, b, log_V = np.broadcast_to(x, (population.replicates, 5)).T
         nu, V = np.exp(log_nu), np.exp(log_V)
         values |= {"m_q": m_q, "m_u": m_u, "nu": nu, "V": V, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}

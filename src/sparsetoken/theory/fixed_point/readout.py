@@ -9,7 +9,6 @@ trained on one law gives on another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -20,6 +19,7 @@ from ..._core.devices import double_precision
 from ..._core.validation import real_number
 from ...jax_losses import traceable
 from ...laws.law import SECOND_LEVEL
+from ...laws.measures import mean_and_scatter
 from ...losses import Loss, convex_loss
 from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
@@ -202,8 +202,10 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         there = problem.law_elsewhere(law)
         result, points = self, max(self.points, there.first_points) if there.refinable else 0
         while True:
-            common = _over_replicates(problem.fresh_on(there, points, result.fixed_point, shift))
-            own = _over_replicates(problem.fresh_on(there, points, result.own_fixed_points, shift))
+            common, own = (
+                {name: mean_and_scatter(v) for name, v in problem.fresh_on(there, points, x, shift).items()}
+                for x in (result.fixed_point, result.own_fixed_points)
+            )
             error, law_error = own["test_error"][1], common["test_error"][1]
             shortfall = wanted.shortfall(error)
             if shortfall <= 1 or not (there.refinable or problem.law.refinable):
@@ -371,8 +373,3 @@ class ReadoutProblem(ABC):
 
 def _plain(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
-
-
-def _over_replicates(values: Mapping[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Mean and standard error over replicates (0 for one replicate, which is exact) of each measure."""
-    return {name: (float(np.mean(v)), standard_error(v, alone=0.0)) for name, v in values.items()}

@@ -19,7 +19,7 @@ from ..._core.devices import in_double_precision
 from ..._core.validation import caller_level
 from ...bag_models import BagModel, get_bag_model
 from ...laws.bag_model_measures import FreshDraws, measures_on
-from ...laws.refitted_bias import measures_by_bias
+from ...laws.measures import measures_by_bias
 from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
