@@ -108,9 +108,9 @@ MUTANTS = [
         "tests/theory/test_square_loss.py::test_a_ridge_tends_to_none[attention-0.3]",
     ),
     Mutant(
-        "theory/separability.py",
-        "Shortfall((v + a * a) * tail - a * s * density, tail",
-        "Shortfall((v + a * a) * tail, tail",
+        "theory/capacity.py",
+        "_Shortfall((v + a * a) * tail - a * s * density, tail",
+        "_Shortfall((v + a * a) * tail, tail",
         "tests/theory/test_golden.py::test_reference_value[6-theory.capacity]",
     ),
     Mutant(

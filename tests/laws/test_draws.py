@@ -55,9 +55,9 @@ def test_many_signal_tokens_have_a_tail_and_a_bulk_of_their_own():
 
 
 def test_signal_tokens_are_in_falling_order_or_in_none():
-    ordered = token_draws(12, 4, 512, ordered=True).signal
+    ordered = token_draws(12, 4, 512, ordered=True).signals.tokens
     assert (np.diff(ordered, axis=-1) <= 0).all()
-    free = token_draws(12, 4, 512).signal
+    free = token_draws(12, 4, 512).signals.tokens
     # Any one of them is any of them: the first one's mean is that of a normal, 4.5 standard errors of independent draws.
     assert abs(free[..., 0].mean()) < 4.5 / np.sqrt(free[..., 0].size)
     assert (np.diff(free, axis=-1) > 0).any()

@@ -69,7 +69,7 @@ def test_ordered_tokens_are_still_standard_normal():
     are more even than independent ones, so the test errs on the side of passing only for even deviations.)"""
     draws = token_draws(9, 1, 2048)
     rng = np.random.default_rng(0)
-    flat = draws.noise.reshape(-1, 8)
+    flat = draws.others.tokens.reshape(-1, 8)
     assert (np.diff(flat, axis=1) <= 0).all()
     one = flat[np.arange(len(flat)), rng.integers(0, 8, len(flat))]
     assert kstest(one, norm.cdf).pvalue > 1e-4
@@ -79,13 +79,13 @@ def test_ordered_tokens_are_still_standard_normal():
 def test_tail_tokens_of_a_long_bag_have_the_right_number_and_law():
     length = 4 * EXPLICIT_TOKENS
     draws = token_draws(length, 1, 512)
-    present = np.isfinite(draws.noise)
+    present = np.isfinite(draws.others.tokens)
     counts = present.sum(-1)
-    assert (counts + draws.bulk == length - 1).all()
-    expected = (length - 1) * norm.sf(draws.ceiling)
+    assert (counts + draws.others.bulk == length - 1).all()
+    expected = (length - 1) * norm.sf(draws.others.ceiling)
     assert counts.mean() == pytest.approx(expected, abs=4 * np.sqrt(expected / counts.size))
-    tail = draws.noise[present]
-    assert kstest(tail, lambda x: 1 - norm.sf(x) / norm.sf(draws.ceiling)).pvalue > 1e-4
+    tail = draws.others.tokens[present]
+    assert kstest(tail, lambda x: 1 - norm.sf(x) / norm.sf(draws.others.ceiling)).pvalue > 1e-4
 
 
 def test_same_arguments_same_draws():

@@ -52,7 +52,7 @@ def test_groups_of_drawn_tokens_give_what_the_tokens_give(activation):
     sigma = None if activation is None else get_activation(activation)
     population = drawn_population(draws, 9, 0.4, theta, gamma, k, sigma)
     for label, columns in ((1, population.positive), (0, population.negative)):
-        t = np.concatenate([draws.signal + label * gamma * theta, draws.noise], axis=-1)
+        t = np.concatenate([draws.signals.tokens + label * gamma * theta, draws.others.tokens], axis=-1)
         T, S, kappa = bag_statistics(t, slice(0, 3), label * theta, gamma, k, sigma)
         np.testing.assert_allclose(columns.T, T, rtol=1e-12)
         np.testing.assert_allclose(columns.S, S, rtol=1e-12)

@@ -64,8 +64,8 @@ def test_the_two_ways_for_many_signal_tokens_agree():
     for root in (0.5, 2.5):
         binned = BinnedBags(500, 20).subsets(root, root)[1].mean(1)
         draws = token_draws(500, 20, 64)
-        assert draws.has_bulk
-        drawn = 20 * few_signal_tokens(draws, draws.signal + root, root)[1].mean(1)
+        assert draws.others.has_bulk
+        drawn = 20 * few_signal_tokens(draws, draws.signals.tokens + root, root)[1].mean(1)
         error = np.hypot(binned.std(ddof=1), drawn.std(ddof=1)) / 4
         assert abs(binned.mean() - drawn.mean()) < 4.5 * error < 0.2
 
@@ -76,7 +76,7 @@ def test_bulk_of_a_long_bag_against_every_token():
         each = []
         for every in (False, True):
             draws = token_draws(420, 3, 256, every)
-            each.append(3 * few_signal_tokens(draws, draws.signal + root, root)[1].mean(1))
+            each.append(3 * few_signal_tokens(draws, draws.signals.tokens + root, root)[1].mean(1))
         difference = each[0] - each[1]  # the signal tokens' draws are independent too, as the draws' layout differs
         assert abs(difference.mean()) < 4.5 * difference.std(ddof=1) / 4
 
@@ -167,9 +167,9 @@ def test_recursion_is_the_sum_over_angles(length, sparsity):
     """Token by token, whichever of the two kinds is rarer, against the characteristic function: equal on the same bags."""
     for root in (0.05, 1.3, 6.0):
         draws = token_draws(length, sparsity, 4, every_token=True)
-        signal = draws.signal + root
+        signal = draws.signals.tokens + root
         log_mean, first = few_signal_tokens(draws, signal, root)
-        log_x = root * np.concatenate([signal, draws.noise], axis=-1).reshape(-1, length)
+        log_x = root * np.concatenate([signal, draws.others.tokens], axis=-1).reshape(-1, length)
         log_choices = gammaln(length + 1) - gammaln(sparsity + 1) - gammaln(length - sparsity + 1)
         angles, _ = subset_sums(log_x, np.ones_like(log_x), sparsity)
         np.testing.assert_allclose(log_mean.ravel(), angles - log_choices, atol=1e-10, rtol=1e-11)

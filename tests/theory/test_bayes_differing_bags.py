@@ -82,9 +82,9 @@ def test_many_signal_tokens():
     """33 and 34 of 35 tokens: the subsets are listed by the tokens left out."""
     for size in (33, 34):
         draws = token_draws(35, 33, 16, every_token=True)
-        signal, root = draws.signal + 0.7, 0.8
+        signal, root = draws.signals.tokens + 0.7, 0.8
         log_mean, first = _subsets(draws, signal, root, size, 35)
-        tokens = root * np.concatenate([signal, draws.noise], axis=-1)
+        tokens = root * np.concatenate([signal, draws.others.tokens], axis=-1)
         out = np.array([[i in left for i in range(35)] for left in combinations(range(35), 35 - size)])
         each = tokens.sum(-1, keepdims=True) - tokens @ out.T
         np.testing.assert_allclose(log_mean, np.log(np.exp(each).mean(-1)), rtol=1e-9, atol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, Training, theory
-from sparsetoken.theory.separability import _objective, _terms, heads_threshold
+from sparsetoken.theory.capacity import _derivatives, _shortfall, heads_threshold, plain_margins
 
 
 def test_classes_that_never_mix_have_an_infinite_capacity():
@@ -42,15 +42,18 @@ def test_bags_with_hardly_any_feature_do_not_stall_the_search(activation):
     assert np.isfinite(found.alpha) and found.alpha >= 2 - 1e-9 and found.residual < 1e-6
 
 
-def test_gradient_and_hessian_of_the_objective():
-    population, _ = theory.attention_law(Task(), 0.8, 1.0).at(64)
-    terms = _terms(population)
+@pytest.mark.parametrize(
+    "law", [theory.attention_law(Task(), 0.8, 1.0), theory.pooled_law(Task())], ids=lambda law: law.name
+)
+def test_gradient_and_hessian_of_the_objective(law):
+    margins, weight = plain_margins(law, law.first_points)
     p, h = np.array([0.4, 0.3, -0.9]), 1e-5
-    _, gradient, hessian = _objective(p, terms, population.replicates)
+    gradient, hessian = _derivatives(p, margins, weight, _shortfall(p, margins))
     for i, e in enumerate(np.eye(3)):
-        up, down = (_objective(p + sign * h * e, terms, population.replicates) for sign in (1, -1))
-        assert gradient[i] == pytest.approx((up[0].mean() - down[0].mean()) / (2 * h), rel=1e-6)
-        np.testing.assert_allclose(hessian[i], (up[1] - down[1]) / (2 * h), rtol=1e-6, atol=1e-9)
+        up, down = (_shortfall(p + sign * h * e, margins) for sign in (1, -1))
+        assert gradient[i] == pytest.approx(weight @ (up.square - down.square) / (2 * h), rel=1e-6)
+        slopes = [_derivatives(p + sign * h * e, margins, weight, at)[0] for sign, at in ((1, up), (-1, down))]
+        np.testing.assert_allclose(hessian[i], (slopes[0] - slopes[1]) / (2 * h), rtol=1e-6, atol=1e-9)
 
 
 def far_apart_heads():

@@ -14,17 +14,17 @@ the signal as a whole.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._core.validation import check_real, real_number, rejection
+from .._core.validation import real_number, rejection
 from ..activations import get_activation
 from ..task import Task
-from .law import FIRST_POINTS, Law, attention_law, elementwise_law, pooled_law
-from .nodes import Nodes, Population
+from .law import FIRST_POINTS, Law, SampledLaw, attention_law, elementwise_law, pooled_law
+from .nodes import Nodes, Population, nodes_of
 from .populations import attended_population
+from .signals import real_array
 from .statistics import Activation
 
 # Eigenvalues of a matrix below zero by less than this share of the largest are rounding.
@@ -75,7 +75,7 @@ class Spectrum:
         -------
         Spectrum
         """
-        given = _array("covariance", covariance)
+        given = real_array("covariance", covariance)
         basis = None
         if given.ndim == 2 and given.shape[0] == given.shape[1]:
             size = np.abs(given).max(initial=0.0)
@@ -117,8 +117,8 @@ class Spectrum:
         """
         tokens = getattr(bags, "tokens", bags)
         if isinstance(tokens, list | tuple):
-            tokens = np.concatenate([_array("bags", bag) for bag in tokens])
-        x = _array("bags", tokens)
+            tokens = np.concatenate([real_array("bags", bag) for bag in tokens])
+        x = real_array("bags", tokens)
         x = x.reshape(-1, x.shape[-1]) if x.ndim > 1 else x
         if x.ndim != 2 or len(x) < 3:
             raise ValueError(f"bags must hold at least three tokens of several features, got shape {x.shape}")
@@ -176,19 +176,8 @@ def power_spectrum(text: str, dimension: int) -> np.ndarray:
     return values / values.mean()
 
 
-def _array(name: str, value: Any) -> np.ndarray:
-    check_real(name, value)
-    try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers") from None
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return array
-
-
 def _in_basis(name: str, vector: Any, dimension: int, basis: np.ndarray | None) -> np.ndarray:
-    given = _array(name, vector)
+    given = real_array(name, vector)
     if given.shape != (dimension,) or not given.any():
         raise ValueError(f"{name} must have {dimension} coordinates, not all zero, got shape {given.shape}")
     return given if basis is None else basis.T @ given
@@ -221,62 +210,58 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class ColouredLaw:
-    """The law of attention in coloured noise; made by `coloured_law`.
+class ColouredLaw(SampledLaw[tuple[Population, Nodes]]):
+    """The law of (T, S, kappa) of the module's text; made by `coloured_law`.
 
     Attributes
     ----------
-    statistics : Law
-        The law of (T, S, kappa) of the module's text.
+    task : Task
+        What its bags are.
     spectrum : Spectrum
         Eigenvalues and the signal's coordinates.
     query : Query
         The query's weights.
     beta : float
         Inverse temperature.
-    name : str
-        What the law is called.
-    task : Task, optional
-        What its bags are.
     activation : callable, optional
         sigma of elementwise attention; None for softmax.
+    name : str
+        What the law is called.
     """
 
-    statistics: Law
+    task: Task
     spectrum: Spectrum
     query: Query
     beta: float
-    name: str = "coloured"
-    task: Task | None = None
     activation: Activation | None = None
+    name: str = "coloured"
+    first_points = FIRST_POINTS
 
     @property
     def prevalence(self) -> float:
         """pi = P(y = +1)."""
-        return self.statistics.prevalence
+        return self.task.prevalence
 
     @property
-    def first_points(self) -> int:
-        """Draws per replicate and class at the first level of refinement."""
-        return self.statistics.first_points
+    def spread(self) -> float:
+        """sigma_q, the noise along the query."""
+        return float(np.sqrt(self.spectrum.eigenvalues @ self.query.square))
 
-    @property
-    def refinable(self) -> bool:
-        """Whether more draws can be had."""
-        return self.statistics.refinable
+    def _make(self, points: int) -> tuple[Population, Nodes]:
+        """From the population of white noise along the query.
 
-    @property
-    def most_points(self) -> int:
-        """Draws per replicate and class at the finest level."""
-        return self.statistics.most_points
-
-    def at(self, points: int) -> tuple[Population, Nodes]:
-        """The population of (T, S, kappa) at a level of refinement, and its nodes; made once."""
-        return self.statistics.at(points)
-
-    def finer(self, points: int, shortfall: float) -> int | None:
-        """The next level for a standard error that is `shortfall` times too large; None where there is none."""
-        return self.statistics.finer(points, shortfall)
+        At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal
+        tokens.
+        """
+        kind, spread = self.task.only_kind("coloured noise"), self.spread
+        shift = kind.strength * self.query.overlap / spread  # the signal's size in units of the noise along the query
+        size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
+        white = kind._replace(strength=size)
+        found = attended_population(white, self.prevalence, cosine, self.beta * spread, self.activation, points=points)
+        mass = found.positive.S / (abs(shift) if shift else 1.0)
+        positive = found.positive._replace(T=found.positive.T - shift * mass, S=kind.strength * mass)
+        population = Population(positive, found.negative, self.prevalence)
+        return population, nodes_of(population)
 
 
 def coloured_law(
@@ -321,15 +306,11 @@ def coloured_law(
         raise ValueError(
             "query must have weights of a vector: cross^2 at most square times the signal's weight, everywhere"
         )
-    spread = float(np.sqrt(spectrum.eigenvalues @ query.square))  # sigma_q
-    if not spread > 0:
+    task.only_kind("coloured noise")
+    law = ColouredLaw(task, spectrum, query, beta, None if activation is None else get_activation(activation))
+    if not law.spread > 0:
         raise ValueError("query must have noise along it: q^T Sigma q must be positive")
-    kind = task.only_kind("coloured noise")
-    shift = kind.strength * query.overlap / spread  # the signal's size in units of the noise along the query
-    sigma = None if activation is None else get_activation(activation)
-    given = (kind, task.prevalence, shift, beta * spread, sigma)
-    statistics = Law(partial(_population, given), task.prevalence, FIRST_POINTS, "coloured")
-    return ColouredLaw(statistics, spectrum, query, beta, task=task, activation=sigma)
+    return law
 
 
 def whitened_law(law: ColouredLaw) -> Law:
@@ -339,29 +320,15 @@ def whitened_law(law: ColouredLaw) -> Law:
     the query becomes Sigma^{1/2} q. Separability, and the readout without a ridge, do not change under such a map.
     """
     s, query = law.spectrum.eigenvalues, law.query
-    if not s.min() > 0 or law.task is None:
+    if not s.min() > 0:
         raise ValueError(
             "covariance must have positive eigenvalues for capacity and ridge 0: signal in directions without noise decides all"
         )
     gain = float(np.sqrt((law.spectrum.signal / s).sum()))
-    spread = float(np.sqrt(s @ query.square))
     task = law.task.at_strength(law.task.mean_strength * gain)
     if law.beta == 0 and law.activation is None:
         return pooled_law(task)
-    cosine = float(np.clip(query.overlap / (spread * gain), -1.0, 1.0))
+    cosine = float(np.clip(query.overlap / (law.spread * gain), -1.0, 1.0))
     if law.activation is not None:
-        return elementwise_law(task, cosine, law.beta * spread, law.activation)
-    return attention_law(task, cosine, law.beta * spread)
-
-
-def _population(given: tuple, points: int) -> Population:
-    """The population of (T, S, kappa) from that of white noise along the query.
-
-    At strength sqrt(2) |shift| and cosine +-1/sqrt(2), T has the right shift and S is |shift| times the mass on signal tokens.
-    """
-    kind, prevalence, shift, sharpness, sigma = given
-    size, cosine = (np.sqrt(2.0) * abs(shift), np.sign(shift) / np.sqrt(2.0)) if shift else (1.0, 0.0)
-    found = attended_population(kind._replace(strength=size), prevalence, cosine, sharpness, sigma, points=points)
-    mass = found.positive.S / (abs(shift) if shift else 1.0)
-    positive = found.positive._replace(T=found.positive.T - shift * mass, S=kind.strength * mass)
-    return Population(positive, found.negative, prevalence)
+        return elementwise_law(task, cosine, law.beta * law.spread, law.activation)
+    return attention_law(task, cosine, law.beta * law.spread)

@@ -90,36 +90,6 @@ class TokenDraws:
         """The same draws with other arrays in the place of its `leaves`."""
         return TokenDraws(self.signals.with_leaves(leaves[:3]), self.others.with_leaves(leaves[3:6]), *leaves[6:])
 
-    @property
-    def signal(self) -> Any:
-        """The signal tokens drawn one by one."""
-        return self.signals.tokens
-
-    @property
-    def noise(self) -> Any:
-        """The noise tokens drawn one by one."""
-        return self.others.tokens
-
-    @property
-    def bulk(self) -> Any:
-        """The number of the other noise tokens."""
-        return self.others.bulk
-
-    @property
-    def normals(self) -> Any:
-        """Standard normals for the noise tokens' bulk."""
-        return self.others.normals
-
-    @property
-    def ceiling(self) -> float:
-        """What the noise tokens' bulk lies below."""
-        return self.others.ceiling
-
-    @property
-    def has_bulk(self) -> bool:
-        """Whether some of the noise tokens are not drawn one by one."""
-        return self.others.has_bulk
-
 
 @dataclass(frozen=True)
 class _Plan:

@@ -21,19 +21,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.validation import check_real, real_number
+from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
 from .draws import REPLICATES, standard_normals
-from .law import finer_level
+from .law import FIRST_POINTS, SampledLaw
 from .measures import ScoreLaw
-from .signals import Signals
+from .signals import Signals, real_array
 from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 
-# Draws per replicate and class at the first level, and at most: a node holds H (D + E + H) numbers.
-FIRST_POINTS, MAXIMUM_POINTS = 256, 1 << 14
-_RATE = 0.6  # standard errors fall like points^-0.6 or faster (measured)
-_KEPT_POINTS = 2048  # levels up to this one are kept together
+MAXIMUM_POINTS = 1 << 14  # draws per replicate and class: a node holds H (D + E + H) numbers
 _RANK = 1e-12  # relative size below which a direction is taken for rounding
 # Numbers drawn at a time (bags x tokens x D): 32 MB.
 _CHUNK_NUMBERS = 1 << 22
@@ -52,7 +49,7 @@ class HeadNodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class HeadsLaw:
+class HeadsLaw(SampledLaw[HeadNodes]):
     """The law of (y, T, S, K) for H heads and J signals; made by `heads_law`.
 
     Attributes
@@ -77,6 +74,8 @@ class HeadsLaw:
     shares: np.ndarray
     carried: str = "one"
     name: str = "heads"
+    first_points = FIRST_POINTS
+    _most = MAXIMUM_POINTS
 
     @property
     def heads(self) -> int:
@@ -93,38 +92,7 @@ class HeadsLaw:
         """L, R and theta of its bags, which are all alike."""
         return self.task.only_kind("several heads")
 
-    @property
-    def first_points(self) -> int:
-        """Draws per replicate and class at the first level of refinement."""
-        return FIRST_POINTS
-
-    @property
-    def refinable(self) -> bool:
-        """Whether more draws can be had: always."""
-        return True
-
-    @property
-    def most_points(self) -> int:
-        """Draws per replicate and class at the finest level."""
-        return MAXIMUM_POINTS
-
-    def finer(self, points: int, shortfall: float) -> int | None:
-        """The next level for a standard error that is `shortfall` times too large; None where there is none."""
-        return finer_level(points, shortfall, FIRST_POINTS, MAXIMUM_POINTS, _RATE)
-
-    @cached_property
-    def _made(self) -> dict[int, HeadNodes]:
-        return {}
-
-    def at(self, points: int) -> HeadNodes:
-        """The draws at a level of refinement, `points` per replicate and class; made once."""
-        if points not in self._made:
-            for old in [p for p in self._made if p > _KEPT_POINTS]:
-                del self._made[old]
-            self._made[points] = self._draw(points)
-        return self._made[points]
-
-    def _draw(self, points: int) -> HeadNodes:
+    def _make(self, points: int) -> HeadNodes:
         replicates = []
         seeds = seed_of(_ROOT_SEED, self.kind.length, self.heads, points).spawn(REPLICATES)
         for seed in seeds:
@@ -246,7 +214,7 @@ def heads_law(
         gamma = np.array([real_number("cosine", float(g), -1.0, 1.0) for g in gamma])
         k = np.array([real_number("sharpness", float(s), 0.0) for s in k])
         queries = np.hstack([(k * gamma)[:, None], np.diag(k * np.sqrt(1.0 - gamma**2))])
-    queries = _matrix("queries", queries)
+    queries = real_array("queries", queries, 2)
     given = Signals.of(np.eye(1, queries.shape[1]) if signals is None else signals, shares, carried)
     if given.directions.shape[1] != queries.shape[1]:
         raise ValueError(
@@ -269,14 +237,3 @@ def head_scores(
         weight = nodes.weight[:, part]
         classes.append(ScoreLaw(mean[:, part], deviation[:, part], weight / weight.sum(1, keepdims=True)))
     return classes
-
-
-def _matrix(name: str, value: Any) -> np.ndarray:
-    check_real(name, value)
-    try:
-        matrix = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a matrix of numbers") from None
-    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be a matrix of finite numbers, got shape {matrix.shape}")
-    return matrix

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -37,8 +37,55 @@ _KEPT_POINTS = 4096  # levels up to this one (10 MB) are kept together
 _RATE = 0.85  # standard errors fall like points^-0.85 (measured; plain Monte Carlo would be 0.5)
 
 
+Made = TypeVar("Made")
+
+
+class SampledLaw(Generic[Made]):
+    """What all kinds of laws share: draws at levels of refinement, `points` per replicate and class, each made once."""
+
+    first_points: int
+    _most: ClassVar[int] = MAXIMUM_POINTS
+
+    @cached_property
+    def _made(self) -> dict[int, Made]:
+        return {}
+
+    def _make(self, points: int) -> Made:
+        raise NotImplementedError
+
+    def at(self, points: int) -> Made:
+        """What the law is at a level of refinement; made once."""
+        if points not in self._made:
+            made = self._make(points)
+            for old in [p for p in self._made if p > _KEPT_POINTS]:
+                del self._made[old]  # such a level can be a hundred megabytes: keep one
+            self._made[points] = made
+        return self._made[points]
+
+    @property
+    def refinable(self) -> bool:
+        """Whether more draws can be had."""
+        return self.first_points > 0
+
+    @property
+    def most_points(self) -> int:
+        """Draws per replicate and class at the finest level; 0 for laws that cannot be refined."""
+        return self._most if self.refinable else 0
+
+    def finer(self, points: int, shortfall: float) -> int | None:
+        """The next level for a standard error that is `shortfall` times too large; None where there is none.
+
+        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
+        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
+        """
+        if points >= self.most_points:
+            return None
+        least = SECOND_LEVEL if points == self.first_points else 2
+        return min(points * max(least, 2 ** round(np.log2(shortfall) / _RATE)), self.most_points)
+
+
 @dataclass(frozen=True, eq=False)
-class Law:
+class Law(SampledLaw[tuple[Population, Nodes]]):
     """A law of (y, T, S, kappa).
 
     Attributes
@@ -69,36 +116,9 @@ class Law:
     dimension_factor: int = 1
     task: Task | None = None
 
-    @cached_property
-    def _made(self) -> dict[int, tuple[Population, Nodes]]:
-        return {}
-
-    def at(self, points: int) -> tuple[Population, Nodes]:
-        """The population at a level of refinement, and its nodes; made once."""
-        if points not in self._made:
-            population = self.make_population(points)
-            for old in [p for p in self._made if p > _KEPT_POINTS]:
-                del self._made[old]  # such a level can be a hundred megabytes: keep one
-            self._made[points] = (population, nodes_of(population))
-        return self._made[points]
-
-    @property
-    def refinable(self) -> bool:
-        """Whether more draws can be had."""
-        return self.first_points > 0
-
-    def finer(self, points: int, shortfall: float) -> int | None:
-        """The next level for a standard error that is `shortfall` times too large; None where there is none.
-
-        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
-        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
-        """
-        return finer_level(points, shortfall, self.first_points) if self.refinable else None
-
-    @property
-    def most_points(self) -> int:
-        """Draws per replicate and class at the finest level; 0 for laws that cannot be refined."""
-        return MAXIMUM_POINTS if self.refinable else 0
+    def _make(self, points: int) -> tuple[Population, Nodes]:
+        population = self.make_population(points)
+        return population, nodes_of(population)
 
     def on_draws(self, points: int) -> Law:
         """The law on that many draws per replicate and class, made once: quick, and smooth in its parameters."""
@@ -106,16 +126,6 @@ class Law:
             return self
         population = self.make_population(points)
         return replace(self, make_population=partial(_given, population), first_points=0)
-
-
-def finer_level(
-    points: int, shortfall: float, first: int, most: int = MAXIMUM_POINTS, rate: float = _RATE
-) -> int | None:
-    """The next level of refinement for a standard error that is `shortfall` times too large; None where there is none."""
-    if points >= most:
-        return None
-    least = SECOND_LEVEL if points == first else 2
-    return min(points * max(least, 2 ** round(np.log2(shortfall) / rate)), most)
 
 
 def _check_samples(name: str, sample) -> np.ndarray:

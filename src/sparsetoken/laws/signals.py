@@ -19,6 +19,19 @@ _MOST_CONTENTS = 20_000  # ways in which the signal tokens of a bag may share th
 MOST_LISTED_SUBSETS = 5000  # places of the signal tokens that are listed one by one; beyond, they are sampled
 
 
+def real_array(name: str, value: Any, dimensions: int | None = None) -> np.ndarray:
+    """`value` as an array of finite real numbers (2: a matrix with entries), or a ValueError naming the field."""
+    check_real(name, value)
+    words = f"{name} must be {'a matrix' if dimensions == 2 else 'an array'} of finite numbers"
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(words) from None
+    if not np.isfinite(array).all() or (dimensions is not None and (array.ndim != dimensions or 0 in array.shape)):
+        raise ValueError(f"{words}, got shape {array.shape}")
+    return array
+
+
 @dataclass(frozen=True, eq=False)
 class Signals:
     """Several signals; made by `Signals.of`.
@@ -65,13 +78,7 @@ class Signals:
             return signals
         if np.ndim(signals) == 0:
             signals = np.eye(whole_number("signals", signals, 1))
-        check_real("signals", signals)
-        try:
-            directions = np.array(signals, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError("signals must be a matrix of numbers") from None
-        if directions.ndim != 2 or 0 in directions.shape or not np.isfinite(directions).all():
-            raise ValueError(f"signals must be a matrix of finite numbers, got shape {directions.shape}")
+        directions = real_array("signals", signals, 2)
         if not np.allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-9):
             raise ValueError("signals must be unit vectors")
         count = len(directions)

@@ -111,7 +111,7 @@ def signal_masses(draws: TokenDraws, strength, cosine, sharpness) -> tuple[Any, 
     return masses[0], masses[1]
 
 
-def bulk_sums(values, weights, group: TokenGroup | TokenDraws, xp):
+def bulk_sums(values, weights, group: TokenGroup, xp):
     """Sums of statistics over each draw's bulk tokens: Gaussian with their exact mean and covariance."""
     mean = values @ weights
     centred = values - mean[..., None]

@@ -177,7 +177,7 @@ def coloured_measures(
         scale = size / math.sqrt(plain.length)
         return summarised(point_law(shift + bias, scale), point_law(bias, scale), task.prevalence)
     law = coloured_law(task, Spectrum(root**2, signal), Query(query * signal, query**2), 1.0, activation)
-    population = law.statistics.make_population(POINTS)
+    population = law.at(POINTS)[0]
     a = root**2 * query / np.linalg.norm(root * query)
     along, across = float(w @ a), float(w @ signal)
     rest = math.sqrt(max(0.0, float(((root * w) ** 2).sum()) - along**2))  # sqrt(w^T Sigma' w)

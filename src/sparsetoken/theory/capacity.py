@@ -1,17 +1,41 @@
 """Separability threshold: D1 is linearly separable (with a bias) below alpha*, with probability tending to 1, and not above.
 
-alpha counts samples per dimension d (a vectorized law knows its factor L). What is minimised is in `separability`.
+alpha counts samples per dimension d (a vectorized law knows its factor L). A margin that is Gaussian with mean a and variance
+v = s^2 falls short of zero by (-a - s G)_+. Its mean square is closed,
+
+    e = (v + a^2) Phi(-x) - a s phi(x),   x = a/s
+    e_a = 2 (a Phi - s phi),   e_v = Phi,   e_aa = 2 Phi,   e_av = -phi/s,   e_vv = phi a/(2 s^3)
+
+and averages of it over bags are smooth and convex in the readout: Newton's method with step halving finds their minimum. For a
+law of (T, S, kappa)
+
+    1/alpha* = min over m_q, m_u, b of  E[( sqrt(1 + m_u^2) G - y (m_q T + m_u S + b)/kappa )_+^2]
+
+For several heads, in the limit of separable data, the prox of the fixed point is that of the indicator of y r >= 0, whose
+envelope is (-y h)_+^2/(2 tr(K V)). The equations are then those of a saddle point, least in the readout's coordinates m, its
+bias b and the positive matrix Q, greatest in V, of
+
+    1/alpha* = E[(-y h)_+^2 / tr(K V)] / tr(V^{-1} Q),     h = <m_T, T> + <m_S, S> + b + sqrt(tr(K (Q + m_S m_S^T))) G
+
+which depends on neither the length of the readout nor that of V (both matrices are held at trace 1). For one head V drops out.
+Newton's method on all unknowns fails where the classes are far apart. What works is fixed-point iteration: m and
+b at the minimum for the present Q and V, a smooth convex problem, and then, as the derivatives in Q and V demand,
+
+    V <- E[K Phi(-x)/tr(K V)]^{-1},     Q <- V E[K e/tr(K V)^2] V
+
+Eq. (12) and Eq. (19) of docs/theory.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from .._core.averages import standard_error
+from .._core.roots import NEWTON_STEPS
 from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
@@ -19,7 +43,16 @@ from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
 from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result
-from .separability import NEVER, heads_threshold, plain_threshold
+from .errors import ConvergenceError
+from .fixed_point.equations import TOLERANCE
+from .fixed_point.solver import SUFFICIENT
+
+_ACCURACY, _HEADS_ACCURACY = 1e-3, 5e-3  # relative; the draws of several heads cost more
+_LARGEST_RESIDUAL = 1e-6  # of the scaled gradient where rounding ends Newton's method before the tolerance
+# Relative size of what rounding explains: directions that do not matter, increases of the value; and 1/alpha* below it, where
+# the classes are separable at any practical sample size.
+_ROUNDING = 1e-13
+_SHORTEST = 1e-10  # of the full Newton step
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,34 +99,167 @@ class Capacity(Result):
         return ax
 
 
-def _refined(
-    law: Law | HeadsLaw, accuracy: float, most_points: int, solve: Callable[[int, Any], tuple[Any, np.ndarray, float]]
-) -> tuple[Any, float, float, float]:
-    """The minimiser, alpha* (infinite where the classes do not mix) with its standard error, and the residual.
+class _Margins(NamedTuple):
+    """Margins y h of bags (last axis of all arrays) at unknowns p: means <p, columns>, and variances `variance` plus the sum of
+    <p_c, K p_c> over parts (places c, K)."""
 
-    `solve(points, start)` gives the minimiser, the replicates' values of 1/alpha* and the residual on the law's draws of a
-    level; `start` is the minimiser of the last level, None at first.
-    """
-    points, found = law.first_points, None
-    while True:
-        found, value, residual = solve(points, found)
-        apart = bool(value.mean() < NEVER)
-        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
-        # that do not mix at all carry little information on rare bags that do: more draws, once.
-        relative = SECOND_LEVEL * accuracy if apart else float(standard_error(value, alone=0.0) / value.mean())
-        enough = points > law.first_points if apart else relative <= accuracy
-        finer = None if enough or points >= most_points else law.finer(points, relative / accuracy)
-        if finer is None:
+    columns: np.ndarray
+    variance: np.ndarray
+    parts: list[tuple[np.ndarray, np.ndarray]]
+
+
+class _Shortfall(NamedTuple):
+    """The mean square shortfall of margins, and what its derivatives are made of."""
+
+    square: np.ndarray
+    tail: np.ndarray
+    density: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+
+
+def _shortfall(p: np.ndarray, margins: _Margins) -> _Shortfall:
+    """e of every bag."""
+    a, v = p @ margins.columns, margins.variance
+    for places, K in margins.parts:
+        v = v + np.tensordot(np.outer(p[places], p[places]), K, 2)
+    s = np.sqrt(v)
+    x = a / s
+    tail, density = ndtr(-x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+    return _Shortfall((v + a * a) * tail - a * s * density, tail, density, a, s)
+
+
+def _derivatives(p: np.ndarray, margins: _Margins, weight: np.ndarray, at: _Shortfall) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient and Hessian of the sum of weight e."""
+    _, tail, density, a, s = at
+    w_a, w_v = 2 * weight * (a * tail - s * density), weight * tail
+    w_av = -weight * density / s
+    w_vv = -0.5 * w_av * a / s**2
+    slope = np.zeros(margins.columns.shape)  # dv/dp
+    for places, K in margins.parts:
+        slope[places] = 2 * np.tensordot(p[places], K, 1)
+    gradient = margins.columns @ w_a + slope @ w_v
+    cross = (margins.columns * w_av) @ slope.T
+    hessian = (margins.columns * (2 * w_v)) @ margins.columns.T + cross + cross.T + (slope * w_vv) @ slope.T
+    for places, K in margins.parts:
+        hessian[np.ix_(places, places)] += 2 * K @ w_v
+    return gradient, hessian
+
+
+def _least(p: np.ndarray, margins: _Margins, weight: np.ndarray, enough: float) -> tuple[np.ndarray, _Shortfall, float]:
+    """The minimiser of the sum of weight e, from p, and the scaled gradient there; any point with a value below `enough`."""
+    at = _shortfall(p, margins)
+    value, residual = float(weight @ at.square), np.inf
+    for _ in range(NEWTON_STEPS):
+        if value < enough:
+            return p, at, 0.0
+        gradient, hessian = _derivatives(p, margins, weight, at)
+        # The Hessian is singular where a part of the features vanishes; the tiny addition leaves its coordinates at zero.
+        # Relative to each diagonal entry, because the bias counts in units of kappa, which nearly vanishes in some bags.
+        size = np.sqrt(np.diagonal(hessian))
+        size = np.where(size > 0, size, 1.0)
+        residual = float(np.abs(gradient / size).max() / np.sqrt(value))
+        if residual <= TOLERANCE:
             break
-        points = min(finer, most_points)
-    if apart:
-        return found, float("inf"), 0.0, residual
-    alpha = float((law.dimension_factor if isinstance(law, Law) else 1) / value.mean())
-    return found, alpha, relative * alpha, residual
+        step = -np.linalg.solve(hessian / np.outer(size, size) + _ROUNDING * np.eye(len(p)), gradient / size) / size
+        slope, scale = gradient @ step, 1.0
+        while True:
+            at = _shortfall(p + scale * step, margins)
+            trial = float(weight @ at.square)
+            # Near the minimum the decrease is below rounding, and the full step is right.
+            if trial <= value * (1 + _ROUNDING) + SUFFICIENT * scale * slope or scale < _SHORTEST:
+                break
+            scale *= 0.5
+        p, value = p + scale * step, trial
+    if not residual <= _LARGEST_RESIDUAL:
+        raise ConvergenceError(f"capacity: scaled gradient {residual:.1e} after {NEWTON_STEPS} Newton steps at {p}")
+    return p, at, residual
+
+
+def plain_margins(law: Law, points: int) -> tuple[_Margins, np.ndarray]:
+    """The margins of p = (m_q, m_u, b) on the draws of a level, flat over replicates, and their weights."""
+    nodes = law.at(points)[1]
+    y, T, S, kappa, tau, weight, _ = (v.ravel() for v in nodes.leaves())
+    parts = [(np.array([1]), kappa[None, None] ** 2)]
+    if tau.any():
+        parts.append((np.array([0]), tau[None, None] ** 2))
+    return _Margins(np.stack([y * T, y * S, y]), kappa**2, parts), weight / kappa**2
+
+
+def _plain_threshold(law: Law, points: int, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """The minimiser, from p, the replicates' values of 1/alpha* there, and the scaled gradient."""
+    margins, weight = plain_margins(law, points)
+    replicates = len(law.at(points)[1].y)
+    p, at, residual = _least(np.zeros(3) if p is None else p, margins, weight, _ROUNDING * replicates)
+    return p, (weight * at.square).reshape(replicates, -1).sum(1), residual
+
+
+class HeadsSaddle(NamedTuple):
+    """The saddle point on the law's draws of a level."""
+
+    m: np.ndarray
+    b: float
+    Q: np.ndarray
+    V: np.ndarray
+
+
+def _of_trace_one(matrix: np.ndarray) -> np.ndarray:
+    matrix = 0.5 * (matrix + matrix.T)
+    return matrix / np.trace(matrix)
+
+
+def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tuple[HeadsSaddle, np.ndarray, float]:
+    """The saddle point on the law's draws of a level, the replicates' values of 1/alpha* there, and the residual."""
+    nodes = law.at(points)
+    replicates, count = len(nodes.y), nodes.y.size
+    mean = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / replicates
+    size, axes = np.linalg.eigh(mean)
+    # Combinations of heads that are alike see nothing. Where all of E[K] vanishes, so does every K, and the features with it.
+    turn = axes[:, size > _ROUNDING * size[-1]]
+    both = turn.T @ np.concatenate([nodes.T, nodes.S], axis=-1).reshape(count, law.heads, -1)
+    K = np.moveaxis(turn.T @ nodes.K.reshape(count, law.heads, law.heads) @ turn, 0, -1).copy()
+    weight, columns = nodes.weight.ravel(), np.append(both.reshape(count, -1).T, np.ones((1, count)), axis=0)
+    signal_places = np.arange(both[0].size).reshape(both.shape[1:])[:, nodes.T.shape[-1] :]
+    margins = _Margins(columns * nodes.y.ravel(), np.zeros(count), [(places, K) for places in signal_places.T])
+    if start is None:
+        # The solution for weights that overlap alike in all bags, K = E[K].
+        V = Q = _of_trace_one(np.linalg.inv(turn.T @ mean @ turn))
+        p = np.zeros(len(columns))
+    else:
+        V, Q = (_of_trace_one(turn.T @ matrix @ turn) for matrix in (start.V, start.Q))
+        p = np.append((turn.T @ start.m).ravel(), start.b)
+    for _ in range(NEWTON_STEPS):
+        step = np.tensordot(V, K, 2)
+        scale = np.trace(np.linalg.solve(V, Q))
+        margins = margins._replace(variance=np.tensordot(Q, K, 2))
+        p, at, residual = _least(p, margins, weight / step, _ROUNDING * scale * replicates)
+        share = weight * at.square / step
+        values = share.reshape(replicates, -1).sum(1) / scale
+        if values.mean() < _ROUNDING:
+            change = 0.0
+            break
+        new_V = _of_trace_one(np.linalg.inv(K @ (weight * at.tail / step)))
+        new_Q = _of_trace_one(new_V @ (K @ (share / step)) @ new_V)
+        change = max(_relative_change(V, new_V), _relative_change(Q, new_Q))
+        if change <= TOLERANCE:
+            break
+        V, Q = new_V, new_Q
+    else:
+        raise ConvergenceError(
+            f"capacity of {law.heads} heads: matrices change by {change:.1e} after {NEWTON_STEPS} steps"
+        )
+    m = turn @ p[:-1].reshape(turn.shape[1], -1)
+    saddle = HeadsSaddle(m, float(p[-1]), turn @ Q @ turn.T, turn @ V @ turn.T)
+    return saddle, values, max(residual, change)
+
+
+def _relative_change(old: np.ndarray, new: np.ndarray) -> float:
+    """The largest change of any quadratic form, relative to its size: the eigenvalues of old^{-1} new less 1."""
+    return float(np.abs(np.linalg.eigvals(np.linalg.solve(old, new)) - 1.0).max())
 
 
 def capacity(
-    law: Law | HeadsLaw | ColouredLaw, *, accuracy: float = 1e-3, most_points: int = MAXIMUM_POINTS
+    law: Law | HeadsLaw | ColouredLaw, *, accuracy: float | None = None, most_points: int = MAXIMUM_POINTS
 ) -> Capacity:
     """The separability threshold alpha* = n/d of a law.
 
@@ -105,8 +271,9 @@ def capacity(
         The law of (T, S, kappa), or that of several heads, of which the minimiser (m_q, m_u, bias) is NaN. In coloured noise
         the threshold is that of the whitened bags, and so is the minimiser: separability does not change under an
         invertible map of the features.
-    accuracy : float
-        Target relative standard error; the law is refined until it is reached or cannot be refined further.
+    accuracy : float, optional
+        Target relative standard error; the law is refined until it is reached or cannot be refined further. By default 1e-3,
+        and 5e-3 for several heads, whose draws cost more.
     most_points : int
         Draws per replicate and class at which refinement ends, for those who would rather have an error bar than wait.
 
@@ -123,32 +290,36 @@ def capacity(
     ValueError
         If the noise of a coloured law leaves some directions out.
     """
-    accuracy = real_number("accuracy", accuracy, 0.0, open_low=True)
-    if isinstance(law, HeadsLaw):  # the threshold alone: the minimiser of several heads is not three numbers
-        heads = law
-        _, *found = _refined(law, accuracy, most_points, lambda points, s: heads_threshold(heads, points, s))
-        return _capacity(np.full(3, np.nan), *found)
     if isinstance(law, ColouredLaw):
         law = whitened_law(law)
-    if not isinstance(law, Law):
+    if not isinstance(law, Law | HeadsLaw):
         raise TypeError(f"law must be a Law, HeadsLaw or ColouredLaw, not {type(law).__name__}")
-    plain = law
+    usual = _HEADS_ACCURACY if isinstance(law, HeadsLaw) else _ACCURACY
+    accuracy = usual if accuracy is None else real_number("accuracy", accuracy, 0.0, open_low=True)
+    points, found = law.first_points, None
+    while True:
+        solve: Any = heads_threshold if isinstance(law, HeadsLaw) else _plain_threshold
+        found, value, residual = solve(law, points, found)
+        apart = bool(value.mean() < _ROUNDING)
+        # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
+        # that do not mix at all carry little information on rare bags that do: more draws, once.
+        relative = SECOND_LEVEL * accuracy if apart else float(standard_error(value, alone=0.0) / value.mean())
+        enough = points > law.first_points if apart else relative <= accuracy
+        finer = None if enough or points >= most_points else law.finer(points, relative / accuracy)
+        if finer is None:
+            break
+        points = min(finer, most_points)
+    # The minimiser of several heads is not three numbers.
+    m_q, m_u, bias = (np.nan,) * 3 if isinstance(law, HeadsLaw) else map(float, found)
+    if apart:
+        return Capacity(np.inf, 0.0, m_q, m_u, bias, residual)
+    alpha = float((law.dimension_factor if isinstance(law, Law) else 1) / value.mean())
+    return Capacity(alpha, relative * alpha, m_q, m_u, bias, residual)
 
-    def solve(points: int, p: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, float]:
-        return plain_threshold(plain.at(points)[0], np.zeros(3) if p is None else p)
 
-    p, *found = _refined(law, accuracy, most_points, solve)
-    return _capacity(p, *found)
-
-
-def _capacity(minimiser: np.ndarray, alpha: float, error: float, residual: float) -> Capacity:
-    m_q, m_u, bias = map(float, minimiser)
-    return Capacity(alpha, error, m_q, m_u, bias, residual)
-
-
-def require_above_capacity(law: Law | HeadsLaw | ColouredLaw, alpha: float, accuracy: float = 1e-3) -> None:
+def require_above_capacity(law: Law | HeadsLaw | ColouredLaw, alpha: float) -> None:
     """Without a ridge the minimiser exists only above capacity: say so otherwise."""
-    threshold = capacity(law, accuracy=accuracy)
+    threshold = capacity(law)
     if alpha <= threshold.alpha:
         raise ValueError(
             f"ridge must be positive below capacity (alpha {alpha:g} <= {threshold.alpha:.4g}): the data are separable and "

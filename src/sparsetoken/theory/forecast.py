@@ -75,8 +75,6 @@ _FROM_THE_FIXED_POINT = (
     *("test_error", "standard_error", "auc", "sensitivity", "specificity", "balanced_error"),
     *("train_loss", "train_error", "norm_w", "bias", "m_q", "m_u", "nu", "residual"),
 )
-# Five times coarser than for one head: the draws of several cost more, and the result has its error bar.
-_HEADS_CAPACITY_ACCURACY = 5e-3
 
 
 # Along a sweep in alpha1 or ridge the law stays the same: its draws, after the softmax, are cached. The classifier is
@@ -190,9 +188,7 @@ def forecast(
         record = test.record(task, sharpness)
     errors, threshold = dict(result.errors), math.nan
     if with_capacity is not False:
-        found = (
-            capacity(setting.law) if known.heads is None else capacity(setting.law, accuracy=_HEADS_CAPACITY_ACCURACY)
-        )
+        found = capacity(setting.law)
         threshold, errors["capacity"] = found.alpha, found.standard_error
     return Forecast(
         model=model,

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...laws.draws import REPLICATES, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
-from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens, log_sum_exp
+from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
 # Trapezoidal step for convolutions with the Gumbel law, which is analytic in a strip of half-width pi/2: the error is about
 # exp(-pi^2/step), below rounding.
@@ -204,8 +204,8 @@ class _DrawnBags(Channel):
             return squares.mean(1), float((along - log_mean).mean())
         draws = _tokens(self.length, R, drawn_bags(self.length, R))
         if part > 1:
-            draws = draws.first(draws.signal.shape[1] // part)
-        signal = draws.signal + root
+            draws = draws.first(draws.signals.tokens.shape[1] // part)
+        signal = draws.signals.tokens + root
         log_mean, first = few_signal_tokens(draws, signal, root)
         return R * first.mean(1), float((root * signal.sum(-1) - log_mean).mean())
 
@@ -235,18 +235,12 @@ def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift
         ratios = np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
         return DrawnRatios(ratios, binned.mean_token(shift))
     if R == L:  # the sum of the tokens says all
-        total = R * shift + R**0.5 * token_draws(1, 1, bags).signal[..., 0]
+        total = R * shift + R**0.5 * token_draws(1, 1, bags).signals.tokens[..., 0]
         return DrawnRatios(np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L)
     draws = _tokens(L, R, bags if R == 1 else min(bags, drawn_bags(L, R)))
-    signal = draws.signal + shift
-    out = []
-    for root in roots:
-        if R == 1:
-            log_mean = log_sum_exp(draws, signal, root) - np.log(L)
-        else:
-            log_mean = few_signal_tokens(draws, signal, root)[0]
-        out.append(log_mean - 0.5 * R * root**2)
-    return DrawnRatios(np.stack(out), None if draws.has_bulk else (signal.sum(-1) + draws.noise.sum(-1)) / L)
+    signal = draws.signals.tokens + shift
+    ratios = np.stack([few_signal_tokens(draws, signal, root)[0] - 0.5 * R * root**2 for root in roots])
+    return DrawnRatios(ratios, None if draws.others.has_bulk else (signal.sum(-1) + draws.others.tokens.sum(-1)) / L)
 
 
 @kept_with_draws(16)

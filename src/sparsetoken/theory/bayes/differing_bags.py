@@ -31,7 +31,7 @@ from ...laws.draws import REPLICATES, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from ...task import Task
 from .channel import Channel
-from .subset_sums import SUBSET_STEPS, few_signal_tokens, log_sum_exp
+from .subset_sums import SUBSET_STEPS, few_signal_tokens
 
 BAGS = 1024  # per replicate, divided among the kinds by their probability
 LEAST_BAGS = 16  # of the rarest kind
@@ -106,11 +106,11 @@ class _Posterior:
         rho, L = task.correlation, bags.length
         self.own, self.c = (1.0 - rho) ** 0.5, rho / (1.0 - rho + rho * L)
         self.bags, self.root_m, self.rest = bags, root_m, 1.0 - rho
-        self.signal = bags.draws.signal + shift / self.own
+        self.signal = bags.draws.signals.tokens + shift / self.own
         shared = rho**0.5 * bags.common
         total = 0.0
         if rho:  # all tokens are drawn one by one then
-            total = self.own * (self.signal.sum(-1) + bags.draws.noise.sum(-1)) + L * shared
+            total = self.own * (self.signal.sum(-1) + bags.draws.others.tokens.sum(-1)) + L * shared
         self.offset = shared - self.c * total
 
     def of(self, h: _Hypothesis) -> tuple[np.ndarray, np.ndarray]:
@@ -130,11 +130,8 @@ def _subsets(
         shape = signal.shape[:-1]
         return np.zeros(shape), np.full(shape, size / length)
     if size == length:
-        total = signal.sum(-1) + draws.noise.sum(-1)
+        total = signal.sum(-1) + draws.others.tokens.sum(-1)
         return root * total, np.ones(signal.shape[:-1])
-    if size == 1:
-        log_sum = log_sum_exp(draws, signal, root)
-        return log_sum - np.log(length), np.exp(root * signal[..., 0] - log_sum)
     return few_signal_tokens(draws, signal, root, size)
 
 

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._core.averages import standard_error
-from ...laws.draws import token_draws
-from .subset_sums import log_sum_exp
+from ...laws.draws import TokenGroup, token_draws, truncated_normal_rule
+from ...laws.statistics import bulk_sums
 
 # Noise tokens per bag that are as large as the signal token from which the signal counts as weak; measured, like the number of
 # bags, for standard errors no larger than those of the likelihood ratio's own draws at L from 3 to 10^6.
@@ -35,8 +35,8 @@ def one_token_error(length: int, strength: float, prevalence: float, points: int
     """The error of the module's text, and its standard error."""
     trivial = min(prevalence, 1 - prevalence)
     weak = length * ndtr(-strength) > _LIKE_NOISE
-    draws = token_draws(length, 1, _WEAK_POINTS * points if weak else points)
-    largest, log_A = draws.noise[..., 0], log_sum_exp(draws, draws.noise[..., :0], strength)
+    others = token_draws(length, 1, _WEAK_POINTS * points if weak else points).others
+    largest, log_A = others.tokens[..., 0], _log_sum_exp(others, strength)
     values = _given_others(length, strength, prevalence, largest, log_A)
     if weak:
         above = ndtr(-largest)
@@ -80,3 +80,15 @@ def _given_others(length: int, theta: float, pi: float, largest: np.ndarray, log
     # Where the others alone exceed the bound, t is the largest of them and their share does not matter.
     elsewhere = np.exp(np.minimum(log_A, log_C) - 0.5 * theta**2) * (ndtr(t) - ndtr(largest))
     return pi * (missed + elsewhere) + (length * (1 - pi)) * ndtr(-t)
+
+
+def _log_sum_exp(group: TokenGroup, k: float) -> np.ndarray:
+    """log sum_l exp(k t_l) over each drawn bag's tokens of a group, its bulk included."""
+    scaled = k * group.tokens
+    top = scaled.max(-1)
+    total = top + np.log(np.exp(scaled - top[..., None]).sum(-1))
+    if group.has_bulk:
+        t, weights = truncated_normal_rule(group.ceiling)
+        sums = bulk_sums(np.exp(k * (t - group.ceiling))[None], weights, group, np)[..., 0]
+        total = np.logaddexp(total, k * group.ceiling + np.log(np.maximum(sums, 1e-300)))
+    return total

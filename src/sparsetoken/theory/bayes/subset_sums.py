@@ -20,7 +20,6 @@ RECURSION_STEPS = 1 << 15
 _BAG_STEPS = 1 << 22  # steps of all bags of a replicate together: 0.2 s for one root
 _DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
 _BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
-_SMALLEST = -600.0  # logarithm of a product that is still far above the smallest double, 1e-308
 _WORK = 1 << 22  # numbers held at a time
 
 
@@ -50,62 +49,30 @@ def few_signal_tokens(
     Where most tokens are members, the others are chosen instead, with weights 1/x.
     """
     R = size or signal.shape[-1]
-    explicit = root * np.concatenate([signal, draws.noise], axis=-1)
-    if not draws.has_bulk and 2 * R > explicit.shape[-1] > R and np.isfinite(explicit).all():
+    explicit = root * np.concatenate([signal, draws.others.tokens], axis=-1)
+    if not draws.others.has_bulk and 2 * R > explicit.shape[-1] > R and np.isfinite(explicit).all():
         log_mean, outside = _subsets(-explicit, explicit.shape[-1] - R, draws, -root)
         return log_mean + explicit.sum(-1), 1.0 - outside
     return _subsets(explicit, R, draws, root)
-
-
-def _few_tokens(log_x: np.ndarray, R: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """`few_signal_tokens` of bags without a bulk, (bags, tokens): the recursion on x itself, relative to a bag's largest.
-
-    None where its products could underflow: they are at least as large as the R largest x, none below `_SMALLEST` to the R.
-    """
-    rows = np.ascontiguousarray(log_x.T)
-    top, length = rows.max(0), len(rows)
-    lowest = float((rows.min(0) - top).min())
-    if not R * lowest > _SMALLEST:  # also where a token is missing, which stands as -inf
-        return None
-    rows -= top
-    x = np.exp(rows, out=rows)
-    e = [np.ones_like(top), *(np.zeros_like(top) for _ in range(R))]
-    product = np.empty_like(top)
-    for l in range(1, length):
-        for r in range(min(l, R), 0, -1):
-            e[r] += np.multiply(x[l], e[r - 1], out=product)
-    gain = x[0] * e[R - 1]
-    total = gain + e[R]
-    log_choices = gammaln(length + 1) - gammaln(R + 1) - gammaln(length - R + 1)
-    return np.log(total) + R * top - log_choices, gain / total
 
 
 def _subsets(explicit: np.ndarray, R: int, draws: TokenDraws, root: float) -> tuple[np.ndarray, np.ndarray]:
     """`few_signal_tokens` with the drawn tokens' log x given, (replicates, bags, tokens)."""
     shape = explicit.shape[:-1]
     log_x = explicit.reshape(-1, explicit.shape[-1])
-    if not draws.has_bulk:
-        few = _few_tokens(log_x, R)
-        if few is not None:
-            return few[0].reshape(shape), few[1].reshape(shape)
     present = np.isfinite(log_x)
-    length = present.sum(1).astype(float)
-    powers = np.zeros((0, len(log_x)))
-    log_ceiling = 0.0
-    if draws.has_bulk:
-        log_ceiling = root * draws.ceiling
-        t, weights = truncated_normal_rule(draws.ceiling)
-        x = np.exp(root * (t - draws.ceiling))
-        sums = bulk_sums(np.stack([x, x**2, x**3]), weights, draws, np)
+    values, counts = log_x, present.astype(float)
+    powers, log_ceiling = np.zeros((0, len(log_x))), 0.0
+    if draws.others.has_bulk:
+        log_ceiling, bulk = root * draws.others.ceiling, draws.others.bulk.ravel()
+        t, weights = truncated_normal_rule(draws.others.ceiling)
+        x = np.exp(root * (t - draws.others.ceiling))
+        sums = bulk_sums(np.stack([x, x**2, x**3]), weights, draws.others, np)
         powers = np.maximum(np.moveaxis(sums, -1, 0).reshape(3, -1), 0.0)
-        length = length + draws.bulk.ravel()
-    counts = present.astype(float)
-    if len(powers):  # the bulk counts as that many tokens of equal size
-        bulk = draws.bulk.ravel()
+        # To find the balance, the bulk counts as that many tokens of equal size.
         mean = log_ceiling + np.log(np.maximum(powers[0], 1e-300) / np.maximum(bulk, 1.0))
         values, counts = np.column_stack([log_x, mean]), np.column_stack([counts, bulk])
-    else:
-        values = log_x
+    length = counts.sum(1)
     # With z one over the R-th largest x at least R/2 tokens are members; usually that is balance enough.
     largest = -np.partition(-log_x, R - 1, axis=1)[:, R - 1]
     log_z = _balance(np.where(counts > 0, values, 0.0), counts, R, 0.5 * R, -largest)
@@ -259,15 +226,3 @@ def _balance(
         inside = (following > low[todo]) & (following < high[todo])
         u[todo] = np.where(inside, following, 0.5 * (low[todo] + high[todo]))
     return u
-
-
-def log_sum_exp(draws: TokenDraws, signal: np.ndarray, k: float) -> np.ndarray:
-    """log sum_l exp(k t_l) over each drawn bag's tokens, the bulk included."""
-    scaled = k * np.concatenate([signal, draws.noise], axis=-1)
-    top = scaled.max(-1)
-    total = top + np.log(np.exp(scaled - top[..., None]).sum(-1))
-    if draws.has_bulk:
-        t, weights = truncated_normal_rule(draws.ceiling)
-        sums = bulk_sums(np.exp(k * (t - draws.ceiling))[None], weights, draws, np)[..., 0]
-        total = np.logaddexp(total, k * draws.ceiling + np.log(np.maximum(sums, 1e-300)))
-    return total

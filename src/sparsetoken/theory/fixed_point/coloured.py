@@ -330,8 +330,7 @@ class ColouredReadout(ReadoutProblem):
         return fresh_measures(positive, negative, law.prevalence)
 
     def record(self, law: ColouredLaw, bias_shift: float) -> dict[str, Any]:
-        task = {} if law.task is None else law.task.to_dict()
-        return {**task, "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
+        return {**law.task.to_dict(), "sharpness": law.beta * law.query.norm, "bias_shift": bias_shift}
 
 
 ColouredResult.problem = ColouredReadout

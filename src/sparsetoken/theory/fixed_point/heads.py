@@ -40,7 +40,6 @@ from .solver import at_rest
 from .square_loss import is_square
 
 _ELSEWHERE = 1e-9  # part of a direction outside a space that rounding explains
-_CAPACITY_ACCURACY = 5e-3  # relative, of the threshold below which there is no minimiser without a ridge
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -208,7 +207,7 @@ class HeadsReadout(ReadoutProblem):
                 "ridge must be positive where two heads have the same query: their readouts are only known together"
             )
         if not is_square(self.loss):
-            require_above_capacity(self.law, self.alpha, accuracy=_CAPACITY_ACCURACY)
+            require_above_capacity(self.law, self.alpha)
         elif not self.alpha > H:
             raise ValueError(
                 f"ridge must be positive where alpha is at most the number of heads ({H}), got alpha {self.alpha:g}: the "

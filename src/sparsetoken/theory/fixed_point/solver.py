@@ -17,7 +17,7 @@ from ..errors import ConvergenceError
 from .equations import TOLERANCE, Equations, Iterate, ScoreNodes, evaluate
 
 _AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
-_SUFFICIENT = 1e-4  # share of the predicted fall of ||F|| that a step must bring (Armijo)
+SUFFICIENT = 1e-4  # share of the predicted fall of ||F|| that a step must bring (Armijo)
 _SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
 _LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
 _LARGEST_BIAS = 20.0  # end of the bracket of the first guess's bias: prevalences down to e^-20
@@ -84,7 +84,7 @@ class Solver:
         while best.residual > aim and spent < most and step > _SHORTEST and direction is not None:
             trial = evaluate(self.equations, self.loss, best.x + step * direction, self.blocks, constants)
             spent += 1
-            better = np.linalg.norm(trial.F) < (1 - _SUFFICIENT * step) * np.linalg.norm(best.F)
+            better = np.linalg.norm(trial.F) < (1 - SUFFICIENT * step) * np.linalg.norm(best.F)
             if better and np.isfinite(trial.J).all():
                 best, direction, step = trial, _direction(trial, longest), min(1.0, 4.0 * step)
             else:  # also where the residual is not a number
