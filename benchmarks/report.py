@@ -8,6 +8,7 @@ from typing import Any
 
 from .measure import RESULTS, seconds, source_digest
 
+OLDER = "**Older than the present code.**"
 MARK = re.compile(r"<!-- benchmark: ([\w-]+) -->")
 
 
@@ -17,15 +18,24 @@ def expand(markdown: str) -> str:
 
 
 def table(name: str) -> str:
-    """The table of results/NAME.json, under a line that says where it comes from and whether the code has changed since."""
+    """The table of results/NAME, under a line that says where it comes from and whether the code has changed since."""
+    if name == "gpu-h200":
+        return _gpu(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+    if name == "cluster-100gb":
+        lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        return _cluster([json.loads(line) for line in lines])
     file = RESULTS / f"{name}.json"
     if not file.exists():
         raise FileNotFoundError(f"no result {name!r}: `python -m benchmarks {name} --json` measures it")
     measured = json.loads(file.read_text(encoding="utf-8"))
     lines = _timings(measured["rows"]) if "ours" in measured["rows"][0] else _plain(measured["rows"])
-    lines.insert(1, ["---"] * len(lines[0]))
-    shown = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"*{origin(measured)}*\n\n{shown}\n"
+    return f"*{origin(measured)}*\n\n{_markdown(lines)}"
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    """A table whose first line is its head."""
+    lines = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def origin(measured: dict[str, Any]) -> str:
@@ -37,7 +47,7 @@ def origin(measured: dict[str, Any]) -> str:
     sources = measured.get("sources") or {}
     changed = [package for package, digest in sources.items() if source_digest(package) != digest]
     if not sources:
-        return f"{text}. **Older than the present code.**"
+        return f"{text}. {OLDER}"
     return f"{text}. **Older than the present code of {', '.join(changed)}.**" if changed else f"{text}."
 
 
@@ -62,3 +72,41 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _gpu(measured: dict[str, Any]) -> str:
+    """What `python -m benchmarks.gpu` measured: large trials and dynamics, then estimators."""
+    trial, dynamics = measured["trial"], [measured[f"dynamics_{bags}"] for bags in (1024, 131072)]
+    work = [
+        ["work", "seconds", "over the least that memory traffic takes"],
+        [f"trial at d = {trial['d']:,}, L = {trial['length']}, {trial['feature_gigabytes']:g} GB of features",
+         f"{seconds(trial['warm_seconds'])} warm, {seconds(trial['cold_seconds'])} cold", ""],
+        ["its readout alone", seconds(trial['readout_seconds']), f"{trial['ratio_to_floor']:.2g}"],
+        *([f"training dynamics, {run['steps']} steps, a replicate of {run['bags']:,} bags", seconds(run['seconds']),
+           f"{run['times_the_floor']:.2g}"] for run in dynamics),
+    ]  # fmt: skip
+    names = {
+        "pooled": "pooled",
+        "staged": "attention",
+        "refined": "bag classifier",
+        "message passing": "message passing",
+    }
+    learners = [["learner", "NumPy fit, s", "GPU fit, first, s", "GPU fit, again, s", "largest difference of log odds"]]
+    for key, name in names.items():
+        run = measured["estimators"][key]
+        times = [seconds(run[field]) for field in ("fit_numpy", "fit_first", "fit_again")]
+        learners.append([name, *times, f"{run['largest_gap']:.1g}"])
+    said = f"*{measured['device']}, JAX {measured['jax']}. {OLDER}*"
+    return f"{said}\n\n{_markdown(work)}\n{_markdown(learners)}"
+
+
+def _cluster(rows: list[dict[str, Any]]) -> str:
+    """What `python -m benchmarks.cluster_folder` measured on a folder of 100 GB."""
+    lines = [["learner", "seconds", "passes", "GB per second in a pass", "largest worker, MB", "process that asks, MB"]]
+    for row in rows:
+        if "passes" in row:
+            rates = row["gigabytes_per_second"]
+            speed = f"{min(rates):.2g} to {max(rates):.2g}"
+            peaks = [f"{max(row['worker_peaks_mb']):,}", f"{row['client_peak_mb']:,.0f}"]
+            lines.append([row["learner"], f"{row['seconds']:.0f}", str(row["passes"]), speed, *peaks])
+    return f"*{rows[0]['gigabytes']:g} GB, {rows[0]['workers']} workers of one thread. {OLDER}*\n\n{_markdown(lines)}"

@@ -1,4 +1,4 @@
-"""Run the gallery's scripts and the tutorials' notebooks, and keep what they produced.
+"""Run the gallery's scripts, the tutorials' notebooks and the examples whose tables pages show, and keep what they produced.
 
 A run is kept under a digest of its source, of the package's sources and of the versions it ran with: unchanged pages are
 not run again, and no page can show what other code has computed. Each runs in a process of its own, in an empty folder.
@@ -75,7 +75,7 @@ def execute(path: Path) -> Run:
     Parameters
     ----------
     path : Path
-        A script with a function `main` that returns a figure, or a notebook.
+        A script with a function `main` that returns a figure or prints something, or a notebook.
 
     Returns
     -------

@@ -42,6 +42,8 @@ REFERENCE = {
     "sparsetoken.results": ("Results", "The fields that theory and simulation share."),
 }
 
+OUTPUT = re.compile(r"<!-- output: (examples/\w+\.py) -->")
+
 # Pictures of `docs/images` that are line drawings, and so turn dark with the page.
 DRAWINGS = ("cost_growth", "plan", "story", "strength")
 
@@ -85,8 +87,9 @@ def on_post_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Measured tables are filled in, and links to files beside `docs` become links inside the site."""
-    markdown = expand(markdown).replace("<!-- size -->", size_table())
+    """Measured tables and what examples print are filled in; links to files beside `docs` become links inside the site."""
+    markdown = OUTPUT.sub(lambda mark: _printed(ROOT / mark[1]), expand(markdown))
+    markdown = markdown.replace("<!-- size -->", size_table())
     markdown = markdown.replace("<!-- paper -->", paper_markdown()).replace("<!-- studies -->", studies_markdown())
     if "<!-- kinds -->" in markdown:
         for name, table in _kinds().items():
@@ -110,6 +113,15 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     target = "../" * page.file.dest_uri.count("/") + "theory.html"
     html = re.sub(r"Eq\.\s\((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
+
+
+def _printed(script: Path) -> str:
+    """What an example prints when the site is built: Markdown tables as they are, anything else as text."""
+    run = execute(script)
+    text = "\n".join(content for kind, content in run.outputs[0] if kind == "text")
+    shown = text if "|---|" in text else f"```text\n{text}\n```"
+    name = script.relative_to(ROOT)
+    return f"*Printed by `python {name}` with the present code, {run.seconds:.0f} CPU s.*\n\n{shown}\n"
 
 
 def _kinds() -> dict[str, str]:

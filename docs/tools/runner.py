@@ -93,7 +93,7 @@ def main(path: Path, folder: Path) -> None:
             exec(compile(path.read_text(), str(path), "exec"), names)
             figure = names["main"]()
         text = [("text", printed.getvalue().rstrip("\n"))] if printed.getvalue() else []
-        recorder.cells.append([*text, recorder.picture(figure)])
+        recorder.cells.append([*text, *([] if figure is None else [recorder.picture(figure)])])
     stored = {"outputs": recorder.cells, "seconds": round(time.process_time() - begun, 2)}
     (folder / "outputs.json").write_text(json.dumps(stored))
 

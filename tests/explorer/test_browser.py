@@ -54,6 +54,7 @@ def test_bad_input_is_said_beside_its_field(visit):
     before = page.page.evaluate(TRACES)
     page.put("sparsity", "50")
     page.wait_dimmed()
+    page.page.wait_for_timeout(700)  # and it stays so after the moment in which a field may still move
     assert page.page.locator("#remarks").inner_text() == ""  # what was said of the address belongs to it
     assert "at most length" in page.page.locator("#message-sparsity").inner_text()
     assert page.page.evaluate(TRACES) == before  # the last figure stays, dimmed

@@ -50,8 +50,8 @@ class _Lines:
         def at(total: float) -> Point:
             return point(self.state.task, at_total(self.state.training, total), model, self.quick)
 
-        def height(p: Point) -> float:
-            return float(np.log10(p.test_error)) if p.test_error > 1e-6 else np.nan
+        def height(p: Point) -> tuple[float, ...]:
+            return tuple(np.log10(e) if e > 1e-6 else np.nan for e in (p.test_error, p.reachable))
 
         total = all_samples(self.state)
         # The state's own point first, then more samples, then fewer.
@@ -61,11 +61,16 @@ class _Lines:
         self.failures += [p.failure for p in points.values() if p.failure]
         self.here[model] = points[totals[0]]
         errors = [p.standard_error for p in points.values()]
-        self.traces.append(line(name, [*points], [p.test_error for p in points.values()], ink, model, errors=errors))
-        if any(p.hard for p in points.values()):
+        hard = any(p.hard for p in points.values())
+        shape = "linear" if hard else "spline"  # a spline would overshoot where these jump
+        values = [p.test_error for p in points.values()]
+        self.traces.append(line(name, [*points], values, ink, model, errors=errors, shape=shape))
+        if hard:
             reachable = [p.reachable for p in points.values()]
             self.traces.append(
-                line(label("reachable"), [*points], reachable, colour("reachable"), "reachable", dash="dash")
+                line(
+                    label("reachable"), [*points], reachable, colour("reachable"), "reachable", dash="dash", shape=shape
+                )
             )
 
     def figure(self, title: str, finding: str, remark: str = "") -> dict[str, Any]:

@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 def refined(
     at: Callable[[float], _Value | None],
     places: Iterable[float],
-    height: Callable[[_Value], float],
+    height: Callable[[_Value], float | tuple[float, ...]],
     *,
     most: int = MOST_POINTS,
     logarithmic: bool = True,
@@ -29,7 +29,8 @@ def refined(
 ) -> dict[float, _Value]:
     """A line's values at `places`, and between them where it bends; in the order of x, without those that are None.
 
-    `height` is in units of the plot's own: neighbours are split until none lies 0.4 % of it off the line through its own two.
+    `height` is in units of the plot's own, several for a value of several lines: neighbours are split until none lies 0.4 % of
+    it off the line through its own two.
     """
     found: dict[float, _Value] = {}
     ends = math.inf
@@ -47,7 +48,7 @@ def refined(
     while more:
         xs = sorted(found)
         middles = []
-        for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(found[x]) for x in xs])):
+        for a, b in _bent(np.log(xs) if logarithmic else np.array(xs), np.array([height(found[x]) for x in xs]).T):
             middle = math.sqrt(xs[a] * xs[b]) if logarithmic else (xs[a] + xs[b]) / 2
             middles.append(round(middle) if whole else float(f"{middle:.6g}"))
         more = added(middles[: most - len(found)])
@@ -59,7 +60,8 @@ def _bent(x: np.ndarray, y: np.ndarray) -> list[tuple[int, int]]:
     if len(x) < 3:
         return []
     share = (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
-    off = np.abs(y[1:-1] - (1 - share) * y[:-2] - share * y[2:]) > 0.004
+    y = np.atleast_2d(y)
+    off = (np.abs(y[:, 1:-1] - (1 - share) * y[:, :-2] - share * y[:, 2:]) > 0.004).any(0)
     wide = np.diff(x) > (x[-1] - x[0]) / 100
     return [(i, i + 1) for i in np.flatnonzero(wide).tolist() if off[max(i - 1, 0) : i + 1].any()]
 

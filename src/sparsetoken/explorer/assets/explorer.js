@@ -12,7 +12,8 @@
   const DARK_INK = "#1f2937";
   const BLACK = "#000000"; // the palette's black stands for ink: light on a dark page
   let current = null; // key of the state that the fields show
-  let drawn = null; // key of the state that the plot shows
+  let drawn = null; // key of the state whose answer is on the screen
+  let looks = "no"; // how that answer leaves the plot, see stale()
   let pending = false; // a field has been touched and its state is not known yet
   let turn = 0;
   let timer = null;
@@ -57,7 +58,7 @@
     const mine = ++turn;
     current = key;
     pending = false;
-    stale(drawn === current ? "no" : "yes");
+    stale(drawn === current ? looks : "yes");
     const explorer = document.getElementById("explorer");
     if (explorer) Object.assign(explorer.dataset, { view: values.view, model: values.model });
     for (const [name, value] of Object.entries(values)) {
@@ -147,7 +148,7 @@
     clearTimeout(timer);
     timer = setTimeout(function () {
       pending = false;
-      if (drawn === current) stale("no");
+      if (drawn === current) stale(looks);
     }, 500);
   }, true);
 
@@ -243,11 +244,11 @@
   }
 
   /* What tells the two settings apart, as entries of the legend. */
-  function keys(own, other) {
+  function keys(own, other, narrow) {
     const entry = (name, dash) => ({
       type: "scatter", mode: "lines", name: name, x: [null], y: [null], meta: "legend", line: { color: "#888888", dash: dash, width: 2 },
     });
-    return [entry("B: " + own, "solid"), entry("A, dotted: " + other, "dot")];
+    return [entry(narrow ? "B" : "B: " + own, "solid"), entry(narrow ? "A, dotted" : "A, dotted: " + other, "dot")];
   }
 
   /* Axes that hold both settings: ranges and ticks that were fixed for one are widened by the other's. */
@@ -267,6 +268,14 @@
       }
     }
     return both;
+  }
+
+  /* Two maps of one view have the same colours for the same values. */
+  function sameColours(a, b) {
+    const values = [...a.z.flat(), ...b.z.flat()].filter((v) => v !== null);
+    let [low, high] = [Math.min(...values), Math.max(...values)];
+    if (a.zmid === 0) [low, high] = [-Math.max(-low, high), Math.max(-low, high)];
+    for (const heat of [a, b]) Object.assign(heat, { zmin: low, zmax: high });
   }
 
   function table(rows, others) {
@@ -317,19 +326,22 @@
     const ink = pageInk();
     drawn = found.key;
     if (found.stage === "invalid" || found.stage === "failed") {
-      stale("none"); // the last figure stays, dimmed
+      stale((looks = "none")); // the last figure stays, dimmed
       exported = null;
       const text = found.message || "Correct the marked fields to see their figure; the one above has the last values that were right.";
       return [...Array(7).fill(skip()), text, "", "", ""];
     }
-    stale(pending ? "yes" : "no");
+    looks = "no";
+    stale(pending ? "yes" : looks);
     const map = MAPS.includes(found.view);
     const other = found.other;
     let data = found.data.slice();
     if (simulated && simulated.key === current && found.view === "curves") {
       data = data.concat(overlay(simulated, found.data).filter((trace) => trace.x.length));
     }
-    if (other && !map) data = data.concat(ghosts(other.data, found.data), keys(found.differs, other.differs));
+    const narrow = window.innerWidth < NARROW;
+    if (other && !map) data = data.concat(ghosts(other.data, found.data), keys(found.differs, other.differs, narrow));
+    if (other && map) sameColours(data[0], other.data[0]);
     const setting = (other ? "B: " : "") + found.setting;
     const layout = other && !map ? widened(found.layout, other.layout) : found.layout;
     exported = {
@@ -337,7 +349,7 @@
       data: data, layout: layout, other: other,
     };
     const figure = inked(data, layout, ink);
-    if (window.innerWidth < NARROW) figure.layout.legend = Object.assign({}, figure.layout.legend, TWO_COLUMNS);
+    if (narrow) figure.layout.legend = Object.assign({}, figure.layout.legend, TWO_COLUMNS);
     figure.layout.meta = { key: found.key, stage: found.stage };
     figure.layout.uirevision = found.view;
     const second = other && map ? inked(other.data, other.layout, ink) : EMPTY;
@@ -350,7 +362,7 @@
     if (found.failures.length) parts.unshift("some points have no answer: " + found.failures[0]);
     const named = (letter, one) => letter + (one.differs ? " (" + one.differs + ")" : "") + ": " + one.setting;
     const below = other ? named("A", other) + (map && other.title !== found.title ? ". " + other.title : "") : "";
-    const caption = [words.captions[found.view], found.finding, other && other.finding ? "In A: " + other.finding.replace(/^Here /, "") : ""];
+    const caption = [words.captions[found.view], found.finding, other && other.finding ? "In A: " + other.finding.replace(/^Here /, "").replace(/^At /, "at ") : ""];
     return [
       figure, second, !other, !(other && map), below, found.title, other ? named("B", found) : setting, parts.join("; "),
       caption.filter(Boolean).join(" "), table(found.rows, other && other.rows), found.code,
