@@ -147,6 +147,49 @@ def test_a_model_that_lacks_a_part(folder, command, lost):
         assert code == 2 and "is damaged" in err and "fit the model again" in err, err
 
 
+def test_explain_shows_names_and_places(folder, command):
+    """Tokens in any order of rows: each keeps its own name and place, in the table, the file and the picture."""
+    frame = planted_table().assign(x=np.arange(len(planted_table())), y=3.5)
+    frame["patch"] = [f"p{k}" for k in frame.x]
+    frame.sample(frac=1, random_state=0).to_csv(folder / "slides.csv", index=False)
+    apart = [part for name in ("x", "y", "patch") for part in ("--ignore", name)]
+    model = folder / "m.skops"
+    assert command("fit", folder / "slides.csv", *apart, "-m", "attention", "-o", model)[0] == 0
+    shown = ("--coordinates", "x,y", "--token-name", "patch", "--only", "bag3", "--top", 2)
+    files = ("--out", folder / "t.csv", "--plot", folder / "slide.png")
+    code, out, err = command("explain", model, folder / "slides.csv", *shown, *files)
+    assert code == 0 and "picture of bag bag3 written to" in err, err
+    table = pd.read_csv(folder / "t.csv").merge(frame, left_on="name", right_on="patch")
+    assert len(table) == len(frame) and (table.x_x == table.x_y).all() and (table.bag_id_x == table.bag_id_y).all()
+    best = table[table.bag_id_x == "bag3"].sort_values("score", ascending=False).iloc[0]
+    assert "bag3" in out and f"{best['name']} ({best.x_x:g}, 3.5)" in out and out.count("(") >= 2
+    assert (folder / "slide.png").read_bytes().startswith(b"\x89PNG")
+    for arguments, words in (
+        (("--coordinates", "x"), "two columns, or an array with two, got 1"),
+        (("--coordinates", "patch,x"), "--coordinates patch,x must be numbers"),
+        (("--coordinates", "x,z"), "no column 'z' for --coordinates"),
+        (("--only", "bag99"), "--only must name a bag of the file"),
+    ):
+        code, _, err = command("explain", model, folder / "slides.csv", *arguments)
+        assert code == 2 and words in err and err.count("\n") == 1
+
+
+def test_explain_takes_places_from_the_files_of_a_folder(folder, command):
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    labels = ["bag_id,label"]
+    for k in range(8):
+        tokens = rng.standard_normal((5, 3)) + 4.0 * (k % 2)
+        with h5py.File(folder / f"s{k}.h5", "w") as file:
+            file["features"], file["coords"] = tokens, np.column_stack([np.arange(5), np.full(5, k)])
+        labels.append(f"s{k},{k % 2}")
+    (folder / "labels.csv").write_text("\n".join(labels) + "\n")
+    files, model = f"{folder}/s*.h5", folder / "m.skops"
+    assert command("fit", files, "--labels", folder / "labels.csv", "-m", "attention", "-o", model)[0] == 0
+    code, out, err = command("explain", model, files, "--coordinates", "coords", "--only", "s6", "--top", 5)
+    assert code == 0 and all(f"{j} ({j}, 6)" in out for j in range(5)), err
+
+
 def test_a_bag_in_a_file_of_its_own(folder, command):
     """What `predict` is asked most often: one slide."""
     command("fit", folder / "bags.csv", "--model", "pooled", "--out", folder / "m.skops")

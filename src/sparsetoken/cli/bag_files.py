@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +108,7 @@ class BagsForModel(BagOptions):
     bag: str = typer.Option(None, "--bag", help="Column with the bag ids [the one that `fit` was given].")
     label: str = typer.Option(None, "--label", help="Column with the labels, if any [the one that `fit` was given].")
 
-    def read(self, estimator: Any, cluster: ClusterOptions | None = None) -> Any:
+    def read(self, estimator: Any, cluster: ClusterOptions | None = None, beside: Sequence[str] = ()) -> Any:
         """The bags with the features that the model needs, and their labels where there are any."""
         names = getattr(estimator, "feature_names_in_", None)
         return self.read_from(
@@ -116,6 +116,7 @@ class BagsForModel(BagOptions):
             cluster,
             bag=self.bag_column(estimator),
             label=self.label or getattr(estimator, "label_column_", "label"),
+            beside=beside,
             need_labels=self.label is not None or self.labels is not None,
             features=None if names is None else [str(name) for name in names],
             missing="error" if getattr(estimator, "missing", "error") == "error" else "keep",

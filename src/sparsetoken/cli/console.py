@@ -150,7 +150,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     from rich.cells import cell_len
 
     lines, page = [columns, *rows], page_width()
-    widths = [max(cell_len(line[k]) for line in lines) for k in range(len(columns))]
+    widths = _widths(lines)
     echo(title) if page is None else echo_text(title)
     for group in [range(len(columns))] if page is None else _fitting(widths, keys, page):
         for place, line in enumerate(lines):
@@ -158,6 +158,18 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
             echo(f" {'   '.join(cells)}".rstrip())
             if place == 0:
                 echo(f" {'─' * (sum(widths[k] + 3 for k in group) - 3)}")
+
+
+def fits(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
+    """Whether a table is no wider than the page."""
+    page = page_width()
+    return page is None or sum(width + 3 for width in _widths([columns, *rows])) - 2 <= page
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    from rich.cells import cell_len
+
+    return [max(cell_len(line[k]) for line in lines) for k in range(len(lines[0]))]
 
 
 def _fitting(widths: Sequence[int], keys: int, page: int) -> list[Sequence[int]]:

@@ -10,7 +10,7 @@ import typer
 
 from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
-from .console import check_files, deliver, echo, echo_text, print_table, write_table
+from .console import check_files, deliver, echo, echo_text, fits, print_table, write_table
 from .options import with_options
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
@@ -27,36 +27,96 @@ def explain(
     of_class: str = typer.Option(
         None, "--class", help="Class to explain [the second of two; each bag's likeliest where there are more]."
     ),
+    only: list[str] = typer.Option([], "--only", help="Id of a bag to show; repeatable [the likeliest]."),
+    token_name: str = typer.Option(None, "--token-name", help="Column with the names of tokens, to show them by."),
+    coordinates: str = typer.Option(
+        None,
+        "--coordinates",
+        help="Columns with the tokens' places, such as x,y; or an array of the files, such as coords.",
+    ),
     out: Path = typer.Option(
         None, "--out", "-o", help="File for the weights and scores of all tokens: CSV, or .parquet or .json."
+    ),
+    plot: Path = typer.Option(
+        None,
+        "--plot",
+        help="Picture of the first bag shown (.png, .svg or .pdf), as a slide where there are --coordinates.",
     ),
 ) -> None:
     """Show which tokens carry the signal: attention weights and token scores.
 
-    Example: sparsetoken explain model.skops bags.csv --top 5 --out tokens.csv
+    Example: sparsetoken explain model.skops slides.csv --coordinates x,y --plot slide.png
     """
     from .._core.validation import whole_number
     from ..estimators.persistence import load_model
 
-    check_files([(out, TABLES)], (model, given.file, given.labels))
+    check_files([(out, TABLES)], (model, given.file, given.labels), plot)
     top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    read = given.read(estimator)
+    names = ([token_name] if token_name else []) + (coordinates.split(",") if coordinates else [])
+    read = given.read(estimator, beside=names)
+    beside = _Beside.of(read, token_name, coordinates, given.file)
     with using(model):
-        found = _explained(estimator, read.bags, of_class)
+        found = _explained(estimator, read.bags, of_class, beside)
     bag, area = given.bag_column(estimator), found.token_auc(read.token_labels)
-    table = found.table(bag)
+    table, chosen = found.table(bag), found.chosen_bags(bags, only)
 
     def show() -> None:
         echo_text(found.answer(top))
         if area is not None:
             echo(f"token AUC against column {given.token_label!r}: {area:.4f}")
-        if bags:
-            print_table(found.title, [bag, *found.headings], found.rows(bags, top))
+        if len(chosen):
+            columns = [bag, *found.headings]
+            for features in range(_FEATURES, 0, -1):  # as many as there is room for
+                rows = found.rows(chosen, top, features)
+                if fits(columns, rows):
+                    break
+            print_table(found.title, columns, rows)
 
-    deliver(show, [(out, lambda path: write_table(path, table), f"weights and scores of {len(table):,} tokens")])
+    written = (out, lambda path: write_table(path, table), f"weights and scores of {len(table):,} tokens")
+    drawn = chosen[0] if len(chosen) else found.likeliest()[0]
+    deliver(show, [written, (plot, lambda path: found.draw(drawn, path), f"picture of bag {read.bags.ids[drawn]}")])
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What the files say of tokens beside their features: names, and places as (tokens, 2) numbers; None where nothing."""
+
+    names: Any = None
+    places: Any = None
+
+    @classmethod
+    def of(cls, read: Any, token_name: str | None, coordinates: str | None, file: Path) -> _Beside:
+        import numpy as np
+
+        def column(option: str, name: str) -> Any:
+            if name not in read.beside:
+                raise ValueError(f"{file} has no column {name!r} for {option}, or tokens of it were left out")
+            return read.beside[name]
+
+        names = None if token_name is None else column("--token-name", token_name)
+        if coordinates is None:
+            return cls(names)
+        parts = [column("--coordinates", name) for name in coordinates.split(",")]
+        try:
+            places = np.column_stack(parts).astype(float)
+        except ValueError:
+            raise ValueError(f"--coordinates {coordinates} must be numbers") from None
+        if places.shape[1] != 2:
+            raise ValueError(f"--coordinates must be two columns, or an array with two, got {places.shape[1]}")
+        return cls(names, places)
+
+    def columns(self) -> dict[str, Any]:
+        """The same as columns of a table."""
+        names = {} if self.names is None else {"name": self.names}
+        return names if self.places is None else {**names, "x": self.places[:, 0], "y": self.places[:, 1]}
+
+    def label(self, row: int, within: int) -> str:
+        """How a token is shown: by its name (or its number in its bag), and where it is."""
+        name = str(within) if self.names is None else str(self.names[row])
+        return name if self.places is None else f"{name} ({self.places[row, 0]:g}, {self.places[row, 1]:g})"
 
 
 @dataclass
@@ -70,6 +130,7 @@ class _Explained:
     answers: Any
     weights: list[Any]
     scores: list[Any]
+    beside: _Beside
 
     @property
     def several(self) -> bool:
@@ -85,7 +146,9 @@ class _Explained:
             whom = "a higher label"
         else:
             whom = "the class shown" if self.several else f"class {self.classes[self.chosen[0]]}"
-        return f"tokens that speak most for {whom}, counted from 0 within their bag; features in standard deviations"
+        how = "counted from 0 within their bag" if self.beside.names is None else "by name"
+        where = "" if self.beside.places is None else " (with their places)"
+        return f"tokens that speak most for {whom}, {how}{where}; features in standard deviations"
 
     @property
     def headings(self) -> list[str]:
@@ -98,7 +161,7 @@ class _Explained:
 
         strongest = [np.argsort(-scores, kind="stable")[:top] for scores in self.scores]
         share = np.mean([weights[best].sum() for weights, best in zip(self.weights, strongest)])
-        likely = np.argsort(-self.answers, kind="stable")[: max(1, len(self.answers) // 4)]
+        likely = self.likeliest()[: max(1, len(self.answers) // 4)]
         deviations = np.mean([self._deviations(i, strongest[i][:1])[0] for i in likely], axis=0)
         features = ", ".join(self._features(deviations))
         tokens = "token has" if top == 1 else f"{top} tokens have"
@@ -107,18 +170,50 @@ class _Explained:
             f"stands out by {features}"
         )
 
-    def rows(self, bags: int, top: int) -> list[list[str]]:
-        """A row per token: the strongest of the likeliest bags."""
+    def likeliest(self) -> Any:
+        """The bags in order, the likeliest first."""
+        import numpy as np
+
+        return np.argsort(-self.answers, kind="stable")
+
+    def chosen_bags(self, count: int, only: list[str]) -> Any:
+        """The bags to show: those named, else the likeliest ones."""
+        if not only:
+            return self.likeliest()[:count]
+        known = [str(name) for name in self.bags.ids]
+        for name in only:
+            if name not in known:
+                raise ValueError(f"--only must name a bag of the file, such as {known[0]}, got {name!r}")
+        return [known.index(name) for name in only]
+
+    def draw(self, i: int, path: Path) -> None:
+        """A picture of one bag: at the tokens' places where these are known."""
+        from ..estimators.displays import AttentionDisplay
+        from ..plotting.show import write_picture
+
+        target = "" if self.classes is None else str(self.classes[self.chosen[i]])
+        probability = None if self.classes is None else float(self.answers[i])
+        display = AttentionDisplay(self.weights[i], self.scores[i], str(self.bags.ids[i]), target, probability)
+        first = int(self.bags.starts[i])
+        if self.beside.places is None:
+            display.plot()
+        else:
+            display.plot_places(self.beside.places[first : first + int(self.bags.lengths[i])])
+        write_picture(path, display.figure_)
+
+    def rows(self, bags: Any, top: int, features: int) -> list[list[str]]:
+        """A row per token: the strongest of these bags, with so many of their farthest features."""
         import numpy as np
 
         rows = []
-        for i in np.argsort(-self.answers, kind="stable")[:bags]:
+        for i in bags:
             best = np.argsort(-self.scores[i], kind="stable")[:top]
             for place, (j, deviations) in enumerate(zip(best, self._deviations(i, best))):
                 first = [str(self.bags.ids[i]), *([str(self.classes[self.chosen[i]])] if self.several else [])]
                 first = [*first, f"{self.answers[i]:.3f}"] if place == 0 else [""] * (len(first) + 1)
-                numbers = [str(j), f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
-                rows.append([*first, *numbers, ", ".join(self._features(deviations))])
+                token = self.beside.label(self.bags.starts[i] + j, j)
+                numbers = [token, f"{self.weights[i][j]:.2f}", f"{self.scores[i][j]:+.2f}"]
+                rows.append([*first, *numbers, ", ".join(self._features(deviations)[:features])])
         return rows
 
     def _deviations(self, i: int, tokens: Any) -> Any:
@@ -146,6 +241,7 @@ class _Explained:
         columns = {
             **({"class": np.repeat(self.classes[self.chosen], lengths)} if self.several else {}),
             "token": np.concatenate([np.arange(n) for n in lengths]),
+            **self.beside.columns(),
             "weight": np.concatenate(self.weights).astype(float).round(6),
             "score": np.concatenate(self.scores).astype(float).round(6),
             f"bag_{self.measure}": np.repeat(self.answers, lengths).astype(float).round(6),
@@ -164,7 +260,7 @@ class _Explained:
         return None if witness.all() or not witness.any() else area_under_curve(np.concatenate(self.scores), witness)
 
 
-def _explained(estimator: Any, bags: Any, wanted: str | None) -> _Explained:
+def _explained(estimator: Any, bags: Any, wanted: str | None, beside: _Beside) -> _Explained:
     import numpy as np
 
     classes = getattr(estimator, "classes_", None)
@@ -182,8 +278,8 @@ def _explained(estimator: Any, bags: Any, wanted: str | None) -> _Explained:
     elif chosen[0] == 0:  # what speaks against the second class speaks for the first
         scores = [-values for values in scores]
     count = estimator.n_features_in_
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"feature {k}" for k in range(count)])]
-    return _Explained(bags, names, classes, chosen, answers, weights, scores)
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"#{k}" for k in range(count)])]
+    return _Explained(bags, names, classes, chosen, answers, weights, scores, beside)
 
 
 def _chosen_class(classes: Any, wanted: str | None, probabilities: Any) -> Any:

@@ -117,4 +117,7 @@ def _check_types(data: bytes, what: str) -> None:
     except Exception as error:
         raise ValueError(f"{what} is not a model file of this program: {error}") from error
     if unknown:
-        raise ValueError(f"{what} holds types that are not loaded for safety: {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"{what} holds types that are not loaded for safety: {', '.join(sorted(unknown))}; if another version of this "
+            "program wrote it, fit the model again"
+        )

@@ -26,12 +26,11 @@ from .tables import (
     ENDINGS,
     PARQUET,
     UnreadableBag,
-    check_names,
     ending_of,
+    feature_columns,
     in_one_sentence,
     is_number_column,
     listed,
-    not_numeric,
 )
 from .torch_files import Tensor, described_tensors
 
@@ -141,13 +140,16 @@ def _npz(path: Path, key: str | None) -> Iterator[BagSource]:
     with zipfile.ZipFile(path) as archive:
         member = _chosen(_npz_members(archive), key, path)
         with archive.open(member) as stream:
-            shape, order, dtype = _npy_header(stream, path)
-            begin = stream.tell()
+            shape, _, dtype = _npy_header(stream, path)
+        yield _source(path, shape, dtype, lambda: _stored_array(archive, member, path))
 
-        def load() -> np.ndarray:
-            return np.frombuffer(archive.read(member), dtype, math.prod(shape), begin).reshape(shape, order=order)
 
-        yield _source(path, shape, dtype, load)
+def _stored_array(archive: zipfile.ZipFile, member: str, path: Path) -> np.ndarray:
+    with archive.open(member) as stream:
+        shape, order, dtype = _npy_header(stream, path)
+        count = math.prod(shape)
+        data = stream.read(count * dtype.itemsize)
+    return np.frombuffer(data, dtype, count).reshape(shape, order=order) if count else np.empty(shape, dtype)
 
 
 def _npz_members(archive: zipfile.ZipFile) -> dict[str, str]:
@@ -161,12 +163,8 @@ def npz_arrays(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"there is no file {path}")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or is damaged")
-    arrays = {}
     with in_one_sentence(path, "cannot be read as plain arrays"), zipfile.ZipFile(path) as archive:
-        for name, member in _npz_members(archive).items():
-            with archive.open(member) as stream:
-                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    return arrays
+        return {name: _stored_array(archive, member, path) for name, member in _npz_members(archive).items()}
 
 
 def _npy_header(stream: Any, path: Path) -> tuple[tuple[int, ...], Any, np.dtype]:
@@ -251,14 +249,5 @@ def as_numbers(batch: Any, columns: Sequence[str], dtype: np.dtype) -> np.ndarra
 
 def parquet_features(file: Any, path: Path, aside: Iterable[str], wanted: Sequence[str] | None = None) -> list[str]:
     """The columns of features of an open Parquet file: the wanted ones, else all but those aside."""
-    names, left_out = file.schema_arrow.names, set(aside)
-    check_names(names, path)
-    columns = [name for name in names if name not in left_out] if wanted is None else list(wanted)
-    for name in columns:
-        if name not in names:
-            raise UnreadableBag(f"{path} has no column {name!r}, which the model needs")
-        if not is_number_column(file.schema_arrow.field(name).type):
-            raise UnreadableBag(not_numeric(name, path))
-    if not columns:
-        raise UnreadableBag(f"{path} has no feature columns")
-    return columns
+    schema = file.schema_arrow
+    return feature_columns(schema.names, lambda name: is_number_column(schema.field(name).type), path, aside, wanted)

@@ -109,7 +109,21 @@ def gather(files: BagFiles, reading: Reading) -> Held:
     """
     if files.have_column(reading.bag, reading.label) or (files.are_tables and reading.features is not None):
         return _gather_tables(files, reading)
-    return Held(gather_arrays(files, reading))
+    bags = gather_arrays(files, reading)
+    beside = {name: _gather_beside(files, name) for name in reading.beside}
+    for name, values in beside.items():
+        if len(values) != bags.n_tokens:
+            raise UnreadableBag(f"the arrays {name!r} have {len(values)} rows for {bags.n_tokens} tokens")
+    return Held(bags, bags.bag_of_token if beside else None, beside)
+
+
+def _gather_beside(files: BagFiles, name: str) -> np.ndarray:
+    """An array that every file has beside its features, such as the places of the tokens."""
+    blocks = []
+    for path in files.paths:
+        with opened_bag(path, name) as source:
+            blocks += list(source.tokens())
+    return np.concatenate(blocks)
 
 
 def gather_arrays(files: BagFiles, reading: Reading, in_memory: int | None = None) -> Bags:
@@ -185,7 +199,7 @@ def _gather_tables(files: BagFiles, reading: Reading) -> Held:
     import pandas as pd
 
     there = _columns(files.paths[0])
-    wanted = [name for name in (reading.bag, reading.label, reading.groups) if name in there]
+    wanted = [name for name in (reading.bag, *reading.carried) if name in there]
     heads, own_codes, known, columns = [], [], dict[str, int](), None
     for path, own_id in zip(files.paths, files.ids):
         head, own = _head(path, reading, wanted)
@@ -206,15 +220,16 @@ def _gather_tables(files: BagFiles, reading: Reading) -> Held:
     rows = {
         name: np.concatenate([h[name].to_numpy() for h in heads]) for name in wanted if all(name in h for h in heads)
     }
-    return Held(bags, codes, rows.get(reading.label), rows.get(str(reading.groups)), remedy=leave_out(reading.label))
+    return Held(bags, codes, rows, leave_out(reading.label))
 
 
 def _head(path: Path, reading: Reading, wanted: Sequence[str]) -> tuple[Any, list[str]]:
     """The columns of a table that are no features (one that a fitted model reads may lack labels), and those that are."""
     with opened_parquet(path) as file:
         names = file.schema_arrow.names
-        for name in wanted if reading.features is None else [name for name in wanted if name == reading.bag]:
-            if name not in names:
+        needed = (reading.bag, *((reading.label, reading.groups) if reading.features is None else ()))
+        for name in wanted:
+            if name in needed and name not in names:
                 raise UnreadableBag(f"{path} has no column {name!r}")
         columns = parquet_features(file, path, reading.aside, reading.features)
         head = file.read([name for name in wanted if name in names]).to_pandas()

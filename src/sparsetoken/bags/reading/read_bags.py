@@ -24,11 +24,11 @@ from .tables import (
     check_agreement,
     check_column,
     ending_is,
+    feature_columns,
     is_numeric,
     label_per_bag,
     leave_out,
     listed,
-    not_numeric,
     plain_labels,
     read_table,
     text_ids,
@@ -43,8 +43,9 @@ class BagFile:
 
     bags: Any
     labels: np.ndarray | None
+    groups: np.ndarray | None
     token_labels: np.ndarray | None
-    groups: np.ndarray | None = None
+    beside: dict[str, np.ndarray]  # what `beside` asked for, in the order of the tokens
 
 
 def read_bags(
@@ -82,6 +83,8 @@ def read_bags(
         - `token_label`: column with labels of single tokens, never a feature ("instance_label"; it may be absent).
         - `groups`: column with the groups of the bags (such as patients), in the file or in `labels_file`, never a feature.
         - `ignore`: further columns that are not features.
+        - `beside`: columns of single tokens to read beside the features, such as names or coordinates; in files that hold
+          arrays, the arrays of these names.
         - `features`: the columns to use, in this order (a fitted model's); all others are then ignored.
         - `literal_ids`: whether ids such as NA, null or nan are ids like any other; otherwise they count as missing, as
           everywhere else in a table. An empty cell is always missing.
@@ -145,7 +148,7 @@ def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
 def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None, reading: Reading) -> BagFile:
     """The bags with the labels and groups that their files have, or a table (`source`; `values` are its labels)."""
     if reading.missing == "drop-token":
-        held = replace(held, bags=without_missing(held.bags, reading.missing), token_labels=None)
+        held = replace(held, bags=without_missing(held.bags, reading.missing))
     kept = np.ones(len(held.bags), dtype=bool)
     if values is None:
         bags, labels = held.bags, _own_labels(held, place, reading)
@@ -158,17 +161,33 @@ def _labelled(held: Held, place: Any, source: Any, values: dict[str, Any] | None
                 raise ValueError(f"none of the {len(kept)} bags in {place} has a label; the first is {first!r}")
         bags = held.bags if kept.all() else held.bags[kept]
         labels = bags.labels(values)
-        if held.labels is not None and reading.label not in reading.ignore:
+        own = held.columns.get(reading.label)
+        if own is not None and reading.label not in reading.ignore:
             rows = kept[held.bag_of_row]
             mine = (np.cumsum(kept) - 1)[held.bag_of_row[rows]]
             where = (f"{place}", f"{source}" if isinstance(source, str | Path) else "the table of labels")
-            check_agreement(labels[mine], held.labels[rows], bags.ids[mine], where, held.remedy)
-    return BagFile(bags, labels, held.token_labels, _groups(held, place, source, kept, reading))
+            check_agreement(labels[mine], own[rows], bags.ids[mine], where, held.remedy)
+    tokens = _token_columns(held, kept, reading)
+    token_labels = tokens.pop(reading.token_label, None)
+    if token_labels is not None and pd.isna(token_labels).any():
+        token_labels = None
+    return BagFile(bags, labels, _groups(held, place, source, kept, reading), token_labels, tokens)
+
+
+def _token_columns(held: Held, kept: np.ndarray, reading: Reading) -> dict[str, np.ndarray]:
+    """What the files say of single tokens, in the order of the tokens; nothing where some tokens were left out."""
+    found = {name: held.columns[name] for name in (reading.token_label, *reading.beside) if name in held.columns}
+    if not found or reading.missing == "drop-token":
+        return {}
+    order = np.argsort(held.bag_of_row, kind="stable")
+    order = order[kept[held.bag_of_row[order]]]
+    return {name: values[order] for name, values in found.items()}
 
 
 def _own_labels(held: Held, place: Any, reading: Reading) -> np.ndarray | None:
-    if held.labels is not None and (reading.need_labels or not pd.isna(held.labels).any()):
-        return label_per_bag(held.labels, held.bag_of_row, held.bags.ids, reading.label)
+    labels = held.columns.get(reading.label)
+    if labels is not None and (reading.need_labels or not pd.isna(labels).any()):
+        return label_per_bag(labels, held.bag_of_row, held.bags.ids, reading.label)
     if reading.need_labels:
         lacks = f"{place} has no column {reading.label!r} for the labels"
         raise ValueError(f"{lacks}: give the table with them (labels_file, or --labels)")
@@ -179,8 +198,9 @@ def _groups(held: Held, place: Any, source: Any, kept: np.ndarray, reading: Read
     """The groups of the bags that were kept, from the files or from the table of labels."""
     if reading.groups is None:
         return None
-    if held.groups is not None:
-        return label_per_bag(held.groups, held.bag_of_row, held.bags.ids, reading.groups, "group")[kept]
+    if reading.groups in held.columns:
+        groups = held.columns[reading.groups]
+        return label_per_bag(groups, held.bag_of_row, held.bags.ids, reading.groups, "group")[kept]
     if source is None:
         raise ValueError(f"groups are a column of a table; {place} has no column {reading.groups!r}")
     bags = held.bags if kept.all() else held.bags[kept]
@@ -199,35 +219,13 @@ def _read_rows(path: Path, reading: Reading, alone: bool) -> Held:
     for column in reading.ignore:
         if column not in table.columns:
             raise ValueError(f"{path} has no column {column!r} to ignore")
-    columns = _feature_columns(table, reading, path)
+    columns = feature_columns(
+        list(table.columns), lambda name: is_numeric(table[name]), path, reading.aside, reading.features
+    )
     ids = text_ids(table[reading.bag], path)
     codes, _ = distinct_ids(ids, len(ids))
-    rows = {
-        name: table[name].to_numpy() for name in (reading.label, reading.groups, reading.token_label) if name in table
-    }
-    tokens = rows.get(reading.token_label)
-    return Held(
-        Bags(table[columns], ids=ids, missing=reading.kept),
-        codes,
-        rows.get(reading.label),
-        rows.get(str(reading.groups)),
-        None if tokens is None or pd.isna(tokens).any() else tokens[np.argsort(codes, kind="stable")],
-        leave_out(reading.label),
-    )
-
-
-def _feature_columns(table: pd.DataFrame, reading: Reading, path: Path) -> list[str]:
-    columns = (
-        [c for c in table.columns if c not in reading.aside] if reading.features is None else list(reading.features)
-    )
-    for name in columns:
-        if name not in table.columns:
-            raise ValueError(f"{path} has no column {name!r}, which the model needs")
-        if not is_numeric(table[name]):
-            raise ValueError(not_numeric(name, path))
-    if not columns:
-        raise ValueError(f"{path} has no feature columns beside {listed(sorted(reading.aside & set(table.columns)))}")
-    return columns
+    rows = {name: table[name].to_numpy() for name in reading.carried if name in table}
+    return Held(Bags(table[columns], ids=ids, missing=reading.kept), codes, rows, leave_out(reading.label))
 
 
 def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
@@ -240,28 +238,32 @@ def _read_npz(path: Path, reading: Reading, alone: bool) -> Held:
     tokens = "tokens" in arrays
     if not tokens and "X" not in arrays:
         raise ValueError(f"{path} must hold 'tokens' and 'bag', or 'X'; it holds {listed(arrays)}")
-    labels, token_labels = _npz_labels(arrays, path, ("label", "y") if tokens else ("y", "label")), None
+    if tokens and "bag" not in arrays:
+        raise ValueError(f"{path} has tokens but no array 'bag' with their bag ids")
     if tokens:
-        if "bag" not in arrays:
-            raise ValueError(f"{path} has tokens but no array 'bag' with their bag ids")
         count = len(_dimensional(arrays, path, "tokens", (2,)))
         ids = _npz_ids(arrays, path, count)
-        codes, _ = distinct_ids(ids, count)
-        bags = Bags(arrays["tokens"], ids=ids, missing=reading.kept)
-        if "token_label" in arrays:
-            token_labels = _dimensional(arrays, path, "token_label", (1,), count)[np.argsort(codes, kind="stable")]
+        bags, (codes, _) = Bags(arrays["tokens"], ids=ids, missing=reading.kept), distinct_ids(ids, count)
     else:
         _dimensional(arrays, path, "X", (2, 3))
         bags = Bags(arrays["X"], mask=arrays.get("mask"), missing=reading.kept)
-    if labels is None and reading.need_labels and alone:
-        raise ValueError(f"{path} has no array 'label' (or 'y') with the labels")
-    if labels is not None and len(labels) not in (len(bags), count if tokens else len(bags)):
-        raise ValueError(f"{path} has {len(labels)} labels for {len(bags)} bags")
-    if labels is None or len(labels) == len(bags):
-        codes = np.arange(len(bags))
+        codes, count = bags.bag_of_token, bags.n_tokens
     if "features" in arrays:
         bags = bags.with_tokens(bags.tokens, _npz_feature_names(arrays["features"], bags.n_features, path))
-    return Held(bags, codes, labels, None, token_labels)
+    columns = {}
+    labels = _npz_labels(arrays, path, ("label", "y") if tokens else ("y", "label"))
+    if labels is not None:
+        if len(labels) not in (len(bags), count if tokens else len(bags)):
+            raise ValueError(f"{path} has {len(labels)} labels for {len(bags)} bags")
+        columns[reading.label] = labels[codes] if len(labels) == len(bags) else labels
+    elif reading.need_labels and alone:
+        raise ValueError(f"{path} has no array 'label' (or 'y') with the labels")
+    if tokens and "token_label" in arrays:
+        columns[reading.token_label] = _dimensional(arrays, path, "token_label", (1,), count)
+    for name in reading.beside:
+        if name in arrays:
+            columns[name] = _dimensional(arrays, path, name, (1, 2), count)
+    return Held(bags, codes, columns)
 
 
 def _npz_ids(arrays: dict[str, np.ndarray], path: Path, count: int) -> np.ndarray:

@@ -7,9 +7,9 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class Reading:
     token_label: str = "instance_label"
     groups: str | None = None
     ignore: Sequence[str] = ()
+    beside: Sequence[str] = ()
     features: Sequence[str] | None = None
     key: str | None = None
     literal_ids: bool = False
@@ -66,7 +67,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         checked_treatment(self.missing, READ)
-        for name in ("ignore", "features"):
+        for name in ("ignore", "beside", "features"):
             value = getattr(self, name)
             if isinstance(value, str):  # not its letters
                 object.__setattr__(self, name, (value,))
@@ -90,18 +91,21 @@ class Reading:
     @property
     def aside(self) -> set[str]:
         """Columns that are not features."""
-        return {self.bag, self.label, self.token_label, *self.ignore} | ({self.groups} if self.groups else set())
+        return {self.bag, *self.carried, *self.ignore}
+
+    @property
+    def carried(self) -> list[str]:
+        """Columns of rows that are read beside the features, where a file has them."""
+        return [name for name in (self.label, self.groups, self.token_label, *self.beside) if name is not None]
 
 
 @dataclass(frozen=True)
 class Held:
-    """Bags as files hold them. Labels and groups are those of rows, `bag_of_row` says whose; token labels follow the bags."""
+    """Bags as files hold them, and the columns beside their features: a value for each row, `bag_of_row` says whose."""
 
     bags: Any
     bag_of_row: Any = None
-    labels: Any = None
-    groups: Any = None
-    token_labels: Any = None
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     remedy: str = "correct one of them"
 
 
@@ -135,9 +139,22 @@ def is_number_column(kind: Any) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
 
 
-def not_numeric(name: str, path: Path) -> str:
-    """The message about a column that cannot be a feature, for callers and for users of the command line."""
-    return f"column {name!r} of {path} is not numeric; leave it out with ignore=[{name!r}] (--ignore {name})"
+def feature_columns(
+    names: Sequence[str], is_number: Callable[[str], bool], path: Path, aside: Iterable[str], wanted: Any = None
+) -> list[str]:
+    """The columns of a table that are features: the wanted ones, else all but those aside."""
+    check_names(names, path)
+    columns = [name for name in names if name not in set(aside)] if wanted is None else list(wanted)
+    for name in columns:
+        if name not in names:
+            raise UnreadableBag(f"{path} has no column {name!r}, which the model needs")
+        if not is_number(name):
+            raise UnreadableBag(
+                f"column {name!r} of {path} is not numeric; leave it out with ignore=[{name!r}] (--ignore {name})"
+            )
+    if not columns:
+        raise UnreadableBag(f"{path} has no feature columns beside {listed(sorted(set(aside) & set(names)))}")
+    return columns
 
 
 def leave_out(column: str) -> str:
