@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetoken import Bags
-from sparsetoken.estimators.paper import joint_heads as heads
+from sparsetoken.bags import scratch
 from sparsetoken.estimators.paper.joint_heads import (
     Head,
     decisions,
@@ -44,22 +44,6 @@ def test_head_gradients_agree_with_differences(kind, sharpness):
     np.testing.assert_allclose(alone[1][0], gradient[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["tied", "free"])
-@pytest.mark.parametrize("numbers", [1, 28, 35, 63])
-def test_products_in_parts_change_nothing(kind, numbers, monkeypatch):
-    """Parts of one to nine tokens, the last one shorter or not; the features are some columns of a wider array."""
-    rng = np.random.default_rng(4)
-    bags, signs = problem(9, 11)
-    bags = bags.with_tokens(bags.tokens[:, 2:9])
-    p = rng.dirichlet(np.ones(9), size=3)
-    x = rng.standard_normal((3, 15 if kind == "free" else 8))
-    whole = shared_objective(kind, LOGISTIC, 1.5, bags, signs, p, 0.1)(x, np.arange(3))
-    monkeypatch.setattr(heads, "PRODUCT_NUMBERS", numbers)
-    parts = shared_objective(kind, LOGISTIC, 1.5, bags, signs, p, 0.1)(x, np.arange(3))
-    for one, other in zip(whole, parts):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
-
-
 def test_folds_fitted_together_are_those_fitted_alone():
     bags, signs = problem(60, 4)
     weights = np.ones((3, 60))
@@ -78,7 +62,7 @@ def test_folds_fitted_together_are_those_fitted_alone():
 def test_heads_decide_together_as_they_do_alone(kind, size, monkeypatch):
     rng = np.random.default_rng(5)
     bags, _ = problem(12, 4)
-    monkeypatch.setattr(heads, "PASS_BYTES", size)
+    monkeypatch.setattr(scratch, "BLOCK_BYTES", size)
     readouts, along = rng.standard_normal((3, 4)), {"tied": 2.0, "free": -1.5}[kind]
     some = [Head(kind, along * w, w, float(w[0]), 2.0 if kind == "tied" else 1.0) for w in readouts]
     expected = [head.decide(bags.tokens, bags.starts) for head in some]

@@ -7,7 +7,8 @@ import pytest
 
 from sparsetoken import BagClassifier, Bags, Task
 from sparsetoken.estimators.calibration import area_under_curve
-from sparsetoken.estimators.message_passing.ratio import could_hold, fit_ratio
+from sparsetoken.estimators.default.candidates import looks_gaussian
+from sparsetoken.estimators.message_passing.ratio import fit_ratio
 from sparsetoken.estimators.persistence import load_model, save_model
 from sparsetoken.theory import bayes_limit
 
@@ -68,14 +69,14 @@ def constant(rng, X, y):
 @pytest.mark.parametrize("other", [uniform, heavy, marks, constant])
 def test_tokens_unlike_the_models_are_told_at_once(other):
     X, y, _ = model_bags(1)
-    assert could_hold(Bags(X), signs_of(y))
-    assert not could_hold(Bags(other(np.random.default_rng(2), X, y)), signs_of(y))
+    assert looks_gaussian(Bags(X), signs_of(y))
+    assert not looks_gaussian(Bags(other(np.random.default_rng(2), X, y)), signs_of(y))
 
 
 def test_few_bags_or_features_are_not_worth_the_look():
     X, y, _ = model_bags(1)
-    assert not could_hold(Bags(X[:100]), signs_of(y[:100]))
-    assert not could_hold(Bags(X[:, :, :10]), signs_of(y))
+    assert not looks_gaussian(Bags(X[:100]), signs_of(y[:100]))
+    assert not looks_gaussian(Bags(X[:, :, :10]), signs_of(y))
 
 
 def test_coloured_noise_is_whitened_and_competes_with_the_others():
@@ -83,7 +84,7 @@ def test_coloured_noise_is_whitened_and_competes_with_the_others():
     mix = np.linalg.qr(np.random.default_rng(4).standard_normal((D, D)))[0] * np.geomspace(0.2, 3.0, D)
     coloured = X @ mix.T
     bags, signs = Bags(coloured[:400]), signs_of(y[:400])
-    assert could_hold(bags, signs)
+    assert looks_gaussian(bags, signs)
     model = BagClassifier(candidates=["pooled", "likelihood"]).fit(coloured[:400], y[:400])
     losses = model.diagnostics_["held_out_losses"]
     assert len(losses) == 2 and min(losses, key=losses.get) == "likelihood"
@@ -104,4 +105,4 @@ def test_strength_and_count_are_those_of_the_model():
     X, y, _ = model_bags(8)
     fit = fit_ratio(Bags(X), signs_of(y), np.ones(len(y)))
     assert fit.ratio.prior.count == 1 and fit.ratio.strength == pytest.approx(5.0, rel=0.15)
-    assert fit.messages.converged and fit.excess_variance < 1.5
+    assert fit.messages.converged

@@ -202,10 +202,13 @@ def test_message_passing_does_not_overflow(scale, parameters):
             assert np.all(np.isfinite(np.concatenate(model.attention_weights(scale * test))))
 
 
-def test_message_passing_refuses_what_only_scaling_can_hold():
-    X, y = np.random.default_rng(0).standard_normal((20, 3, 2)), np.arange(20) % 2
-    with pytest.raises(ValueError, match="scale must be True for features as large as"):
-        MessagePassingClassifier(scale=False).fit(1e200 * X, y)
+def test_message_passing_does_not_depend_on_one_unit_for_all_features():
+    X, y = np.random.default_rng(0).standard_normal((60, 3, 4)), np.arange(60) % 2
+    X[y == 1, 0] += 2.0
+    plain = MessagePassingClassifier(scale=False).fit(X, y).decision_function(X)
+    for unit in (1e-200, 1e200):
+        found = MessagePassingClassifier(scale=False).fit(unit * X, y).decision_function(unit * X)
+        np.testing.assert_allclose(found, plain, rtol=1e-6)
 
 
 def test_warnings_point_at_the_callers_line():

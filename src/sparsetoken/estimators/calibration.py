@@ -16,6 +16,7 @@ Bags of one group (a patient) whose scores are alike count as fewer bags (`desig
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,6 @@ UNTOUCHED = 0.8
 # Log odds relative to the class frequencies' where no bag could be held out: should nothing have been learnt, a factor of two
 # in the odds costs at most 1.09 times the frequencies' log loss.
 UNVALIDATED = float(np.log(2.0))
-NEWTON_STEPS = 50  # five to ten are usual
 # How far beyond the farthest training bag nothing is changed: a fresh bag is farther than all n training bags one time in
 # n + 1, and hardly ever half as far again.
 MARGIN = 1.5
@@ -101,9 +101,10 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
         u = x[0] * z + x[1]
         return n * float(p @ (np.logaddexp(0.0, u) - targets * u)) + 0.5 * float(prior @ (x - centre) ** 2)
 
-    value, steps = objective(best), 0
+    value, reached = np.inf, objective(best)
     design = np.stack([z, np.ones(n)])
-    while steps < NEWTON_STEPS:
+    while value - reached > 1e-10 * (1.0 + abs(reached)):
+        value = reached
         mean = expit(best @ design)
         gradient = n * design @ (p * (mean - targets)) + prior * (best - centre)
         hessian = n * (design * (p * mean * (1.0 - mean))) @ design.T + np.diag(prior)
@@ -113,10 +114,7 @@ def fit_calibration(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) 
         while objective(_with_slope(best - length * step)) > value and length > 1e-8:
             length *= 0.5
         best = _with_slope(best - length * step)
-        reached, steps = objective(best), steps + 1
-        if not value - reached > 1e-10 * (1.0 + abs(value)):
-            break
-        value = reached
+        reached = objective(best)
     u = best @ design
     return Calibration(float(best[0] / size), float(best[1]), loss=float(p @ (np.logaddexp(0.0, u) - targets * u)))
 
@@ -150,6 +148,17 @@ def final_calibration(
         float(np.log1p(positive)),
         calibration.loss,
     )
+
+
+def best_calibrated(
+    rows: Iterable[np.ndarray], signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+) -> tuple[int, np.ndarray, Calibration]:
+    """Of the held-out scores of several settings those with the least calibrated loss: their place, themselves, and their
+    final calibration."""
+    fits = [(fit_calibration(row, signs, weights), row) for row in rows]
+    best = int(np.argmin([fit.loss for fit, _ in fits]))
+    fit, scores = fits[best]
+    return best, scores, final_calibration(fit, scores, signs, weights, len(fits), groups)
 
 
 def unvalidated_calibration(signs: np.ndarray, weights: np.ndarray) -> Calibration:

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from .._core.validation import check_real
+from .._core.validation import check_real, real_number
 from ..bags.forms import shown
 
 # The largest of the weights lies between this and its inverse: sums and products of weights stay far from the ends of double
@@ -157,6 +157,17 @@ def checked_seed(random_state: Any) -> int:
         raise ValueError(
             f"random_state must be None, a whole number from 0 to 2**32 - 1 or a numpy RandomState, got {random_state!r}"
         ) from None
+
+
+def auto_or_number(
+    name: str, value: Any, words: tuple[str, ...] = ("auto",), what: str = "a number >= 0", **bounds: Any
+) -> float | str:
+    """A parameter that is one of these words or a number >= 0 (with further bounds of `real_number`)."""
+    if not isinstance(value, str):
+        return real_number(name, value, 0.0, **bounds)
+    if value not in words:
+        raise ValueError(f"{name} must be {', '.join(map(repr, words))} or {what}, got {value!r}")
+    return value
 
 
 def class_folds(

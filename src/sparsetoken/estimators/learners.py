@@ -97,12 +97,9 @@ def _has_torch() -> bool:
 
 
 MAJORITY, ABMIL = "majority", "ABMIL"
+DEFAULT, DEFAULT_REGRESSOR = "bag-classifier", "bag-regressor"
 _ALL = (
-    _ours(
-        "bag-classifier",
-        "BagClassifier",
-        "attention and classifiers on bag statistics that vote: the default",
-    ),
+    _ours(DEFAULT, "BagClassifier", "attention and classifiers on bag statistics that vote: the default"),
     _ours("attention", "AttentionClassifier", "the paper's single-layer attention, two gradient steps and a readout"),
     _ours("message-passing", "MessagePassingClassifier", "likelihood ratio, the signal found by message passing"),
     _ours("elementwise", "ElementwiseAttentionClassifier", "attention with an elementwise activation for the softmax"),
@@ -115,7 +112,6 @@ _ALL = (
     Learner(MAJORITY, _majority, "the commonest label for every bag", baseline=True),
 )
 LEARNERS = {learner.name: learner for learner in _ALL}
-DEFAULT = _ALL[0].name
 
 
 def _regression_baseline(name: str, pool: Callable[[Bags], np.ndarray], what: str) -> Learner:
@@ -151,14 +147,13 @@ def _statistics_forest() -> Any:
 
 
 _ALL_REGRESSORS = (
-    _ours("bag-regressor", "BagRegressor", "attention and ridge regressions, weighed on held-out bags"),
+    _ours(DEFAULT_REGRESSOR, "BagRegressor", "attention and ridge regressions, weighed on held-out bags"),
     _regression_baseline("mean-pool ridge", _mean, "mean token"),
     _regression_baseline("max-pool ridge", _maximum, "features' maxima"),
     _regression_baseline("mean+max ridge", _both, "mean token and the features' maxima"),
     Learner("statistics forest", _statistics_forest, "scikit-learn's random forest on bag statistics", baseline=True),
 )
 REGRESSORS = {learner.name: learner for learner in _ALL_REGRESSORS}
-DEFAULT_REGRESSOR = _ALL_REGRESSORS[0].name
 
 
 def inferred_task(labels: np.ndarray) -> tuple[str, str]:

@@ -15,8 +15,7 @@ from ...bags.scratch import DEVICE_BLOCK_BYTES
 from ...losses import Loss, get_loss
 from ..base import BaseBagClassifier, per_bag
 from ..calibration import final_calibration, fit_calibration, held_out_diagnostics, unvalidated_calibration
-from ..labels import checked_seed, class_folds
-from ..paper.linear import checked_ridge
+from ..labels import auto_or_number, checked_seed, class_folds
 from ..several_classes import each_class, side_by_side
 from .candidates import CANDIDATES, Candidate, LearningProblem, chosen_candidates
 from .lift import landmark_count
@@ -105,7 +104,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
 
     def _chosen(self) -> list[Candidate]:
         """The candidates, at the given ridge if there is one."""
-        ridge, chosen = checked_ridge(self.ridge), chosen_candidates(self.candidates, CANDIDATES)
+        ridge, chosen = auto_or_number("ridge", self.ridge), chosen_candidates(self.candidates, CANDIDATES)
         if isinstance(ridge, str):
             return chosen
         return [replace(candidate, ridges=(ridge,)) if candidate.ridges else candidate for candidate in chosen]

@@ -19,7 +19,6 @@ from .candidates import CANDIDATES, LearningProblem, chosen_candidates
 from .lift import landmark_count
 from .vote import Vote, take_vote
 
-SAME = 1e-12  # labels whose standard deviation is below this share of the largest differ by rounding alone
 REGRESSION = tuple(candidate for candidate in CANDIDATES if candidate.kind != "likelihood")
 
 
@@ -116,7 +115,7 @@ class BagRegressor(RegressorMixin, BagLearner):
         self.low_, self.high_ = targets.min() - self.spread_, targets.max() + self.spread_
         self.diagnostics_, self.vote_, self.trust_ = {"bags": len(bags), "dimensions": bags.n_features}, None, 0.0
         folds = number_folds(len(bags), seed, groups)
-        if self.spread_ > SAME * size and folds:
+        if np.ptp(targets) > 0 and folds:
             y = (targets - self.mean_) / self.spread_
             problem = LearningProblem(None, y, weights, folds, Square(), seed, False, groups=groups)
             self.vote_ = take_vote(candidates, bags, problem, landmarks, scale)

@@ -27,7 +27,7 @@ from ...bags.scratch import rowwise
 # none near it; the time of a fit grows with their number.
 FEWEST_LANDMARKS, MOST_LANDMARKS = 100, 300
 WIDE, NEAR = 0.1, 2.0  # gamma times the median squared distance; either alone loses points on musk1 or the hockey posts
-MOMENT_TOKENS = 2000  # tokens whose kernels' mean and variance stand for all: the variance is then known to a hundredth
+SAMPLED_TOKENS = 2000  # tokens whose moments stand for all: variances are then known to a few hundredths
 PART = (
     0.7  # times each part: the linear part and one kernel together have the variance for which the ridges were chosen
 )
@@ -57,7 +57,7 @@ class TokenLift(BaseEstimator):
         rng, rows = np.random.default_rng(seed), self._rows_in_order(bags)
         points, some = (
             rows[rng.choice(len(rows), min(count, len(rows)), replace=False)]
-            for count in (self.landmarks, MOMENT_TOKENS)
+            for count in (self.landmarks, SAMPLED_TOKENS)
         )
         for width, scaler in ((WIDE, self.scaler_), (NEAR, self.common_)):
             landmarks, sample = (

@@ -20,12 +20,11 @@ from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.scratch import rowwise
 from ...bags.segments import bag_extremes, bag_mean
-from .lift import TokenLift, fit_kernel
+from .lift import NEAR, TokenLift, fit_kernel
 
 TOKEN_VIEWS = ("tokens", "lifted")
 BAG_VIEWS = ("statistics", "likeness")
 BAG_LANDMARKS = 150  # training bags as landmarks of the kernel on statistics, at most: its cost grows with their cube
-BAG_WIDTH = 2.0  # gamma times the median squared distance, as for the tokens' near kernel
 # Total variance of the kernel's features: ridges from 0.1 to 1e-4 then reach from a heavily smoothed to an interpolating fit.
 KERNEL_VARIANCE = 100.0
 STATISTIC_PART = 0.5  # times each of the four statistics of a feature: together they have its variance
@@ -113,7 +112,7 @@ class BagStatistics(BaseEstimator):
         self.scaler_ = BagScaler(compress=True).fit(raw)
         scaled = self.scaler_.scaled(raw)
         chosen = np.random.default_rng(seed).choice(len(scaled), min(BAG_LANDMARKS, len(scaled)), replace=False)
-        self.kernel_ = fit_kernel(scaled[np.sort(chosen)], BAG_WIDTH, scaled, KERNEL_VARIANCE)
+        self.kernel_ = fit_kernel(scaled[np.sort(chosen)], NEAR, scaled, KERNEL_VARIANCE)
         return self
 
     def raw(self, bags: Bags) -> np.ndarray:

@@ -26,10 +26,9 @@ from .witness_prior import ExactCount, IndependentRate
 
 Prior = ExactCount | IndependentRate
 
-ITERATIONS = 80  # where messages settle at all, 15 to 40 are usual
-# Damping costs more than it brings: with it, half of the fits near the threshold stay at their start. Only what has not settled
-# by this iteration goes on with half steps.
-UNDAMPED = 40
+# Where messages settle at all, 15 to 40 iterations are usual. Damping costs more than it brings: with it, half of the fits near
+# the threshold stay at their start. Only what has not settled by the middle goes on with half steps.
+ITERATIONS = 80
 KEPT_STRENGTH = 5  # iterations before the strength is learnt: the first fields are mostly noise
 TOLERANCE = 1e-4  # of the relative change of xhat, and ten times as much of the strength
 SEPARATIONS = (0.1, 15.0)  # mean field of signal tokens, in deviations of noise: from invisible to beyond doubt
@@ -37,10 +36,6 @@ LEAST_OVERLAP = 0.02  # in the strength's estimate: a direction that is hardly k
 WELL_SEEN = 0.5  # squared cosine from which the length of B_x tells it better than xhat does
 LEAST_COUNT = 0.5  # mean number of signal tokens per bag that a rate may stand for
 LARGEST = 1e100  # evidence beyond this is cut off: sums over a bag stay finite
-POWER_STEPS = 20  # of the power iteration behind `excess_variance`, which needs one digit
-# Variance of the signal tokens along their widest direction, in units of noise's, above which one direction does not describe
-# them. On data drawn from the model it is 0.9 to 1.0 (d = 50 to 300, theta = 3 and 5), on musk1 3, on digit bags 5 to 90.
-ONE_DIRECTION = 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ def pass_messages(
     learns, converged, iteration = strength is None, False, 0
     while iteration < ITERATIONS and not converged:
         iteration += 1
-        step = 1.0 if iteration <= UNDAMPED else 0.5
+        step = 1.0 if iteration <= ITERATIONS // 2 else 0.5
         shares = copies * v
         precision = 1.0 + theta**2 * float(shares @ v) / d
         pull = np.asarray(shares.astype(tokens.dtype) @ tokens, dtype=np.float64)
@@ -142,21 +137,3 @@ def token_evidence(tokens: WhiteTokens, signal: np.ndarray, strength: float, off
     with np.errstate(over="ignore", invalid="ignore"):  # tokens that nobody scaled may be of any size
         fields = np.asarray(tokens @ signal.astype(tokens.dtype), dtype=np.float64)
         return bounded(strength * (fields - offset) - 0.5 * strength**2 * float(signal @ signal))
-
-
-def excess_variance(tokens: WhiteTokens, share: np.ndarray) -> float:
-    """Largest variance of the signal tokens about their mean, over that of white noise: 1 where one direction suffices."""
-    n = float(share.sum() ** 2 / max(float(share @ share), np.finfo(float).tiny))
-    p = share / max(float(share.sum()), np.finfo(float).tiny)
-    mean = np.asarray(p.astype(tokens.dtype) @ tokens, dtype=np.float64)
-    direction, variance = np.random.default_rng(0).standard_normal(tokens.shape[1]), 0.0
-    for _ in range(POWER_STEPS):
-        largest = float(np.abs(direction).max())
-        if not 0.0 < largest < np.inf:
-            return 1.0
-        direction /= largest  # squares of huge numbers would overflow
-        direction /= np.linalg.norm(direction)
-        along = np.asarray(tokens @ direction.astype(tokens.dtype), dtype=np.float64) - float(mean @ direction)
-        variance = float(p @ along**2)
-        direction = np.asarray((p * along).astype(tokens.dtype) @ tokens, dtype=np.float64) - float(p @ along) * mean
-    return variance / (1.0 + np.sqrt(tokens.varying / n)) ** 2 if 0.0 < variance < np.inf else 1.0

@@ -12,19 +12,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from ..._core.validation import real_number, true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
-from ...bags.scratch import row_blocks
 from ...bags.segments import weighted_bag_sum
 from ..base import BaseBagClassifier, per_bag, remarks_on
 from ..calibration import Calibration, final_calibration, fit_calibration, held_out_diagnostics, prior_log_odds
 from ..labels import class_folds
 from ..several_classes import each_class, side_by_side
-from .amp import ONE_DIRECTION, Prior
+from .amp import Prior
 from .noise import Noise
 from .ratio import QUICK, RatioFit, fit_ratio, held_out_ratios
 from .witness_prior import COUNTS, ExactCount, IndependentRate
-
-LARGEST_UNSCALED = 1e140  # features beyond this have squares that double precision cannot hold
-WELL_FOUND = 0.8  # held-out AUC from which one direction evidently does well enough
 
 
 class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):
@@ -141,16 +137,10 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
             "overlap": self.overlap_,
             "iterations": fit.messages.iterations,
             "converged": fit.messages.converged,
-            "excess_variance": fit.excess_variance,
         }
 
     def _remarks(self) -> list[str]:
         remarks = remarks_on({k: v for k, v in self.diagnostics_.items() if k != "converged"})
-        if self.diagnostics_["excess_variance"] > ONE_DIRECTION and self.diagnostics_["held_out_auc"] < WELL_FOUND:
-            remarks.append(
-                f"the signal tokens vary along more than one direction ({self.diagnostics_['excess_variance']:.1f} times the "
-                "variance of noise): BagClassifier can follow several"
-            )
         if not self.diagnostics_["converged"]:
             remarks.append(
                 "message passing did not settle: these bags are far from the model; the calibration still holds"
@@ -198,9 +188,6 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """What scales the tokens; heavy tails that only bags with signal have are left as they are."""
         if true_or_false("scale", self.scale):
             return BagScaler(compress=True).fit(bags, signs)
-        largest = max(float(np.abs(bags.tokens[block]).max()) for block in row_blocks(bags.tokens))
-        if largest > LARGEST_UNSCALED:
-            raise ValueError(f"scale must be True for features as large as {largest:.3g}: their squares overflow")
         # Whitening is blind to one unit for all features and to an origin: numbers of order one lose no digits.
         return BagScaler(clip=False, common=True).fit(bags) if whiten else None
 

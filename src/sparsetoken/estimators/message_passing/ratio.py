@@ -1,7 +1,7 @@
 """The likelihood ratio of "some tokens carry theta xi besides Gaussian noise" against "all tokens are noise", fitted to bags.
 
 Direction, strength and number of signal tokens come from message passing on the positive bags, the noise from the others.
-It is `MessagePassingClassifier`, and a candidate of the default learner where the tokens look Gaussian (`could_hold`).
+It is `MessagePassingClassifier`, and a candidate of the default learner where the tokens look Gaussian.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import kurtosis
 
 from ...bags.bags import Bags
 from ...bags.segments import bag_sum, over_tokens, rows_of, starts_of
-from .amp import Messages, Prior, excess_variance, pass_messages, token_evidence
+from .amp import Messages, Prior, pass_messages, token_evidence
 from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_features
 from .witness_prior import COUNTS, ExactCount, IndependentRate
 
@@ -22,11 +21,6 @@ from .witness_prior import COUNTS, ExactCount, IndependentRate
 # terms that vanish with many bags.
 ENOUGH = 1000
 QUICK = (1,)  # counts to try where time matters: with them a posterior takes no longer than the rate's
-LEAST_BAGS, LEAST_FEATURES = 200, 20  # below, the default learner's other candidates do as well
-LOOKED_AT = 10_000  # tokens whose fourth moments tell whether the model could hold: they are then known to .05 each
-# Root mean square of the features' excess kurtosis beyond what chance explains, at most. It is 0 for Gaussian noise, 1.8 for
-# uniform features, and above 1 on all real sets of docs/learners.md.
-EXCESS_KURTOSIS = 0.2
 
 
 @dataclass(frozen=True)
@@ -63,23 +57,7 @@ class RatioFit:
     messages: Messages
     training: np.ndarray
     loss: float
-    excess_variance: float
     given_strength: float | None
-
-
-def could_hold(bags: Bags, signs: np.ndarray) -> bool:
-    """Whether the negative bags' tokens look like Gaussian noise, and there are enough bags to make use of it."""
-    if len(bags) < LEAST_BAGS or bags.n_features < LEAST_FEATURES or bags.n_tokens < 2 * bags.n_features:
-        return False
-    rows = np.flatnonzero(np.repeat(signs < 0, bags.lengths))
-    sample = np.asarray(bags.tokens[rows[:: -(-len(rows) // LOOKED_AT)]], dtype=np.float64)
-    if not np.all(np.ptp(sample, axis=0) > 0.0):
-        return False
-    excess = np.array(
-        [kurtosis(feature) for feature in sample.T]
-    )  # one at a time: SciPy holds several copies of its input
-    beyond_chance = float(np.mean(excess**2)) - 24.0 / len(sample)
-    return beyond_chance <= EXCESS_KURTOSIS**2
 
 
 def usual_priors(lengths: np.ndarray, counts: tuple[int, ...] = COUNTS) -> list[Prior]:
@@ -131,8 +109,7 @@ def fit_ratio(
     if best is None:
         raise ValueError("priors must hold at least one")
     loss, messages, ratios = best
-    wide = excess_variance(white, messages.share)
-    return RatioFit(_ratio(messages, noise), messages, ratios, loss, wide, strength)
+    return RatioFit(_ratio(messages, noise), messages, ratios, loss, strength)
 
 
 def held_out_ratios(

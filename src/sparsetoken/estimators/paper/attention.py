@@ -12,15 +12,15 @@ from ...bag_models import BagModel, get_bag_model
 from ...bags.bags import Bags
 from ...bags.scaler import scaled_bags
 from ...bags.segments import bag_softmax
-from ...losses import Loss, get_loss
+from ...losses import Loss
 from ...schedules import Stage
 from ..base import per_bag
 from ..calibration import held_out_diagnostics
-from ..labels import checked_seed
+from ..labels import auto_or_number
 from ..several_classes import each_class
 from .descent import MODEL, fit_descent
 from .joint_heads import Head
-from .staged import StagedClassifier, attention_features, checked_sharpness, softmax_attention
+from .staged import StagedClassifier, attention_features, softmax_attention
 
 TRAININGS = ("staged", "joint", "tied")
 # What only one way of training uses, with the value that says it was left alone.
@@ -146,28 +146,18 @@ class AttentionClassifier(StagedClassifier):
             if isinstance(given, str) != isinstance(untouched, str) or not np.array_equal(given, untouched):
                 raise ValueError(f"{name} must be left at {untouched!r}: training={self.training!r} does not use it")
         fit = self._fit_staged if self.training == "staged" else self._fit_descent
-        return fit(self._prepare(bags), signs, weights, groups)
+        return fit(bags, signs, weights, groups)
 
     def _fit_descent(
         self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
     ) -> np.ndarray | None:
-        sharpness = checked_sharpness(self.sharpness)
+        sharpness = auto_or_number("sharpness", self.sharpness)
         if sharpness == 0.0:
             raise ValueError(f"sharpness must be above 0 where training={self.training!r}, got {self.sharpness!r}")
         if isinstance(self.stages, str) and self.stages != "auto":
             raise ValueError(f"stages must be 'auto', a Stage or a list of stages, got {self.stages!r}")
-        found = fit_descent(
-            self.training,
-            bags,
-            signs,
-            weights,
-            get_loss(self.loss),
-            self.stages,
-            sharpness,
-            checked_seed(self.random_state),
-            groups,
-            self._sides,
-        )
+        data = self._training_set(bags, signs, weights, groups)
+        bags, found = data.bags, fit_descent(self.training, data, self.stages, sharpness)
         head, self.side_ = found.head, found.side
         self.query_, self.coef_, self.intercept_ = head.query, head.readout[None, :], np.array([head.bias])
         self.stages_, self.sharpness_ = found.stages, found.sharpness

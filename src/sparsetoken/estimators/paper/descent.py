@@ -25,9 +25,10 @@ from ...bag_models import get_bag_model
 from ...bags.bags import Bags
 from ...losses import Loss
 from ...schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage, as_stages, expand
-from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
-from ..labels import class_folds, weights_without_folds
+from ..calibration import Calibration, best_calibrated, unvalidated_calibration
+from ..labels import weights_without_folds
 from .joint_heads import Head, shared_objective
+from .linear import TrainingSet
 from .two_steps import noise_scales, pooled_tokens
 
 KIND = {"joint": "free", "tied": "tied"}
@@ -52,16 +53,7 @@ class Descended:
 
 
 def fit_descent(
-    training: str,
-    bags: Bags,
-    signs: np.ndarray,
-    weights: np.ndarray,
-    loss: Loss,
-    stages: Stage | Sequence[Stage] | str,
-    sharpness: float | str,
-    seed: int,
-    groups: np.ndarray | None = None,
-    sides: tuple[float, ...] = (1.0, -1.0),
+    training: str, data: TrainingSet, stages: Stage | Sequence[Stage] | str, sharpness: float | str
 ) -> Descended:
     """Descend the mean loss plus decay as the module's head says.
 
@@ -71,30 +63,24 @@ def fit_descent(
     is fitted for every side that may hold the signal, and the least held-out loss decides (the training loss, where nothing is
     held out).
     """
+    bags, signs, weights, loss = data.bags, data.signs, data.weights, data.loss
     alpha = len(signs) / bags.n_features
     automatic = isinstance(stages, str)
     directions = get_bag_model(MODEL[training]).directions
     schedule = (_first_schedule(bags, alpha, directions),) if automatic else _on_these_bags(stages, alpha, directions)
     sharpnesses = SHARPNESSES if isinstance(sharpness, str) else (sharpness,)
     choosing = automatic or len(sharpnesses) > 1
-    folds = class_folds(signs, seed, groups) if choosing else []
-    rows = weights_without_folds(weights, folds)
-    trials = [(side, s) for side in (sides if training == "tied" else (1.0,)) for s in sharpnesses]
-    paths = [_descend(training, bags, side * signs, rows, loss, schedule, s) for side, s in trials]
+    folds = data.folds() if choosing else []
+    without = weights_without_folds(weights, folds)
+    trials = [(side, s) for side in (data.sides if training == "tied" else (1.0,)) for s in sharpnesses]
+    paths = [_descend(training, bags, side * signs, without, loss, schedule, s) for side, s in trials]
     steps = len(paths[0]) - 1
     calibration, held_out = Calibration(), None
     if folds:
-        candidates = [(k, t) for k in range(len(paths)) for t in (range(1, steps + 1) if automatic else (steps,))]
-        least = np.inf
-        for k, t in candidates:
-            scores = np.empty(len(signs))
-            for fold, held in enumerate(folds):
-                scores[held] = trials[k][0] * paths[k][t].scores[fold, held]
-            fitted = fit_calibration(scores, signs, weights)
-            if fitted.loss < least:
-                least, best, stop, calibration, held_out = fitted.loss, k, t, fitted, scores
-        assert held_out is not None
-        calibration = final_calibration(calibration, held_out, signs, weights, len(candidates), groups)
+        settings = [(k, t) for k in range(len(paths)) for t in (range(1, steps + 1) if automatic else (steps,))]
+        rows = (trials[k][0] * _held_out(paths[k][t].scores, folds) for k, t in settings)
+        chosen, held_out, calibration = best_calibrated(rows, signs, weights, data.groups)
+        best, stop = settings[chosen]
     else:
         training_losses = [weights @ loss.value(path[steps].scores[-1], t[0] * signs) for t, path in zip(trials, paths)]
         best, stop = int(np.argmin(training_losses)), steps
@@ -107,8 +93,16 @@ def fit_descent(
     head = Head(KIND[training], query, point[-1 - d : -1], float(point[-1]), s if training == "tied" else 1.0)
     if training != "tied":
         pooled = pooled_tokens(bags)
-        side = float(noise_scales(bags, pooled, signs, weights[None, :], query[None, :], sides)[1][0])
+        side = float(noise_scales(bags, pooled, signs, weights[None, :], query[None, :], data.sides)[1][0])
     return Descended(head, _until(schedule, stop), float(s), calibration, held_out, side)
+
+
+def _held_out(scores: np.ndarray, folds: list[np.ndarray]) -> np.ndarray:
+    """The score of each bag by the descent that has not seen it."""
+    found = np.empty(scores.shape[1])
+    for row, held in zip(scores, folds):
+        found[held] = row[held]
+    return found
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class ElementwiseAttentionClassifier(StagedClassifier):
         self.missing = missing
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
-        return self._fit_staged(self._prepare(bags), signs, weights, groups, self._attend)
+        return self._fit_staged(bags, signs, weights, groups, self._attend)
 
     @property
     def _sums_only(self) -> bool:

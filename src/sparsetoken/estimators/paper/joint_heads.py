@@ -30,13 +30,6 @@ from ...losses import Loss
 from ...solvers.lbfgs import minimize_together
 
 ITERATIONS = 100  # 300 change nothing on musk1 and the hockey posts
-# Tokens that pass through the objective at a time, in bytes: they stay in the processor's cache between the product that
-# makes the scores and the one that makes the gradient. Half of it would double the number of calls, twice as much leaves the
-# cache: both take longer.
-PASS_BYTES = 2**21
-# Numbers of a product's large factor at a time. BLAS first copies its factors into an order of its own, which takes longer than
-# a product with half a dozen columns itself; up to some hundred thousand multiplications it leaves them where they are.
-PRODUCT_NUMBERS = 2**16
 
 
 @dataclass(frozen=True)
@@ -138,7 +131,7 @@ def _blocks(bags: Bags) -> list[tuple[Any, Any, slice]]:
     if is_jax_array(bags.tokens):
         return [(bags.tokens, layout_of(bags.starts, bags.n_tokens), slice(0, len(bags)))]
     blocks, first = [], 0
-    for some in bags.batches(PASS_BYTES):
+    for some in bags.batches():
         blocks.append((some.tokens, some.starts, slice(first, first + len(some))))
         first += len(some)
     return blocks
@@ -186,37 +179,12 @@ def _losses(loss, z, signs, p):
 
 def _scores(tokens: Any, directions: Any) -> Any:
     """<w_k, x_l> for each token l and direction k, in double precision."""
-    weights = directions.T.astype(tokens.dtype)
-    parts = _parts(tokens)
-    if parts is None:
-        return (tokens @ weights).astype(np.float64)
-    whole, stack = parts
-    weights = np.ascontiguousarray(weights)
-    scores = np.empty((len(tokens), weights.shape[1]), dtype=tokens.dtype)
-    np.matmul(stack, weights, out=scores[:whole].reshape(*stack.shape[:2], -1))
-    np.matmul(tokens[whole:], weights, out=scores[whole:])
-    return scores.astype(np.float64)
+    return (tokens @ directions.T.astype(tokens.dtype)).astype(np.float64)
 
 
 def _back(pull: Any, tokens: Any) -> Any:
     """sum_l pull_lk x_l for each column k, in double precision."""
-    pull = pull.astype(tokens.dtype)
-    parts = _parts(tokens)
-    if parts is None:
-        return (pull.T @ tokens).astype(np.float64)
-    whole, stack = parts
-    some = np.matmul(pull[:whole].reshape(*stack.shape[:2], -1).transpose(0, 2, 1), stack)
-    return some.sum(axis=0, dtype=np.float64) + pull[whole:].T @ tokens[whole:]
-
-
-def _parts(tokens: Any) -> tuple[int, np.ndarray] | None:
-    """How many of the rows come in parts of PRODUCT_NUMBERS, and these parts as one stack; None where the rows are few."""
-    rows, d = tokens.shape
-    each = max(1, PRODUCT_NUMBERS // d)
-    if rows <= each or namespace(tokens) is not np:
-        return None
-    whole = rows - rows % each
-    return whole, tokens[:whole].reshape(-1, each, d)
+    return (pull.astype(tokens.dtype).T @ tokens).astype(np.float64)
 
 
 _PARTS = {"tied": _tied_part, "free": _free_part}

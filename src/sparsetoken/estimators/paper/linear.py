@@ -6,33 +6,42 @@ min over w, b of  sum_i p_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2      p_i: n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..._core.devices import to_host
-from ..._core.validation import real_number, true_or_false
+from ..._core.validation import true_or_false
 from ...bags.bags import Bags
 from ...bags.forms import shown
 from ...bags.scaler import BagScaler, scaled_bags
 from ...losses import Loss, get_loss
 from ...solvers.erm import fit_erm
 from ..base import BaseBagClassifier, per_bag
-from ..calibration import (
-    Calibration,
-    final_calibration,
-    fit_calibration,
-    held_out_diagnostics,
-    unvalidated_calibration,
-)
-from ..labels import checked_seed, class_folds
+from ..calibration import Calibration, best_calibrated, held_out_diagnostics, unvalidated_calibration
+from ..labels import auto_or_number, checked_seed, class_folds
 from ..several_classes import each_class, side_by_side
 
 # Ridges to choose from, largest first: each fit starts the next. Scaled features make the objective's terms of order one.
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3)
-FALLBACK_RIDGE = 1e-2  # where a class has too few bags to hold any out
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """What the paper's learners are trained on, with the loss, the seed of the folds and the sides that may hold the signal."""
+
+    bags: Any
+    signs: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None
+    loss: Loss
+    seed: int
+    sides: tuple[float, ...] = (1.0, -1.0)
+
+    def folds(self) -> list[np.ndarray]:
+        """Index sets of bags to hold out."""
+        return class_folds(self.signs, self.seed, self.groups)
 
 
 @dataclass(frozen=True)
@@ -48,58 +57,41 @@ class Readout:
     reason: str
 
 
-def checked_ridge(ridge: Any) -> float | str:
-    """`ridge` as "auto" or a number >= 0."""
-    if isinstance(ridge, str):
-        if ridge != "auto":
-            raise ValueError(f"ridge must be 'auto' or a number >= 0, got {ridge!r}")
-        return ridge
-    return real_number("ridge", ridge, 0.0)
-
-
-def fit_readout(
-    features: Any,
-    signs: np.ndarray,
-    weights: np.ndarray,
-    ridge: float | str,
-    loss: Loss,
-    seed: int,
-    groups: np.ndarray | None = None,
-) -> Readout:
+def fit_readout(features: Any, data: TrainingSet, ridge: float | str) -> Readout:
     """The readout at the given ridge, or ("auto") at the one whose held-out scores, calibrated, have the least loss."""
-    features = to_host(features)
-    given = isinstance(ridge, Real)
-    used, calibration, held_out = float(ridge) if given else FALLBACK_RIDGE, Calibration(), None
-    if not given:
-        folds = class_folds(signs, seed, groups)
+    features, signs, weights = to_host(features), data.signs, data.weights
+    calibration, held_out = Calibration(), None
+    if isinstance(ridge, str):
+        folds, ridge = data.folds(), RIDGES[len(RIDGES) // 2]
         if folds:
-            scores = held_out_scores(features, signs, weights, loss, RIDGES, folds)
-            fits = [fit_calibration(s, signs, weights) for s in scores]
-            chosen = int(np.argmin([c.loss for c in fits]))
-            used, held_out = RIDGES[chosen], scores[chosen]
-            calibration = final_calibration(fits[chosen], held_out, signs, weights, len(RIDGES), groups)
+            scores = held_out_scores(features, data, folds)
+            best, held_out, calibration = best_calibrated(scores, signs, weights, data.groups)
+            ridge = RIDGES[best]
         else:
             calibration = unvalidated_calibration(signs, weights)
-    found = fit_erm(features, signs, used, loss, weights)
-    return Readout(found.coef, found.bias, used, calibration, held_out, found.converged, found.reason)
+    found = fit_erm(features, signs, ridge, data.loss, weights)
+    return Readout(found.coef, found.bias, ridge, calibration, held_out, found.converged, found.reason)
 
 
-def held_out_scores(
-    features: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    loss: Loss,
-    ridges: tuple[float, ...],
-    folds: list[np.ndarray],
-) -> np.ndarray:
-    """(ridges, bags): scores of each bag by readouts that never saw its fold; each ridge starts from the one before."""
-    scores = np.empty((len(ridges), len(y)))
+def held_out_scores(features: np.ndarray, data: TrainingSet, folds: list[np.ndarray]) -> np.ndarray:
+    """(RIDGES, bags): scores of each bag by readouts that never saw its fold."""
+    scores = np.empty((len(RIDGES), len(data.signs)))
     for held in folds:
-        rest, start = np.delete(np.arange(len(y)), held), None
-        seen, unseen = features[rest], features[held]
-        for k, ridge in enumerate(ridges):
-            start = fit_erm(seen, y[rest], ridge, loss, weights[rest], start=start, tolerance=1e-4)
-            scores[k, held] = unseen @ start.coef + start.bias
+        rest = np.delete(np.arange(len(data.signs)), held)
+        scores[:, held] = ridge_path(
+            features[rest], features[held], data.signs[rest], data.weights[rest], data.loss, RIDGES
+        )
+    return scores
+
+
+def ridge_path(
+    seen: np.ndarray, unseen: np.ndarray, y: np.ndarray, weights: np.ndarray, loss: Loss, ridges: tuple[float, ...]
+) -> np.ndarray:
+    """(ridges, unseen bags): scores by readouts fitted to the bags seen; each ridge starts from the one before."""
+    scores, start = np.empty((len(ridges), len(unseen))), None
+    for row, ridge in zip(scores, ridges):
+        start = fit_erm(seen, y, ridge, loss, weights, start=start, tolerance=1e-4)
+        row[:] = unseen @ start.coef + start.bias
     return scores
 
 
@@ -124,9 +116,16 @@ class ReadoutClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseB
         return scaled_bags(self.scaler_, bags)
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
-        loss, ridge = get_loss(self.loss), checked_ridge(self.ridge)
-        seed, features = checked_seed(self.random_state), self._all_features(self._prepare(bags))
-        return self._finish(fit_readout(features, signs, weights, ridge, loss, seed, groups), features, signs)
+        ridge, data = auto_or_number("ridge", self.ridge), self._training_set(bags, signs, weights, groups)
+        features = self._all_features(data.bags)
+        return self._finish(fit_readout(features, data, ridge), features, signs)
+
+    def _training_set(
+        self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+    ) -> TrainingSet:
+        """What the training is given; the bags are scaled."""
+        loss, seed = get_loss(self.loss), checked_seed(self.random_state)
+        return TrainingSet(self._prepare(bags), signs, weights, groups, loss, seed, self._sides)
 
     def _finish(
         self, readout: Readout, features: Any, signs: np.ndarray, all_signs: np.ndarray | None = None

@@ -21,12 +21,11 @@ from ..._core.validation import real_number, rejection
 from ...bags.bags import Bags
 from ...bags.scratch import room_left
 from ...bags.segments import bag_softmax, weighted_bag_sum
-from ...losses import Loss, get_loss
 from ...solvers.erm import fit_erm
 from ...training import MOST_PRODUCTS, number_of_products
-from ..calibration import Calibration, final_calibration, fit_calibration, unvalidated_calibration
-from ..labels import checked_seed, class_folds
-from .linear import FALLBACK_RIDGE, RIDGES, Readout, ReadoutClassifier, checked_ridge
+from ..calibration import Calibration, best_calibrated, unvalidated_calibration
+from ..labels import auto_or_number
+from .linear import RIDGES, Readout, ReadoutClassifier, TrainingSet, ridge_path
 from .two_steps import Steps, noise_scales, one_product, pooled_tokens, two_gradient_steps
 
 # Shares of the bags for the two steps to choose from. By forecast (L = 10 to 50, theta = 3.5 to 6, alpha = 2 and 6, ridge
@@ -87,89 +86,57 @@ def products_of(query_by: str) -> int:
     return count
 
 
-def checked_split(split: Any) -> float | str:
-    """`split` as "auto", "reuse" or a share in (0, 1)."""
-    if isinstance(split, str):
-        if split not in ("auto", "reuse"):
-            raise ValueError(f"split must be 'auto', 'reuse' or a share in (0, 1), got {split!r}")
-        return split
-    return real_number("split", split, 0.0, 1.0, open_low=True, open_high=True)
+@dataclass(frozen=True)
+class StagedSettings:
+    """The staged training's parameters; "auto" is chosen by held-out bags."""
+
+    ridge: float | str
+    split: float | str
+    sharpness: float | str
+    eta_w: float
+    eta_b: float | str
+    query_by: str
 
 
-def checked_sharpness(sharpness: Any) -> float | str:
-    """`sharpness` as "auto" or a number >= 0."""
-    if isinstance(sharpness, str):
-        if sharpness != "auto":
-            raise ValueError(f"sharpness must be 'auto' or a number >= 0, got {sharpness!r}")
-        return sharpness
-    return real_number("sharpness", sharpness, 0.0)
-
-
-def checked_rate(name: str, rate: Any) -> float | str:
-    """A learning rate as "auto" or a number >= 0."""
-    if isinstance(rate, str):
-        if rate != "auto":
-            raise ValueError(f"{name} must be 'auto' or a number >= 0, got {rate!r}")
-        return rate
-    return real_number(name, rate, 0.0)
-
-
-def fit_staged(
-    bags: Bags,
-    signs: np.ndarray,
-    weights: np.ndarray,
-    loss: Loss,
-    ridge: float | str,
-    split: float | str,
-    sharpness: float | str,
-    eta_w: float,
-    eta_b: float | str,
-    seed: int,
-    attend: Attend = softmax_attention,
-    groups: np.ndarray | None = None,
-    sides: tuple[float, ...] = (1.0, -1.0),
-    query_by: str = "auto",
-) -> tuple[Staged, Any, np.ndarray]:
+def fit_staged(data: TrainingSet, given: StagedSettings, attend: Attend) -> tuple[Staged, Any, np.ndarray]:
     """The staged training.
 
     Whatever is "auto" is chosen by the calibrated loss of bags that neither the query nor the readout has seen (5 folds over
     all bags), which also calibrates.
     """
-    splits: tuple[float | str, ...] = SPLITS if split == "auto" else (split,)
-    sharpnesses = SHARPNESSES if sharpness == "auto" else (float(sharpness),)
-    ridges = RIDGES if ridge == "auto" else (float(ridge),)
-    first, *further = _ways(query_by, eta_b, held_out="auto" in (split, sharpness, ridge))
+    signs, weights = data.signs, data.weights
+    splits: tuple[float | str, ...] = SPLITS if given.split == "auto" else (given.split,)
+    sharpnesses = SHARPNESSES if given.sharpness == "auto" else (float(given.sharpness),)
+    ridges = RIDGES if given.ridge == "auto" else (float(given.ridge),)
+    first, *further = _ways(given, held_out="auto" in (given.split, given.sharpness, given.ridge))
     # A direction that takes more data to find is tried on all bags where it may be.
     starts = [*((first, share) for share in splits), *((way, splits[-1]) for way in further)]
     settings = list(product(starts, sharpnesses, ridges))
-    order = _mixed_order(signs, seed, groups)
-    folds = class_folds(signs, seed, groups) if len(settings) > 1 else []
-    training = _Training(bags, signs, weights, loss, attend, order, groups, sides)
+    folds = data.folds() if len(settings) > 1 else []
+    training = _Training(data, attend, _mixed_order(signs, data.seed, data.groups))
     everything = np.arange(len(signs))
     kept_in = [np.setdiff1d(everything, held) for held in folds]
-    *tried, own = training.queries([*kept_in, everything], starts, eta_w, eta_b)
+    *tried, own = training.queries([*kept_in, everything], starts, given.eta_w, given.eta_b)
     chosen, calibration, held_out = settings[0], Calibration(), None
     if folds:
         scores = training.held_out_scores(folds, tried, sharpnesses, ridges)
-        fits = [fit_calibration(row, signs, weights) for row in scores]
-        best = int(np.argmin([c.loss for c in fits]))
-        chosen, held_out = settings[best], scores[best]
-        calibration = final_calibration(fits[best], held_out, signs, weights, len(settings), groups)
+        best, held_out, calibration = best_calibrated(scores, signs, weights, data.groups)
+        chosen = settings[best]
     elif len(settings) > 1:  # nothing can be held out
         calibration = unvalidated_calibration(signs, weights)
-        middle = sharpnesses[len(sharpnesses) // 2]
-        chosen = (starts[len(splits) - 1], middle, FALLBACK_RIDGE if ridge == "auto" else ridges[0])
+        chosen = (starts[len(splits) - 1], sharpnesses[len(sharpnesses) // 2], ridges[len(ridges) // 2])
     start, k, used_ridge = chosen
     query = own[starts.index(start)]
     y, p = signs[query.second], _class_shares_kept(signs, weights, query.second)
     features = to_host(training.features(k * query.direction[None, :])[query.second, 0])
-    found = fit_erm(features, y, used_ridge, loss, p)
+    found = fit_erm(features, y, used_ridge, data.loss, p)
     readout = Readout(found.coef, found.bias, used_ridge, calibration, held_out, found.converged, found.reason)
     return Staged(k * query.direction, readout, query.used, start[0], k, query.statistic, query.side), features, y
 
 
-def _ways(query_by: str, eta_b: float | str, held_out: bool) -> tuple[str, ...]:
+def _ways(given: StagedSettings, held_out: bool) -> tuple[str, ...]:
     """The directions to try: "auto" tries further products where something is chosen by held-out bags anyway."""
+    query_by, eta_b = given.query_by, given.eta_b
     if query_by == "auto":
         return WAYS if held_out and isinstance(eta_b, str) else WAYS[:1]
     if products_of(query_by) > 1 and not isinstance(eta_b, str):
@@ -190,38 +157,33 @@ class _Query(NamedTuple):
 
 @dataclass(frozen=True)
 class _Training:
-    """The bags and what is the same in all settings."""
+    """The bags, how tokens are weighted, and the order in which bags are split."""
 
-    bags: Any
-    signs: np.ndarray
-    weights: np.ndarray
-    loss: Loss
+    data: TrainingSet
     attend: Attend
     order: np.ndarray
-    groups: np.ndarray | None
-    sides: tuple[float, ...]
 
     def queries(
         self, subsets: list[np.ndarray], starts: list[tuple[str, float | str]], eta_w: float, eta_b: float | str
     ) -> list[list[_Query]]:
         """For each subset of the bags and each start (way, split), the query from its share of them."""
         parts = [
-            _parts(self.order[np.isin(self.order, inside)], self.signs, share, self.groups)
+            _parts(self.order[np.isin(self.order, inside)], self.data.signs, share, self.data.groups)
             for inside in subsets
             for _, share in starts
         ]
-        weights = np.zeros((len(parts), len(self.signs)))
+        weights = np.zeros((len(parts), len(self.data.signs)))
         for row, (first, _, _) in zip(weights, parts):
-            row[first] = self.weights[first]
-        pooled = pooled_tokens(self.bags)
-        steps = two_gradient_steps(self.bags, pooled, self.signs, weights, self.loss, eta_w, eta_b)
+            row[first] = self.data.weights[first]
+        pooled = pooled_tokens(self.data.bags)
+        steps = two_gradient_steps(self.data.bags, pooled, self.data.signs, weights, self.data.loss, eta_w, eta_b)
         products = np.tile([products_of(way) for way, _ in starts], len(subsets))
         queries = self._further(steps, products)
-        spreads, sides = noise_scales(self.bags, pooled, self.signs, weights, queries, self.sides)
+        spreads, sides = noise_scales(self.data.bags, pooled, self.data.signs, weights, queries, self.data.sides)
         found = []
         for query, spread, side, (_, second, used) in zip(queries, spreads, sides, parts):
             direction = query / spread if spread > 0 else query
-            statistic = _query_statistic(pooled[second] @ direction, side * self.signs[second])
+            statistic = _query_statistic(pooled[second] @ direction, side * self.data.signs[second])
             found.append(_Query(direction, second, used, statistic, float(side)))
         return [found[i : i + len(starts)] for i in range(0, len(found), len(starts))]
 
@@ -234,14 +196,14 @@ class _Training:
         for done in range(1, int(products.max())):
             rows = np.flatnonzero(products > done)
             size = np.linalg.norm(queries[rows], axis=1, keepdims=True)
-            following = one_product(self.bags, steps.pull[rows], queries[rows] / np.where(size > 0, size, 1.0))
+            following = one_product(self.data.bags, steps.pull[rows], queries[rows] / np.where(size > 0, size, 1.0))
             same = (following * queries[rows]).sum(axis=1, keepdims=True) >= 0
             queries[rows] = np.where(same, following, -following)
         return queries
 
     def features(self, queries: np.ndarray) -> Any:
         """(bags, queries, features): one pass over the tokens."""
-        return self.bags.per_bag(attention_features, shared=(queries, self.attend))
+        return self.data.bags.per_bag(attention_features, shared=(queries, self.attend))
 
     def held_out_scores(
         self,
@@ -252,23 +214,23 @@ class _Training:
     ) -> np.ndarray:
         """(settings, bags): the score of each bag by trainings that never saw its fold, the ridges running fastest."""
         block = len(sharpnesses) * len(ridges)  # settings that share a query
-        scores = np.empty((len(tried[0]) * block, len(self.signs)))
+        scores = np.empty((len(tried[0]) * block, len(self.data.signs)))
         jobs = [(held, query, i * block) for held, queries in zip(folds, tried) for i, query in enumerate(queries)]
-        size = len(sharpnesses) * len(self.bags) * self.bags.n_features * self.bags.dtype.itemsize
+        size = len(sharpnesses) * len(self.data.bags) * self.data.bags.n_features * self.data.bags.dtype.itemsize
         # Where every pass reads files, features that memory has no room for lie in a temporary file; half of its disk is left.
-        at_once = max(1, (max(FEATURE_BYTES, room_left() // 2) if self.bags.in_files else FEATURE_BYTES) // size)
+        at_once = max(1, (max(FEATURE_BYTES, room_left() // 2) if self.data.bags.in_files else FEATURE_BYTES) // size)
         for first in range(0, len(jobs), at_once):
             some = jobs[first : first + at_once]
             features = self.features(np.concatenate([[k * q.direction for k in sharpnesses] for _, q, _ in some]))
             for i, (held, query, row) in enumerate(some):
-                y, p = self.signs[query.second], _class_shares_kept(self.signs, self.weights, query.second)
+                y, p = (
+                    self.data.signs[query.second],
+                    _class_shares_kept(self.data.signs, self.data.weights, query.second),
+                )
                 for column in range(i * len(sharpnesses), (i + 1) * len(sharpnesses)):
                     seen, unseen = (to_host(features[rows, column]) for rows in (query.second, held))
-                    start = None
-                    for ridge in ridges:
-                        start = fit_erm(seen, y, ridge, self.loss, p, start=start, tolerance=1e-4)
-                        scores[row, held] = unseen @ start.coef + start.bias
-                        row += 1
+                    scores[row : row + len(ridges), held] = ridge_path(seen, unseen, y, p, self.data.loss, ridges)
+                    row += len(ridges)
         return scores
 
 
@@ -341,22 +303,17 @@ class StagedClassifier(ReadoutClassifier):
         groups: np.ndarray | None,
         attend: Attend = softmax_attention,
     ) -> np.ndarray | None:
-        staged, features, labels = fit_staged(
-            bags,
-            signs,
-            weights,
-            get_loss(self.loss),
-            checked_ridge(self.ridge),
-            checked_split(self.split),
-            checked_sharpness(self.sharpness),
+        given = StagedSettings(
+            auto_or_number("ridge", self.ridge),
+            auto_or_number(
+                "split", self.split, ("auto", "reuse"), "a share in (0, 1)", high=1.0, open_low=True, open_high=True
+            ),
+            auto_or_number("sharpness", self.sharpness),
             real_number("eta_w", self.eta_w, 0.0),
-            checked_rate("eta_b", self.eta_b),
-            checked_seed(self.random_state),
-            attend,
-            groups,
-            self._sides,
+            auto_or_number("eta_b", self.eta_b),
             self.query_by,
         )
+        staged, features, labels = fit_staged(self._training_set(bags, signs, weights, groups), given, attend)
         self.query_, self.split_, self.sharpness_ = staged.query, staged.split, staged.sharpness
         self.query_by_ = staged.query_by
         self.side_ = staged.side
