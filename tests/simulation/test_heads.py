@@ -9,7 +9,7 @@ from sparsetoken import Deployment, Task, Tokens, Training, forecast, simulate, 
 from sparsetoken.simulation import head_readout
 from sparsetoken.simulation.heads import draw_head_features
 from sparsetoken.simulation.samplers.drawn_bags import draw_bags
-from sparsetoken.study.kinds.simulation import separable
+from sparsetoken.study.kinds.readout import separable
 
 TASK = Task(length=8, sparsity=1, strength=4.0, prevalence=0.4)
 TRAINING = Training(alpha0=4.0, alpha1=3.0, ridge=1e-2)

@@ -35,7 +35,7 @@ def digest_of(package):
     ("file", "counts"),
     [
         ("losses.py", True),
-        ("study/kinds/theory.py", True),
+        ("study/kinds/staged.py", True),
         ("theory/capacity.py", True),
         ("cli/study.py", False),
         ("paper/page.py", False),

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from sparsetoken.study import TrialSpec
 from sparsetoken.study.kind import get_kind, stream_seed
-from sparsetoken.study.kinds.simulation import separable
+from sparsetoken.study.kinds.readout import separable
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 
@@ -136,7 +136,7 @@ def test_thresholds_are_fitted_at_every_ridge():
 
 
 def test_sharpness_sets_the_query_step():
-    from sparsetoken.study.kinds.simulation import with_sharpness
+    from sparsetoken.study.kinds.staged import with_sharpness
     from sparsetoken.theory import alignment
 
     task, training = Task(), Training()

@@ -13,7 +13,7 @@ import pytest
 
 from sparsetoken._core.user_code import load_source
 from sparsetoken.study import Grid, Store, TrialSpec, open_executor, run_study, run_trials
-from sparsetoken.study.runner import Batch, in_turn, run_batches, scouts_ahead
+from sparsetoken.study.runner import Batch, run_batches, scouts_ahead
 
 SOURCE = str(Path(__file__).with_name("toy.py"))
 STUDY = load_source(SOURCE).study
@@ -72,10 +72,6 @@ def test_what_several_studies_want_is_run_once_and_its_failure_told_to_all(tmp_p
     assert (two.total, two.reused, two.done, len(two.failed)) == (4, 2, 1, 1)
     assert (sum(told[0]), sum(told[1])) == (3, 4)
     assert len(log.read_text().splitlines()) == 2
-
-
-def test_tables_take_turns():
-    assert in_turn({"a": [1, 2, 3], "b": [4], "c": [5, 6]}) == [1, 4, 5, 2, 6, 3]
 
 
 def test_the_first_trial_of_a_program_runs_ahead_of_the_batch_before():

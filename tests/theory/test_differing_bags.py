@@ -9,7 +9,7 @@ from scipy import stats
 from sparsetoken import Stage, Task, Training, simulate, simulate_trajectory, theory
 from sparsetoken.losses import get_loss
 from sparsetoken.simulation.two_steps import two_steps
-from sparsetoken.study.kinds.simulation import GivenReadout, readout_trial
+from sparsetoken.study.kinds.readout import GivenReadout, readout_trial
 from sparsetoken.task import BagKind
 from sparsetoken.theory.bayes.oracle import hardmax_error, pooled_error
 from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups

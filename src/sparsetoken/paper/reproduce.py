@@ -12,6 +12,7 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..plotting.panels import Panel
 from ..plotting.plotly_panels import plotly_panel
 from ..study.claims import LedgerRow, attempt, ledger, ledger_table, made_from
 from ..study.executor import TrialExecutor, get_ready
-from ..study.runner import Batch, RunSummary, in_turn, run_batches
+from ..study.runner import Batch, RunSummary, run_batches
 from ..study.store import Store
 from ..study.study import Study
 from ..study.tables import StudyTables, build_tables, write_table
@@ -58,7 +59,7 @@ def run_studies(
         batches = []
         for study, trials in zip(studies, wanted):
             store.enrol(study.name, trials)
-            ordered = in_turn(trials)
+            ordered = list(chain(*trials.values()))
             many = len({trial.key for trial in ordered})
             batches.append(Batch(ordered, _bar(add, study.name, many, told=len(studies) > 1)))
         run_batches(batches, store, executor, fresh=fresh)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain
 from typing import Any
 
 from .._core.user_code import shared_sources
@@ -205,7 +205,7 @@ def run_study(
     """
     tables = study.trials(size)
     store.enrol(study.name, tables)
-    summary = run_trials(in_turn(tables), store, executor, advance, fresh=fresh)
+    summary = run_trials(chain(*tables.values()), store, executor, advance, fresh=fresh)
     return build_tables(tables, store), summary
 
 
@@ -233,12 +233,3 @@ def scouts_ahead(queues: Iterable[Sequence[TrialSpec]]) -> list[TrialSpec]:
         ordered += [*scouts, *rest]
         rest = others
     return ordered + rest
-
-
-def in_turn(tables: Mapping[str, Sequence[TrialSpec]]) -> list[TrialSpec]:
-    """The trials of all tables, one of each in turn.
-
-    Trials of one table mostly need the same compiled program. This way workers do not begin by compiling the same one.
-    """
-    rows = zip_longest(*tables.values())
-    return [trial for row in rows for trial in row if trial is not None]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import dynamics, heads, ladder, planning, simulation, theory, two_steps
+from . import dynamics, readout, staged, strengths, tuned
 
-__all__ = ["dynamics", "heads", "ladder", "planning", "simulation", "theory", "two_steps"]
+__all__ = ["dynamics", "readout", "staged", "strengths", "tuned"]

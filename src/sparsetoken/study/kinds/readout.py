@@ -1,0 +1,196 @@
+"""Kinds of trial about the readout alone, with a query of given cosine and sharpness; drawn and in theory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...simulation.feature_map import FeatureMap
+from ...simulation.readout import fit_readout
+from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, sample_count
+from ...simulation.seeds import stream
+from ...solvers.erm import fit_erm
+from ...task import Task
+from ..kind import trial_kind
+from .columns import BINS, ERROR, columns
+from .staged import ACCURACY, ERM_FIELDS, Bins, check_bins, check_sizes, fields_of
+
+
+@dataclass(frozen=True)
+class GivenQuery:
+    """A classifier whose query has this cosine with the signal, and this sharpness."""
+
+    model: str = "attention"
+    cosine: float = 1.0
+    sharpness: float = 1.0
+
+    @property
+    def features(self) -> FeatureMap:
+        """What makes its features, drawn."""
+        return FeatureMap(self.model, self.cosine, self.sharpness)
+
+    def law(self, task: Task) -> Any:
+        """What makes them in theory."""
+        from ...laws.law import law_of_model
+
+        return law_of_model(task, self.model, self.cosine, self.sharpness)
+
+
+@dataclass(frozen=True)
+class GivenReadout(GivenQuery):
+    """Its readout, trained with this loss and ridge."""
+
+    ridge: float = 1e-3
+    loss: str = "logistic"
+
+
+@trial_kind("readout", check=check_sizes, columns=columns(*ERROR))
+def readout_trial(task: Task, d: int, seed: int, alpha: float, given: GivenReadout) -> dict[str, float]:
+    """The convex readout (stage 4) alone, on n = alpha d samples, with a query of given cosine and sharpness."""
+    feature_map, bags = given.features, draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
+    readout = fit_readout(feature_map.draw(bags, d, seed), bags.labels, given.ridge, given.loss)
+    special = readout.w[: feature_map.special_count(task)]
+    found = feature_map.measures(task, special, readout.norm, readout.bias, stream(seed, "quadrature"))
+    trained = {"train_loss": readout.train_loss, "train_error": readout.train_error}
+    tested = {"test_error": found.test_error, "balanced_error": found.balanced_error}
+    return {**tested, **trained, "norm_w": readout.norm, "bias": readout.bias}
+
+
+@trial_kind("readout_theory", version=2, columns=columns("alpha", *ERM_FIELDS))
+def readout_theory_trial(
+    task: Task, alpha: list[float], given: GivenReadout, accuracy: float = ACCURACY
+) -> list[dict[str, float]]:
+    """The limit of `readout`, for a whole list of alpha (one law serves them all); a row for each."""
+    from ...theory import erm_sweep
+
+    found = erm_sweep(given.law(task), alpha, given.ridge, given.loss, accuracy=accuracy)
+    return [{"alpha": value, **fields_of(one)} for value, one in zip(alpha, found)]
+
+
+@trial_kind("left_out", check=check_sizes, columns=columns("fitted", "left_out", "shortcut"))
+def left_out_trial(
+    task: Task, d: int, seed: int, alpha: float, given: GivenReadout, bags: int = 8
+) -> list[dict[str, float]]:
+    """The score of some training bags by the readout fitted to all, by the one fitted without that bag, and by the shortcut
+    r + V kappa^2 l'(r) that the theory takes for it, with the theory's V: a row for each bag."""
+    from ...losses import get_loss
+    from ...theory import erm
+
+    drawn = draw_bags(task, sample_count("alpha", alpha, d), seed, "1")
+    features, labels = given.features.draw(drawn, d, seed), drawn.labels
+    V = float(erm(given.law(task), alpha, given.ridge, given.loss).V)
+    whole, rows = fit_readout(features, labels, given.ridge, given.loss), []
+    for i in range(bags):
+        rest = np.arange(len(labels)) != i
+        without = fit_readout(features[rest], labels[rest], given.ridge, given.loss)
+        r, kappa2 = float(features[i] @ whole.w + whole.bias), float(np.mean(features[i] ** 2))
+        shortcut = r + V * kappa2 * float(get_loss(given.loss).slope(r, labels[i]))
+        left = float(features[i] @ without.w + without.bias)
+        rows.append({"fitted": r, "left_out": left, "shortcut": shortcut})
+    return rows
+
+
+# A separating margin below this share of the features' size counts as none.
+LEAST_MARGIN = 1e-6
+
+
+def separable(features: np.ndarray, labels: np.ndarray) -> bool:
+    """Can a hyperplane with a bias part the classes? Certified both ways, by regularised logistic regression.
+
+    Yes, when some minimiser has all margins positive. No, when the weights a_i = -l' y_i of a minimiser at ridge lambda
+    prove that no unit w has a margin above  (lambda ||w|| + ||gradient||) / mean(a),  once this is negligible.
+    """
+    scale = float(np.sqrt(np.mean(features**2)))
+    start = None
+    # The certificates hold for any ridge and tolerance: these take the least time at the sizes of the paper's studies.
+    for ridge in (1e-3, 1e-6, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14):
+        fit = fit_erm(features, labels, ridge * scale**2, start=start, tolerance=1e-2)
+        margins = labels * (features @ fit.coef + fit.bias)
+        if margins.min() > 0:
+            return True
+        pull = ridge * scale**2 * float(np.linalg.norm(fit.coef)) * (1.0 + fit.gradient_norm)
+        if pull / np.mean(1.0 / (1.0 + np.exp(np.clip(margins, -700, 700)))) < LEAST_MARGIN * scale:
+            return False
+        start = fit
+    raise ArithmeticError("separability could not be decided: the largest margin is too small for double precision")
+
+
+@trial_kind("separability", check=check_sizes, columns=columns("alpha_star", "n_star"))
+def separability_trial(task: Task, d: int, seed: int, alpha_high: float, given: GivenQuery) -> dict[str, float]:
+    """The largest n for which the first n samples of one endless sequence are separable, as alpha_star = n/d.
+
+    The share of draws with alpha_star >= alpha is the probability that n = alpha d samples are separable.
+    """
+    most = sample_count("alpha_high", alpha_high, d)
+    bags = draw_bags(task, most, seed, "1")
+    labels, features = bags.labels, given.features.draw(bags, d, seed)
+    if separable(features, labels):
+        raise ValueError(f"alpha_high = {alpha_high:g} is too small: its samples are still separable")
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        x, y = features[:middle], labels[:middle]
+        if abs(y.sum()) == middle or separable(x, y):
+            low = middle
+        else:
+            high = middle
+    return {"alpha_star": low / d, "n_star": low}
+
+
+@trial_kind("capacity", columns=columns("alpha_star", "standard_error"))
+def capacity_trial(task: Task, given: GivenQuery) -> dict[str, float]:
+    """The largest alpha at which data are separable."""
+    from ...theory import capacity
+
+    found = capacity(given.law(task))
+    return {"alpha_star": found.alpha, "standard_error": found.standard_error}
+
+
+@trial_kind("margins", check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
+def margins_trial(
+    task: Task, d: int, seed: int, alpha: float, histogram: Bins, given: GivenReadout
+) -> list[dict[str, float]]:
+    """Histograms of training and test margins y (<w, f> + b); the first and last bins take what lies outside."""
+    count = sample_count("alpha", alpha, d)
+    bags = draw_bags(task, count, seed, "1")
+    feature_map = given.features
+    labels, features = bags.labels, feature_map.draw(bags, d, seed)
+    fit = fit_erm(features, labels, given.ridge, given.loss)
+    train = histogram.shares(labels * (features @ fit.coef + fit.bias))
+    test = histogram.shares(
+        _fresh_margins(draw_bags(task, count, seed, "_test"), seed, feature_map, fit.coef, fit.bias)
+    )
+    return histogram.rows(train_share=train, test_share=test)
+
+
+def _fresh_margins(bags: DrawnBags, seed: int, feature_map: FeatureMap, w: np.ndarray, bias: float) -> np.ndarray:
+    """Margins of fresh bags. Beyond its leading coordinates w meets pure noise, of which one number per bag is drawn."""
+    lead = feature_map.special_count(bags.task)
+    small = 3 if lead == 2 else 2  # the least dimension with a noise coordinate after the leading ones
+    other_seed = int(stream(seed, "tokens_test").integers(2**62))
+    features = feature_map.draw(bags, small, other_seed)
+    rest = float(np.linalg.norm(w[lead:]))
+    return bags.truth * (features[:, :lead] @ w[:lead] + rest * features[:, lead] + bias)
+
+
+@trial_kind("margins_theory", version=2, check=check_bins, columns=columns(*BINS, "train_share", "test_share"))
+def margins_theory_trial(task: Task, alpha: float, histogram: Bins, given: GivenReadout) -> list[dict[str, float]]:
+    """Predicted shares of training and test margins in bins; the first and last ones take what lies outside."""
+    from ...theory import erm
+
+    found = erm(given.law(task), alpha, given.ridge, given.loss, accuracy=ACCURACY)
+    edges = histogram.edges
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    half = 0.5 * np.diff(edges)
+    densities = found.margin_densities((0.5 * (edges[:-1] + edges[1:])[:, None] + half[:, None] * nodes).ravel())
+    step = 0.1
+    below = found.margin_densities(np.arange(edges[0] - 15.0, edges[0], step) + 0.5 * step)
+    shares = {}
+    for name in ("train", "test"):
+        share = (densities[name].reshape(histogram.bins, -1) * weights).sum(axis=1) * half
+        share[0] += below[name].sum() * step
+        share[-1] += 1.0 - share.sum()  # what lies above the last edge is the remainder
+        shares[f"{name}_share"] = share
+    return histogram.rows(**shares)
