@@ -80,9 +80,6 @@ def joint_tables(
         (joint.overfits, {}, "confirmed"),
         (joint.overfits, {"ends": {0.0: 0.05, joint.DECAY: 0.02}}, "undecided"),
         (joint.overfits, {"error": 0.1}, "undecided"),
-        (joint.wins, {}, "confirmed"),
-        (joint.wins, {"staged": 0.01}, "refuted"),
-        (joint.wins, {"error": 0.02}, "undecided"),
         (joint.undecayed_loses, {}, "confirmed"),
         (joint.undecayed_loses, {"staged": 0.3}, "refuted"),
         (joint.alike, {}, "confirmed"),
@@ -126,7 +123,7 @@ def test_joint_against_simulation_that_is_off():
 
 def reuse_tables(value=0.03, split=0.05, independent=0.035, error=1e-4, noise=1e-4):
     rows = [{"alpha": a, "step": 40, "test_error": value, "test_error_se": error} for a in (0.5, 1.0, 2.0)]
-    runs = [{"alpha0": a, "test_error": value} for a in reuse.SIMULATED]
+    runs = [{"alpha0": a, "test_error": value} for a in (1.0, 2.0)]
 
     def forecast(factor, v):
         return pd.DataFrame({"alpha0": factor * a, "test_error": v, "standard_error": error} for a in (0.5, 1.0, 2.0))
@@ -190,7 +187,7 @@ def test_query_steps(criterion, arguments, verdict):
 
 def test_rounds_alternate_and_have_one_length():
     lengths = set()
-    for rounds in reuse.ROUNDS:
+    for rounds in (1, 2, 3, 5, reuse.MOST):
         schedule = expand(as_stages(reuse.with_readout(rounds, 2.0)), ("q", "w"))
         lengths.add(schedule.steps)
         assert (schedule.rates[: 2 * rounds : 2, 1] == 1).all() and (
@@ -220,9 +217,6 @@ def designed_tables(value=0.022, staged=0.03, bayes=0.02, error=1e-5, noise=1e-4
     [
         (designed.designs_hold, {}, "confirmed"),
         (designed.designs_hold, {"noise": 0.3}, "undecided"),
-        (designed.beats_staged, {}, "confirmed"),
-        (designed.beats_staged, {"staged": 0.021}, "refuted"),
-        (designed.beats_staged, {"error": 0.01}, "undecided"),
         (designed.needs_size, {}, "confirmed"),
         (designed.needs_size, {"small": -0.01}, "refuted"),
         (designed.needs_size, {"small": 0.0}, "undecided"),

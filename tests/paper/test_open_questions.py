@@ -219,11 +219,11 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025,
     by_loss = [
         {**mechanisms.named("softmax", 2.5, r), "loss": loss, "test_error": e, "standard_error": error}
         for loss, e in zip(mechanisms.LOSSES, losses)
-        for r in mechanisms.LOSS_RIDGES
+        for r in (0.1, 0.3, 1.0, 3.0, 10.0)
     ]
     spots = [mechanisms.named(m, ks[0], rs[0]) for m, (_, ks, rs) in mechanisms.MECHANISMS.items()]
     runs = [{**p, "d": d, "test_error": v + shift} for p, v in zip(spots, values.values()) for d in (120, 240)]
-    last = {"model": "tied", "step": mechanisms.JOINT["steps"], "test_error": tied}
+    last = {"model": "tied", "step": mechanisms.STEPS, "test_error": tied}
     return {
         "tried": pd.DataFrame(settings),
         "losses": pd.DataFrame(by_loss),
@@ -240,9 +240,13 @@ def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025,
         (mechanisms.mechanisms_exact, {}, "confirmed"),
         (mechanisms.mechanisms_exact, {"shift": 0.02}, "refuted"),
         (mechanisms.mechanisms_exact, {"noise": 0.5}, "undecided"),
-        (mechanisms.softmax_below("c", "s", mechanisms.SPARSE), {}, "confirmed"),
-        (mechanisms.softmax_below("c", "s", mechanisms.SPARSE), {"errors": {"sparsemax": 0.02}}, "refuted"),
-        (mechanisms.softmax_below("c", "s", mechanisms.SPARSE), {"error": 0.01}, "undecided"),
+        (mechanisms.softmax_below("c", "s", ["sparsemax", "top 2", "hard max"]), {}, "confirmed"),
+        (
+            mechanisms.softmax_below("c", "s", ["sparsemax", "top 2", "hard max"]),
+            {"errors": {"sparsemax": 0.02}},
+            "refuted",
+        ),
+        (mechanisms.softmax_below("c", "s", ["sparsemax", "top 2", "hard max"]), {"error": 0.01}, "undecided"),
         (mechanisms.softmax_below("c", "s", ["thresholded", "sigmoid"]), {}, "confirmed"),
         (mechanisms.softmax_below("c", "s", ["thresholded", "sigmoid"]), {"errors": {"thresholded": 0.02}}, "refuted"),
         (mechanisms.losses_alike, {"losses": (0.03, 0.031, 0.0305, 0.0295)}, "confirmed"),

@@ -22,15 +22,10 @@ def draws(rows, noise, repeats=24, column="test_error", seed=0):
 
 def capacity_tables(values=(2.1, 3.06, 4.4), pooled=2.57, noise=0.05, factor=1.0):
     """Capacities at the quick form's cosines; simulated crossings are `factor` times the predicted ones."""
-    cosines = (0.0, 0.4, 0.6)
-    rows = [{"cosine": c, "d": d, "alpha_star": factor * v} for c, v in zip(cosines, values) for d in (40, 120)]
-    base = [{"cosine": 1.0, "d": d, "alpha_star": factor * pooled} for d in (40, 120)]
-    return {
-        "draws": draws(rows, noise, column="alpha_star"),
-        "pooled_draws": draws(base, noise, column="alpha_star", seed=1),
-        "predicted": pd.DataFrame({"cosine": cosines, "alpha_star": values}),
-        "pooled_predicted": pd.DataFrame({"cosine": [1.0], "alpha_star": [pooled]}),
-    }
+    places = [("attention", c, v) for c, v in zip((0.0, 0.4, 0.6), values)] + [("pooled", 1.0, pooled)]
+    predicted = [{"model": m, "cosine": c, "alpha_star": v} for m, c, v in places]
+    rows = [{**row, "d": d, "alpha_star": factor * row["alpha_star"]} for row in predicted for d in (40, 120)]
+    return {"query_draws": draws(rows, noise, column="alpha_star"), "predicted": pd.DataFrame(predicted)}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,9 @@ def test_query_capacity(criterion, arguments, verdict):
 )
 def test_trained_query_and_sharpness(criterion, change, verdict):
     tables = {
-        "predicted": pd.DataFrame({"cosine": [0.0, 1.0], "alpha_star": [2.0, 8.0]}),
+        "predicted": pd.DataFrame(
+            {"model": ["attention"] * 2 + ["pooled"], "cosine": [0.0, 1.0, 1.0], "alpha_star": [2.0, 8.0, 2.5]}
+        ),
         "staged": pd.DataFrame({"alpha0": [2.0, 12.0], "alpha1": [2.0, 12.0], "cosine_q": [0.5, 0.9]}),
         "staged_runs": pd.DataFrame({"alpha1": [2.0, 12.0], "train_error": [0.0 + change.get("separated", 0.0), 0.2]}),
         "sharper": pd.DataFrame({"sharpness": [0.1, 1.0], "alpha_star": [3.0, change.get("sharper", 4.5)]}),
@@ -72,24 +69,33 @@ def test_trained_query_and_sharpness(criterion, change, verdict):
 
 def test_pooling_is_matched_where_the_capacities_cross():
     tables = capacity_tables()
-    line = pd.DataFrame({"cosine": [-1.0, 0.0, 0.4, 1.0], "alpha_star": [2.0, 2.1, 3.06, 7.0]})
-    words = capacity.query_capacity_findings({**tables, "predicted": line})
+    line = pd.DataFrame({"model": "attention", "cosine": [-1.0, 0.0, 0.4, 1.0], "alpha_star": [2.0, 2.1, 3.06, 7.0]})
+    pooled = pd.DataFrame({"model": "pooled", "cosine": [1.0], "alpha_star": [2.57]})
+    words = capacity.query_capacity_findings({**tables, "predicted": pd.concat([line, pooled])})
     expected = np.interp(2.57, [2.1, 3.06], [0.0, 0.4])
     assert f"below a cosine of {expected:.2f} attention separates fewer" in words
 
 
 def transition_tables(
-    below=(0.2, 0.1, 0.004), above=(0.3, 0.25, 0.24), noise=1e-4, shift=0.0, exponent=-0.5, meet=1e-4
+    below=(0.2, 0.1, 0.004),
+    above=(0.3, 0.25, 0.24),
+    noise=1e-4,
+    shift=0.0,
+    exponent=-0.5,
+    meet=1e-4,
+    measured=0.3,
+    spread=0.01,
 ):
     rows = [
-        {"ridge": ridge, "alpha": capacity.at(place), "train_loss": value}
+        {"ridge": ridge, "alpha": place, "train_loss": value}
         for place, values in ((capacity.BELOW, below), (capacity.ABOVE, above))
-        for ridge, value in zip(capacity.RIDGES, values)
+        for ridge, value in zip((1e-2, 1e-3, 1e-5), values)
     ]
     simulated = [{**row, "d": d, "train_loss": row["train_loss"] + shift} for row in rows for d in (80, 240)]
     rng = np.random.default_rng(0)
+    task = {"cosine": 1.0, "sparsity": 1, "strength": 3.0}
     wide = [
-        {"model": model, "d": d, "alpha_star": 3.4 + 0.5 * (d / 50) ** exponent * z}
+        {"model": model, **task, "d": d, "alpha_star": 3.4 + 0.5 * (d / 50) ** exponent * z}
         for model in capacity.MODELS
         for d in (25, 50, 100)
         for z in rng.standard_normal(60)
@@ -98,8 +104,20 @@ def transition_tables(
         "predicted": pd.DataFrame(rows),
         "simulated": draws(simulated, noise, column="train_loss"),
         "draws": pd.DataFrame(wide),
+        "twice_draws": pd.DataFrame(wide).assign(sparsity=2),
+        "query_draws": pd.DataFrame(wide).assign(strength=4.0),
+        "margin_runs": draws(
+            [{"loss": x, "d": d, "test_error": measured} for x in ("logistic", "exponential") for d in (80, 240)],
+            spread,
+        ),
         "margin": pd.DataFrame(
-            {"loss": loss, "ridge": ridge, "test_error": 0.3 + off * share, "norm_w": ridge**-0.2}
+            {
+                "loss": loss,
+                "ridge": ridge,
+                "test_error": 0.3 + off * share,
+                "norm_w": ridge**-0.2,
+                "standard_error": 1e-5,
+            }
             for loss, off in (("logistic", 0.0), ("exponential", meet))
             for ridge, share in ((1e-4, 4.0), (1e-6, 2.0), (1e-8, 1.0))
         ),
@@ -120,6 +138,8 @@ def transition_tables(
         (capacity.sharpens, {"exponent": 0.0}, "refuted"),
         (capacity.max_margin, {}, "confirmed"),
         (capacity.max_margin, {"meet": 0.01}, "refuted"),
+        (capacity.max_margin, {"measured": 0.4}, "refuted"),
+        (capacity.max_margin, {"spread": 0.2}, "undecided"),
     ],
 )
 def test_transition(criterion, arguments, verdict):
@@ -130,7 +150,7 @@ def test_the_transition_is_drawn_about_the_capacity():
     """The constant that places are shares of is the capacity of that setting."""
     from sparsetoken import Task, theory
 
-    law = theory.attention_law(Task(**capacity.TASK), capacity.QUERY["cosine"], capacity.QUERY["sharpness"])
+    law = theory.attention_law(Task(**capacity.TASK), 0.8, 1.0)
     found = theory.capacity(law)
     assert found.alpha == pytest.approx(capacity.STAR, abs=0.01)
 
@@ -141,20 +161,20 @@ def map_tables(
     measured = mass if measured is None else measured
     bins = [{"bin": i, "share": 0.1, "share_se": 0.0} for i in range(10)]
     common = {"mass_se": 0.0, "uniform": 0.1, "negative_mass": 0.1}
-    predicted = [{"alpha0": a, "mass": mass, **b, **common} for a in attention_map.ALPHA0 for b in bins]
+    predicted = [{"alpha0": a, "mass": mass, **b, **common} for a in (0.5, 2.0, 8.0) for b in bins]
     rows = [
         {"alpha0": a, "d": d, "mass": measured, "negative_mass": negative, **b}
-        for a in attention_map.ALPHA0
+        for a in (0.5, 2.0, 8.0)
         for d in (80, 240)
         for b in bins
     ]
     simulated = draws(rows, noise, column="mass")
     simulated["negative_mass"] += noise * np.random.default_rng(1).standard_normal(len(simulated))
     simulated["share"] += noise * np.random.default_rng(2).standard_normal(len(simulated))
-    few = [{"alpha0": a, "d": d, "cosine_q": 0.6 * a**exponent} for a in attention_map.FEW for d in (20_000, 60_000)]
+    few = [{"alpha0": a, "d": d, "cosine_q": 0.6 * a**exponent} for a in (0.025, 0.05, 0.1) for d in (20_000, 60_000)]
     errors = {
         ("attention", attention_map.STARVED): starved,
-        **{("attention", a): 0.15 for a in attention_map.BETWEEN},
+        **{("attention", a): 0.15 for a in (0.2, 0.6)},
         ("attention", attention_map.FED): 0.03,
         ("pooled", attention_map.STARVED): 0.28,
     }
@@ -182,9 +202,7 @@ def map_tables(
         (attention_map.amplifies, {}, "confirmed"),
         (attention_map.amplifies, {"measured": 0.3}, "refuted"),
         (attention_map.amplifies, {"measured": 0.5}, "undecided"),
-        (attention_map.neutral, {}, "confirmed"),
-        (attention_map.neutral, {"negative": 0.2}, "refuted"),
-        (attention_map.neutral, {"noise": 1.0}, "undecided"),
+        (attention_map.law_exact, {"negative": 0.2}, "refuted"),
         (attention_map.unaligned, {}, "confirmed"),
         (attention_map.unaligned, {"exponent": 0.5}, "refuted"),
         (judge(attention_map.attention_map, "few-errors-exact"), {}, "confirmed"),
@@ -214,8 +232,8 @@ def fixed_tables(factor=1.0, noise=0.002, swap=False, far=0.03):
     values = {(r["model"], r["length"]): r["test_error"] for r in predicted}
     rows = [
         {"model": m, "length": n, "d": d, "test_error": factor * values[m, n]}
-        for m, lengths in separation.SIMULATED.items()
-        for n in lengths
+        for m in errors
+        for n in ((4, 8, 16) if m == "vectorized" else (4, 16, 64))
         for d in (100, 300)
     ]
     return {"predicted": pd.DataFrame(predicted), "simulated": draws(rows, noise)}

@@ -30,7 +30,7 @@ def tables(
         }
         for loss in rare.RATES
         for w in rare.WEIGHTS
-        for eta_b in rare.BIAS_RATES
+        for eta_b in (0.0, 1.0, 2.0, 4.0, 8.0)
     ]
     drawn = [
         {
@@ -54,7 +54,7 @@ def tables(
             "auc": 0.99,
         }
         for case in cases
-        for ridge, off in ((rare.SIMULATED_RIDGE, 0.0), (0.1, 0.005))
+        for ridge, off in ((30.0, 0.0), (0.1, 0.005))
     ]
     simulated = [
         {"loss": names[case], "d": d, "auc": 0.99 + shift + noise * rng.standard_normal()}

@@ -14,14 +14,21 @@ from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import INK, OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, fit_line, judge_agreement, judge_value, limits_of, means_of, select
+from ...study.criteria import (
+    LineFit,
+    ValueWithError,
+    fit_line,
+    judge_agreement,
+    judge_value,
+    limits_of,
+    means_of,
+    select,
+)
 from ...study.study import Grid, Study
 from ...study.verdicts import quantile, worst
 from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
-from .common import AXES, both, largest, listed, ordered, overlay
-
-ALPHA0 = [0.25 * 2**i for i in range(10)]
-RATE_FROM = 16.0  # where the 1/alpha0 term rules
+from .common import Resolution, both, listed, ordered, pair
+from .figures import AXES, largest, overlay
 
 
 def alignment_grids(sizes: list[int], repeats: int) -> list[Grid]:
@@ -33,13 +40,13 @@ def alignment_grids(sizes: list[int], repeats: int) -> list[Grid]:
         **{"length": 10, "sparsity": 3, "strength": 6.0, "prevalence": 0.2, "loss": "logistic"},
         **{"eta_w": 0.5, "eta_b": 0.5, "eta_q": 0.5, "beta": 1.0},
     }
-    few, many = [a for a in ALPHA0 if a <= 2], [a for a in ALPHA0 if a > 2]
+    few, many = [0.25, 0.5, 1.0, 2.0], [4.0, 8.0, 16.0, 32.0, 64.0, 128.0]
     return [
-        Grid("shown", "two_steps", {**fixed, "d": 1000}, {"alpha0": ALPHA0}, repeats=10),
+        Grid("shown", "two_steps", {**fixed, "d": 1000}, {"alpha0": few + many}, repeats=10),
         Grid("simulated", "two_steps", fixed, {"d": [2 * d for d in sizes], "alpha0": few}, repeats=10 * repeats),
         Grid("simulated", "two_steps", fixed, {"d": sizes, "alpha0": many}, repeats=repeats),
         Grid("predicted", "alignment", fixed, {"alpha0": [float(a) for a in np.geomspace(0.2, 160, 40)]}),
-        Grid("predicted_there", "alignment", fixed, {"alpha0": ALPHA0}),
+        Grid("predicted_there", "alignment", fixed, {"alpha0": few + many}),
     ]
 
 
@@ -49,9 +56,8 @@ def cosines_exact(tables: Tables) -> Judgement:
 
     Cos(q₂, ξ) and cos(w₁, ξ) at every α₀, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03.
     """
-    simulated, predicted = (need(tables, name, ["cosine_q", "cosine_w"]) for name in ("simulated", "predicted_there"))
-    names = ("cosine_q", "cosine_w")
-    return both({AXES[name]: judge_agreement(simulated, predicted, name, ["alpha0"], 0.03) for name in names})
+    names, tested = ("cosine_q", "cosine_w"), pair(tables, "cosine_w", predicted="predicted_there")
+    return both({AXES[name]: judge_agreement(*tested, name, ["alpha0"], Resolution.FINE) for name in names})
 
 
 @claim("two-steps-align", MANY_SAMPLES)
@@ -67,11 +73,13 @@ def align(tables: Tables) -> Judgement:
     return ordered(pairs, "increases to 1", listed({first: low.value, last: high}, "α₀"))
 
 
-def _rate_fit(tables: Tables) -> Any:
-    simulated = need(tables, "simulated", ["cosine_q"])
-    far = simulated[simulated["alpha0"] >= RATE_FROM].assign(gap=lambda t: 1 - t["cosine_q"])
+def _rate_fits(tables: Tables) -> tuple[LineFit, LineFit]:
+    """Simulated and predicted, from α₀ = 16 on, where the 1/α₀ term rules."""
+    parts = (table[table["alpha0"] >= 16] for table in pair(tables, "cosine_q", predicted="predicted_there"))
+    far, theory = (part.assign(gap=1 - part["cosine_q"]) for part in parts)
     gap = extrapolate(far, ["alpha0"], "gap")
-    return fit_line(np.log(gap["alpha0"]), np.log(gap["limit"]), gap["error"] / gap["limit"])
+    simulated = fit_line(np.log(gap["alpha0"]), np.log(gap["limit"]), gap["error"] / gap["limit"])
+    return simulated, fit_line(np.log(theory["alpha0"]), np.log(theory["gap"]))
 
 
 @claim("alignment-rate", MANY_SAMPLES)
@@ -80,10 +88,9 @@ def rate(tables: Tables) -> Judgement:
 
     Fitted log-log slope for α₀ ≥ 16 is the theory's on that range, which is −1 to 0.05; resolution 0.05.
     """
-    fit, predicted = _rate_fit(tables), need(tables, "predicted_there", ["cosine_q"])
-    theory = predicted[predicted["alpha0"] >= RATE_FROM]
     # The next order, 1/alpha0^2, bends the line a little over a finite range: theory knows by how much.
-    finite = fit_line(np.log(theory["alpha0"]), np.log(1 - theory["cosine_q"])).slope
+    fit, theory = _rate_fits(tables)
+    finite = theory.slope
     judged = judge_value(fit.slope, fit.slope_error, finite, 0.05)
     note = f"the exact theory has {finite:.3f} on this range and -1 in the limit"
     return Judgement(judged.verdict if abs(finite + 1) < 0.05 else "refuted", "-1", judged.measured, note)
@@ -106,7 +113,7 @@ def draw_alignment(tables: Tables) -> list[Panel]:
 
 
 def alignment_findings(tables: Tables) -> str:
-    fit, constant = _rate_fit(tables), float(tables["predicted"]["rate"].iloc[0])
+    (fit, _), constant = _rate_fits(tables), float(tables["predicted"]["rate"].iloc[0])
     return (
         f"The query turns to the signal with more samples: 1 − cos(q₂, ξ) falls with slope {fit.slope:.3f} ± "
         f"{fit.slope_error:.3f} on log axes, and the predicted constant is K = {constant:.3f}. The query is better aligned "
@@ -128,8 +135,7 @@ alignment = Study(
 
 # The study `anti-alignment`.
 
-SPOTS: dict[str, list[Any]] = {"eta_b": [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0], "prevalence": [0.05, 0.1, 0.2, 0.35, 0.5]}
-RARE = 0.2  # prevalence of the training whose error is looked at
+MAP = ["eta_b", "prevalence"]
 
 
 def anti_alignment_grids(sizes: list[int], repeats: int, trained_sizes: list[int], trained: int) -> list[Grid]:
@@ -138,15 +144,16 @@ def anti_alignment_grids(sizes: list[int], repeats: int, trained_sizes: list[int
         **{"length": 40, "sparsity": 2, "strength": 2.0, "loss": "logistic"},
         **{"alpha0": 3.0, "eta_w": 1.0, "eta_q": 1.0, "beta": 1.0},
     }
+    spots = dict(zip(MAP, ([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0], [0.05, 0.1, 0.2, 0.35, 0.5])))
     anti = {
-        **{"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": RARE, "alpha0": 400.0, "alpha1": 8.0},
+        **{"length": 10, "sparsity": 1, "strength": 3.0, "prevalence": 0.2, "alpha0": 400.0, "alpha1": 8.0},
         **{"eta_w": 1.0, "eta_b": 0.0, "beta": 1.0, "ridge": 1e-3, "sharpness": 2.0},
     }
-    fine = {"eta_b": np.linspace(0.0, 6.0, 41).tolist(), "prevalence": np.linspace(0.03, 0.5, 41).tolist()}
+    fine = dict(zip(MAP, (np.linspace(0.0, 6.0, 41).tolist(), np.linspace(0.03, 0.5, 41).tolist())))
     return [
-        Grid("simulated", "two_steps", steps, {"d": sizes, **SPOTS}, repeats=repeats),
+        Grid("simulated", "two_steps", steps, {"d": sizes, **spots}, repeats=repeats),
         Grid("predicted", "alignment", steps, fine),
-        Grid("predicted_there", "alignment", steps, SPOTS),
+        Grid("predicted_there", "alignment", steps, spots),
         Grid("trained", "simulate", anti, {"d": trained_sizes, "model": ["attention", "pooled"]}, repeats=trained),
     ]
 
@@ -158,10 +165,9 @@ def boundary(tables: Tables) -> Judgement:
     cos(q₂, ξ) agrees with theory at all 35 settings (d → ∞, resolution 0.06), every sign clear of noise is the predicted one,
     both occur.
     """
-    simulated, predicted = need(tables, "simulated", ["cosine_q"]), need(tables, "predicted_there", ["cosine_q"])
-    on = list(SPOTS)
-    size = judge_agreement(simulated, predicted, "cosine_q", on, 0.06)
-    rows = extrapolate(simulated, on, "cosine_q").merge(predicted[[*on, "anti_aligned"]], on=on)
+    simulated, predicted = pair(tables, "cosine_q", predicted="predicted_there")
+    size = judge_agreement(simulated, predicted, "cosine_q", MAP, Resolution.COARSE)
+    rows = extrapolate(simulated, MAP, "cosine_q").merge(predicted[[*MAP, "anti_aligned"]], on=MAP)
     clear = rows["limit"].abs() > quantile(len(rows), rows["degrees"].to_numpy(float)) * rows["error"]
     agree = (rows["limit"] < 0) == rows["anti_aligned"].astype(bool)
     wrong = int((clear & ~agree).sum())
@@ -197,13 +203,14 @@ def above_constant(tables: Tables) -> Judgement:
     Test error of the trained attention (d → ∞) above the prevalence 0.2 beyond the margin.
     """
     found, note = _anti_aligned(tables, "test_error")
-    return ordered([(found, RARE)], f"above {RARE:g}", str(found), note)
+    share = float(tables["trained"]["prevalence"].iloc[0])
+    return ordered([(found, share)], f"above {share:g}", str(found), note)
 
 
 def draw_anti_alignment(tables: Tables) -> list[Panel]:
     predicted, simulated = tables["predicted"], tables["simulated"]
     x, y, z = grid_of(predicted, "eta_b", "prevalence", "cosine_q")
-    means = summarise(largest(simulated), list(SPOTS), "cosine_q")
+    means = summarise(largest(simulated), MAP, "cosine_q")
     layers: list[Layer] = [
         Heat(x, y, z, "cos(q₂, ξ), theory", diverging=True),
         Line(*_zero_line(x, y, z), "predicted boundary", INK),
@@ -241,8 +248,8 @@ def anti_alignment_findings(tables: Tables) -> str:
         f"{int(there['anti_aligned'].sum())} of the {len(there)} simulated settings are predicted to be anti-aligned: rare "
         "positives with too small a bias step, where the residual errors of negative bags push the query away from what "
         "they share. The remedy is a larger η_b, so that the bias fits the base rate. At π = "
-        f"{RARE:g} the trained attention has error {means['attention'].value:.3f}, pooling {means['pooled'].value:.3f}: worse "
-        "than always answering negative, but not than chance."
+        f"{tables['trained']['prevalence'].iloc[0]:g} the trained attention has error {means['attention'].value:.3f}, pooling "
+        f"{means['pooled'].value:.3f}: worse than always answering negative, but not than chance."
     )
 
 

@@ -12,26 +12,18 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import larger, means_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
-from .common import AXES, OURS, exact, level, listed, overlay
+from .common import OURS, Resolution, exact, listed, ordered, pair
+from .figures import AXES, GREY, largest, level, overlay
 
 # The task of the study `anti-alignment`, with the default rates.
 STEPS: dict[str, Any] = {
     **{"length": 40, "sparsity": 2, "strength": 2.0, "loss": "logistic"},
     **{"alpha0": 3.0, "eta_w": 1.0, "eta_q": 1.0},
 }
-PREVALENCES = [0.05, 0.1, 0.2, 0.35, 0.5]
-RARE: dict[str, Any] = {
-    **{"length": 30, "sparsity": 1, "strength": 4.0, "prevalence": 0.1, "loss": "logistic"},
-    **{"alpha0": 6.0, "alpha1": 2.0, "ridge": 0.1, "sharpness": 3.0, "model": "attention"},
-}
 BIAS: dict[str, Any] = {"plain": 1.0, "centred": "auto"}  # eta_b of each
 NAMES = {"plain": "plain steps", "centred": "centred residuals", "tuned": "plain steps at their best rates"}
 SHADES = {"plain": OTHER_COLOURS[1], "centred": colour("attention"), "tuned": OTHER_COLOURS[3]}
-# A first step that is too long: every positive bag's score passes its label.
-LONG_STEP: dict[str, Any] = {
-    **{"length": 4, "sparsity": 2, "strength": 4.0, "prevalence": 0.4, "alpha0": 50.0, "eta_b": "auto", "eta_q": 1.0}
-}
-LOSSES, RATES = ["logistic", "square"], [0.5, 5.0]
+LOSSES = ["logistic", "square"]  # of a first step that is too long
 SLIGHT = 0.002  # of the test error: more than its standard errors
 
 
@@ -54,34 +46,43 @@ def random_tasks(count: int) -> list[dict[str, Any]]:
 def grids(sizes: list[int], repeats: int, tasks: int, trained: tuple[int, int]) -> list[Grid]:
     made = []
     readout, where, (d, runs) = {"alpha1": 2.0, "ridge": 0.1}, random_tasks(tasks), trained
+    rare = {
+        **{"length": 30, "sparsity": 1, "strength": 4.0, "prevalence": 0.1, "loss": "logistic"},
+        **{"alpha0": 6.0, "sharpness": 3.0, "model": "attention", **readout},
+    }
+    # Every positive bag's score passes its label.
+    long = {
+        "length": 4,
+        "sparsity": 2,
+        "strength": 4.0,
+        "prevalence": 0.4,
+        "alpha0": 50.0,
+        "eta_b": "auto",
+        "eta_q": 1.0,
+    }
     for mode, eta_b in BIAS.items():
-        steps, axes = {**STEPS, "eta_b": eta_b}, {"prevalence": PREVALENCES}
+        steps, axes = {**STEPS, "eta_b": eta_b}, {"prevalence": [0.05, 0.1, 0.2, 0.35, 0.5]}
         made += [
             Grid(mode, "two_steps", steps, {"d": sizes, **axes}, repeats=repeats),
             Grid(f"{mode}_predicted", "alignment", steps, axes),
             Grid(f"{mode}_tasks", "staged_attention", {**readout, "eta_b": eta_b}, points=where),
-            Grid(f"{mode}_rare", "simulate", {**RARE, "eta_b": eta_b, "d": d}, repeats=runs),
+            Grid(f"{mode}_rare", "simulate", {**rare, "eta_b": eta_b, "d": d}, repeats=runs),
         ]
     return [
         *made,
         Grid("tuned_tasks", "staged_attention", {**readout, "tuned": True}, points=where),
-        Grid("long_step", "alignment", LONG_STEP, {"loss": LOSSES, "eta_w": np.geomspace(0.1, 10, 13).tolist()}),
-        Grid("long_step_simulated", "two_steps", {**LONG_STEP, "d": 200}, {"loss": LOSSES, "eta_w": RATES}, repeats=12),
+        Grid("long_step", "alignment", long, {"loss": LOSSES, "eta_w": np.geomspace(0.1, 10, 13).tolist()}),
+        Grid("long_step_simulated", "two_steps", {**long, "d": 200}, {"loss": LOSSES, "eta_w": [0.5, 5.0]}, repeats=12),
     ]
 
 
-exact_cosine = exact(
-    "centred-exact",
-    "With centred residuals the query has the cosine of the closed form",
-    OURS,
-    "π = 0.05 to 0.5",
-    ["prevalence"],
-    0.06,
-    table="centred",
-    theory="centred_predicted",
-    value="cosine_q",
-    predicted_error=None,
-)
+@exact("centred-exact", OURS, ["prevalence"], Resolution.COARSE, "cosine_q", None)
+def exact_cosine(tables: Tables) -> Any:
+    """With centred residuals the query has the cosine of the closed form.
+
+    π = 0.05 to 0.5.
+    """
+    return pair(tables, "cosine_q", "centred", "centred_predicted")
 
 
 @claim("centred-sign", OURS)
@@ -91,13 +92,11 @@ def no_turning(tables: Tables) -> Judgement:
     Mean cosine at the largest d, π = 0.05 to 0.5: positive with centred residuals at every π, negative with plain steps up to
     π = 0.2, each beyond the margin.
     """
-    largest = {mode: need(tables, mode, ["cosine_q"]) for mode in BIAS}
-    found = {m: means_of(t[t["d"] == t["d"].max()], "prevalence", "cosine_q") for m, t in largest.items()}
-    rare = [p for p in PREVALENCES if p <= 0.2]
-    verdicts = [larger(value, 0.0, 8) for value in found["centred"].values()]
-    verdicts += [larger(found["plain"][p].scaled(-1.0), 0.0, 8) for p in rare]
+    found = {m: means_of(largest(need(tables, m, ["cosine_q"])), "prevalence", "cosine_q") for m in BIAS}
+    pairs = [(value, 0.0) for value in found["centred"].values()]
+    pairs += [(value.scaled(-1.0), 0.0) for p, value in found["plain"].items() if p <= 0.2]
     words = "; ".join(f"{mode} {listed(found[mode], 'π')}" for mode in BIAS)
-    return Judgement(worst(verdicts), "centred > 0; plain < 0 up to π = 0.2", words)
+    return ordered(pairs, "centred > 0; plain < 0 up to π = 0.2", words)
 
 
 @claim("centred-overshoot", OURS)
@@ -109,10 +108,9 @@ def what_is_left(tables: Tables) -> Judgement:
     """
     simulated, predicted = (need(tables, name, ["cosine_q"]) for name in ("long_step_simulated", "long_step"))
     found = means_of(simulated, ["loss", "eta_w"], "cosine_q")
-    turned = ("square", RATES[1])
-    verdicts = [larger(v.scaled(-1.0) if key == turned else v, 0.0, len(found)) for key, v in found.items()]
+    verdicts = [larger(v.scaled(-1.0) if key == ("square", 5.0) else v, 0.0, len(found)) for key, v in found.items()]
     negative = predicted[predicted["cosine_q"] < 0]
-    as_predicted = set(negative["loss"]) == {"square"} and RATES[0] < negative["eta_w"].min() < RATES[1]
+    as_predicted = set(negative["loss"]) == {"square"} and 0.5 < negative["eta_w"].min() < 5.0
     words = listed({f"{loss}, η_w = {rate:g}": value for (loss, rate), value in found.items()})
     verdict = worst([*verdicts, "confirmed" if as_predicted else "refuted"])
     return Judgement(verdict, "square loss: < 0 at η_w = 5; else > 0", words)
@@ -126,8 +124,7 @@ def rare_gains(tables: Tables) -> Judgement:
     """
     table = {m: need(tables, f"{m}_rare", ["auc"]).assign(mode=m) for m in BIAS}
     found = {m: means_of(t, "mode", "auc")[m] for m, t in table.items()}
-    verdict = larger(found["centred"], found["plain"])
-    return Judgement(verdict, "larger AUC", listed(found))
+    return ordered([(found["centred"], found["plain"])], "larger AUC", listed(found))
 
 
 def gains(tables: Tables, other: str) -> Any:
@@ -178,7 +175,7 @@ def draw(tables: Tables) -> list[Panel]:
         cosines += overlay(
             (tables[f"{mode}_predicted"], tables[mode]), "prevalence", "cosine_q", NAMES[mode], SHADES[mode]
         )
-    errors: list[Layer] = [level(0.0, [0.0, 0.5], "as good as centred residuals", "#777777")]
+    errors: list[Layer] = [level(0.0, [0.0, 0.5], "as good as centred residuals", GREY)]
     for other in ("plain", "tuned"):
         rows = gains(tables, other)
         errors.append(Points(rows["test_error"], rows["gain"], None, NAMES[other], SHADES[other]))

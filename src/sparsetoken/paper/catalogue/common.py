@@ -1,39 +1,17 @@
-"""What the studies share: symbols on axes, tasks, sources, and builders for claims and panels that many of them have."""
+"""What the studies share: tasks, sources, what margins must resolve, and builders for claims that many of them have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..._core.averages import extrapolate, summarise
-from ...plotting.panels import Layer, Line, Points
-from ...plotting.style import colour, marker
-from ...study.claims import Claim, Judgement, Source
-from ...study.criteria import LineFit, ValueWithError, agreement_criterion, fit_line, larger, select
+from ...study.claims import Claim, Judgement, Source, Tables, claim, need
+from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, larger
 from ...study.kinds.dynamics import REPLICATES
-from ...study.verdicts import equal_verdict, format_value, quantile, worst
-
-AXES = {
-    "alpha0": "samples of the two steps per dimension, α₀ = n₀/d",
-    "alpha1": "samples of the readout per dimension, α₁ = n₁/d",
-    "alpha": "samples per dimension, α = n/d",
-    "test_error": "test error",
-    "train_loss": "training loss",
-    "cosine_q": "cos(q₂, ξ)",
-    "cosine_w": "cos(w₁, ξ)",
-    "length": "tokens per bag, L",
-    "strength": "signal strength θ",
-    "prevalence": "prevalence π",
-    "cosine": "cosine of query and signal, γ",
-    "sharpness": "inverse temperature k = β‖q‖",
-    "beta": "inverse temperature of the softmax, β",
-    "ridge": "ridge λ",
-    "eta_w": "learning rate η_w",
-    "eta_b": "learning rate η_b",
-    "eta_q": "learning rate η_q",
-}
+from ...study.verdicts import equal_verdict, format_value, quantile, within_verdict, worst
 
 # The task of most figures: one signal token in ten, balanced classes.
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
@@ -43,22 +21,60 @@ MODELS = ("attention", "pooled", "vectorized")
 FEW_BAGS, QUICK_BAGS, FULL_BAGS = 256, 512, 1024
 THEORY_DEGREES = REPLICATES - 1  # of freedom of the theory's standard errors, unless a study asks for more replicates
 
+ALIKE = 0.1  # within that share two errors count as alike: a difference of that size would change no advice
+
+
+class Resolution:
+    """What the margin of a comparison must be below, for a verdict.
+
+    Errors and cosines are shares, of which a figure shows a hundredth; each step is twice the one before, and the larger ones
+    are for what scatters between data sets. Capacities and strengths are compared relative to themselves. Exponents are
+    measured over a decade or two: 1/2 and 1/4 are told apart.
+    """
+
+    FINEST, FINE, COARSE, ROUGH = 0.015, 0.03, 0.06, 0.12
+    RELATIVE = 0.15
+    EXPONENT = 0.2
+
+
 OPEN = Source(source="ours", reference="open question of the paper")
 OURS = Source(source="ours", reference="docs/theory.md")
 STATED = Source(source="commonly stated", reference="")
 
 
 def exact(
-    id: str, statement: str, source: Source, points: str, on: Sequence[str], resolution: float, **compared: Any
-) -> Claim:
-    """The claim that theory and simulation agree at every combination of `on`.
+    id: str,
+    source: Source,
+    on: Sequence[str],
+    resolution: float = Resolution.FINE,
+    value: str = "test_error",
+    error: str | None = "standard_error",
+    relative: bool = False,
+) -> Callable[[Callable[[Tables], tuple[Any, Any]]], Claim]:
+    """The claim that theory and simulation agree at every combination of `on`, of a function that gives the two tables.
 
-    `compared` are arguments of `agreement_criterion`, where they are not the usual ones.
+    Its docstring states the claim, and where theory and simulation are compared. `error` is the column of the theory's error.
     """
-    usual = {"table": "simulated", "theory": "predicted", "value": "test_error", "predicted_error": "standard_error"}
-    rule = f"{points}, extrapolated to d → ∞, within the margin at level 0.1 %; resolution {resolution:g}"
-    criterion = agreement_criterion(on=on, resolution=resolution, **usual | compared)
-    return Claim(id, statement, rule, criterion, **source)
+
+    def made(parts: Callable[[Tables], tuple[Any, Any]]) -> Claim:
+        def criterion(tables: Tables) -> Judgement:
+            return judge_agreement(*parts(tables), value, on, resolution, error, relative)
+
+        criterion.__doc__ = parts.__doc__
+        of = f"{resolution:.0%} of it" if relative else f"{resolution:g}"
+        bare = claim(id, source)(criterion)
+        return replace(
+            bare, rule=f"{bare.rule}, extrapolated to d → ∞, within the margin at level 0.1 %; resolution {of}"
+        )
+
+    return made
+
+
+def pair(
+    tables: Tables, value: str = "test_error", simulated: str = "simulated", predicted: str = "predicted"
+) -> tuple[Any, Any]:
+    """Two tables with that column: what was simulated, and its theory."""
+    return need(tables, simulated, [value]), need(tables, predicted, [value])
 
 
 def both(parts: Mapping[str, Judgement]) -> Judgement:
@@ -71,9 +87,19 @@ def both(parts: Mapping[str, Judgement]) -> Judgement:
     )
 
 
-def ordered(pairs: Sequence[tuple[ValueWithError, ValueWithError | float]], *words: str) -> Judgement:
-    """Each first value above its second, beyond the margin; `words` are what was predicted, measured and noted."""
-    return Judgement(worst(larger(high, low, len(pairs)) for high, low in pairs), *words)
+def ordered(pairs: Sequence[tuple[Any, Any]], *words: str) -> Judgement:
+    """Each first value above its second, beyond the margin; `words` are what was predicted, measured and noted.
+
+    Either may be a number that has no error.
+    """
+    exactly = ((a if isinstance(a, ValueWithError) else ValueWithError(a, 0.0), b) for a, b in pairs)
+    return Judgement(worst(larger(high, low, len(pairs)) for high, low in exactly), *words)
+
+
+def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
+    """The slope of exact numbers: its scatter is small, and the tolerance stands for the approach to the limit."""
+    verdict = within_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, tolerance)
+    return Judgement(verdict, f"{predicted:g}", format_value(fit.slope, fit.slope_error), note)
 
 
 def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:
@@ -83,72 +109,11 @@ def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution:
     return Judgement(verdict, f"exponent {predicted:g}", format_value(fit.slope, fit.slope_error), note)
 
 
-def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> Judgement:
-    """The slope of exact numbers: its scatter is small, and the tolerance stands for the approach to the limit."""
-    margin = float(quantile()) * fit.slope_error
-    off = abs(fit.slope - predicted) > tolerance + margin
-    verdict = "refuted" if off else "confirmed" if margin < tolerance else "undecided"
-    return Judgement(verdict, f"{predicted:g}", format_value(fit.slope, fit.slope_error), note)
-
-
 def listed(values: Mapping[Any, Any], name: str = "") -> str:
     """Values with what they belong to: "0.03 (α = 2), 0.02 (α = 4)"."""
     shown = {k: f"{k:g}" if isinstance(k, int | float) else str(k) for k in values}
     digits = {k: f"{v:.4f}" if isinstance(v, float) else str(v) for k, v in values.items()}
     return ", ".join(f"{digits[k]} ({f'{name} = ' if name else ''}{shown[k]})" for k in values)
-
-
-def largest(table: Any) -> Any:
-    """The rows of the largest dimension."""
-    return table[table["d"] == table["d"].max()]
-
-
-def spots(table: Any, x: str, y: str, name: str, shade: str, mark: str = "circle", *, limit: bool = False) -> Points:
-    """Simulated points: means at the largest dimension or, with `limit`, extrapolated to d → ∞."""
-    rows = extrapolate(table, [x], y) if limit else summarise(largest(table), x, y)
-    label = f"{f'{name}: ' if name else ''}simulated{', d → ∞' if limit else ''}"
-    return Points(rows[x], rows["limit" if limit else "mean"], rows["error"], label, shade, mark)
-
-
-def overlay(
-    pair: Iterable[Any], x: str, y: str, name: str, shade: str | None = None, *, limit: bool = False
-) -> list[Layer]:
-    """A theory's curve and the simulated points on it (two tables), in the colour of the classifier `name` or as given."""
-    theory, simulated = pair
-    line, ink, mark = theory.sort_values(x), shade or colour(name), "circle" if shade else marker(name)
-    curve = Line(line[x], line[y], f"{name}: theory" if name else "theory", ink)
-    return [curve, spots(simulated, x, y, name, ink, mark, limit=limit)]
-
-
-def by_model(
-    theory: Any, simulated: Any, x: str, y: str, models: Iterable[str] = MODELS, limit: bool = False
-) -> list[Layer]:
-    """Theory and simulation of several classifiers."""
-    parts = {m: [select(table, {"model": m}) for table in (theory, simulated)] for m in models}
-    return [layer for model, pair in parts.items() for layer in overlay(pair, x, y, model, limit=limit)]
-
-
-def estimates(
-    found: Mapping[Any, ValueWithError], name: str, shade: str, mark: str = "circle", shift: float = 0.0
-) -> Points:
-    """Values with their errors, by place, as points."""
-    values, errors = [v.value for v in found.values()], [v.error for v in found.values()]
-    return Points(np.array(list(found), float) + shift, values, errors, name, shade, mark)
-
-
-def level(value: float, ends: Sequence[float], name: str, shade: str, dash: str = "dash") -> Line:
-    """A horizontal line between two ends."""
-    return Line([float(min(ends)), float(max(ends))], [float(value)] * 2, name, shade, dash)
-
-
-def first_crossing(x: Any, gap: Any) -> float:
-    """Where a gap that is given at points x first falls to zero, by linear interpolation; nan where it does not."""
-    x, gap = np.asarray(x, float), np.asarray(gap, float)
-    at = np.flatnonzero((gap[:-1] > 0) & (gap[1:] <= 0))
-    if not len(at):
-        return float("nan")
-    i = at[0]
-    return float(x[i] + (x[i + 1] - x[i]) * gap[i] / (gap[i] - gap[i + 1]))
 
 
 def sharp(length: Any) -> Any:

@@ -19,20 +19,8 @@ from ...study.criteria import ValueWithError, judge_agreement, limits_of, near, 
 from ...study.study import Grid, Study
 from ...study.verdicts import quantile, within_verdict, worst
 from . import self_attention
-from .common import (
-    AXES,
-    FEW_BAGS,
-    FULL_BAGS,
-    OPEN,
-    QUICK_BAGS,
-    THEORY_DEGREES,
-    estimates,
-    exact,
-    listed,
-    ordered,
-    overlay,
-    sharp,
-)
+from .common import FEW_BAGS, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES, exact, listed, ordered, pair, sharp
+from .figures import AXES, estimates, overlay
 from .separation import KNOWN, TARGET, exponents, known, known_ratio, strengths_needed
 
 SHORT, LONG = 8, 32
@@ -68,6 +56,15 @@ def needed(tables: Tables) -> dict[tuple[int, int], ValueWithError]:
     """Strength that staged training needs by heads and length."""
     rows = strengths_needed(need(tables, "staged", ["test_error"]), ["heads", "length"], "test_error", "standard_error")
     return predictions_of(rows, ["heads", "length"], "strength", "error", THEORY_DEGREES)
+
+
+@exact("heads-exact", OPEN, ["heads", "length", "strength"], 0.04)
+def heads_exact(tables: Tables) -> Any:
+    """The theory of several heads gives their test error.
+
+    Both lengths, near 10 % error.
+    """
+    return pair(tables, predicted="staged")
 
 
 @claim("heads-price", OPEN)
@@ -149,15 +146,7 @@ heads = Study(
     draw=draw_heads,
     findings=heads_findings,
     claims=(
-        exact(
-            "heads-exact",
-            "The theory of several heads gives their test error",
-            OPEN,
-            "both lengths, near 10 % error",
-            ["heads", "length", "strength"],
-            0.04,
-            theory="staged",
-        ),
+        heads_exact,
         price,
         no_room,
     ),

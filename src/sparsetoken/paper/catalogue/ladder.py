@@ -18,7 +18,8 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import fit_line, limits_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import equal_verdict, quantile, worst
-from .common import AXES, OPEN, OURS, sharp
+from .common import OPEN, OURS, sharp
+from .figures import AXES
 
 PLAIN: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0}
 LENGTHS = [10**i for i in range(2, 7)]

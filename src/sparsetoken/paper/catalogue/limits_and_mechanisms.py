@@ -11,29 +11,28 @@ from ..._core.averages import extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, means_of, near, predictions_of, select
+from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
 from .common import (
-    AXES,
+    ALIKE,
     FULL_BAGS,
     OURS,
     QUICK_BAGS,
     TEN_TOKENS,
     THEORY_DEGREES,
-    estimates,
+    Resolution,
+    exact,
     listed,
     ordered,
-    overlay,
-    spots,
+    pair,
 )
-
-SHARPNESS = 2.0
+from .figures import AXES, estimates, overlay, spots
 
 
 def limits_grids(sizes: list[int], repeats: int, passing_sizes: list[int], passing: int) -> list[Grid]:
     """Half of the samples for the two steps, half for the readout; pooling gets all of them."""
-    models = [{"model": "attention", "sharpness": SHARPNESS}, {"model": "pooled", "equal_samples": True}]
+    models = [{"model": "attention", "sharpness": 2.0}, {"model": "pooled", "equal_samples": True}]
     places = [1.0, 2.0, 4.0, 8.0]
     line = sorted({*np.geomspace(0.5, 10.0, 10).tolist(), *places})
     far = sorted({*np.geomspace(0.25, 4.0, 9).tolist(), 1.0, 1.1, 1.2, 1.3})
@@ -75,16 +74,14 @@ def unbeaten(tables: Tables) -> Judgement:
     return Judgement(worst([*verdicts, larger(mean, -0.003)]), "0 on average for message passing", str(mean), note)
 
 
-@claim("message-passing-reaches", OURS)
-def reached(tables: Tables) -> Judgement:
+@exact("message-passing-reaches", OURS, ["alpha"], Resolution.FINEST, error="reachable_test_error_se")
+def reached(tables: Tables) -> Any:
     """Message passing reaches the predicted error.
 
-    Four α, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03.
+    Four α.
     """
-    predicted = need(tables, "bayes", ["reachable_test_error"]).assign(
-        test_error=lambda t: t["reachable_test_error"], se=lambda t: t["reachable_test_error_se"]
-    )
-    return judge_agreement(need(tables, "passing", ["test_error"]), predicted, "test_error", ["alpha"], 0.03, "se")
+    passing, bayes = pair(tables, "test_error", "passing", "bayes")
+    return passing, bayes.assign(test_error=bayes["reachable_test_error"])
 
 
 @claim("hard-phase", OURS)
@@ -127,7 +124,7 @@ def limits_findings(tables: Tables) -> str:
     phase = tables["hard"][tables["hard"]["hard"].astype(bool)]["alpha"]
     return (
         f"At α = 2 nobody can do better than {bayes[2.0]:.4f}; staged attention (half of the samples for each stage, k = "
-        f"{SHARPNESS:g}) has {staged[2.0]:.4f}. Message passing, which knows strength and sparsity, reaches the limit. With a "
+        f"2) has {staged[2.0]:.4f}. Message passing, which knows strength and sparsity, reaches the limit. With a "
         "thousand tokens per bag the limit exists but no known fast method reaches it between α = "
         f"{phase.min():.2g} and {phase.max():.2g} (on this grid)."
     )
@@ -150,8 +147,6 @@ limits = Study(
 
 # The study `mechanisms`.
 
-STAGED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0}
-ALPHA = 4.0  # of what is trained jointly: as many samples
 # Name -> (model, sharpnesses, ridges); the first of each, the best at theta = 4.5, are simulated.
 RIDGES = [0.3, 0.03, 1.0, 3.0]
 MECHANISMS: dict[str, tuple[str, list[float], list[float]]] = {
@@ -163,9 +158,7 @@ MECHANISMS: dict[str, tuple[str, list[float], list[float]]] = {
     "sigmoid": ("elementwise", [2.0, 4.0], [0.1, 0.01, 0.001]),
 }
 LOSSES = ["logistic", "smoothed_hinge", "square", "exponential"]
-LOSS_RIDGES = [0.1, 0.3, 1.0, 3.0, 10.0]
-SPARSE = ["sparsemax", "top 2", "hard max"]
-JOINT: dict[str, Any] = {**TEN_TOKENS, "alpha": ALPHA, "steps": 30}
+STEPS = 30  # of joint training
 # Directions, rate and decay. Gated attention leaves its descent at the rates of the others; these do best at θ = 4.5 of those
 # at which it stays.
 JOINT_MODELS: dict[str, tuple[list[str], float, float]] = {
@@ -177,7 +170,8 @@ JOINT_MODELS: dict[str, tuple[list[str], float, float]] = {
 
 def named(mechanism: str, sharpness: float, ridge: float) -> dict[str, Any]:
     """A point of staged training with a mechanism."""
-    return {**STAGED, "model": MECHANISMS[mechanism][0], "sharpness": sharpness, "ridge": ridge, "loss": "logistic"}
+    staged = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "loss": "logistic"}
+    return {**staged, "model": MECHANISMS[mechanism][0], "sharpness": sharpness, "ridge": ridge}
 
 
 def joint(model: str) -> dict[str, Any]:
@@ -185,15 +179,16 @@ def joint(model: str) -> dict[str, Any]:
     directions, rate, decay = JOINT_MODELS[model]
     rates = {**dict.fromkeys(directions, rate), "bias": 0.5 * rate}
     start = {"start": {"v": 0.5, "u": 0.5}} if model == "gated" else {}
-    return {**JOINT, "model": model, "rates": rates, "decay": dict.fromkeys(directions, decay), **start}
+    descent = {"alpha": 4.0, "steps": STEPS, "rates": rates, "decay": dict.fromkeys(directions, decay)}
+    return {**TEN_TOKENS, "model": model, **descent, **start}
 
 
 def mechanisms_grids(sizes: list[int], repeats: int, joint_sizes: list[int], runs: int, bags: int) -> list[Grid]:
     tried = [named(m, k, r) for m, (_, ks, rs) in MECHANISMS.items() for k in ks for r in rs]
-    losses = [{**named("softmax", 2.5, r), "loss": loss} for loss in LOSSES for r in LOSS_RIDGES]
+    losses = [{**named("softmax", 2.5, r), "loss": loss} for loss in LOSSES for r in (0.1, 0.3, 1.0, 3.0, 10.0)]
     simulated = [named(m, ks[0], rs[0]) for m, (_, ks, rs) in MECHANISMS.items()]
     simulated += [p for p in losses if p["loss"] != "logistic" and p["ridge"] == 0.3]
-    at_once, last = [joint(m) for m in JOINT_MODELS], {"rows_at": [JOINT["steps"]]}
+    at_once, last = [joint(m) for m in JOINT_MODELS], {"rows_at": [STEPS]}
     drawn: dict[str, Any] = {"first_seed": 2000}  # criteria and sizes were chosen on others
     return [
         Grid("tried", "forecast", points=tried),
@@ -201,7 +196,7 @@ def mechanisms_grids(sizes: list[int], repeats: int, joint_sizes: list[int], run
         Grid("simulated", "simulate", {}, {"d": sizes}, points=simulated, repeats=repeats, **drawn),
         Grid("joint", "simulate_trajectory", last, {"d": joint_sizes}, points=at_once, repeats=runs, **drawn),
         Grid("joint_predicted", "trajectory", {**last, "accuracy": 1.0, "bags": bags}, points=at_once),
-        Grid("bayes", "bayes_limit", {**TEN_TOKENS, "alpha": ALPHA}),
+        Grid("bayes", "bayes_limit", {**TEN_TOKENS, "alpha": 4.0}),
     ]
 
 
@@ -228,16 +223,17 @@ def best(tables: Tables, name: str = "tried") -> dict[str, ValueWithError]:
     return predictions_of(rows, "of", "test_error", "standard_error", 15)
 
 
-@claim("mechanisms-exact", OURS)
-def mechanisms_exact(tables: Tables) -> Judgement:
+SETTING = ["model", "loss", "sharpness", "ridge"]
+
+
+@exact("mechanisms-exact", OURS, SETTING, Resolution.COARSE)
+def mechanisms_exact(tables: Tables) -> Any:
     """The theory gives the test error of every mechanism and loss.
 
-    Six mechanisms and four losses, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.08.
+    Six mechanisms and four losses.
     """
-    on = ["model", "loss", "sharpness", "ridge"]
-    parts = [need(tables, name, ["test_error"]) for name in ("tried", "losses")]
-    theory, simulated = pd.concat(parts).drop_duplicates(on), need(tables, "simulated", ["test_error"])
-    return judge_agreement(simulated, theory, "test_error", on, 0.08, "standard_error")
+    simulated, tried = pair(tables, predicted="tried")
+    return simulated, pd.concat([tried, need(tables, "losses")]).drop_duplicates(SETTING)
 
 
 def softmax_below(id: str, statement: str, others: list[str]) -> Claim:
@@ -260,19 +256,19 @@ def losses_alike(tables: Tables) -> Judgement:
     """
     found, rows = best(tables, "losses"), best_rows(tables, "losses")
     base, others = found["logistic"], LOSSES[1:]
-    verdict = worst(near(found[loss], base, 0.1 * base.value, len(others)) for loss in others)
+    verdict = worst(near(found[loss], base, ALIKE * base.value, len(others)) for loss in others)
     words = listed({f"{loss_label(m)}, λ = {rows.loc[m, 'ridge']:g}": found[m].value for m in LOSSES})
     return Judgement(verdict, "within 10% of the logistic one", words)
 
 
 def last_steps(tables: Tables) -> dict[str, ValueWithError]:
     """Simulated error after the last step at d -> infinity, by bag model."""
-    return limits_of(select(need(tables, "joint", ["test_error"]), {"step": JOINT["steps"]}), "model", "test_error")
+    return limits_of(select(need(tables, "joint", ["test_error"]), {"step": STEPS}), "model", "test_error")
 
 
 def predicted_steps(tables: Tables) -> dict[str, ValueWithError]:
     """Predicted error after the last step, by bag model."""
-    rows = select(need(tables, "joint_predicted", ["test_error"]), {"step": JOINT["steps"]})
+    rows = select(need(tables, "joint_predicted", ["test_error"]), {"step": STEPS})
     return predictions_of(rows, "model", "test_error", "test_error_se", THEORY_DEGREES)
 
 
@@ -352,7 +348,11 @@ mechanisms = Study(
     findings=mechanisms_findings,
     claims=(
         mechanisms_exact,
-        softmax_below("sparse-gains-nothing", "Sparse attention weights gain nothing over softmax", SPARSE),
+        softmax_below(
+            "sparse-gains-nothing",
+            "Sparse attention weights gain nothing over softmax",
+            ["sparsemax", "top 2", "hard max"],
+        ),
         softmax_below(
             "elementwise-loses", "Elementwise weights, thresholded or not, lose to softmax", ["thresholded", "sigmoid"]
         ),

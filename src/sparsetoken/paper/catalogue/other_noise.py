@@ -15,7 +15,8 @@ from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import format_value, greater_verdict, quantile, within_verdict, worst
-from .common import AXES, OURS, TEN_TOKENS
+from .common import OURS, TEN_TOKENS, Resolution, exact, pair
+from .figures import AXES
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
 CLASSIFIERS = ["attention", "elementwise", "pooled", "vectorized"]
@@ -66,15 +67,14 @@ def gaps_to_white(found: Any, white: Any, comparisons: int) -> Any:
     return both
 
 
-@claim("universality-entries", OURS)
-def entries_exact(tables: Tables) -> Judgement:
+@exact("universality-entries", OURS, ["noise", "model"], Resolution.COARSE)
+def entries_exact(tables: Tables) -> Any:
     """For independent entries the exact curves hold whatever the law of an entry.
 
-    3 laws × 4 classifiers, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.04.
+    3 laws × 4 classifiers.
     """
-    entries, predicted = need(tables, "entries", ["test_error"]), need(tables, "predicted", ["test_error"])
-    table = pd.concat([predicted.assign(noise=noise) for noise in ENTRIES], ignore_index=True)
-    return judge_agreement(entries, table, "test_error", ["noise", "model"], 0.04, "standard_error")
+    entries, predicted = pair(tables, "test_error", "entries")
+    return entries, pd.concat([predicted.assign(noise=noise) for noise in ENTRIES], ignore_index=True)
 
 
 @claim("universality-sparse-slow", OURS)
@@ -105,11 +105,11 @@ def coloured_exact(tables: Tables) -> Judgement:
     """In coloured Gaussian noise the theory with that covariance is exact.
 
     Attention, elementwise, pooling at the largest d, theory with that size's spectrum, within the margin at level 0.1 %;
-    resolution 0.03.
+    resolution 0.015.
     """
-    coloured, predicted = need(tables, "coloured", ["test_error"]), need(tables, "coloured_predicted", ["test_error"])
-    runs, theory = (select(table, {"d": coloured["d"].max()}) for table in (coloured, predicted))
-    return judge_agreement(runs, theory, "test_error", ["model"], 0.03, "standard_error")
+    parts = pair(tables, "test_error", "coloured", "coloured_predicted")
+    runs, theory = (select(table, {"d": parts[0]["d"].max()}) for table in parts)
+    return judge_agreement(runs, theory, "test_error", ["model"], Resolution.FINEST, "standard_error")
 
 
 def real_gaps(tables: Tables, noises: list[str], models: list[str], comparisons: int) -> Any:

@@ -12,23 +12,22 @@ from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, predictions_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import within_verdict, worst
-from .common import AXES, OURS, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, both, estimates, listed, ordered
+from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, Resolution, both, listed, ordered
+from .figures import AXES, estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
 ALPHA = 4.0  # of each of the two stages: 0.2 positive bags per dimension in each
 BALANCED = 19.0  # (1 - π)/π: both classes count the same
 WEIGHTS = [1.0, 4.0, BALANCED, 76.0]
-# Loss -> rates of the bias's step for `WEIGHTS`, the best at θ = 4.5 of `BIAS_RATES`. The readout's rate is small, so that the
-# query's step meets the loss at its bias alone; a balanced loss has no use for a bias there.
+# Loss -> rates of the bias's step for `WEIGHTS`, the best at θ = 4.5 of those in the table `query`. The readout's rate is
+# small, so that the query's step meets the loss at its bias alone; a balanced loss has no use for a bias there.
 RATES: dict[str, list[float]] = {
     "logistic": [8.0, 8.0, 0.0, 0.0],
     "smoothed_hinge": [2.0, 2.0, 0.0, 0.0],
     "square": [1.0, 1.0, 0.0, 0.0],
     "exponential": [2.0, 2.0, 0.0, 0.0],
 }
-BIAS_RATES = [0.0, 1.0, 2.0, 4.0, 8.0]
 COSINE = 0.9  # of the query that is given
-SIMULATED_RIDGE = 30.0
 # Losses and weights that are trained to the end: in the quick form, and in the full one.
 PLAIN, WEIGHTED = ("logistic", 1.0), ("logistic", BALANCED)
 FEW = [PLAIN, WEIGHTED]
@@ -62,12 +61,12 @@ def at_once(loss: str, rate: float) -> dict[str, Any]:
 
 
 def grids(cases: list[Case], sizes: list[int], repeats: int, runs: int) -> list[Grid]:
-    tried = [steps_at(loss, w, rate) for loss in RATES for w in WEIGHTS for rate in BIAS_RATES]
+    tried = [steps_at(loss, w, rate) for loss in RATES for w in WEIGHTS for rate in (0.0, 1.0, 2.0, 4.0, 8.0)]
     steps = [steps_at(loss, w) for loss in RATES for w in (1.0, BALANCED)]
     trained, spots = [trained_at(*case) for case in cases], [trained_at(*case) for case in cases if case[1] > 1.0]
     once = [at_once(loss, rate) for loss in AT_ONCE for rate in (3.0, 4.0, 6.0)]
     focal, last = [at_once("focal:2", 4.0)], {"rows_at": [STEPS]}
-    ridges, ridge = {"ridges": [0.001, 0.01, 0.1, 1.0, 10.0, SIMULATED_RIDGE]}, {"ridge": SIMULATED_RIDGE}
+    ridges, ridge = {"ridges": [0.001, 0.01, 0.1, 1.0, 10.0, 30.0]}, {"ridge": 30.0}
     drawn: dict[str, Any] = {"first_seed": 5000}  # criteria and sizes were chosen on others
     theory = {**last, "accuracy": 1.0, "bags": QUICK_BAGS}  # standard errors are far below what counts, in both forms
     return [
@@ -105,14 +104,14 @@ def auc_exact(tables: Tables) -> Judgement:
     """The theory gives the AUC of weighted losses at rare positives, and of a focal descent.
 
     Weighted trainings at λ = 30 and the last step of the descent, extrapolated to d → ∞, within the margin
-    at level 0.1 %; resolution 0.05.
+    at level 0.1 %; resolution 0.03.
     """
-    theory = select(need(tables, "trained", ["auc"]), {"ridge": SIMULATED_RIDGE})
+    theory = select(need(tables, "trained", ["auc"]), {"ridge": 30.0})
     focal, runs = (select(need(tables, n, ["auc"]), {"step": STEPS}) for n in ("at_once", "at_once_simulated"))
     return both(
         {
-            "staged": judge_agreement(need(tables, "simulated", ["auc"]), theory, "auc", ["loss"], 0.05),
-            "focal": judge_agreement(runs, focal, "auc", ["loss", "rates"], 0.05, "auc_se"),
+            "staged": judge_agreement(need(tables, "simulated", ["auc"]), theory, "auc", ["loss"], Resolution.FINE),
+            "focal": judge_agreement(runs, focal, "auc", ["loss", "rates"], Resolution.FINE, "auc_se"),
         }
     )
 
@@ -140,7 +139,7 @@ def threshold_only(tables: Tables) -> Judgement:
     """
     found = best(tables, "given", "threshold_error")
     base = found.pop(PLAIN)
-    verdict = worst(within_verdict(value - base, 0.0, 0.1 * base) for value in found.values())
+    verdict = worst(within_verdict(value - base, 0.0, ALIKE * base) for value in found.values())
     if len(found) < 2:
         raise NotJudgeable("one pair of losses and weights")
     return Judgement(
@@ -157,7 +156,7 @@ def weight_sets_threshold(tables: Tables) -> Judgement:
     """
     plain, fitted = best(tables, "given", "test_error"), best(tables, "given", "threshold_error")
     ratio = {case: plain[case] / fitted[case] for case in plain}
-    verdicts = [within_verdict(value - 1.0, 0.0, 0.1) for (_, w), value in ratio.items() if w == BALANCED]
+    verdicts = [within_verdict(value - 1.0, 0.0, ALIKE) for (_, w), value in ratio.items() if w == BALANCED]
     verdicts += ["confirmed" if value >= 1.3 else "refuted" for (_, w), value in ratio.items() if w == 1.0]
     words = ", ".join(f"{value:.2f} ({loss_label(weighted(*case))})" for case, value in ratio.items())
     return Judgement(worst(verdicts), "balanced within 1.1, unweighted 1.3 or more", words)

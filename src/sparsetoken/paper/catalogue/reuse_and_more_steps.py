@@ -10,28 +10,27 @@ from typing import Any
 from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, limits_of, predictions_of
+from ...study.criteria import ValueWithError, limits_of, predictions_of
 from ...study.study import Grid, Study
 from .common import (
-    AXES,
     FEW_BAGS,
     FULL_BAGS,
     OPEN,
     QUICK_BAGS,
     TEN_TOKENS,
     THEORY_DEGREES,
-    estimates,
+    Resolution,
+    exact,
     listed,
     ordered,
-    overlay,
-    spots,
+    pair,
 )
+from .figures import AXES, estimates, overlay, spots
 
 RIDGE, ETA_Q = 0.1, 25.0
 # The convex readout as gradient descent with momentum: after 38 steps it has moved by less than 6e-4 over the last ten.
 READOUT: dict[str, Any] = {"rates": {"w": 1.5, "bias": 6.0}, "decay": {"w": RIDGE}, "momentum": 0.3}
 READOUT_STEPS = 38
-SIMULATED = [1.0, 2.0]
 REPLICATES = 16  # of the exact theory: what reuse gains over new data is a few standard errors of eight
 
 
@@ -49,7 +48,7 @@ def reuse_grids(sizes: list[int], repeats: int, alphas: list[float]) -> list[Gri
     # Only the last step is read, with its standard error.
     last = {**TEN_TOKENS, "accuracy": 0.05, "replicates": REPLICATES, "rows_at": [2 + READOUT_STEPS]}
     same = {**fixed, "schedule": "reuse"}
-    axes: dict[str, list[Any]] = {"d": sizes, "alpha0": SIMULATED}
+    axes: dict[str, list[Any]] = {"d": sizes, "alpha0": [1.0, 2.0]}
     return [
         Grid("exact", "trajectory", last, points=[{"alpha": a, "stages": stages(a)} for a in alphas]),
         Grid("simulated", "simulate", same, axes, repeats=repeats, first_seed=1000),
@@ -71,15 +70,14 @@ def forecasts(tables: Tables, name: str) -> dict[float, ValueWithError]:
     return predictions_of(table, "alpha", "test_error", "standard_error", REPLICATES - 1)
 
 
-@claim("reuse-exact", OPEN)
-def reuse_exact(tables: Tables) -> Judgement:
+@exact("reuse-exact", OPEN, ["alpha"], Resolution.FINEST, error="test_error_se")
+def reuse_exact(tables: Tables) -> Any:
     """The trajectory theory gives the test error of staged training with D₀ = D₁.
 
-    Test error at each simulated α, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.015.
+    Test error at each simulated α.
     """
-    simulated = need(tables, "simulated", ["test_error"]).assign(alpha=lambda t: t["alpha0"])
-    predicted = need(tables, "exact", ["test_error"])
-    return judge_agreement(simulated, predicted, "test_error", ["alpha"], 0.015, "test_error_se")
+    simulated, predicted = pair(tables, predicted="exact")
+    return simulated.assign(alpha=simulated["alpha0"]), predicted
 
 
 @claim("reuse-beats-the-split", OPEN)
@@ -151,7 +149,6 @@ reuse = Study(
 
 RATE = 5.0  # of the query; one step of rate 25 is the staged default
 MOST = 10
-ROUNDS = [1, 2, 3, 5, MOST]
 ALPHAS = {0.5: "#56B4E9", 2.0: colour("attention")}  # with their colours
 LAST_STEPS = 27  # of the readout
 
@@ -175,7 +172,7 @@ def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int
     # `steps` only labels these points by their number of rounds: the stages say what is done.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
     last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + LAST_STEPS]}
-    runs = {**TEN_TOKENS, "rows_at": [2 * k for k in ROUNDS]}
+    runs = {**TEN_TOKENS, "rows_at": [2, 4, 6, 10, 2 * MOST]}
     drawn: dict[str, Any] = {"repeats": repeats, "first_seed": 1000}
     return [
         Grid("rounds", "trajectory", {**loose, "rows_at": list(range(2, 2 * MOST + 1, 2))}, points=rounds),
@@ -190,14 +187,13 @@ def in_rounds(tables: Tables, name: str, most: int = MOST) -> Any:
     return table[table["step"] <= 2 * most].assign(rounds=lambda t: t["step"] // 2)
 
 
-@claim("query-steps-exact", OPEN)
-def cosines_exact(tables: Tables) -> Judgement:
+@exact("query-steps-exact", OPEN, ["alpha", "rounds"], Resolution.ROUGH, "cosine[q]", "cosine[q]_se")
+def cosines_exact(tables: Tables) -> Any:
     """The trajectory theory gives the alignment after one and two rounds.
 
-    Cosine of the query at both α, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.1.
+    Cosine of the query at both α.
     """
-    simulated, predicted = (in_rounds(tables, name, 2) for name in ("simulated", "rounds"))
-    return judge_agreement(simulated, predicted, "cosine[q]", ["alpha", "rounds"], 0.1, "cosine[q]_se")
+    return tuple(in_rounds(tables, name, 2) for name in ("simulated", "rounds"))
 
 
 @claim("query-steps-turn-away", OPEN)
@@ -267,7 +263,7 @@ query_steps = Study(
     "so that theory and simulation are compared after one and two.",
     grids={
         "quick": query_steps_grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
-        "full": query_steps_grids([1000, 4000], 40, ROUNDS, FULL_BAGS, FULL_BAGS),
+        "full": query_steps_grids([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, FULL_BAGS),
     },
     draw=draw_query_steps,
     findings=query_steps_findings,

@@ -19,7 +19,8 @@ from ...plotting.style import OTHER_COLOURS, REFERENCE, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
 from ...study.study import Grid
-from .common import AXES, OPEN, estimates, listed, ordered, power_law
+from .common import OPEN, listed, ordered, power_law
+from .figures import AXES, estimates
 from .separation import crossing, exponents, two_strengths
 
 MODEL = "self_attention"

@@ -93,15 +93,9 @@ MEANINGS = {
     "gram[*]": "scalar product of two directions, such as `gram[q,w]`",
 }
 PLANNED = (
-    "planned_error",
-    "default_error",
-    "expected",
-    "expected_se",
-    "planned_eta_w",
-    "planned_eta_b",
-    "planned_eta_q",
+    *("planned_error", "default_error", "expected", "expected_se"),
+    *("planned_eta_w", "planned_eta_b", "planned_eta_q", "planned_beta", "planned_ridge"),
 )
-PLANNED += ("planned_beta", "planned_ridge")
 _OF_A_STEP = ("test_error", "train_loss", "train_error", "auc", "sensitivity", "specificity", "bias")
 _OF_DIRECTIONS = ("overlap[*]", "cosine[*]", "gram[*]")
 MEANINGS |= {
