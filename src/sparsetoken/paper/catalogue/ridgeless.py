@@ -161,7 +161,13 @@ def interpolation_grids(size: int, repeats: dict[str, int], margin_sizes: list[i
         Grid("predicted", "readout_theory", {**SQUARE, "ridge": 0.0, "alpha": line}, points=both_laws),
         Grid("margins", "margins", margins, {"d": margin_sizes}, repeats=margin_repeats),
         Grid("margins_predicted", "margins_theory", margins),
-        Grid("left_out", "left_out", {**TEN_TOKENS, "alpha": 4.0, **readout}, {"d": margin_sizes}, repeats=40),
+        # Sizes and repeats were chosen on other seeds.
+        *(
+            Grid(
+                "left_out", "left_out", {**TEN_TOKENS, "alpha": 4.0, **readout, "d": d}, repeats=times, first_seed=8000
+            )
+            for d, times in ((margin_sizes[0] // 2, 60), (margin_sizes[1], 16))
+        ),
     ]
 
 
