@@ -51,7 +51,7 @@ def test_evaluate_says_beforehand_how_long_it_takes_and_keeps_to_80_columns(fold
 
 def test_files_are_written_before_anything_is_printed(folder):
     """Whoever reads the output is gone before it comes: the files are there all the same."""
-    command = [sys.executable, "-m", "sparsetoken.cli", "evaluate", str(folder / "bags.csv"), "-m", "pooled"]
+    command = [sys.executable, "-m", "sparsetoken", "evaluate", str(folder / "bags.csv"), "-m", "pooled"]
     command += ["--folds", "2", "--repeats", "1", "--csv", str(folder / "e.csv"), "--plot", str(folder / "e.svg")]
     reader, writer = os.pipe()
     os.close(reader)

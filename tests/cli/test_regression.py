@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from sparsetoken import BagRegressor
-from sparsetoken.cli.words import verdict_in_words
+from sparsetoken.cli.evaluate import verdict_in_words
 from sparsetoken.estimators.evaluation import (
     RegressionEvaluation,
 )

@@ -19,7 +19,7 @@ SMALL = ["simulate", "-d", "40", "--trials", "3", "--strength", "4"]
 
 def test_the_command_as_a_user_types_it():
     task = "--length 10 --sparsity 1 --strength 5 --prevalence 0.5"
-    typed = f"-m sparsetoken.cli simulate {task} --alpha0 2 --alpha1 2 -d 100 --trials 8"
+    typed = f"-m sparsetoken simulate {task} --alpha0 2 --alpha1 2 -d 100 --trials 8"
     unlimited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run([sys.executable, *typed.split()], capture_output=True, text=True, env=unlimited)
     assert done.returncode == 0, done.stderr
@@ -122,7 +122,7 @@ def test_one_case_that_fails_costs_no_other(tmp_path, command):
     assert code == 1
     (case,) = json.loads((tmp_path / "s.json").read_text())["cases"]
     assert case["case"]["alpha1"] == 2 and len(case["trials"]) == 2
-    assert err.startswith("pooled, alpha1 0.001 failed: ") and err.count("\n") == 1
+    assert err.startswith("pooled at alpha1 0.001 failed: ") and err.count("\n") == 1
     assert "pooled" in out
 
 

@@ -327,7 +327,7 @@ def test_bars_on_a_terminal_and_silence_elsewhere(tmp_path, command):
     assert code == 0 and err == ""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-    typed = [sys.executable, "-m", "sparsetoken.cli", *run, "--fresh"]
+    typed = [sys.executable, "-m", "sparsetoken", *run, "--fresh"]
     process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
     os.close(theirs)
     shown = b""

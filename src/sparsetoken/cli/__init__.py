@@ -40,7 +40,6 @@ COMMAND_MODULES = (
     "train",
     "explore",
     "study",
-    "cite",
     "doctor",
 )
 # How a stream fails that is full or closed; other errors without a file's name come from elsewhere.

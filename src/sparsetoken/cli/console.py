@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import json
 import math
 import os
@@ -12,7 +11,6 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +89,10 @@ def check_files(
     check_writable(picture, endings=ENDINGS)
 
 
-def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]]) -> None:
+def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]], failed: Sequence[str] = ()) -> int:
     """Hand over what a command has computed: files first, then the terminal, and no failure costs another part.
+
+    What could not be computed is said last, on standard error, and makes the exit code 1.
 
     A file is a path (or None), what writes it and, perhaps, what to call its content in a last line on standard error. One that
     cannot be written where it was wanted goes to the folder for temporary files.
@@ -123,6 +123,9 @@ def deliver(show: Callable[[], None], files: Iterable[Sequence[Any]]) -> None:
         raise OSError("; ".join(failures))
     if broken is not None:
         raise broken
+    for line in failed:
+        echo(line, err=True)
+    return 1 if failed else 0
 
 
 def abandon_output() -> None:
@@ -209,23 +212,17 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """One line per row; nested dictionaries become columns `name.key`, missing values are empty."""
-    flat = [_flatten(row) for row in rows]
-    columns = list(dict.fromkeys(name for row in flat for name in row))
-    text = StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: "" if value is None else value for name, value in plain(row).items()} for row in flat)
-    write_bytes(path, text.getvalue().encode())
+    """One line per row; nested dictionaries become columns `name.key`; missing and infinite values are empty."""
+    import pandas as pd
+
+    flat = [_flatten(plain(row)) for row in rows]
+    write_bytes(path, as_csv(pd.DataFrame(flat, dtype=object)).encode())  # objects: whole numbers stay whole
 
 
 def _flatten(row: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": item for key, item in value.items()}
-        else:
-            flat[name] = value
+        flat |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}
     return flat
 
 

@@ -1,4 +1,4 @@
-"""`doctor`: what this installation has, on which machine, and whether anything is missing."""
+"""`doctor` and `cite`: what this installation has and whether anything is missing; how to cite the paper and the software."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from typing import Any
 import typer
 
 from .._core.workers import THREAD_VARIABLES
-from . import CHOSEN_THREADS, app
+from . import CHOSEN_THREADS, STUDIES, app
 from .console import echo
+
+PAPER = """@inproceedings{barnfield2026attention,
+  title     = {High-Dimensional Analysis of Single-Layer Attention for Sparse-Token Classification},
+  author    = {Barnfield, Nicholas and Cui, Hugo and Lu, Yue M.},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2026},
+  eprint    = {2509.25153},
+  archivePrefix = {arXiv},
+}"""
+SOFTWARE = """@software{{sparsetoken,
+  title   = {{sparsetoken: exact theory, simulation and learners for sparse-token classification}},
+  author  = {{{{The sparsetoken developers}}}},
+  version = {{{version}}},
+  license = {{MIT}},
+}}"""
 
 
 @app.command(rich_help_panel="This installation")
@@ -144,3 +159,12 @@ def _cache() -> tuple[dict[str, str], list[str]]:
     if os.access(folder, os.W_OK):
         return line, []
     return line, [f"the cache folder {folder} cannot be written: set JAX_COMPILATION_CACHE_DIR to one that can"]
+
+
+@app.command(rich_help_panel=STUDIES)
+def cite() -> None:
+    """Print BibTeX entries of the paper and of this software."""
+    from .. import __version__
+
+    echo(PAPER)
+    echo(SOFTWARE.format(version=__version__))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from . import OWN_BAGS, app
 from .bag_files import LabelledBags, in_words, is_regression
 from .console import deliver, echo, echo_text, print_table
 from .options import SEED, DrawnFiles, with_options
-from .words import verdict_in_words
 
+CLEARLY = 2.0  # standard errors beyond which a difference between two learners is called clear
+EVIDENCE = 3.0  # those of a signal: the best of ten learners is often two standard errors lucky
 WORTH_SAYING = 60.0  # seconds: a learner that takes longer is announced after its first fit
 
 
@@ -143,3 +145,48 @@ def _draw(found: list[Any], title: str, path: Path, measures: Mapping[str, str])
     axes[0].set_yticks(places, [f"{e.learner}  ({e.fit_seconds:.2g} s)" for e in found])
     figure.suptitle(title.replace("; ", "\n"), fontsize=9)
     write_picture(path, figure)
+
+
+def verdict_in_words(found: Sequence[Any]) -> list[str]:
+    """What a comparison of learners, the best first, comes to; for classes by accuracy, for numbers by R²."""
+    from ..estimators.learners import MAJORITY
+
+    learners = [e for e in found if e.learner != MAJORITY]
+    if not learners:
+        return []
+    best = learners[0]
+    none = ": no learner is clearly better than that, so there is no evidence of a signal"
+    if hasattr(best, "r2"):
+        said = f"best: {best.learner}, held-out R² {best.r2:.3f} (± {best.r2_error:.3f})"
+        if best.r2 <= EVIDENCE * best.r2_error:
+            return [f"{said}; always giving the mean label has 0{none}"]
+        return [f"{said}, typical error {best.rmse:.3g}", *_as_good(best, learners, "r2")]
+    said = f"best: {best.learner}, held-out error {_share(1 - best.accuracy, best.accuracy_error)}, AUC {best.auc:.3f}"
+    for baseline in (e for e in found if e.learner == MAJORITY):
+        said += f"; always giving the commonest label has {1 - baseline.accuracy:.1%}"
+        gain, error = best.accuracy - baseline.accuracy, math.hypot(best.accuracy_error, baseline.accuracy_error)
+        if gain <= EVIDENCE * error:
+            # Where one class is rare, the commonest label is hard to beat in accuracy, and the ranking tells more.
+            if best.auc - 0.5 <= EVIDENCE * best.auc_error:
+                return [f"{said}{none}"]
+            said += f", which is not clearly worse, but the ranking of bags is informative (AUC {best.auc:.3g})"
+    return [said, *_as_good(best, learners, "accuracy")]
+
+
+def _as_good(best: Any, learners: Sequence[Any], measure: str) -> list[str]:
+    """Which learners are not clearly worse than the best one."""
+    if len(learners) < 2:
+        return []
+    top, error = getattr(best, measure), getattr(best, f"{measure}_error")
+    equals = [
+        e.learner
+        for e in learners
+        if e is not best and top - getattr(e, measure) <= CLEARLY * math.hypot(error, getattr(e, f"{measure}_error"))
+    ]
+    if not equals:
+        return [f"all others are clearly worse (by more than {CLEARLY:g} standard errors)"]
+    return [f"not clearly worse (within {CLEARLY:g} standard errors): {', '.join(equals)}"]
+
+
+def _share(value: float, error: float) -> str:
+    return f"{value:.1%} (± {error:.1%})" if error > 0 else f"{value:.1%}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,9 @@ def fit(
     name = model or (DEFAULT_REGRESSOR if regression else DEFAULT)
     estimator = given.prepared(name, _learner(name, regression, class_weight, seed))
     with stages(f"fitting {name} to {len(read.bags)} bags"):
-        _fit_aloud(estimator, read)
+        estimator.fit(read.bags, read.labels, groups=read.groups)
+    if read.groups is not None and not any(name.startswith("held_out") for name in estimator.diagnostics_):
+        echo("warning: the groups allow no bag to be held out, so nothing says how good the model is", err=True)
     # `predict` and `explain` look for these in their files.
     estimator.bag_column_, estimator.label_column_ = given.bag, given.label
     said = "\n".join(_said(estimator, read, verbose))
@@ -56,8 +60,6 @@ def fit(
 
 def _said(estimator: Any, read: Any, verbose: bool) -> list[str]:
     """How good the model is, then what it was fitted to."""
-    from .words import details, fit_in_words
-
     labels = read.labels
     counts: dict[Any, int] = {}
     if hasattr(estimator, "classes_"):
@@ -86,17 +88,77 @@ def _learner(name: str, regression: bool, class_weight: str | None, seed: int) -
     return estimator.set_params(**{k: v for k, v in wanted.items() if k in estimator.get_params()})
 
 
-def _fit_aloud(estimator: Any, read: Any) -> None:
-    """Fit, and say the training warnings as plain lines on standard error."""
-    import warnings
+def fit_in_words(diagnostics: Mapping[str, Any], counts: Mapping[Any, int] | None = None) -> list[str]:
+    """What a fit says about itself: the held-out answer first, training accuracy last. `counts` are the classes' bags."""
+    lines = _held_out(diagnostics, counts or {})
+    if "signal_found" in diagnostics:
+        lines.append(
+            "this is more than chance would give: there is a signal"
+            if diagnostics["signal_found"]
+            else "this is no more than chance would give: do not rely on the predictions"
+        )
+    if "signal_class" in diagnostics and diagnostics.get("signal_found"):
+        lines.append(f"bags of class {diagnostics['signal_class']} carry the signal")
+    strength, count = _number(diagnostics, "strength"), _number(diagnostics, "sparsity")
+    if strength is not None and count is not None:
+        lines.append(f"estimated: {count:.3g} signal tokens per positive bag, of strength {strength:.3g}")
+    if diagnostics.get("converged") is False:
+        reason = diagnostics.get("ended")
+        lines.append(f"training stopped before it was done{f': {reason}' if reason else ''}")
+    wrong = _number(diagnostics, "training_error")
+    if wrong is not None:
+        lines.append(f"training accuracy {1 - wrong:.1%} (on new bags, expect the held-out error)")
+    return lines
 
-    from ..estimators.base import TrainingWarning
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TrainingWarning)
-        estimator.fit(read.bags, read.labels, groups=read.groups)
-    if read.groups is not None and not any(name.startswith("held_out") for name in estimator.diagnostics_):
-        echo("warning: the groups allow no bag to be held out, so nothing says how good the model is", err=True)
-    for warning in caught:
-        if issubclass(warning.category, TrainingWarning):
-            echo(f"warning: {warning.message}", err=True)
+def _held_out(diagnostics: Mapping[str, Any], counts: Mapping[Any, int]) -> list[str]:
+    """How good the model is on bags that it was not trained on; nothing where none could be held out."""
+    log_loss = _number(diagnostics, "held_out_log_loss")
+    ending = "" if log_loss is None else f", log loss {log_loss:.3g}"
+    explained, typical = _number(diagnostics, "held_out_r2"), _number(diagnostics, "held_out_rmse")
+    if explained is not None and typical is not None:
+        return [f"held-out R² {explained:.3f}, typical error {typical:.3g}"]
+    right = _number(diagnostics, "held_out_accuracy")
+    if right is not None:
+        areas = {label: _number(own, "held_out_auc") for label, own in diagnostics.get("per_class", {}).items()}
+        known = [area for area in areas.values() if area is not None]
+        macro = f", macro AUC {sum(known) / len(known):.3f}" if len(known) == len(areas) > 0 else ""
+        own = ", ".join(f"{label} {area:.3f}" for label, area in areas.items() if area is not None)
+        return [
+            f"held-out error {1 - right:.1%} with {diagnostics['classes']} classes{macro}{ending}",
+            *([f"AUC of each class against the others: {own}"] if own else []),
+        ]
+    wrong, area = _number(diagnostics, "held_out_error"), _number(diagnostics, "held_out_auc")
+    if area is None:
+        return []
+    interval = ""
+    if len(counts) == 2:
+        from ..estimators.evaluation import area_error, auc_interval
+
+        low, high = auc_interval(area, area_error(area, *counts.values()), min(counts.values()))
+        interval = f" (95% interval {low:.3f} to {high:.3f})"
+    error = "" if wrong is None else f"held-out error {wrong:.1%}, "
+    return [f"{error}AUC {area:.3f}{interval}{ending}"]
+
+
+def details(diagnostics: Mapping[str, Any]) -> list[str]:
+    """All that a fit records about itself, one line per entry."""
+    lines = []
+    for name, value in diagnostics.items():
+        if name == "per_class":
+            lines += [f"class {label}: {'; '.join(details(own))}" for label, own in value.items()]
+            continue
+        if isinstance(value, Mapping):
+            value = [f"{key} {_short(item)}" for key, item in value.items()]
+        shown = "; ".join(map(str, value)) if isinstance(value, list) else _short(value)
+        lines.append(f"{name.replace('_', ' ')}: {shown}")
+    return lines
+
+
+def _number(values: Mapping[str, Any], name: str) -> float | None:
+    value = values.get(name)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -12,8 +12,16 @@ import typer
 from . import THEORY, app
 from .console import deliver, echo, echo_text, print_table
 from .options import DeploymentOptions, DrawnFiles, SignalOptions, TaskOptions, TrainingOptions, with_options
-from .values import OptionGrid
-from .words import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
+from .values import (
+    OptionGrid,
+    at_test,
+    cosine_columns,
+    failure_in_words,
+    numbers_in_words,
+    of_signals,
+    signals_in_words,
+    tested_in_words,
+)
 
 if TYPE_CHECKING:
     from ..task import Task
@@ -38,6 +46,13 @@ _COLUMNS = (
 _IN_SWEEPS = ("test_error", "auc", "sensitivity", "specificity", "train_loss", "cosine_q", "sharpness", "capacity")
 # Fields of task and training that the theory has one value of.
 _OF_SIMULATIONS = ("positions", "schedule", "steps")
+_AXES = {
+    "alpha0": "α₀ = n₀/d",
+    "alpha1": "α₁ = n₁/d",
+    "strength": "strength θ",
+    "length": "length L",
+    "ridge": "ridge λ",
+}
 # Shown where a classifier is tested on other bags: there it is usually the threshold that is wrong.
 _ELSEWHERE = ("sensitivity", "specificity")
 
@@ -101,11 +116,8 @@ def forecast(
         print_table(title, *(_across(rows, swept) if swept else _down(rows)), 1 + len(swept))
         _remarks(rows)
 
-    deliver(show, files.writers(records, records, lambda path: _plot(rows, swept[0], path)))
-    for row in failed:
-        where = ", ".join(f"{name} {row[name]:g}" for name in swept)
-        echo(f"{row['model']}{f' at {where}' if where else ''} failed: {row['failure']}", err=True)
-    return 1 if failed else 0
+    failures = [failure_in_words(row["model"], row, swept, row["failure"]) for row in failed]
+    return deliver(show, files.writers(records, records, lambda path: _plot(rows, swept[0], path)), failures)
 
 
 def _compute(
@@ -174,29 +186,14 @@ def _remarks(rows: list[dict[str, Any]]) -> None:
 
 
 def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
-    from ..plotting.show import axes_for, legend_above, write_picture
-    from ..plotting.style import colour, label
+    import pandas as pd
 
-    axes = axes_for(size=(6.4, 4.2))
-    for place, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
-        mine = [row for row in rows if row["model"] == model]
-        x, y = [row[name] for row in mine], [row["test_error"] for row in mine]
-        axes.plot(x, y, marker="o", markersize=3, label=label(model), color=colour(model, place))
-    values = [row[name] for row in rows]
-    if min(values) > 0 and max(values) / min(values) > 50:
-        axes.set_xscale("log")
-    symbols = {
-        "alpha0": "α₀ = n₀/d",
-        "alpha1": "α₁ = n₁/d",
-        "strength": "strength θ",
-        "length": "length L",
-        "ridge": "ridge λ",
-        "tested_length": "length L at test time",
-        "tested_sharpness": "sharpness k at test time",
-    }
-    axes.set_xlabel(symbols.get(name, name))
-    axes.set_ylabel("test error")
-    axes.set_ylim(bottom=0)
-    legend_above(axes)
-    axes.grid(alpha=0.3)
-    write_picture(path, axes.figure)
+    from ..plotting.matplotlib_panels import matplotlib_figure
+    from ..plotting.panels import Panel, curves
+    from ..plotting.show import write_picture
+
+    table = pd.DataFrame([row for row in rows if not row["failure"]])
+    log = table[name].min() > 0 and table[name].max() / table[name].min() > 50
+    lines = curves(table, name, "test_error", "model")
+    panel = Panel("", _AXES.get(name, name.replace("_", " ")), "test error", lines, logx=bool(log))
+    write_picture(path, matplotlib_figure([panel]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from . import THEORY, app
-from .console import deliver, echo, echo_text, print_table
+from .console import deliver, echo_text, print_table
 from .options import (
     SEED,
     DeploymentOptions,
@@ -23,8 +23,17 @@ from .options import (
     rare,
     with_options,
 )
-from .values import OptionGrid, parse_values
-from .words import at_test, cosine_columns, numbers_in_words, of_signals, signals_in_words, tested_in_words
+from .values import (
+    OptionGrid,
+    at_test,
+    cosine_columns,
+    failure_in_words,
+    numbers_in_words,
+    of_signals,
+    parse_values,
+    signals_in_words,
+    tested_in_words,
+)
 
 if TYPE_CHECKING:
     from ..deployment import Deployment
@@ -125,13 +134,8 @@ def simulate(
             echo_text(f"test error: {', '.join(f'{one.case.model} {one.shown(_COLUMNS[0][0])}' for one in done)}")
         print_table(title, *_table(done, swept), 1 + len(swept))
 
-    deliver(
-        show,
-        files.writers(record, lambda: [line for outcome in done for line in outcome.lines()]),
-    )
-    for words in failures:
-        echo(words, err=True)
-    return 1 if failures else 0
+    lines = files.writers(record, lambda: [line for outcome in done for line in outcome.lines()])
+    return deliver(show, lines, failures)
 
 
 def _sorted_out(
@@ -146,8 +150,7 @@ def _sorted_out(
         elif not done and case is cases[-1]:
             raise reason
         else:
-            place = "".join(f", {name} {case.about[name]:g}" for name in swept)
-            failures.append(f"{case.model}{place} failed: {reason}")
+            failures.append(failure_in_words(case.model, case.about, swept, reason))
     return done, failures
 
 

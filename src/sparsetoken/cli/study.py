@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,7 +262,7 @@ def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bo
     rows = [row for outcome in outcomes for row in outcome.ledger]
     for outcome in outcomes if len(outcomes) <= MOST_HEADLINES else ():
         if outcome.headline:
-            echo(textwrap.fill(outcome.headline, 100))
+            echo_text(outcome.headline)
     if rows:
         for line in paper_lines(rows):
             echo(line)

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import typer
 
 from . import THEORY, app
-from .console import deliver, echo, echo_text, print_table
+from .console import deliver, echo_text, print_table
 from .options import SEED, DrawnFiles, LossOptions, Options, TaskOptions, rare, with_options
-from .values import parse_named
-from .words import DISTURBANCES
+from .values import DISTURBANCES, parse_named
 
 _ROWS = 16  # of the table at most: the first steps, then ever fewer
 
@@ -120,10 +119,9 @@ def train(
         echo_text("\n".join(_answer(wanted, stages, exact, runs)))
         print_table(title, *_table(exact, runs))
 
-    deliver(show, files.writers(record, lambda: _lines(exact, runs), lambda path: _draw(path, exact, runs)))
-    for words in failures:
-        echo(words, err=True)
-    return 1 if failures else 0
+    return deliver(
+        show, files.writers(record, lambda: _lines(exact, runs), lambda path: _draw(path, exact, runs)), failures
+    )
 
 
 def _task_in_words(task: Any) -> str:
