@@ -246,6 +246,24 @@ MUTANTS = [
         "tests/test_losses.py::test_derivatives_by_finite_differences[focal:2]",
     ),
     Mutant(
+        "solvers/problem.py",
+        "b = (g[-1] - float(toward @ h)) / left",
+        "b = g[-1] / left",
+        "tests/solvers/test_features.py::test_inverse_hessian[numpy-shape1-False]",
+    ),
+    Mutant(
+        "solvers/problem.py",
+        "mixed += np.asarray(root[rows][bent] @ scaled)",
+        "mixed += np.asarray(np.ones(len(bent)) @ scaled)",
+        "tests/solvers/test_newton.py::test_directions_solve_the_newton_system[shape0-logistic]",
+    ),
+    Mutant(
+        "solvers/newton.py",
+        "return goal == 0.0 or math.log(best.size / goal) > price * rate",
+        "return False",
+        "tests/solvers/test_newton.py::test_lbfgs_gives_up_where_it_is_slow",
+    ),
+    Mutant(
         "solvers/erm.py",
         "p, ridge, loss = p / scale, ridge / scale, loss.loss",
         "p, loss = p / scale, loss.loss",

@@ -17,9 +17,9 @@ def data(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def limit_of_vanishing_ridge(x, y, p, fit_bias=True):
+def limit_of_vanishing_ridge(x, y, p):
     """The minimiser of least norm, by the pseudo-inverse of the centred features."""
-    centre, middle = (p @ x, p @ y) if fit_bias else (np.zeros(x.shape[1]), 0.0)
+    centre, middle = p @ x, p @ y
     root = np.sqrt(p)
     w = np.linalg.pinv(root[:, None] * (x - centre), rcond=1e-12) @ (root * (y - middle))
     return w, middle - centre @ w
@@ -42,13 +42,12 @@ def test_one_factorisation_is_enough(shape, ridge, weighted):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("fit_bias", [True, False])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_no_ridge_is_the_limit_of_a_vanishing_one(shape, fit_bias, weighted):
+def test_no_ridge_is_the_limit_of_a_vanishing_one(shape, weighted):
     x, y = data(*shape)
     weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
-    fit = fit_erm(x, y, 0.0, "square", weight, fit_bias=fit_bias)
-    w, b = limit_of_vanishing_ridge(x, y, weight / weight.sum(), fit_bias)
+    fit = fit_erm(x, y, 0.0, "square", weight)
+    w, b = limit_of_vanishing_ridge(x, y, weight / weight.sum())
     assert fit.converged
     np.testing.assert_allclose(fit.coef, w, rtol=1e-6, atol=1e-8)
     assert fit.bias == pytest.approx(b, abs=1e-7)

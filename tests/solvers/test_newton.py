@@ -7,7 +7,7 @@ import pytest
 
 from sparsetoken.losses import get_loss
 from sparsetoken.solvers import newton
-from sparsetoken.solvers.newton import conjugate_gradients, lbfgs, line_search, minimise
+from sparsetoken.solvers.newton import Solution, lbfgs, line_search, minimise
 from sparsetoken.solvers.problem import Features, FitProblem
 
 
@@ -16,7 +16,7 @@ def problem(n: int = 80, d: int = 12, ridge: float = 1e-2, loss: str = "logistic
     y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
     x = rng.standard_normal((n, d))
     x[:, 0] += y
-    return FitProblem(Features(x), y, np.full(n, 1 / n), ridge, get_loss(loss), True)
+    return FitProblem(Features(x), y, np.full(n, 1 / n), ridge, get_loss(loss))
 
 
 def dense_hessian(p: FitProblem, curvature: np.ndarray) -> np.ndarray:
@@ -24,24 +24,15 @@ def dense_hessian(p: FitProblem, curvature: np.ndarray) -> np.ndarray:
     return a.T @ (curvature[:, None] * a) + p.ridge * np.diag([1.0] * p.features.shape[1] + [0.0])
 
 
-@pytest.mark.parametrize("factorised", [False, True])
-def test_conjugate_gradients_solve_the_newton_system(factorised):
-    p = problem()
-    point = p.at(np.zeros(13))
-    c = p.curvatures(point.z)
-    inverse = p.features.inverse_hessian(p.weights * 0.2, p.ridge, True) if factorised else lambda r: r
-    v, dz, products = conjugate_gradients(p, c, inverse, point.g, 1e-10, 100)
-    np.testing.assert_allclose(v, np.linalg.solve(dense_hessian(p, c), -point.g), rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(dz, p.features.times(v[:-1]) + v[-1], atol=1e-10)
-    assert products < 30
-
-
-@pytest.mark.parametrize("shape", [(80, 12), (12, 40)])
-def test_an_exact_factor_takes_one_product(shape):
-    p = problem(*shape)
-    point = p.at(np.zeros(shape[1] + 1))
-    c = p.curvatures(point.z)
-    assert conjugate_gradients(p, c, p.features.inverse_hessian(c, p.ridge, True), point.g, 1e-8, 100)[2] == 1
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge"])
+@pytest.mark.parametrize("shape", [(80, 12), (12, 40), (45, 40)])
+def test_directions_solve_the_newton_system(shape, loss):
+    p = problem(*shape, loss=loss)
+    point = p.at(np.linspace(-0.3, 0.3, shape[1] + 1))
+    curvature = p.curvatures(point.z)
+    assert loss == "logistic" or 0 < np.count_nonzero(curvature) < shape[0]
+    expected = np.linalg.solve(dense_hessian(p, curvature), -point.g)
+    np.testing.assert_allclose(p.newton_direction(point), expected, rtol=1e-7, atol=1e-9)
 
 
 def test_line_search_finds_the_minimum_along_a_direction():
@@ -56,33 +47,42 @@ def test_line_search_finds_the_minimum_along_a_direction():
 
 @pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge", "exponential"])
 @pytest.mark.parametrize("shape", [(300, 90), (70, 200)])
-def test_both_methods_have_the_same_minimiser(monkeypatch, loss, shape):
+def test_both_methods_have_the_same_minimiser(loss, shape):
     p = problem(*shape, loss=loss)
     start = p.at(np.zeros(shape[1] + 1))
-    both = minimise(p, start, 1e-9, 500)
-    monkeypatch.setattr(newton, "FEW_UNKNOWNS", 10**6)
-    newton_alone = minimise(p, start, 1e-9, 500)
-    lbfgs_alone = lbfgs(p, start, 1e-6, 2000, 2000)
-    assert both.stopped in ("gradient", "precision") and newton_alone.iterations < both.iterations
-    np.testing.assert_allclose(newton_alone.point.v, both.point.v, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(lbfgs_alone.point.v, both.point.v, rtol=1e-3, atol=1e-5)
+    by_newton = newton.newton(p, Solution(start, newton.GOING), 1e-9)
+    by_lbfgs = lbfgs(p, start, 1e-6, impatient=False)
+    both = minimise(p, start, 1e-9)
+    assert by_newton.stopped in ("gradient", "precision") and by_newton.iterations < by_lbfgs.iterations
+    assert both.stopped in ("gradient", "precision")
+    np.testing.assert_allclose(by_newton.point.v, both.point.v, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(by_lbfgs.point.v, both.point.v, rtol=1e-3, atol=1e-5)
 
 
 def test_lbfgs_gives_up_where_it_is_slow():
-    """Nearly separable data and a tiny ridge: after its patience it is far from done, and Newton's method goes on."""
+    """Nearly separable data and a tiny ridge: it is far from done when Newton's method takes over."""
     p = problem(n=400, d=150, ridge=1e-7)
     start = p.at(np.zeros(151))
-    assert lbfgs(p, start, 1e-7, 2000, 10).stopped == newton.GOING
-    assert minimise(p, start, 1e-7, 2000).stopped == "gradient"
+    assert lbfgs(p, start, 1e-7, impatient=True).stopped == newton.GOING
+    found = minimise(p, start, 1e-7)
+    assert found.stopped == "gradient" and found.iterations < lbfgs(p, start, 1e-7, impatient=False).iterations / 3
+
+
+def test_newton_costs_what_bends():
+    """Samples on straight parts of the loss have no share in a Newton step, nor in its price."""
+    p = problem(n=500, d=100, loss="smoothed_hinge")
+    assert newton.newton_price(p, 0.5 * p.labels) > 3 * newton.newton_price(
+        p, np.where(np.arange(500) < 50, 0.5, 2.0) * p.labels
+    )
 
 
 def test_stalling_is_not_convergence(monkeypatch):
     """A method whose directions are useless must say so, unless the gradient is at rounding level."""
     p = problem()
-    exact = minimise(p, p.at(np.zeros(13)), 1e-12, 50).point
+    exact = minimise(p, p.at(np.zeros(13)), 1e-12).point
     monkeypatch.setattr(newton, "line_search", lambda *_: 0.0)
-    assert minimise(p, p.at(np.zeros(13)), 1e-8, 50).stopped == "stalled"
-    assert minimise(p, exact, 1e-18, 50).stopped == "precision"
+    assert minimise(p, p.at(np.zeros(13)), 1e-8).stopped == "stalled"
+    assert minimise(p, exact, 1e-18).stopped == "precision"
 
 
 def test_flags_raised_by_a_blas_kernel_are_no_warning():
@@ -95,6 +95,6 @@ def test_flags_raised_by_a_blas_kernel_are_no_warning():
 
     plain = problem()
     flagging = replace(plain, features=Flagging(plain.features.on_host()))
-    found, expected = (minimise(p, p.at(np.zeros(13)), 1e-8, 100) for p in (flagging, plain))
+    found, expected = (minimise(p, p.at(np.zeros(13)), 1e-8) for p in (flagging, plain))
     assert found.stopped == "gradient" == expected.stopped
     np.testing.assert_array_equal(found.point.v, expected.point.v)

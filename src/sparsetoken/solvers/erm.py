@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from .._core.arrays import is_jax_array
 from .._core.devices import checked_device, device_for, working_on
-from .._core.validation import real_number, whole_number
+from .._core.validation import real_number
 from ..losses import Loss, Square, Weighted, convex_loss
 from .newton import Solution, minimise
 from .problem import Features, FitPoint, FitProblem, always_falls
@@ -31,7 +31,7 @@ FAR_FROM_ORIGIN = 0.9
 REASONS = {
     "gradient": (True, "the gradient met the tolerance"),
     "precision": (True, "the gradient is zero to working precision, rounding errors allow no further decrease"),
-    "iterations": (False, "the limit of iterations came first; raise max_iterations or the ridge"),
+    "iterations": (False, "the limit of iterations came first; a larger ridge helps"),
     "stalled": (False, "rounding errors hide every descent direction before the minimum; a larger ridge helps"),
     "unbounded": (False, "F has no minimiser: it falls without end as the weights grow; use a ridge above 0"),
     "one_class": (False, "F has no minimiser: all samples have one label, and it falls without end as the bias grows"),
@@ -68,30 +68,27 @@ def fit_erm(
     sample_weight: Any = None,
     start: ReadoutFit | tuple[Any, float] | None = None,
     tolerance: float = 1e-7,
-    fit_bias: bool = True,
-    max_iterations: int = 2000,
     device: str = "auto",
 ) -> ReadoutFit:
     """Minimise  F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,  p_i = sample_weight_i / sum, or 1/n."""
     x, y, p = _checked(features, labels, sample_weight, device)
     ridge = real_number("ridge", ridge, 0.0)
     tolerance = real_number("tolerance", tolerance, 0.0, 1.0, open_low=True)
-    max_iterations = whole_number("max_iterations", max_iterations, 1)
     loss = convex_loss(loss)
     scale = 1.0
     if isinstance(loss, Weighted):  # weights of samples, so that the square loss keeps its one factorisation
         p = p * loss.weight(y)
         scale = float(p.sum())
         p, ridge, loss = p / scale, ridge / scale, loss.loss
-    v = _start(start, x.shape[1], bool(fit_bias))
-    x, centre = _centred(x, p) if fit_bias else (x, np.zeros(x.shape[1]))
+    v = _start(start, x.shape[1])
+    x, centre = _centred(x, p)
     v[-1] += float(centre @ v[:-1])
-    problem = FitProblem(x, y, p, ridge, loss, bool(fit_bias))
-    found = _one_class(problem, tolerance) if fit_bias else None
+    problem = FitProblem(x, y, p, ridge, loss)
+    found = _one_class(problem, tolerance)
     if found is None and ridge == 0.0 and isinstance(loss, Square):
         found = Solution(_least_norm(problem), "precision")
     if found is None:
-        found = minimise(problem, _better_than_zero(problem, v), tolerance, max_iterations)
+        found = minimise(problem, _better_than_zero(problem, v), tolerance)
     w, b = found.point.v[:-1], float(found.point.v[-1])
     return ReadoutFit(
         coef=w,
@@ -152,7 +149,7 @@ def _centred(x: Features, p: np.ndarray) -> tuple[Features, np.ndarray]:
     return x.centred(mean), mean
 
 
-def _start(start: ReadoutFit | tuple[Any, float] | None, d: int, fit_bias: bool) -> np.ndarray:
+def _start(start: ReadoutFit | tuple[Any, float] | None, d: int) -> np.ndarray:
     """(w, b) to start from."""
     if start is None:
         return np.zeros(d + 1)
@@ -160,7 +157,7 @@ def _start(start: ReadoutFit | tuple[Any, float] | None, d: int, fit_bias: bool)
     w = np.array(w, dtype=np.float64)
     if w.shape != (d,) or not np.all(np.isfinite(w)) or not math.isfinite(b):
         raise ValueError(f"start must be {d} finite weights and a finite bias, got weights of shape {w.shape}")
-    return np.append(w, b if fit_bias else 0.0)
+    return np.append(w, b)
 
 
 def _better_than_zero(problem: FitProblem, v: np.ndarray) -> FitPoint:
@@ -197,9 +194,7 @@ def _one_class(problem: FitProblem, tolerance: float) -> Solution | None:
 def _least_norm(problem: FitProblem) -> FitPoint:
     """The least-squares solution of least ||w||, by a QR factorisation of the centred features."""
     x, y, p = problem.features.on_host(), problem.labels, problem.weights
-    centre = p @ x if problem.fit_bias else np.zeros(x.shape[1])
-    middle = float(p @ y) if problem.fit_bias else 0.0
-    root = np.sqrt(p)
+    centre, middle, root = p @ x, float(p @ y), np.sqrt(p)
     # Directions below this share of the largest are rounding errors (LAPACK's usual bound).
     cutoff = max(x.shape) * float(np.finfo(np.float64).eps)
     a, b = root[:, None] * (x - centre), root * (y - middle)

@@ -1,29 +1,31 @@
-"""The minimiser of the readout's problem: L-BFGS as long as that is cheaper than a factorisation, then Newton's method.
+"""The minimiser of the readout's problem: L-BFGS as long as it promises to be quicker, then Newton's method.
 
     F(w, b) = sum_i p_i l(<w, x_i> + b; y_i) + (ridge/2) ||w||^2,    sum_i p_i = 1,    b not penalised
 
-Newton's systems are solved by conjugate gradients whose preconditioner is the last Cholesky factor; a new factor is made where
-the old one needs too many products. Convergence is judged on the gradient of F itself.
+Newton's systems are solved by a Cholesky factor of order d or n (`Features.inverse_hessian`), made of the samples on which the
+loss bends: few for the smoothed hinge on data that are nearly separable. Convergence is judged on the gradient of F itself.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ..losses import Square
-from .problem import FitPoint, FitProblem, Solve
+from .problem import BLOCK_BYTES, FitPoint, FitProblem
 
-# A factorisation of order k takes as long as about k / 12 + 2 passes over the features (one BLAS thread; between k / 6 where
-# they fit into the cache and k / 17 where they do not).
-PASSES_PER_ORDER = 1 / 12
-# With so few unknowns a factorisation takes no longer than the passes around it: Newton's method from the start.
-FEW_UNKNOWNS = 60
-# Largest relative residual left in a Newton system.
-FORCING = 0.1
+MAX_ITERATIONS = 2000  # passes of L-BFGS and steps of Newton's method together
+# What takes as long as a pass over the features, one thread of BLAS: so many multiplications and additions per feature in
+# products of matrices, where the features fit into the cache and where they do not.
+OPERATIONS_PER_PASS = (8, 20)
+# A Newton step from where L-BFGS leaves off: how many there are, and the passes each makes besides its factor.
+NEWTON_STEPS, PASSES_PER_STEP = 5, 3
+# L-BFGS compares itself with Newton's method every so many passes.
+LOOKS = 5
 # The line search ends once the slope along the direction has fallen to this share.
 SLOPE_LEFT = 0.1
 # A method that cannot descend within this factor of the gradient's estimated rounding error is at the minimum.
@@ -45,36 +47,39 @@ class Solution:
 
 
 @np.errstate(invalid="ignore")  # a BLAS kernel may raise the flag for lanes whose results it throws away
-def minimise(problem: FitProblem, start: FitPoint, tolerance: float, max_iterations: int) -> Solution:
+def minimise(problem: FitProblem, start: FitPoint, tolerance: float) -> Solution:
     """Minimise F from a point."""
     n, d = problem.features.shape
     newton_possible = d <= n or problem.ridge > 0.0
     one_system = newton_possible and isinstance(problem.loss, Square)  # whose Hessian is the same everywhere
+    at_rest = not problem.endless or not start.v[:-1].any()
+    if at_rest and _at_rounding(problem, start, 2.0):
+        return Solution(start, "precision")
     found = Solution(start, GOING)
     # Without a ridge the Hessian may be singular, and L-BFGS has all the time it needs, unless there may be no minimum.
     newton_helps = newton_possible and (problem.ridge > 0.0 or problem.endless)
-    if not one_system and (min(n, d) > FEW_UNKNOWNS or not newton_helps):
-        found = lbfgs(problem, start, tolerance, max_iterations, _price(problem) if newton_helps else max_iterations)
+    if not one_system:
+        found = lbfgs(problem, start, tolerance, impatient=newton_helps)
     if found.stopped == GOING and newton_possible:
-        found = _Newton(problem, tolerance, max_iterations, found).solve()
+        found = newton(problem, found, tolerance)
     if found.stopped == GOING:
         found = replace(found, stopped="precision" if _at_rounding(problem, found.point) else "stalled")
     return found
 
 
-def _price(problem: FitProblem) -> int:
-    """Passes over the features that take as long as a factorisation."""
-    return math.ceil(PASSES_PER_ORDER * min(problem.features.shape)) + 2
+def newton_price(problem: FitProblem, z: np.ndarray) -> float:
+    """Passes over the features that take about as long as Newton's method from a point with outputs z."""
+    n, d = problem.features.shape
+    bent = np.count_nonzero(problem.curvatures(z))
+    if problem.features.few_samples:  # a Gram matrix once, and a factor in every step
+        work = n * n * d + NEWTON_STEPS * 2 * bent**3 / 3
+    else:
+        work = NEWTON_STEPS * (bent * d * d + d**3 / 3)
+    return work / (n * d * OPERATIONS_PER_PASS[8 * n * d > BLOCK_BYTES]) + NEWTON_STEPS * PASSES_PER_STEP
 
 
 def _at_rounding(problem: FitProblem, point: FitPoint, factor: float = ROUNDING_FACTOR) -> bool:
     return point.size <= factor * problem.rounding(point)
-
-
-def _bias_scaling(problem: FitProblem) -> Solve:
-    gains = np.ones(problem.features.shape[1] + 1)
-    gains[-1] = problem.features.mean_square or 1.0
-    return lambda r: gains * r
 
 
 def _check(problem: FitProblem, point: FitPoint, tolerance: float) -> str:
@@ -84,143 +89,75 @@ def _check(problem: FitProblem, point: FitPoint, tolerance: float) -> str:
     return "gradient" if point.size <= tolerance * problem.gradient_scale(point) else GOING
 
 
-def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, max_iterations: int, patience: int) -> Solution:
+class _Enough(Exception):
+    """Ends SciPy's L-BFGS."""
+
+
+def lbfgs(problem: FitProblem, start: FitPoint, tolerance: float, impatient: bool) -> Solution:
     """SciPy's L-BFGS from a point; the bias counts like a feature of typical size.
 
-    After `patience` steps it goes on only while it promises to be done in as many again, at the rate so far.
+    Where it is `impatient` it ends as soon as Newton's method promises to be done sooner.
     """
     units = np.ones(len(start.v))
     units[-1] = math.sqrt(problem.features.mean_square) or 1.0
-    last, stopped, steps = start, _check(problem, start, tolerance), 0
+    best, stopped, sizes = start, _check(problem, start, tolerance), [start.size]
     if stopped != GOING:
         return Solution(start, stopped)
 
     def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal last
-        if not np.array_equal(last.v, units * u):  # the start is known
-            last = problem.at(units * u)
-        return last.value, units * last.g
-
-    def after_step(u: np.ndarray) -> None:
-        nonlocal stopped, steps
-        steps += 1
-        stopped = _check(problem, last, tolerance)
-        if stopped == GOING and steps == max_iterations:
+        nonlocal best, stopped
+        point = problem.at(units * u)
+        sizes.append(point.size)
+        best = point if point.value <= best.value else best
+        stopped = _check(problem, point, tolerance)
+        if stopped == GOING and len(sizes) > MAX_ITERATIONS:
             stopped = "iterations"
-        if stopped != GOING or (steps >= patience and not on_course()):
-            raise StopIteration
+        if stopped != GOING or (impatient and len(sizes) % LOOKS == 0 and newton_is_quicker()):
+            raise _Enough
+        return point.value, units * point.g
 
-    def on_course() -> bool:
-        goal = tolerance * problem.gradient_scale(last)
-        rate = math.log(start.size / last.size) / steps
-        return goal > 0.0 and math.log(last.size / goal) <= patience * rate
+    def newton_is_quicker() -> bool:
+        price, goal = newton_price(problem, best.z), tolerance * problem.gradient_scale(best)
+        first, last = len(sizes) // 4, len(sizes) - 1
+        if last < price / NEWTON_STEPS:
+            return False
+        rate = math.log(sizes[first] / best.size) / (last - first)
+        return goal == 0.0 or math.log(best.size / goal) > price * rate
 
-    options = {"maxiter": max_iterations, "maxfun": 10 * max_iterations, "ftol": 0.0, "gtol": 0.0}
-    done = minimize(objective, start.v / units, method="L-BFGS-B", jac=True, callback=after_step, options=options)
-    point = last if np.array_equal(last.v, units * done.x) else problem.at(units * done.x)
-    return Solution(point, stopped, steps)
-
-
-class _Newton:
-    """Newton's method with conjugate gradients and an almost exact line search."""
-
-    def __init__(self, problem: FitProblem, tolerance: float, max_iterations: int, start: Solution):
-        self.problem, self.tolerance, self.max_iterations = problem, tolerance, max_iterations
-        self.point, self.iterations = start.point, start.iterations
-        # After L-BFGS the first systems are tried without a factor, the bias counting like a feature of typical size.
-        self.inverse: Solve | None = _bias_scaling(problem) if start.iterations else None
-
-    def solve(self) -> Solution:
-        """Steps until the gradient is small, nothing descends any more, or the iterations are used up."""
-        problem, drifts, last_size, moves = self.problem, 0, math.inf, (math.inf, math.inf)
-        while True:
-            stopped = _check(problem, self.point, self.tolerance)
-            at_rest = not problem.endless or max(moves) <= SMALL_MOVE or not self.point.v[:-1].any()
-            small = self.point.size <= self.tolerance * problem.gradient_scale(self.point)
-            if stopped == GOING and small:
-                drifts += 1
-                stopped = "gradient" if at_rest else "unbounded" if drifts > DRIFTS else GOING
-            elif (
-                stopped == GOING
-                and at_rest
-                and self.point.size > 0.5 * last_size
-                and _at_rounding(problem, self.point, 2.0)
-            ):
-                stopped = "precision"
-            if stopped == GOING and self.iterations >= self.max_iterations:
-                stopped = "iterations"
-            if stopped != GOING:
-                return Solution(self.point, stopped, self.iterations)
-            last_size = self.point.size
-            self.iterations += 1
-            moves = (moves[1], self._step())
-            if moves[1] == 0.0:
-                near = at_rest and _at_rounding(problem, self.point)
-                stopped = "precision" if near else "unbounded" if problem.endless and small else "stalled"
-                return Solution(self.point, stopped, self.iterations)
-
-    def _step(self) -> float:
-        """One step; by how much the outputs move at most, 0 where nothing descends."""
-        curvature = self.problem.curvatures(self.point.z)
-        for fresh in (self.inverse is None, True):
-            if fresh:
-                self.inverse = self._factorised(curvature)
-            v, dz = self._direction(curvature)
-            t = line_search(self.problem, self.point, v, dz)
-            if t > 0.0:
-                self.point = self.problem.at(self.point.v + t * v)
-                return t * float(np.abs(dz).max())
-            if fresh:
-                break
-        return 0.0
-
-    def _factorised(self, curvature: np.ndarray) -> Solve:
-        # Curvatures may be tiny as a whole (separable data, tiny ridge): the factor sees them relative to the largest.
-        problem, scale = self.problem, float(curvature.max()) or 1.0
-        inverse = problem.features.inverse_hessian(curvature / scale, problem.ridge / scale, problem.fit_bias)
-        return lambda r: inverse(r) / scale
-
-    def _direction(self, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """v with ||H v + g|| <= relative ||g|| and its change of outputs.
-
-        The system is solved no more exactly than the distance to the minimum is worth: a residual of sqrt(relative gradient)
-        keeps convergence faster than linear. A factor that takes as many products as a new one would is thrown away.
-        """
-        problem, g = self.problem, self.point.g
-        assert self.inverse is not None
-        relative = min(FORCING, math.sqrt(problem.relative_gradient(self.point)))
-        limit = _price(problem)
-        v, dz, products = conjugate_gradients(problem, curvature, self.inverse, g, relative, limit)
-        if products >= limit:
-            self.inverse = None
-        return v, dz
+    options = {"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "ftol": 0.0, "gtol": 0.0}
+    with suppress(_Enough):
+        minimize(objective, start.v / units, method="L-BFGS-B", jac=True, options=options)
+    return Solution(best, stopped, len(sizes) - 1)
 
 
-def conjugate_gradients(
-    problem: FitProblem, curvature: np.ndarray, inverse: Solve, g: np.ndarray, relative: float, limit: int
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """v with ||H v + g|| <= relative ||g||, or the best after `limit` products (any iterate is a descent direction)."""
-    v, dz, r = np.zeros_like(g), np.zeros(problem.features.shape[0]), -g
-    s = inverse(r)
-    direction, rs = s, float(r @ s)
-    goal = relative * np.linalg.norm(g)
-    products = 0
-    while products < limit and rs > 0.0:
-        products += 1
-        h, direction_z = problem.hessian_times(curvature, direction)
-        bend = float(direction @ h)
-        if not bend > 0.0:  # rounding: no curvature can be resolved along this direction
-            break
-        step = rs / bend
-        v += step * direction
-        dz += step * direction_z
-        r -= step * h
-        if np.linalg.norm(r) <= goal:
-            break
-        s = inverse(r)
-        rs, rs_before = float(r @ s), rs
-        direction = s + (rs / rs_before) * direction
-    return v, dz, products
+def newton(problem: FitProblem, start: Solution, tolerance: float) -> Solution:
+    """Newton's method: steps until the gradient is small, nothing descends any more, or the iterations are used up."""
+    point, iterations = start.point, start.iterations
+    drifts, last_size, moves = 0, math.inf, (math.inf, math.inf)
+    while True:
+        stopped = _check(problem, point, tolerance)
+        at_rest = not problem.endless or max(moves) <= SMALL_MOVE or not point.v[:-1].any()
+        small = point.size <= tolerance * problem.gradient_scale(point)
+        slow = point.size > 0.5 * last_size
+        if stopped == GOING and small:
+            drifts += 1
+            stopped = "gradient" if at_rest else "unbounded" if drifts > DRIFTS else GOING
+        elif stopped == GOING and at_rest and slow and _at_rounding(problem, point, 2.0):
+            stopped = "precision"
+        if stopped == GOING and iterations >= MAX_ITERATIONS:
+            stopped = "iterations"
+        if stopped != GOING:
+            return Solution(point, stopped, iterations)
+        last_size = point.size
+        iterations += 1
+        v = problem.newton_direction(point)
+        dz = problem.features.times(v[:-1]) + v[-1]
+        t = line_search(problem, point, v, dz)
+        if t == 0.0:
+            near = at_rest and _at_rounding(problem, point)
+            stopped = "precision" if near else "unbounded" if problem.endless and small else "stalled"
+            return Solution(point, stopped, iterations)
+        point, moves = problem.at(point.v + t * v), (moves[1], t * float(np.abs(dz).max()))
 
 
 def line_search(problem: FitProblem, point: FitPoint, v: np.ndarray, dz: np.ndarray) -> float:

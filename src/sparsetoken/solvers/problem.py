@@ -26,11 +26,13 @@ Solve = Callable[[np.ndarray], np.ndarray]
 Pulls = Callable[[np.ndarray, slice], np.ndarray]
 
 # A pass over X takes blocks of rows of this size: the second product with a block finds it in the cache.
-BLOCK_BYTES = 2**22
+BLOCK_BYTES = 2**24
 # Shares of the diagonal added, one after the other, until a matrix that is singular to rounding has a Cholesky factor.
 JITTERS = (0.0, 1e-14, 1e-11, 1e-8, 1e-4)
 # Up to here four digits are left in Woodbury's difference.
 LARGEST_RATIO = 1e12
+# Newton's systems are of order n up to so many samples per feature: the Gram matrix is made once, the Hessian in every step.
+MOST_SAMPLES = 1.5
 # A column that differs from its mean by no more than this share of it is constant: the rest is rounding of the mean.
 CONSTANT = 64 * float(np.finfo(np.float64).eps)
 # A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
@@ -38,7 +40,7 @@ FAR_MARGIN = 300.0
 
 
 class Features:
-    """X and its products; `inverse_hessian` is Cholesky's, of order d where d <= n and of order n where d > n."""
+    """X, its products, and Newton's steps by Cholesky factors of order d (`inverse_hessian`) or n (`dual_step`)."""
 
     def __init__(self, x: Any):
         self.x, self.shape = x, x.shape
@@ -87,42 +89,36 @@ class Features:
         """X as a NumPy array in double precision."""
         return np.asarray(self.x, dtype=np.float64)
 
-    def inverse_hessian(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+    def inverse_hessian(self, curvature: np.ndarray, ridge: float) -> Solve:
         """H^-1 for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0), a function of d + 1 numbers, the bias last.
 
-        Without a bias the last number is 0. With d > n the ridge must be positive.
+        With d > n the ridge must be positive.
         """
+        few = self.few_samples and ridge > 0.0
         with working_on(self.device):
             # Woodbury's difference loses all digits where the ridge is nothing beside the largest features.
-            n, d = self.shape
-            few = d > n and float(np.max(curvature * np.asarray(self._gram.diagonal()))) < LARGEST_RATIO * ridge
-            inverse = (self._dual if few else self._primal)(curvature, ridge, fit_bias)
-        if self.device is None:
-            return inverse
+            if few and float(np.max(curvature * np.asarray(self._gram.diagonal()))) < LARGEST_RATIO * ridge:
+                return self._dual(curvature, ridge)
+            return self._primal(curvature, ridge)
 
-        def solve(g: np.ndarray) -> np.ndarray:
-            with working_on(self.device):
-                return inverse(g)
+    @property
+    def few_samples(self) -> bool:
+        """Whether Newton's systems are of order n rather than d."""
+        return self.shape[0] <= MOST_SAMPLES * self.shape[1]
 
-        return solve
-
-    def _primal(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+    def _primal(self, curvature: np.ndarray, ridge: float) -> Solve:
         """By the factor of H, whose rows and columns are divided by the roots of its diagonal first."""
         d, root = self.shape[1], np.sqrt(curvature)
         h: Any = 0.0
         mixed = np.zeros(d)  # X^T D 1, what the bias shares with the weights
-        uniform = float(curvature[0]) if np.all(curvature == curvature[0]) else None
         for rows, block in self._blocks(least_rows=2 * d):
-            scaled = block if uniform is not None else block * root[rows, None]
+            bent = np.flatnonzero(root[rows])
+            scaled = block[bent] * root[rows][bent, None]
             h = h + scaled.T @ scaled
-            mixed += np.asarray(root[rows] @ scaled)
-        if uniform is not None:
-            h, mixed = uniform * h, math.sqrt(uniform) * mixed
+            mixed += np.asarray(root[rows][bent] @ scaled)
         diagonal = np.asarray(h.diagonal()) + ridge
         units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-        inverse = _inverse((h + ridge * np.eye(d)) * units[:, None] * units)
-        if not fit_bias:
-            return lambda g: np.append(units * inverse(units * g[:-1]), 0.0)
+        inverse = self._inverse((h + ridge * np.eye(d)) * units[:, None] * units)
         toward = units * inverse(units * mixed)
         # What is left of the bias's curvature; X may span the constant, so keep it positive.
         total = float(curvature.sum())
@@ -135,17 +131,21 @@ class Features:
 
         return solve
 
-    def _dual(self, curvature: np.ndarray, ridge: float, fit_bias: bool) -> Solve:
+    def _dual(self, curvature: np.ndarray, ridge: float) -> Solve:
         """By Woodbury's identity, with R = sqrt(D):  ridge H_ww^-1 = 1 - X^T R A^-1 R X / ridge,  A = 1 + R X X^T R / ridge."""
-        root = np.sqrt(curvature)
-        inverse = _inverse(np.eye(len(root)) + self._gram * (root[:, None] / ridge) * root)
-        toward = inverse(root) if fit_bias else np.zeros_like(root)
+        bent = np.flatnonzero(curvature)
+        root = np.sqrt(curvature[bent])
+        gram = self._gram if len(bent) == len(curvature) else self._gram[np.ix_(bent, bent)]
+        inverse = self._inverse(gram * (root[:, None] / ridge) * root + np.eye(len(root)))
+        toward = inverse(root)
         left = float(root @ toward)
 
         def solve(g: np.ndarray) -> np.ndarray:
-            h = root * self.times(g[:-1]) / ridge
-            b = (g[-1] - float(toward @ h)) / left if fit_bias else 0.0
-            return np.append((g[:-1] - self.transposed_times(root * (inverse(h) + b * toward))) / ridge, b)
+            h = root * self.times(g[:-1])[bent] / ridge
+            b = (g[-1] - float(toward @ h)) / left
+            pulls = np.zeros(self.shape[0])
+            pulls[bent] = root * (inverse(h) + b * toward)
+            return np.append((g[:-1] - self.transposed_times(pulls)) / ridge, b)
 
         return solve
 
@@ -153,6 +153,30 @@ class Features:
     def _gram(self) -> Any:
         x = self.x.astype(np.float64)
         return x @ x.T
+
+    def _inverse(self, matrix: Any) -> Solve:
+        """The inverse of a positive definite matrix of diagonal 1 or more, jittered where rounding made it singular."""
+        linalg: Any = scipy.linalg
+        if self.device is not None:
+            import jax.scipy.linalg as linalg
+        diagonal = np.maximum(np.asarray(matrix.diagonal()), 1.0)
+        for jitter in JITTERS:
+            try:
+                factor = linalg.cho_factor(
+                    matrix + np.diag(jitter * diagonal) if jitter else matrix, lower=True, check_finite=False
+                )
+            except scipy.linalg.LinAlgError:
+                continue
+            if np.all(np.isfinite(np.asarray(factor[0].diagonal()))):  # JAX marks a failed factorisation by NaN
+                break
+        else:
+            raise ArithmeticError("the Hessian has no Cholesky factor")
+
+        def solve(right: np.ndarray) -> np.ndarray:
+            with working_on(self.device):
+                return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
+
+        return solve
 
     def _blocks(self, least_rows: int = 1) -> Iterator[tuple[slice, Any]]:
         """Rows of X in double precision, some at a time in NumPy's memory, all at once on a device."""
@@ -165,22 +189,6 @@ class Features:
         for first in range(0, n, step):
             rows = slice(first, first + step)
             yield rows, self.x[rows].astype(np.float64, copy=False)
-
-
-def _inverse(matrix: Any) -> Solve:
-    """The inverse of a positive definite matrix of diagonal 1 or more, jittered where rounding made it singular."""
-    linalg: Any = scipy.linalg
-    if is_jax_array(matrix):
-        import jax.scipy.linalg as linalg
-    diagonal = np.maximum(np.asarray(matrix.diagonal()), 1.0)
-    for jitter in JITTERS:
-        try:
-            factor, lower = linalg.cho_factor(matrix + np.diag(jitter * diagonal) if jitter else matrix, lower=True)
-        except scipy.linalg.LinAlgError:
-            continue
-        if np.all(np.isfinite(np.asarray(factor.diagonal()))):  # JAX marks a failed factorisation by NaN
-            return lambda r: np.asarray(linalg.cho_solve((factor, lower), r))
-    raise ArithmeticError("the Hessian has no Cholesky factor")
 
 
 @dataclass(frozen=True)
@@ -204,7 +212,6 @@ class FitProblem:
     weights: np.ndarray
     ridge: float
     loss: Loss
-    fit_bias: bool
 
     @cached_property
     def endless(self) -> bool:
@@ -228,7 +235,7 @@ class FitProblem:
             z = np.full(len(self.labels), float(v[-1]))
             r = pulls(z, slice(None))
             sums = self.features.transposed_times(r)
-        g = np.append(sums + self.ridge * w, r.sum() if self.fit_bias else 0.0)
+        g = np.append(sums + self.ridge * w, r.sum())
         return FitPoint(v, z, r, g, float(np.linalg.norm(g)), losses + 0.5 * self.ridge * float(w @ w))
 
     def value_at_zero(self) -> float:
@@ -242,10 +249,12 @@ class FitProblem:
             curvature = (self.loss.slope(z + 1.0, self.labels) - self.loss.slope(z - 1.0, self.labels)) / 2.0
         return self.weights * curvature
 
-    def hessian_times(self, curvature: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(H v, dz) for H = sum_i D_i (x_i, 1)(x_i, 1)^T + ridge diag(1, ..., 1, 0) and dz the change of z along v."""
-        dz, pulls, sums = self.features.both_products(v[:-1], float(v[-1]), lambda z, rows: curvature[rows] * z)
-        return np.append(sums + self.ridge * v[:-1], pulls.sum() if self.fit_bias else 0.0), dz
+    def newton_direction(self, point: FitPoint) -> np.ndarray:
+        """-H^-1 g."""
+        curvature = self.curvatures(point.z)
+        # Curvatures may be tiny as a whole (separable data, tiny ridge): the factor sees them relative to the largest.
+        scale = float(curvature.max()) or 1.0
+        return self.features.inverse_hessian(curvature / scale, self.ridge / scale)(-point.g / scale)
 
     @cached_property
     def initial_pull(self) -> float:
@@ -254,8 +263,8 @@ class FitProblem:
 
     @cached_property
     def _row_norm(self) -> float:
-        """Root mean square of ||(x_i, 1)||, or of ||x_i|| without a bias."""
-        return math.hypot(self.features.row_norm, 1.0 if self.fit_bias else 0.0)
+        """Root mean square of ||(x_i, 1)||."""
+        return math.hypot(self.features.row_norm, 1.0)
 
     def gradient_scale(self, point: FitPoint) -> float:
         """What the tolerance is relative to: ridge ||w||, or the initial pull where there is no ridge."""
