@@ -11,7 +11,8 @@ import numpy as np
 
 from sparsetoken import Bags, Task
 from sparsetoken._core.workers import single_blas_thread
-from sparsetoken.planning.simulations import simulated_error
+from sparsetoken.planning.simulations import message_passing_error
+from sparsetoken.theory import bayes_limit
 
 from .measure import Row, Timing, case
 
@@ -45,9 +46,10 @@ def message_passing(quick: bool) -> list[Row]:
     for task, n, d, draws in SETTINGS[-1:] if quick else SETTINGS:
         wall, cpu = time.perf_counter(), time.process_time()
         with single_blas_thread():
-            found = simulated_error(task, n, d, FIRST_SEED, draws)
+            found = message_passing_error(task, n, d, FIRST_SEED, draws)
         timing = Timing(time.perf_counter() - wall, time.process_time() - cpu, draws).times(1.0 / draws)
         what = f"{n} bags × {task.length} tokens × {d}, {task.sparsity} of strength {task.strength:g}"
-        note = f"error {found.test_error:.4f} ± {found.standard_error:.4f}, limit {found.limit:.4f}"
+        limit = bayes_limit(task, n / d).reachable_test_error
+        note = f"error {found.loss:.4f} ± {found.standard_error:.4f}, limit {limit:.4f}"
         rows.append(Row(what, timing, note=note))
     return rows

@@ -24,7 +24,7 @@ from sparsetoken import Task, simulate
 from sparsetoken.planning import Criterion, Expected, Outlook
 from sparsetoken.planning.finite_size import with_both_classes
 from sparsetoken.planning.plan import expected_of
-from sparsetoken.planning.simulations import simulated_error
+from sparsetoken.planning.simulations import message_passing_error
 
 LEARNERS = ("attention", "pooled", "message_passing")
 FRESH_SEED = 1000  # of the simulations that judge
@@ -53,8 +53,8 @@ def fresh_mean(task: Task, n: int, d: int, learner: str, outlook: Outlook, seed:
     """Mean test error over fresh data sets, its standard error, and their number; more where they are cheap."""
     if learner == "message_passing":
         trials = int(np.clip(2e7 / (n * task.mean_length * d), 4, 16))
-        simulated = simulated_error(task, n, d, FRESH_SEED + seed, trials)
-        return simulated.test_error, simulated.standard_error, trials
+        simulated = message_passing_error(task, n, d, FRESH_SEED + seed, trials)
+        return simulated.loss, simulated.standard_error, trials
     trials = int(np.clip(4e7 / (n * min(n, d)), 8, 60))
     training = outlook.settings(learner, task, n / d, thorough=True).training
     results = with_both_classes(lambda s: simulate(task, training, d, s, learner), trials, FRESH_SEED + seed)

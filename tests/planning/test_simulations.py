@@ -12,7 +12,7 @@ from sparsetoken.planning.simulations import (
     TRIALS,
     combined,
     mean_loss,
-    simulated_error,
+    message_passing_error,
     simulated_losses,
     simulated_message_passing,
 )
@@ -53,22 +53,20 @@ def test_message_passing_is_simulated_where_that_says_something():
     assert simulated_message_passing(task, 20, 100, Criterion(), 2) is None  # six positive bags
 
 
-def test_the_error_lies_above_the_limit_and_below_chance():
-    found = simulated_error(SHORT, 120, 40, draws=2)
-    assert found.dimension == 40 and found.limit < found.test_error < 0.3
-    assert found == simulated_error(SHORT, 120, 40, draws=2)
-    assert found.test_error > simulated_error(SHORT, 480, 40, draws=2).test_error
+def test_the_error_of_message_passing_lies_above_the_limit_and_below_chance():
+    found = message_passing_error(SHORT, 120, 40, 0, 2)
+    assert theory.bayes_limit(SHORT, 3.0).reachable_test_error < found.loss < 0.3
+    assert found == message_passing_error(SHORT, 120, 40, 0, 2)
+    assert found.loss > message_passing_error(SHORT, 480, 40, 0, 2).loss
 
 
 def test_fewer_dimensions_stand_for_more(monkeypatch):
     """Three standard errors (.02) of four draws, each scattering by about .015."""
-    full = simulated_error(SHORT, 400, 100, draws=4)
+    full = message_passing_error(SHORT, 400, 100, 0, 4)
     monkeypatch.setattr(simulations, "AFFORDABLE", 400 * 6 * 100 / 4)
-    reduced = simulated_error(SHORT, 400, 100, draws=4)
-    assert reduced.dimension == 50
-    assert reduced.test_error == pytest.approx(full.test_error, abs=0.02)
+    assert message_passing_error(SHORT, 400, 100, 0, 4).loss == pytest.approx(full.loss, abs=0.02)
 
 
 def test_bags_that_differ():
     mixed = Task(length={4: 0.5, 9: 0.5}, strength=4.0, correlation=0.2, label_noise=0.05)
-    assert simulated_error(mixed, 200, 20, draws=1).test_error < 0.3
+    assert message_passing_error(mixed, 200, 20, 0, 1).loss < 0.3

@@ -6,8 +6,8 @@ import pytest
 
 from sparsetoken import Task, Training, forecast
 from sparsetoken.planning import tune_attention, tune_linear
-from sparsetoken.planning.finite_size import forecast_at
-from sparsetoken.planning.tuning import REPORT_SEED, best_rates, mean_alignment
+from sparsetoken.planning.finite_size import REPORT_SEED, forecast_at
+from sparsetoken.planning.tuning import best_rates, mean_alignment
 from sparsetoken.theory import erm, pooled_law
 
 TASK = Task()  # L = 10, R = 1, theta = 5, pi = 1/2

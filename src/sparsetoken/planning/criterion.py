@@ -23,8 +23,6 @@ from ..task import Task
 from ..theory import ErmResult
 from ..theory.bayes.oracle import bayes_error, log_likelihood_ratios, threshold_error
 
-_NUMBERS_AT_ONCE = 1_000_000  # of scores computed together
-_PAIRINGS = 4  # of positive with negative draws, for the AUC
 # Losses of attention below this rest on rarer draws than the theory's sampling holds, and may come out as small as 1e-37.
 RESOLVED = 1e-4
 KINDS = ("error", "threshold_error", "balanced_error", "auc", "sensitivity")
@@ -155,25 +153,19 @@ class Criterion:
         ndarray of shape (readouts, replicates)
             The losses.
         """
-        classes = population.positive, population.negative
-        if self.kind == "error":  # as trained: many readouts at once
-            pi, at_once = population.prevalence, max(1, _NUMBERS_AT_ONCE // np.size(population.positive.T))
-            parts = []
-            for begin in range(0, len(x), at_once):
-                several = x[begin : begin + at_once, None, :]
-                positive, negative = (_share_above((*score_law(several, c), c.weight), 0.0) for c in classes)
-                parts.append(pi * (1.0 - positive) + (1 - pi) * negative)
-            return np.concatenate(parts)
+        classes, pi = (population.positive, population.negative), population.prevalence
         rows = []
         for one in x:
-            scores = [(*score_law(one, c), c.weight) for c in classes]
-            if self.kind == "auc":
-                rows.append(_pairs(scores[0], scores[1]))
+            positive, negative = (ScoreLaw(*score_law(one, c), c.weight) for c in classes)
+            if self.kind == "error":  # as trained
+                rows.append(pi * (1.0 - _share_above(positive, 0.0)) + (1 - pi) * _share_above(negative, 0.0))
+            elif self.kind == "auc":
+                rows.append(1.0 - auc_within(positive, negative))
             else:
-                rows.append(self._of_mixtures(scores[0], scores[1], population.prevalence))
+                rows.append(self._of_mixtures(positive, negative, pi))
         return np.stack(rows)
 
-    def _of_mixtures(self, positive, negative, prevalence: float) -> np.ndarray:
+    def _of_mixtures(self, positive: ScoreLaw, negative: ScoreLaw, prevalence: float) -> np.ndarray:
         """Loss at the best threshold for each replicate; classes are Gaussian mixtures, one row per replicate."""
         above = _share_above
         low = min(float((m - 8 * s).min()) for m, s, _ in (positive, negative))
@@ -211,31 +203,12 @@ class Criterion:
 
     def of_gaussians(self, population: Population) -> float:
         """Of thresholding T itself on a law of normals (pooling with a known direction)."""
-        rows = [(c.T, c.tau, c.weight) for c in (population.positive, population.negative)]
+        positive, negative = (ScoreLaw(c.T, c.tau, c.weight) for c in (population.positive, population.negative))
         if self.kind == "auc":
-            return float(1.0 - auc_within(*(ScoreLaw(*row) for row in rows))[0])
-        return float(self._of_mixtures(rows[0], rows[1], population.prevalence)[0])
+            return float(1.0 - auc_within(positive, negative)[0])
+        return float(self._of_mixtures(positive, negative, population.prevalence)[0])
 
 
-def _share_above(scores, threshold: float) -> np.ndarray:
-    """P(score > threshold) for each replicate of a Gaussian mixture (means, deviations, weights)."""
-    mean, deviation, weight = scores
-    return (weight * ndtr((mean - threshold) / deviation)).sum(-1)
-
-
-def _pairs(positive, negative) -> np.ndarray:
-    """P(score of a positive < score of a negative) for each replicate: draws paired in shuffled order, four times."""
-    (m1, s1, w1), (m0, s0, w0) = positive, negative
-    replicates, size = max(len(m1), len(m0)), max(m1.shape[1], m0.shape[1])
-
-    def wide(*values):
-        return [np.broadcast_to(v, (replicates, values[0].shape[1])) for v in values]
-
-    (m1, s1, w1), (m0, s0, w0) = wide(m1, s1, w1), wide(m0, s0, w0)
-    rng, total = np.random.default_rng(0), np.zeros(replicates)
-    i = np.arange(size) % m1.shape[1]
-    for _ in range(_PAIRINGS):
-        j = rng.permutation(size) % m0.shape[1]
-        weight = w1[:, i] * w0[:, j]
-        total += (weight * ndtr((m0[:, j] - m1[:, i]) / np.hypot(s1[:, i], s0[:, j]))).sum(1) / weight.sum(1)
-    return total / _PAIRINGS
+def _share_above(scores: ScoreLaw, threshold: float) -> np.ndarray:
+    """P(score > threshold) for each replicate of a Gaussian mixture."""
+    return scores.average(ndtr((scores.mean - threshold) / scores.deviation))

@@ -30,6 +30,7 @@ LEVEL = 0.9  # probability that an interval is meant to hold
 MISFIT = 0.2  # relative departure of a measured point from the law
 FLAT = 0.15  # prior probability that more bags do not help
 FARTHEST = 1000.0  # times the bags at hand up to which a target is sought
+TIMES = (1, 2, 4)  # times the bags at hand in tables and figures
 GAIN = 0.1  # relative reduction of the loss that counts as an improvement
 _DRAWS = 4000  # of laws from the grid
 
@@ -251,7 +252,7 @@ class Extrapolation:
             status = "doubtful" if probability >= 0.05 else "impossible"
         return BagsNeeded(target, status, middle, low, high, probability, now)
 
-    def frame(self, times: Iterable[float] = (1, 2, 4, 8)) -> Any:
+    def frame(self, times: Iterable[float] = TIMES) -> Any:
         """A pandas table: what was measured, then what is forecast for more bags.
 
         Parameters
@@ -277,6 +278,6 @@ class Extrapolation:
         return pd.DataFrame(rows, columns=["n", "value", "standard_error", "low", "high", "measured"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Measured points, forecasts at 1, 2, 4 and 8 times the bags, and where the curve levels off."""
-        rows = [{"n": k * self.curve.n, **self.at(k * self.curve.n).to_dict()} for k in (1, 2, 4, 8)]
+        """Measured points, forecasts at 1, 2 and 4 times the bags, and where the curve levels off."""
+        rows = [{"n": k * self.curve.n, **self.at(k * self.curve.n).to_dict()} for k in TIMES]
         return {"measured": self.curve.to_dict(), "forecast": rows, "floor": self.floor().to_dict()}

@@ -18,7 +18,6 @@ import numpy as np
 from .criterion import Criterion
 
 FOLDS = 10
-FEWER_FOLDS = 5  # where ten would take longer than allowed
 FEWEST_FOLDS = 3  # folds after which a measurement may end early
 PARTS = (0.21, 0.36, 0.6, 1.0)  # training sizes, as parts of the largest: even on a logarithmic scale
 LEAST_TRAINING, LEAST_OF_CLASS = 8, 3  # bags, and bags of either class, in the smallest training set
@@ -234,7 +233,7 @@ def _design(
         return folds * per_bag * largest * sum(PARTS)
 
     if seconds(folds, n * (1 - 1 / folds)) > budget:
-        folds = min(folds, FEWER_FOLDS)
+        folds = min(folds, FOLDS // 2)
     largest = int(np.floor(n * (1 - 1 / folds)))
     if seconds(folds, largest) > budget:
         largest = max(min(largest, 10 * LEAST_TRAINING), round(largest * budget / seconds(folds, largest)))

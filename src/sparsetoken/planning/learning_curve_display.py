@@ -11,13 +11,12 @@ from .._core.validation import real_number
 from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import MEASURED, REFERENCE, colour, label
 from .criterion import Criterion
-from .extrapolation import Extrapolation
+from .extrapolation import TIMES, Extrapolation
 from .learning_curve import BUDGET, measure_curve, positive_labels
 
 if TYPE_CHECKING:
     from .plan import Plan
 
-AHEAD = 4.0  # times the bags at hand up to which a curve is extrapolated
 Forecasts = Mapping[str, tuple[Any, Any]]  # name -> (numbers of bags, values)
 
 
@@ -50,7 +49,7 @@ class LearningCurveDisplay(Shown):
         self,
         name: str,
         extrapolation: Extrapolation,
-        ahead: float = AHEAD,
+        ahead: float = TIMES[-1],
         forecasts: Plan | Forecasts | None = None,
     ):
         self.name, self.extrapolation, self.forecasts = name, extrapolation, forecasts
@@ -131,7 +130,7 @@ class LearningCurveDisplay(Shown):
         pandas.DataFrame
             Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
         """
-        return self.extrapolation.frame([times for times in (1, 2, 4, 8) if times <= self.ahead])
+        return self.extrapolation.frame({*(times for times in TIMES if times < self.ahead), self.ahead})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve.
@@ -188,7 +187,7 @@ def draw_measured_curve(
         axes.axhline(target, color=REFERENCE, linewidth=0.8, label=f"target {target:.3g}")
     axes.axvline(curve.n, color=REFERENCE, linestyle=":", label=f"n = {curve.n:,}")
     axes.set_xscale("log", base=2)
-    ticks = [curve.sizes[0], *(curve.n * k for k in (0.5, 1, 2, 4, 8) if curve.n * k <= last)]
+    ticks = [curve.sizes[0], *(curve.n * k for k in TIMES if curve.n * k <= last)]
     axes.set_xticks(ticks, [f"{round(n):,}" for n in ticks], fontsize=8)
     axes.set_xlabel("bags to learn from")
     axes.set_ylabel(curve.criterion.label)

@@ -21,15 +21,11 @@ from .criterion import RESOLVED, Criterion
 from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .simulations import combined, mean_loss, simulated_losses
 from .solve import Answer, Question, all_samples_needed, ask, attention_over_pooling
-from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, Settings, staged_classifier
+from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings, staged_classifier
 
 OF_TARGET, CROSSING, CURVE = ("samples", "strength", "length"), "crossing", "curve"
 QUESTIONS = (*OF_TARGET, CROSSING, CURVE)
 CURVE_FACTORS = tuple(2.0**k for k in range(-4, 5))  # times n
-MOST_RATIO = 100_000  # n/d: long before, the direction is known for certain, and fixed points take minutes beyond
-MOST_STRENGTH = (
-    1000.0  # long before, no classifier is wrong any more; from ten times this on rounding loses fixed points
-)
 _ALIKE = 1.05  # losses whose ratio is below this call for the simpler learner
 
 

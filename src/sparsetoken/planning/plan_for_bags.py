@@ -14,12 +14,10 @@ from typing import Any
 from .._core.validation import real_number, whole_number
 from ..plotting.show import Shown, axes_for
 from .criterion import Criterion
-from .extrapolation import FARTHEST, GAIN, BagsNeeded, Extrapolation, Interval
+from .extrapolation import FARTHEST, GAIN, TIMES, BagsNeeded, Extrapolation, Interval
 from .learning_curve import BUDGET, measure_curve, positive_labels
 from .learning_curve_display import draw_measured_curve
 from .solve import rounded
-
-_TIMES = (1, 2, 4)  # the bags at hand, in the table
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +49,7 @@ class BagsPlan(Shown):
     @property
     def gain_probability(self) -> float:
         """Probability that four times as many bags reduce the loss by a tenth or more."""
-        return self.curve.gain_probability(self.n, 4 * self.n)
+        return self.curve.gain_probability(self.n, TIMES[-1] * self.n)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data."""
@@ -82,7 +80,7 @@ class BagsPlan(Shown):
         pandas.DataFrame
             Columns n, value (of the criterion), standard_error (measured), low and high (forecast), measured (whether).
         """
-        return self.curve.frame({*_TIMES, self.n / self.curve.curve.n})
+        return self.curve.frame({*TIMES, self.n / self.curve.curve.n})
 
     def plot(self, ax: Any = None) -> Any:
         """The learner's curve, measured and extrapolated, and the target.
@@ -98,7 +96,7 @@ class BagsPlan(Shown):
         """
         ax = axes_for(ax, (7.0, 5.0))
         target = None if self.needed is None else self.needed.target
-        draw_measured_curve(ax, self.learner, self.curve, max(8 * self.curve.curve.n, self.n), {}, target)
+        draw_measured_curve(ax, self.learner, self.curve, max(TIMES[-1] * self.curve.curve.n, self.n), {}, target)
         return ax
 
     def figure(self) -> Any:
@@ -112,7 +110,7 @@ class BagsPlan(Shown):
         lines.append(f"  {'training bags':>15}   {curve.criterion.label}")
         for n, loss, error in zip(curve.sizes, curve.losses, curve.standard_errors):
             lines.append(f"  {n:>15,}   {curve.criterion.shown(loss):.3f} ± {error:.3f}, held-out")
-        for n in sorted({self.n, *(k * curve.n for k in _TIMES)}):
+        for n in sorted({self.n, *(k * curve.n for k in TIMES)}):
             ahead = self.curve.at(n)
             lines.append(f"  {n:>15,}   {ahead.value:.3f} ({_between(ahead)}), extrapolated")
         return "\n".join(lines)
@@ -136,8 +134,8 @@ def _now(made: BagsPlan) -> str:
 
 def _advice(made: BagsPlan) -> str:
     """What more bags would bring, as a sentence: towards the target where there is one."""
-    probability = made.gain_probability
-    more = f"4 times as many bags reduce the loss by {_percent(GAIN)} or more with probability {_percent(probability)}"
+    probability, gain = made.gain_probability, f"reduce the loss by {_percent(GAIN)} or more"
+    more = f"{TIMES[-1]} times as many bags {gain} with probability {_percent(probability)}"
     if made.needed is None:
         return f"More bags {'are likely to help' if probability >= 0.5 else 'are unlikely to help'}: {more}."
     needed, target, far = made.needed, f"{made.needed.target:.3g}", f"{round(FARTHEST):,} times as many"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._core.validation import whole_number
+from .._core.averages import standard_error
 from ..bags.segments import starts_of
 from ..classifiers import has_query
 from ..laws.draws import with_shared_part
@@ -23,17 +22,15 @@ from ..task import Task
 from ..theory import bayes_limit
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import with_both_classes
+from .finite_size import POINTS, SIMULATION_SEED, with_both_classes
 
 TRIALS = 8  # data sets
 MOST_FEATURES = (
     10_000_000  # numbers in a simulated readout's features, or in its gradient steps; beyond, nothing is simulated
 )
-SIMULATION_SEED = 2  # other seeds than those that settings are chosen on (`tuning`)
 _RARE_BAGS = 8  # of the rarer class, for which a draw lacks a class once in thousands
 AFFORDABLE = 2**25  # numbers n L d of a data set for message passing: 134 MB in single precision, and seconds per fit
 TEST_BAGS = 20_000  # their number adds a standard error of at most .0035 per draw
-_SCORES = 1024  # draws of a trial's scores where its loss has no closed form
 
 
 def simulated_losses(task: Task, training: Training, d: int, model: str, criterion: Criterion) -> list[float]:
@@ -53,7 +50,7 @@ def _loss(task: Task, result: Any, criterion: Criterion) -> float:
     if criterion.kind == "auc":
         return 1.0 - float(result.auc)
     cosine, sharpness = (result.steps.query_cosine, result.steps.sharpness) if result.steps else (1.0, 0.0)
-    law = law_of_model(task, result.model, float(np.clip(cosine, -1, 1)), sharpness).on_draws(_SCORES)
+    law = law_of_model(task, result.model, float(np.clip(cosine, -1, 1)), sharpness).on_draws(8 * POINTS)
     x = np.array([result.m_q, result.m_u, math.log(max(result.nu, 1e-300)), result.bias, 0.0])
     return float(criterion.losses_at(x[None], law.at(law.first_points)[0]).mean())
 
@@ -70,40 +67,20 @@ def simulated_message_passing(task: Task, n: int, d: int, criterion: Criterion, 
     """
     if not criterion.weighs_prevalence or n < fewest_simulated_bags(task):
         return None
-    simulated = simulated_error(task, n, d, SIMULATION_SEED, draws)
-    return Measured(simulated.test_error, simulated.standard_error)
+    return message_passing_error(task, n, d, SIMULATION_SEED, draws)
 
 
-@dataclass(frozen=True)
-class SimulatedError:
-    """What fits to drawn bags achieve.
-
-    `test_error` is the mean over the draws with its `standard_error`; `limit` is that of state evolution (n, d to infinity at
-    the same n/d). `dimension` is the d of the fits: smaller than asked for where n L d is not affordable, and then the
-    difference from the limit is taken to fall like 1/d.
-    """
-
-    test_error: float
-    standard_error: float
-    limit: float
-    dimension: int
-    draws: int
-
-
-def simulated_error(task: Task, n: int, d: int, seed: int = 0, draws: int = 3) -> SimulatedError:
+def message_passing_error(task: Task, n: int, d: int, seed: int, draws: int) -> Measured:
     """Mean test error of message passing on n bags in d dimensions, everything estimated from the bags.
 
     Data sets of up to `AFFORDABLE` numbers are drawn in full: the law is exact. Larger ones are replaced by data sets of the
     same n/d and L in fewer dimensions d', and error(d) = limit + (d'/d) (error(d') - limit).
     """
-    n, d, draws = whole_number("n", n, 2), whole_number("d", d, 2), whole_number("draws", draws, 1)
     shrink = min(1.0, (AFFORDABLE / (n * task.longest * d)) ** 0.5)
     small_d, small_n = max(2, round(shrink * d)), max(2, round(shrink * n))
     limit = bayes_limit(task, n / d).reachable_test_error
-    errors = np.array([_error_of_a_draw(task, small_n, small_d, seed + k) for k in range(draws)])
-    gaps = shrink * (errors - limit)
-    spread = gaps.std(ddof=1) / np.sqrt(draws) if draws > 1 else float("nan")
-    return SimulatedError(float(limit + gaps.mean()), float(spread), limit, small_d, draws)
+    gaps = [shrink * (_error_of_a_draw(task, small_n, small_d, seed + k) - limit) for k in range(draws)]
+    return Measured(limit + float(np.mean(gaps)), standard_error(np.array(gaps)))
 
 
 def _error_of_a_draw(task: Task, n: int, d: int, seed: int) -> float:

@@ -22,8 +22,8 @@ from .simulations import fewest_simulated_bags, mean_loss, simulated_losses
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 
 UNKNOWNS = ("n", "d", "error", "length", "sparsity", "strength", "prevalence")
-ALPHAS, STRENGTHS, DIMENSIONS, PREVALENCES = (0.02, 2000.0), (0.05, 100.0), (2, 1_000_000), (0.001, 0.5)  # searched
-LONGEST = 20_000  # tokens
+# What is searched; lengths up to the last.
+ALPHAS, STRENGTHS, DIMENSIONS, PREVALENCES, LONGEST = (0.02, 2000.0), (0.05, 100.0), (2, 10**6), (0.001, 0.5), 20_000
 ADVANTAGE = 0.05  # attention beats pooling where its loss is smaller by this share
 _PRECISION = 0.01  # of the logarithm of the answer
 IMPOSSIBLE, HARD, UNRESOLVED = "impossible", "hard", "unresolved"

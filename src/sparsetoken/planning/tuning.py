@@ -31,13 +31,23 @@ from ..task import Task
 from ..theory import AccuracyError, ConvergenceError, alignment, attention_law, erm
 from ..training import Training
 from .criterion import Criterion, Measured
-from .finite_size import GROUPS, POINTS, ForecastAt, averaged_readout, forecast_at, remainder, solved
+from .finite_size import (
+    GROUPS,
+    POINTS,
+    REPORT_SEED,
+    SEARCH_SEED,
+    ForecastAt,
+    averaged_readout,
+    forecast_at,
+    remainder,
+    solved,
+)
 
 ACCURACY = 5e-4  # of the test error in the limits that are reported
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)  # searched
 LEAST_BAGS = 4  # in D0 and in D1
-MOST_BAGS, MOST_DIMENSIONS = 10**9, 10**8  # more than anybody has; beyond, 1/n and n/d lose their digits
-SEARCH_SEED, REPORT_SEED = 0, 1  # of queries drawn while choosing settings, and of those behind the reported forecast
+# More bags, dimensions, bags per dimension and strength than anybody has: beyond, fixed points take minutes or lose digits.
+MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH = 10**9, 10**8, 100_000, 1000.0
 _SEARCH_POINTS = 32  # draws per replicate and class while settings are sought: 512 per class, the same throughout
 _STARTS = [(share, k, ridge) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0) for ridge in (0.03, 1.0)]
 _SIMPLEX = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 1.2]])  # the search's first steps from a start, in z
