@@ -31,7 +31,7 @@ LEARNERS = [
 NAMES = ["bag-classifier", "bag-regressor", "staged", "tied", "joint", "elementwise", "message-passing", "pooled"]
 NAMES.append("vectorized")
 CLASSIFIERS = [(name, one) for name, one in zip(NAMES, LEARNERS) if name != "bag-regressor"]
-FITS = {"rtol": 0, "atol": 2e-3}  # fits stop at tolerances, and rounding moves where they do
+FITS = {"rtol": 0, "atol": 1e-5}
 
 
 def drawn(seed=0, n=90, length=6, d=8):

@@ -18,7 +18,7 @@ from ..plotting.show import Shown, new_figure
 from ..plotting.style import MEASURED, REFERENCE
 from .base import BagLearner, TrainingWarning
 from .calibration import area_under_curve
-from .labels import checked_numbers, number_folds
+from .labels import checked_numbers, class_folds, number_folds
 
 NORMAL_95 = 1.96  # standard errors of a 95 % interval
 BINS = 10  # of predicted probabilities, in a plot of the calibration
@@ -162,8 +162,6 @@ def stratified_splits(
     labels: np.ndarray, folds: int, repeats: int, seed: int, groups: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """For each repetition the fold of every bag, the classes at their shares."""
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
     classes, counts = np.unique(labels, return_counts=True)
     if len(counts) < 2:
         raise ValueError(f"the bags must have at least two classes, they have {len(counts)}")
@@ -182,19 +180,19 @@ def stratified_splits(
         raise ValueError(f"folds must lie between 2 and the smallest class's {counts.min()} {what}, got {folds}")
     splits = []
     for repeat in range(repeats):
-        fold = np.empty(len(labels), dtype=int)
-        splitter = (StratifiedKFold if groups is None else StratifiedGroupKFold)(
-            folds, shuffle=True, random_state=seed + repeat
-        )
-        for k, (_, held) in enumerate(splitter.split(np.zeros(len(labels)), labels, groups)):
-            fold[held] = k
-        for k in range(folds if groups is not None else 0):
-            if len(np.unique(labels[fold != k])) < len(classes):
-                raise ValueError(
-                    f"the groups are too uneven for {folds} folds: a class would have no bags to learn from"
-                )
-        splits.append(fold)
+        held = class_folds(labels, seed + repeat, groups, folds)
+        if len(held) < folds:
+            raise ValueError(f"the groups are too uneven for {folds} folds: a class would have no bags to learn from")
+        splits.append(_fold_of_each(held, len(labels)))
     return splits
+
+
+def _fold_of_each(held_out: list[np.ndarray], count: int) -> np.ndarray:
+    """The number of the fold in which each bag is held out."""
+    fold = np.empty(count, dtype=int)
+    for k, held in enumerate(held_out):
+        fold[held] = k
+    return fold
 
 
 def regression_splits(
@@ -206,13 +204,10 @@ def regression_splits(
         raise ValueError(
             f"folds must lie between 2 and the {most} {'bags' if groups is None else 'groups'}, got {folds}"
         )
-    splits = []
-    for repeat in range(repeats):
-        fold = np.empty(len(targets), dtype=int)
-        for k, held in enumerate(number_folds(len(targets), seed + repeat, groups, folds)):
-            fold[held] = k
-        splits.append(fold)
-    return splits
+    return [
+        _fold_of_each(number_folds(len(targets), seed + repeat, groups, folds), len(targets))
+        for repeat in range(repeats)
+    ]
 
 
 def evaluate(

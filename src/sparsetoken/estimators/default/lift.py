@@ -28,9 +28,8 @@ from ...bags.scratch import rowwise
 FEWEST_LANDMARKS, MOST_LANDMARKS = 100, 300
 WIDE, NEAR = 0.1, 2.0  # gamma times the median squared distance; either alone loses points on musk1 or the hockey posts
 SAMPLED_TOKENS = 2000  # tokens whose moments stand for all: variances are then known to a few hundredths
-PART = (
-    0.7  # times each part: the linear part and one kernel together have the variance for which the ridges were chosen
-)
+# Times each part: the linear part and one kernel together have the variance for which the ridges were chosen.
+PART = 0.7
 
 
 def landmark_count(lift: Any, tokens: int) -> int:

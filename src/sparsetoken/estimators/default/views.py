@@ -20,14 +20,10 @@ from ...bags.bags import Bags
 from ...bags.scaler import BagScaler
 from ...bags.scratch import rowwise
 from ...bags.segments import bag_extremes, bag_mean
-from .lift import NEAR, TokenLift, fit_kernel
+from .lift import FEWEST_LANDMARKS, NEAR, PART, TokenLift, fit_kernel
 
 TOKEN_VIEWS = ("tokens", "lifted")
 BAG_VIEWS = ("statistics", "likeness")
-BAG_LANDMARKS = 150  # training bags as landmarks of the kernel on statistics, at most: its cost grows with their cube
-# Total variance of the kernel's features: ridges from 0.1 to 1e-4 then reach from a heavily smoothed to an interpolating fit.
-KERNEL_VARIANCE = 100.0
-STATISTIC_PART = 0.5  # times each of the four statistics of a feature: together they have its variance
 
 
 def varying_features(bags: Bags) -> np.ndarray:
@@ -111,8 +107,8 @@ class BagStatistics(BaseEstimator):
         raw = self.raw(bags)
         self.scaler_ = BagScaler(compress=True).fit(raw)
         scaled = self.scaler_.scaled(raw)
-        chosen = np.random.default_rng(seed).choice(len(scaled), min(BAG_LANDMARKS, len(scaled)), replace=False)
-        self.kernel_ = fit_kernel(scaled[np.sort(chosen)], NEAR, scaled, KERNEL_VARIANCE)
+        chosen = np.random.default_rng(seed).choice(len(scaled), min(FEWEST_LANDMARKS, len(scaled)), replace=False)
+        self.kernel_ = fit_kernel(scaled[np.sort(chosen)], NEAR, scaled, scaled.shape[1])
         return self
 
     def raw(self, bags: Bags) -> np.ndarray:
@@ -132,8 +128,8 @@ class BagStatistics(BaseEstimator):
         return np.hstack(columns)
 
     def linear(self, raw: np.ndarray) -> np.ndarray:
-        """The statistics standardised, heavy tails compressed."""
-        return STATISTIC_PART * self.scaler_.scaled(raw)
+        """The statistics standardised, heavy tails compressed; the four of a feature together have its variance."""
+        return PART**2 * self.scaler_.scaled(raw)
 
     def kernel(self, raw: np.ndarray) -> np.ndarray:
         """The features of the kernel."""
