@@ -7,7 +7,7 @@ import pytest
 
 from sparsetoken import Task, Training, theory
 from sparsetoken.losses import Logistic
-from sparsetoken.theory.sweep import SweepPath
+from sparsetoken.theory.sweep import next_start
 
 OVER = {"strength": [2.0, 4.0], "alpha1": [1.0, 2.0, 4.0, 5.0]}
 OPTIONS = {"accuracy": 2e-3, "with_capacity": False}
@@ -54,39 +54,32 @@ def test_what_cannot_be_sent_to_a_process_is_said():
 def result(x: float, points: int = 2048, standard_error: float = 7e-5):
     """A solution at x (in every unknown), as far as starts go by it."""
     law = SimpleNamespace(first_points=256)
-    start = theory.WarmStart(np.full(5, x), points)
-    return SimpleNamespace(warm_start=start, points=points, standard_error=standard_error, law=law)
+    return SimpleNamespace(fixed_point=np.full(5, x), points=points, standard_error=standard_error, law=law)
 
 
-def test_path_extrapolates_lines_and_begins_new_ones_where_the_last_began():
-    path = SweepPath(accuracy=2e-4)
+def test_points_start_from_the_last_one_and_lines_from_where_the_last_line_began():
+    starts = []
 
-    def at(a, b):
-        return {"strength": a, "alpha1": b}
+    def solve(point, start):
+        starts.append(None if start is None else start.x[0])
+        lost = point == {"strength": 2.0, "alpha1": 1.0}
+        return point, None if lost else result(10 * point["strength"] + point["alpha1"])
 
-    assert path.start(at(1.0, 1.0)) is None
-    for place in (1.0, 2.0, 4.0):
-        path.add(at(1.0, place), result(9.0 + place**2))
-    assert path.start(at(1.0, 5.0)).x[0] == pytest.approx(34.0)
-    assert path.start(at(1.0, 40.0)).x[0] == 25.0  # too far ahead: the last solution as it is
-    assert path.start(at(2.0, 1.0)).x[0] == 10.0
-    path.add(at(2.0, 1.0), None)
-    assert path.start(at(2.0, 2.0)) is None
+    points = [{"strength": a, "alpha1": b} for a in (1.0, 2.0, 3.0) for b in (1.0, 2.0, 4.0)]
+    assert theory.sweep(points, solve, 2e-4) == points
+    # The point before it; after one that failed nothing, and nor for the line after the one that it began.
+    assert starts == [None, 11.0, 12.0, 11.0, None, 22.0, None, 31.0, 32.0]
 
 
 def test_an_interpolator_is_no_start():
     """Its V is infinite: the next point begins anew."""
-    path = SweepPath(accuracy=2e-4)
-    path.add({"alpha": 0.5}, theory.erm(theory.pooled_law(Task()), 0.5, 0.0, "square"))
-    assert path.start({"alpha": 0.6}) is None
+    assert next_start(theory.erm(theory.pooled_law(Task()), 0.5, 0.0, "square"), 2e-4) is None
 
 
 def test_draws_follow_what_the_neighbour_needed():
     levels = {(8192, 7e-5): 8192, (8192, 2e-5): 4096, (2048, 2e-5): 256, (2048, 7e-5): 2048, (256, 1e-5): 256}
     for (points, standard_error), expected in levels.items():
-        path = SweepPath(accuracy=2e-4)
-        path.add({"alpha": 1.0}, result(1.0, points, standard_error))
-        assert path.start({"alpha": 2.0}).points == expected
+        assert next_start(result(1.0, points, standard_error), 2e-4).points == expected
 
 
 def test_a_misspelt_model_is_refused_and_not_a_row_of_nan():

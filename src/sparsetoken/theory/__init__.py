@@ -28,7 +28,7 @@ from .recovery import Recovery, recovery
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
 from .statics.statics import statics
-from .sweep import ErmSweep, ForecastGrid, erm_sweep, forecast_grid, sweep
+from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep
 
 __all__ = [
     "Accuracy",
@@ -46,7 +46,6 @@ __all__ = [
     "ConvergenceError",
     "Design",
     "ErmResult",
-    "ErmSweep",
     "Forecast",
     "ForecastGrid",
     "Gradient",

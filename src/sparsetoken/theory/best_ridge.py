@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
+from .._core.roots import least_on_grid
 from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw
 from ..laws.heads import HeadsLaw
@@ -21,7 +22,7 @@ from .fixed_point.plain import ErmResult
 from .fixed_point.readout import DEFAULT_ACCURACY, WarmStart
 
 LOWEST, HIGHEST = 1e-6, 1e3  # default range of the search
-_PRECISION = 0.05  # of log ridge: at the minimum the test error is flat
+_PRECISION = 0.01  # of the bracket of log ridge, two decades wide: at the minimum the test error is flat
 _SPACING = 10.0  # factor between the ridges that bracket the minimum
 
 
@@ -105,38 +106,21 @@ def best_ridge(
     """
     low = real_number("low", low, 0.0, open_low=True)
     high = real_number("high", high, low, open_low=True)
-    solved: dict[float, ErmResult | HeadsResult | ColouredResult] = {}
-    levels: dict[str, int] = {"points": 0}
+    solved: list[tuple[float, ErmResult | HeadsResult | ColouredResult]] = []
 
-    def start(log_ridge: float) -> WarmStart | None:
-        if not solved:
-            return None
-        nearest = min(solved, key=lambda known: abs(known - log_ridge))
-        return WarmStart(solved[nearest].fixed_point, levels["points"] or None)
-
-    def error(log_ridge: float) -> float:
-        if log_ridge not in solved:
-            found = erm(law, alpha, float(np.exp(log_ridge)), loss, accuracy=accuracy, warm_start=start(log_ridge))
-            levels["points"] = max(levels["points"], found.points)
-            solved[log_ridge] = found
-        return solved[log_ridge].test_error
+    def error(log_ridge: float, points: int | None = None) -> float:
+        nearest = min(solved, key=lambda known: abs(known[0] - log_ridge))[1].fixed_point if solved else None
+        start = None if nearest is None else WarmStart(nearest, points)
+        solved.append((log_ridge, erm(law, alpha, math.exp(log_ridge), loss, accuracy=accuracy, warm_start=start)))
+        return solved[-1][1].test_error
 
     # From the high end, where a fixed point is found at once, downwards.
-    places = np.linspace(np.log(low), np.log(high), 2 + int(np.log(high / low) / np.log(_SPACING)))
-    errors = [error(float(place)) for place in places[::-1]][::-1]
-    least = int(np.argmin(errors))
-    bracket = places[max(least - 1, 0)], places[min(least + 1, len(places) - 1)]
-    # Sampling may have been refined in between: errors are compared on the finest draws used.
-    for place in [
-        p for p, found in solved.items() if found.points < levels["points"] and bracket[0] <= p <= bracket[1]
-    ]:
-        del solved[place]
-    minimize_scalar(error, bounds=bracket, method="bounded", options={"xatol": _PRECISION})
-    for place in places[max(least - 1, 0) : least + 2]:
-        error(float(place))
-    finest = {place: found for place, found in solved.items() if found.points == levels["points"]}
-    best = min(finest, key=lambda place: finest[place].test_error)
-    found = finest[best]
+    places = np.linspace(math.log(low), math.log(high), 2 + int(math.log(high / low) / math.log(_SPACING)))
+    least = int(np.argmin([error(float(place)) for place in places[::-1]][::-1]))
+    # The neighbourhood of the best one is compared on the finest draws used so far.
+    finest = max(found.points for _, found in solved) or None
+    best, _ = least_on_grid(lambda place: error(place, finest), places[max(least - 1, 0) : least + 2], _PRECISION)
+    found = next(result for place, result in reversed(solved) if place == best)
     return BestRidge(
         ridge=found.ridge,
         test_error=found.test_error,

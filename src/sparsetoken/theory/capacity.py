@@ -45,14 +45,13 @@ from ..plotting.style import MEASURED
 from ..results import Result
 from .errors import ConvergenceError
 from .fixed_point.equations import TOLERANCE
-from .fixed_point.solver import SUFFICIENT
+from .fixed_point.solver import SHORTEST, SUFFICIENT
 
 _ACCURACY, _HEADS_ACCURACY = 1e-3, 5e-3  # relative; the draws of several heads cost more
 _LARGEST_RESIDUAL = 1e-6  # of the scaled gradient where rounding ends Newton's method before the tolerance
 # Relative size of what rounding explains: directions that do not matter, increases of the value; and 1/alpha* below it, where
 # the classes are separable at any practical sample size.
 _ROUNDING = 1e-13
-_SHORTEST = 1e-10  # of the full Newton step
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +166,7 @@ def _least(p: np.ndarray, margins: _Margins, weight: np.ndarray, enough: float) 
             at = _shortfall(p + scale * step, margins)
             trial = float(weight @ at.square)
             # Near the minimum the decrease is below rounding, and the full step is right.
-            if trial <= value * (1 + _ROUNDING) + SUFFICIENT * scale * slope or scale < _SHORTEST:
+            if trial <= value * (1 + _ROUNDING) + SUFFICIENT * scale * slope or scale < SHORTEST:
                 break
             scale *= 0.5
         p, value = p + scale * step, trial

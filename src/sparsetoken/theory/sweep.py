@@ -34,7 +34,6 @@ from .forecast import forecast
 Point = Mapping[str, Any]
 Row = TypeVar("Row")
 _BLOCKS_PER_WORKER = 4  # more even work, at the price of one cold start per block
-_FURTHEST = 2.0  # times the shortest of the last steps: how far ahead solutions are extrapolated
 _AMPLE = 3  # a standard error this many times smaller than needed: half the draws (less than twice the error) suffice
 
 
@@ -98,94 +97,26 @@ class ForecastGrid(Shown, list[dict[str, Any]]):
         others = [name for name in self.over if name != x]
         ax = axes_for(ax)
         models = list(dict.fromkeys(row["model"] for row in self))
-        styles = ("-", "--", ":", "-.")
         lines = list(dict.fromkeys(tuple(str(row[name]) for name in others) for row in self))
-        for place, model in enumerate(models):
-            for k, line in enumerate(lines):
-                rows = [r for r in self if r["model"] == model and tuple(str(r[n]) for n in others) == line]
-                rows = sorted((r for r in rows if not r["failure"]), key=lambda r: r[x])
-                words = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
-                # Shades tell the lines of one model apart once the four styles are used up.
-                style = {"linestyle": styles[k % 4], "alpha": 1.0 / (1 + k // 4), "marker": "o", "markersize": 3}
-                ax.plot(
-                    [r[x] for r in rows],
-                    [r["test_error"] for r in rows],
-                    color=colour(model, place),
-                    label=words,
-                    **style,
-                )
+        for (place, model), (k, line) in product(enumerate(models), enumerate(lines)):
+            found = [
+                r for r in self if (r["model"], *(str(r[n]) for n in others)) == (model, *line) and not r["failure"]
+            ]
+            found.sort(key=lambda row: row[x])
+            words = ", ".join([label(model), *(f"{n} {v}" for n, v in zip(others, line))])
+            # Shades tell the lines of one model apart once the four styles are used up.
+            style = {
+                "linestyle": ("-", "--", ":", "-.")[k % 4],
+                "alpha": 1.0 / (1 + k // 4),
+                "color": colour(model, place),
+            }
+            ax.plot(
+                [r[x] for r in found], [r["test_error"] for r in found], marker="o", markersize=3, label=words, **style
+            )
         values = [row[x] for row in self]
         if min(values) > 0 and max(values) / min(values) > 50:
             ax.set_xscale("log")
         ax.set(xlabel=x, ylabel="test error")
-        ax.set_ylim(bottom=0)
-        ax.grid(alpha=0.3)
-        legend_above(ax)
-        return ax
-
-
-class ErmSweep(Shown, list[ErmResult]):
-    """Results of `erm` along alpha: a list that shows itself.
-
-    Parameters
-    ----------
-    results : iterable of ErmResult
-        One per alpha.
-    alphas : iterable of float
-        n/d of each.
-
-    Attributes
-    ----------
-    alphas : tuple of float
-        n/d of each.
-    """
-
-    def __init__(self, results: Iterable[ErmResult] = (), alphas: Iterable[float] = ()) -> None:
-        super().__init__(results)
-        self.alphas = tuple(alphas)
-
-    def __repr__(self) -> str:
-        if not self:
-            return "ErmSweep(no points)"
-        ends = [f"test error {one.test_error:.4g} at alpha {alpha:g}" for one, alpha in zip(self, self.alphas)]
-        return f"ErmSweep({self[0].model}, {len(self)} points: {ends[0]} ... {ends[-1]})"
-
-    def frame(self) -> Any:
-        """A pandas table, one row per alpha, with the columns of `ErmResult.to_row`."""
-        import pandas as pd
-
-        return pd.DataFrame([{"alpha": alpha, **one.to_row()} for one, alpha in zip(self, self.alphas)])
-
-    def _shown_frame(self) -> Any:
-        columns = ["alpha", "test_error", "standard_error", "auc", "train_loss", "train_error", "norm_w", "bias"]
-        table = self.frame()
-        return table[columns] if len(table) else table
-
-    def plot(self, ax: Any = None) -> Any:
-        """Test error, with two standard errors, and training error against alpha.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; new axes by default.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        ax = axes_for(ax)
-        paint = colour(self[0].model) if self else None
-        ax.errorbar(
-            self.alphas,
-            [one.test_error for one in self],
-            [2 * one.standard_error for one in self],
-            color=paint,
-            marker="o",
-            markersize=3,
-            label="test error",
-        )
-        ax.plot(self.alphas, [one.train_error for one in self], "--", color=paint, label="training error")
-        ax.set(xlabel="α = n/d", ylabel=f"error, {label(self[0].model)}" if self else "error")
         ax.set_ylim(bottom=0)
         ax.grid(alpha=0.3)
         legend_above(ax)
@@ -314,7 +245,7 @@ def sweep(
     solve: Callable[[Point, WarmStart | None], tuple[Row, ErmResult | None]],
     accuracy: float = DEFAULT_ACCURACY,
 ) -> list[Row]:
-    """Solve points in the order given, each from its neighbours' solutions.
+    """Solve points in the order given, each from the solution before it; a new line begins from where the last one began.
 
     Parameters
     ----------
@@ -330,13 +261,24 @@ def sweep(
     list
         What `solve` gave first, point by point.
     """
-    path = SweepPath(accuracy)
-    rows = []
+    rows: list[Row] = []
+    line, first, last = None, None, None  # the line's fixed values, and the starts that its first and last points give
     for point in points:
-        row, result = solve(point, path.start(point))
-        path.add(point, result)
+        begins = line != (line := list(point.values())[:-1])
+        row, result = solve(point, first if begins else last)
+        last = None if result is None else next_start(result, accuracy)
+        first = last if begins else first
         rows.append(row)
     return rows
+
+
+def next_start(result: ErmResult, accuracy: float) -> WarmStart | None:
+    """A start for a neighbour, with the draws that the result took or fewer if those would have sufficed; None where V is
+    infinite."""
+    points = result.points
+    if _AMPLE * SAFETY * result.standard_error < accuracy:
+        points = points // 2 if points >= 2 * SECOND_LEVEL * result.law.first_points else result.law.first_points
+    return WarmStart(result.fixed_point, points) if np.isfinite(result.fixed_point).all() else None
 
 
 def erm_sweep(
@@ -346,7 +288,7 @@ def erm_sweep(
     loss: str | Loss = "logistic",
     *,
     accuracy: float = DEFAULT_ACCURACY,
-) -> ErmSweep:
+) -> list[ErmResult]:
     """`erm` at each alpha = n/d, in the order given, every point starting from its neighbours' solutions.
 
     Objective: (1/n) sum_i l(<w, f_i> + b; y_i) + (ridge/2) ||w||^2 with an unpenalised bias, n = alpha d.
@@ -366,68 +308,11 @@ def erm_sweep(
 
     Returns
     -------
-    ErmSweep
-        A list of `ErmResult` that shows itself.
+    list of ErmResult
+        One per alpha.
     """
 
     def solve(point: Point, start: WarmStart | None) -> tuple[ErmResult, ErmResult]:
-        found = erm(law, point["alpha"], ridge, loss, accuracy=accuracy, warm_start=start)
-        return found, found
+        return (erm(law, point["alpha"], ridge, loss, accuracy=accuracy, warm_start=start),) * 2
 
-    alphas = list(alphas)
-    return ErmSweep(sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy), alphas)
-
-
-class SweepPath:
-    """Solutions found so far on a grid, and where the next one is likely to lie.
-
-    Along a line (all fields fixed but the last) the last solutions are extrapolated; a new line starts from the beginning of
-    the one before it. The draws that a point took are what its neighbour begins with, or half of them if those would have
-    sufficed.
-    """
-
-    def __init__(self, accuracy: float) -> None:
-        self.accuracy = accuracy
-        self.line: list[tuple[Point, WarmStart | None]] = []
-
-    def start(self, point: Point) -> WarmStart | None:
-        """The start for a point; None where there is nothing to go by."""
-        if not self.line:
-            return None
-        if self._begins_a_line(point):
-            return self.line[0][1]
-        last = self.line[-1][1]
-        return None if last is None else self._extrapolated(point, last)
-
-    def add(self, point: Point, result: ErmResult | None) -> None:
-        """Take note of a point's solution, None where there is none."""
-        if self.line and self._begins_a_line(point):
-            self.line.clear()
-        self.line.append((point, None if result is None else self._from(result)))
-        del self.line[1:-3]
-
-    def _from(self, result: ErmResult) -> WarmStart | None:
-        start = result.warm_start
-        return replace(start, points=self._points(result)) if np.isfinite(start.x).all() else None
-
-    def _points(self, result: ErmResult) -> int:
-        least = SECOND_LEVEL * result.law.first_points
-        if _AMPLE * SAFETY * result.standard_error >= self.accuracy:
-            return result.points
-        return result.points // 2 if result.points >= 2 * least else result.law.first_points
-
-    def _extrapolated(self, point: Point, last: WarmStart) -> WarmStart:
-        """The polynomial through up to three solutions, read off at a point that is not much farther ahead than their steps."""
-        axis = list(point)[-1]
-        known = [(p[axis], s.x) for p, s in self.line[-3:] if s is not None and s.x.shape == last.x.shape]
-        if not all(isinstance(at, Real) for at in (point[axis], *(at for at, _ in known))):
-            return last
-        at = np.array([float(place) for place, _ in known])
-        steps = np.abs(np.diff(at))
-        if not len(steps) or not steps.all() or abs(point[axis] - at[-1]) > _FURTHEST * steps.min():
-            return last
-        weights = [np.prod((point[axis] - np.delete(at, i)) / (at[i] - np.delete(at, i))) for i in range(len(at))]
-        return replace(last, x=sum(w * x for w, (_, x) in zip(weights, known)))
-
-    def _begins_a_line(self, point: Point) -> bool:
-        return any(point[name] != self.line[-1][0][name] for name in list(point)[:-1])
+    return sweep([{"alpha": alpha} for alpha in alphas], solve, accuracy)

@@ -81,6 +81,11 @@ class Iterate(NamedTuple):
         """The largest entry of the scaled residual, which is what convergence is judged by."""
         return float(np.abs(self.F).max())
 
+    @property
+    def converged(self) -> bool:
+        """Whether that is within the tolerance; not where it is not a number."""
+        return self.residual <= TOLERANCE
+
 
 def quadrature(offset: np.ndarray, size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Standard normal points and their shares over the readout noise at nodes (B, N), shifted by the nodes' offsets.

@@ -10,33 +10,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
-from ...losses import Loss
+from ..._core.roots import NEWTON_STEPS
+from ...losses import Loss, balancing_bias
 from ..errors import ConvergenceError
-from .equations import TOLERANCE, Equations, Iterate, ScoreNodes, evaluate
+from .equations import Equations, Iterate, ScoreNodes, evaluate
 
-_AIM = 3e-9  # what Newton's method tries for: a little better than the tolerance
-SUFFICIENT = 1e-4  # share of the predicted fall of ||F|| that a step must bring (Armijo)
-_SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
+SUFFICIENT = 1e-4  # share of the predicted fall that a step must bring (Armijo)
+SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
 _LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
-_LARGEST_BIAS = 20.0  # end of the bracket of the first guess's bias: prevalences down to e^-20
 _LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
 _SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
-_STUCK = 0.97  # a step's factor above which continuation gives up: 1.3 % of a decade
-
-
-class Pace(NamedTuple):
-    """How the ridge is lowered: the residual that is good enough on the way, evaluations per step, and the first factor."""
-
-    residual: float
-    evaluations: int
-    factor: float
-
-
-# A rough solution is nearly always a good enough start for the next ridge. Where it is not (nearly separable draws, on which
-# Newton's method takes a hundred small steps), continuation along exact ones converges.
-QUICK, CAREFUL = Pace(1e-3, 60, 0.1), Pace(1e-7, 300, 0.3)
+_FIRST_FACTOR, _STUCK = (
+    0.1,
+    0.97,
+)  # by which the ridge is lowered, and above which (1.3 % of a decade) continuation gives up
 
 
 class Solver:
@@ -65,23 +53,23 @@ class Solver:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # A neighbour's may be an interpolator's, with V infinite, or that of heads whose queries span another space.
             if start is not None and np.isfinite(start).all() and len(start) == self.equations.unknowns:
-                solution = self.newton(start, ridge, _AIM, CAREFUL.evaluations)
-                if solution.residual <= TOLERANCE:
+                solution = self.newton(start, ridge)
+                if solution.converged:
                     return solution
                 self.tried.append(f"warm start: residual {solution.residual:.1e}")
-            return self._walk(ridge, QUICK) or self._walk(ridge, CAREFUL) or self._give_up()
+            return self._walk(ridge)
 
-    def newton(self, x: np.ndarray, ridge: float, aim: float, most: int) -> Iterate:
-        """From x with step reduction on ||F||, until the largest entry of the scaled residual F is below `aim`.
+    def newton(self, x: np.ndarray, ridge: float) -> Iterate:
+        """From x with step reduction on ||F||, until the largest entry of the scaled residual F is below the tolerance.
 
-        Also stops when no step reduces ||F||: the caller judges the residual.
+        Also stops when no step reduces ||F||: the caller asks whether it converged.
         """
         constants = self.constants(ridge)
         longest = np.full(len(x), np.inf)
         longest[list(self.equations.logarithms)] = _LONGEST
         best = evaluate(self.equations, self.loss, np.asarray(x, dtype=float), self.blocks, constants)
         direction, step, spent = _direction(best, longest), 1.0, 1
-        while best.residual > aim and spent < most and step > _SHORTEST and direction is not None:
+        while not best.converged and spent < NEWTON_STEPS and step > SHORTEST and direction is not None:
             trial = evaluate(self.equations, self.loss, best.x + step * direction, self.blocks, constants)
             spent += 1
             better = np.linalg.norm(trial.F) < (1 - SUFFICIENT * step) * np.linalg.norm(best.F)
@@ -93,38 +81,24 @@ class Solver:
         self.begun |= bool(np.isfinite(best.residual))
         return best
 
-    def _walk(self, ridge: float, pace: Pace) -> Iterate | None:
-        """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails; None where that stops."""
-        floor = max(ridge, _SMALLEST_RIDGE)
-        current = max(ridge, 1.0)
-
-        def solved(start: np.ndarray, here: float) -> tuple[Iterate, bool]:
-            last = here <= floor
-            found = self.newton(start, here, _AIM if last else pace.residual, pace.evaluations)
-            return found, found.residual <= (TOLERANCE if last else pace.residual)
-
-        solution, good = solved(self.guess(current), current)
-        while not good and current < 1e3 * max(ridge, 1.0):
+    def _walk(self, ridge: float) -> Iterate:
+        """Solve at a large ridge, then lower it in steps that shrink where Newton's method fails."""
+        floor, current, factor = max(ridge, _SMALLEST_RIDGE), max(ridge, 1.0), _FIRST_FACTOR
+        solution = self.newton(self.guess(current), current)
+        while not solution.converged and current < 1e3 * max(ridge, 1.0):
             self.tried.append(f"ridge {current:.3g} from a cold start: residual {solution.residual:.1e}")
             current *= 10.0
-            solution, good = solved(self.guess(current), current)
-        factor = pace.factor
-        while good and current > floor and factor <= _STUCK:
-            target = max(current * factor, floor)
-            attempt, arrived = solved(solution.x, target)
-            if arrived:
-                solution, current = attempt, target
-                factor = max(factor**1.5, 0.3 * pace.factor)
+            solution = self.newton(self.guess(current), current)
+        while solution.converged and current > ridge and factor <= _STUCK:
+            target = max(current * factor, floor) if current > floor else ridge
+            attempt = self.newton(solution.x, target)
+            if attempt.converged:
+                solution, current, factor = attempt, target, max(factor**1.5, 0.3 * _FIRST_FACTOR)
             else:
                 self.tried.append(f"ridge {current:.3g} -> {target:.3g}: residual {attempt.residual:.1e}")
                 factor = np.sqrt(factor)
-        if not good or current > floor:
-            return None
-        if ridge < floor:
-            solution = self.newton(solution.x, ridge, _AIM, pace.evaluations)
-        return solution if solution.residual <= TOLERANCE else None
-
-    def _give_up(self) -> Iterate:
+        if solution.converged and current == ridge:
+            return solution
         if not self.begun:
             raise ConvergenceError(
                 f"alpha, ridge or the strength is so large or small that the fixed point is lost in rounding errors "
@@ -155,15 +129,7 @@ class AtRest(NamedTuple):
 def at_rest(loss: Loss, positive: float) -> AtRest:
     """The readout without weights that a share `positive` of positive labels leaves."""
     y, share = np.array([1.0, -1.0]), np.array([positive, 1.0 - positive])
-
-    def mean_slope(b: float) -> float:
-        return float(share @ loss.slope(np.full(2, b), y))
-
-    low, high = -_LARGEST_BIAS, _LARGEST_BIAS
-    if mean_slope(low) < 0 < mean_slope(high):
-        b = brentq(mean_slope, low, high)
-    else:  # one class alone, as far as the bracket shows
-        b = high if mean_slope(high) <= 0 else low
+    b = float(balancing_bias(loss, np.zeros(2), y, share))
     places = np.full(2, b)
     curvature, square = share @ loss.curvature(places, y), share @ loss.slope(places, y) ** 2
     return AtRest(b, max(float(curvature), _LEAST_CURVATURE), max(float(square), _LEAST_SQUARE))
