@@ -16,9 +16,8 @@ from sparsetoken._core.devices import double_precision
 from sparsetoken.bag_models import BagModel, get_bag_model
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
-from sparsetoken.theory.dynamics.draws import replicate_draws
 from sparsetoken.theory.dynamics.gradient import CONTROLS, replicate_gradient
-from sparsetoken.theory.dynamics.problem import problem_of
+from sparsetoken.theory.dynamics.problem import problem_of, replicate_draws
 from sparsetoken.theory.dynamics.trajectory import solve_replicate
 
 trajectory_module = importlib.import_module("sparsetoken.theory.dynamics.trajectory")

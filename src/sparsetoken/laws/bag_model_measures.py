@@ -27,30 +27,24 @@ from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..bag_models import BagModel, score_with_sharpness
 from ..task import Task
-from .draws import standard_normals, with_shared_part
+from .draws import LEAST_POINTS, REPLICATES, standard_normals, with_shared_part
 from .measures import MEASURES, shares_beaten
+from .nodes import ROUNDING
 from .signals import draw_places
 from .sobol import MOST_COORDINATES, scrambled_sobol
 
-# Independent randomisations of the points behind `FreshBags`: their spread gives the standard errors. Where signs are averaged
-# in closed form they leave about 1e-4 of the test error, where they are counted about 3e-4.
-REPLICATES = 16
 # Points per class and replicate: counted signs need more of them than averaged ones.
-SMOOTHED_POINTS, COUNTED_POINTS, LEAST_POINTS = 2**10, 2**13, 2**8
-# Points per class and replicate that the rarest kind of bags gets.
-LEAST_OF_KIND = 2**5
+SMOOTHED_POINTS, COUNTED_POINTS, FEWEST_POINTS = 2**10, 2**13, 2**8
 # Normals per class and replicate (4 MB): long bags and many directions get fewer points, though never fewer than the least.
 KEPT_NORMALS = 2**19
 # Scores drawn per point for the AUC where a point leaves the score Gaussian: the AUC ranks whole scores, all positive ones
 # against all negative ones.
 SCORES_PER_POINT = 2
 # Width of the rounding that stands in for a jump where a counted sign is differentiated, in standard deviations of the score.
-ROUNDING = 0.1
+JUMP_WIDTH = 0.1
 # Sizes of the fields at which it is tried where a score is affine: one that is so only near the origin, or only far from it,
 # is found out.
 TRIED_SIZES = (0.1, 1.0, 10.0, 100.0)
-# Innovations below this share of the variance are rounding errors of nearly collinear directions, and are dropped.
-SMALLEST_INNOVATION = 1e-11
 
 
 class Split(NamedTuple):
@@ -149,8 +143,8 @@ def _draws_of_kind(
         points = 1
     else:
         most = COUNTED_POINTS if split.counted else SMOOTHED_POINTS
-        points = 2 ** int(math.log2(min(max(KEPT_NORMALS // coordinates, LEAST_POINTS), most)))
-        points = max(LEAST_OF_KIND, 2 ** math.ceil(math.log2(points * probability)))
+        points = 2 ** int(math.log2(min(max(KEPT_NORMALS // coordinates, FEWEST_POINTS), most)))
+        points = max(LEAST_POINTS, 2 ** math.ceil(math.log2(points * probability)))
     places = signal_indicators(rng, task, points)
     normals, residuals = np.empty((2, coordinates, points)), np.empty((2, SCORES_PER_POINT, points))
     leading = min(coordinates, MOST_COORDINATES)
@@ -181,7 +175,7 @@ def signal_first(draws: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.take_along_axis(draws, order.reshape(*[1] * (draws.ndim - 2), *order.shape), axis=-2)
 
 
-def innovation_root(D: Any, scale: Any, smallest: float = SMALLEST_INNOVATION) -> tuple[Any, Any]:
+def innovation_root(D: Any, scale: Any, smallest: float = ROUNDING) -> tuple[Any, Any]:
     """Lower factor F of D = F F^T (r x r) with innovations below `smallest` of the scale dropped, and which were kept."""
     r = D.shape[0]
     F = jnp.zeros_like(D)
@@ -253,7 +247,7 @@ def _shares(split: Split, at: TrainedDirections, draws: FreshDraws, scores: Sequ
     """Test error, sensitivity and specificity from the scores of every kind of bags, with and without signal."""
 
     def width(z):
-        return ROUNDING * jnp.std(z) if split.counted else 0.0
+        return JUMP_WIDTH * jnp.std(z) if split.counted else 0.0
 
     def above(mean, variance):
         return _above(mean, variance, width(mean)).mean()

@@ -22,13 +22,10 @@ from .._core.validation import real_number, rejection
 from ..activations import get_activation
 from ..task import Task
 from .law import FIRST_POINTS, Law, SampledLaw, attention_law, elementwise_law, pooled_law
-from .nodes import Nodes, Population, nodes_of
+from .nodes import ROUNDING, Nodes, Population, nodes_of
 from .populations import attended_population
 from .signals import real_array
 from .statistics import Activation
-
-# Eigenvalues of a matrix below zero by less than this share of the largest are rounding.
-_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class Spectrum:
             if not np.allclose(given, given.T, rtol=0.0, atol=1e-8 * size):
                 raise ValueError("covariance must be symmetric")
             given, basis = np.linalg.eigh(given)
-            given = np.where(np.abs(given) <= _ROUNDING * size, np.maximum(given, 0.0), given)
+            given = np.where(np.abs(given) <= ROUNDING * size, np.maximum(given, 0.0), given)
         elif given.ndim != 1:
             raise ValueError(f"covariance must be a square matrix or a list of eigenvalues, got shape {given.shape}")
         if (given < 0).any() or (given > 0).sum() < 2:

@@ -25,6 +25,9 @@ from .sobol import LEADING_COORDINATES, ScrambledSobol, seed_of
 REPLICATES = 16  # their scatter gives the standard error to about 20 %, enough to choose a sample size
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
+POINTS = 1024  # draws per replicate where no accuracy is asked for
+LEAST_POINTS = 16  # of the rarest kind of bags: enough for an error that counts with a small probability only
+NUMBERS_AT_A_TIME = 1 << 22  # held by what works in pieces: 32 MB
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _ROOT_SEED = 20250925

@@ -24,16 +24,14 @@ import numpy as np
 from .._core.validation import real_number
 from ..activations import softmax
 from ..task import BagKind, Task
-from .draws import REPLICATES, standard_normals
+from .draws import NUMBERS_AT_A_TIME, REPLICATES, standard_normals
 from .law import FIRST_POINTS, SampledLaw
 from .measures import ScoreLaw
+from .nodes import ROUNDING
 from .signals import Signals, real_array
 from .sobol import LEADING_COORDINATES, scrambled_sobol, seed_of
 
 MAXIMUM_POINTS = 1 << 14  # draws per replicate and class: a node holds H (D + E + H) numbers
-_RANK = 1e-12  # relative size below which a direction is taken for rounding
-# Numbers drawn at a time (bags x tokens x D): 32 MB.
-_CHUNK_NUMBERS = 1 << 22
 _ROOT_SEED = 20251115
 
 
@@ -108,7 +106,7 @@ class HeadsLaw(SampledLaw[HeadNodes]):
     def query_space(self) -> np.ndarray:
         """Orthonormal basis (dimension, D) of the queries' span, in which T is given."""
         _, size, axes = np.linalg.svd(self.queries, full_matrices=False)
-        rank = max(1, int((size > _RANK * size.max()).sum()))  # queries that vanish leave one direction, any
+        rank = max(1, int((size > ROUNDING * size.max()).sum()))  # queries that vanish leave one direction, any
         basis = axes[:rank].T
         # The first axis is that of the mean query, along which tokens are drawn in decreasing order.
         mean = basis.T @ self.queries.sum(0)
@@ -120,7 +118,7 @@ class HeadsLaw(SampledLaw[HeadNodes]):
         """Orthonormal basis (dimension, E) of U, the span of the signals' parts orthogonal to the queries."""
         rest = self.signals - self.signals @ self.query_space @ self.query_space.T
         _, size, axes = np.linalg.svd(rest, full_matrices=False)
-        return axes[size > _RANK].T
+        return axes[size > ROUNDING].T
 
     def carriers(self, uniform: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Which signal each of the R signal tokens carries (bags, R); `uniform` (bags,) chooses where there is one per bag."""
@@ -136,7 +134,7 @@ class HeadsLaw(SampledLaw[HeadNodes]):
         sobol = scrambled_sobol(leading, points, rng).T
         which = self.carriers(sobol[:, 0], rng) if positive else np.zeros((points, R), int)
         T, S, K = np.empty((points, H, D)), np.zeros((points, H, rest.shape[1])), np.empty((points, H, H))
-        chunk = max(1, _CHUNK_NUMBERS // (L * max(D, H)))
+        chunk = max(1, NUMBERS_AT_A_TIME // (L * max(D, H)))
         for first in range(0, points, chunk):
             rows = slice(first, min(first + chunk, points))
             uniform = rng.random((rows.stop - first, L * D))

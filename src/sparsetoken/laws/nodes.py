@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from .._core.arrays import namespace
 
+ROUNDING = 1e-12  # relative size of what rounding explains
+
 
 class ClassColumns(NamedTuple):
     """Values of one class, arrays (replicates, entries)."""

@@ -13,15 +13,9 @@ import numpy as np
 
 from .._core.arrays import namespace
 from ..task import BagKind, Task
-from .draws import TokenDraws, bytes_of_draws, draw_blocks, token_draws
+from .draws import CACHE_BYTES, LEAST_POINTS, TokenDraws, bytes_of_draws, draw_blocks, token_draws
 from .nodes import ClassColumns, Population, gaussian_population, mixed_population, with_shared_noise
 from .statistics import Activation, drawn_population
-
-# Draws that are used, and kept, as a whole; larger ones pass a piece at a time. At this size they still fit next to each
-# other in the draws' cache.
-WHOLE_BYTES = 48 * 2**20
-# Draws per replicate that the rarest kind of bags gets: enough for an error that counts with a small probability only.
-LEAST_POINTS = 16
 
 
 def pooled_population(length: int, sparsity: int, strength, prevalence) -> Population:
@@ -59,7 +53,8 @@ def attended_population(
     length, sparsity, strength, _ = kind
     given = (length, prevalence, strength, cosine, sharpness, activation)
     common = shared > 0
-    if draws is None and bytes_of_draws(length, sparsity, points) <= WHOLE_BYTES:
+    # Draws that fit next to each other in the cache are used, and kept, as a whole; larger ones pass a piece at a time.
+    if draws is None and bytes_of_draws(length, sparsity, points) <= CACHE_BYTES // 3:
         draws = token_draws(length, sparsity, points, ordered=True, common=common)
     if draws is not None:
         return drawn_population(draws, *given, shared)

@@ -24,8 +24,6 @@ BITS = 30  # binary digits of a coordinate, SciPy's default
 LEADING_COORDINATES = 48
 # Beyond this many coordinates Sobol points are no more even, in pairs, than plain random numbers.
 MOST_COORDINATES = 1024
-_POWERS = 2.0 ** np.arange(BITS - 1, -1, -1)  # of the digits, the leading one first
-_BELOW = np.tri(BITS, k=-1)
 _redraw: ContextVar[int] = ContextVar("redraw", default=0)
 
 
@@ -70,10 +68,11 @@ class ScrambledSobol:
         shifts = np.array([rng.integers(2, size=(dimension, BITS), dtype=np.uint32) for rng in own])
         matrices = np.array([rng.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32) for rng in own])
         digits = _directions(dimension, max(1, (points - 1).bit_length())).astype(float)
-        sums = matrices * _BELOW @ digits + digits  # ones on the diagonal
+        sums = matrices * np.tri(BITS, k=-1) @ digits + digits  # ones on the diagonal
         mixed = sums - 2.0 * np.floor(0.5 * sums)  # modulo 2
-        self._shift = (shifts @ _POWERS[::-1]).astype(np.uint32)
-        self._directions = (_POWERS @ mixed).astype(np.uint32)
+        powers = 2.0 ** np.arange(BITS - 1, -1, -1)  # of the digits, the leading one first
+        self._shift = (shifts @ powers[::-1]).astype(np.uint32)
+        self._directions = (powers @ mixed).astype(np.uint32)
 
     def points(self, first: int, count: int) -> np.ndarray:
         """Points `first` to `first` + `count` - 1, in [0, 1)."""

@@ -23,13 +23,11 @@ import numpy as np
 from .._core.arrays import namespace
 from ..activations import Weighting
 from .draws import TokenDraws, TokenGroup, truncated_normal_rule
-from .nodes import ClassColumns, Population
+from .nodes import ROUNDING, ClassColumns, Population
 
 # A bag whose activations all vanish has the feature zero. The floor, far below any kappa L that occurs otherwise, keeps it
 # a valid node: the fixed point divides by kappa.
 KAPPA_FLOOR = 1e-6
-# Added to the bulk's correlation matrix before its Cholesky factor, for statistics that are collinear (k = 0).
-_COLLINEAR = 1e-12
 
 Activation = Callable[[Any], Any]
 
@@ -119,7 +117,8 @@ def bulk_sums(values, weights, group: TokenGroup, xp):
     # Scaled to unit diagonal, the factor stays stable when the statistics are nearly collinear.
     size = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1)) + 1e-150
     m = mean.shape[-1]
-    factor = xp.linalg.cholesky(covariance / size[..., :, None] / size[..., None, :] + _COLLINEAR * np.eye(m))
+    # The addition is for statistics that are collinear (k = 0).
+    factor = xp.linalg.cholesky(covariance / size[..., :, None] / size[..., None, :] + ROUNDING * np.eye(m))
     count, normals = group.bulk[..., None], group.normals[..., :m]
     turned = normals @ factor.T if factor.ndim == 2 else (factor @ normals[..., None])[..., 0]
     return count * mean + xp.sqrt(count) * turned * size

@@ -12,8 +12,8 @@ from .bayes.oracle import Oracle, oracle, strength_needed
 from .best_ridge import BestRidge, best_ridge
 from .capacity import Capacity, capacity
 from .design import Design, design
-from .dynamics.draws import Sampling
 from .dynamics.gradient import TrajectoryGradient, trajectory_gradient
+from .dynamics.problem import Sampling
 from .dynamics.trajectory import trajectory
 from .errors import AccuracyError, AccuracyWarning, ConvergenceError, ReplicaSymmetryWarning, UnstableTrainingWarning
 from .fixed_point.coloured import ColouredAlignment, ColouredResult, coloured_alignment

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.averages import standard_error
 from .._core.validation import whole_number
+from ..laws.draws import NUMBERS_AT_A_TIME
 from ..losses import Loss
 from ..results import NOT_PLAIN, TwoSteps, two_steps_from
 from ..task import Task
@@ -19,7 +20,6 @@ from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, b
 
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_NUMBERS = 2**21  # fields held at a time (16 MB)
 TRIES = 40  # draws of the labels allowed for each one that holds both classes
 
 
@@ -182,7 +182,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
     rng = np.random.default_rng(seed)
     groups = bag_groups(task, task.prevalence)
     counts = _compositions(groups, n0, draws, rng)
-    size = max(1, _NUMBERS // (counts.shape[1] * (len(FIELD_NODES) // COARSE)))
+    size = max(1, NUMBERS_AT_A_TIME // (counts.shape[1] * (len(FIELD_NODES) // COARSE)))
     parts = [
         _steps_of(groups._replace(probability=counts[i : i + size] / n0), task, t, d, n0, rng)
         for i in range(0, draws, size)

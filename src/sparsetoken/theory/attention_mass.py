@@ -13,13 +13,13 @@ import numpy as np
 
 from .._core.averages import standard_error, with_error
 from .._core.validation import real_number
+from ..laws.draws import POINTS
 from ..laws.populations import draws_of_kinds
 from ..laws.statistics import signal_masses
 from ..plotting.show import Shown, axes_for, legend_above
 from ..plotting.style import REFERENCE, colour
 from ..task import Task
 
-POINTS = 1024  # draws per replicate: standard errors of about 1e-4 on the mean mass
 BINS = 20  # of the picture
 
 

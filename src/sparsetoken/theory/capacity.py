@@ -40,18 +40,15 @@ from .._core.validation import real_number
 from ..laws.coloured import ColouredLaw, whitened_law
 from ..laws.heads import HeadsLaw
 from ..laws.law import MAXIMUM_POINTS, SECOND_LEVEL, Law
+from ..laws.nodes import ROUNDING
 from ..plotting.show import axes_for, draw_shares
 from ..plotting.style import MEASURED
 from ..results import Result
 from .errors import ConvergenceError
-from .fixed_point.equations import TOLERANCE
+from .fixed_point.equations import LARGEST_RESIDUAL, TOLERANCE
 from .fixed_point.solver import SHORTEST, SUFFICIENT
 
 _ACCURACY, _HEADS_ACCURACY = 1e-3, 5e-3  # relative; the draws of several heads cost more
-_LARGEST_RESIDUAL = 1e-6  # of the scaled gradient where rounding ends Newton's method before the tolerance
-# Relative size of what rounding explains: directions that do not matter, increases of the value; and 1/alpha* below it, where
-# the classes are separable at any practical sample size.
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,17 +157,17 @@ def _least(p: np.ndarray, margins: _Margins, weight: np.ndarray, enough: float) 
         residual = float(np.abs(gradient / size).max() / np.sqrt(value))
         if residual <= TOLERANCE:
             break
-        step = -np.linalg.solve(hessian / np.outer(size, size) + _ROUNDING * np.eye(len(p)), gradient / size) / size
+        step = -np.linalg.solve(hessian / np.outer(size, size) + ROUNDING * np.eye(len(p)), gradient / size) / size
         slope, scale = gradient @ step, 1.0
         while True:
             at = _shortfall(p + scale * step, margins)
             trial = float(weight @ at.square)
             # Near the minimum the decrease is below rounding, and the full step is right.
-            if trial <= value * (1 + _ROUNDING) + SUFFICIENT * scale * slope or scale < SHORTEST:
+            if trial <= value * (1 + ROUNDING) + SUFFICIENT * scale * slope or scale < SHORTEST:
                 break
             scale *= 0.5
         p, value = p + scale * step, trial
-    if not residual <= _LARGEST_RESIDUAL:
+    if not residual <= LARGEST_RESIDUAL:
         raise ConvergenceError(f"capacity: scaled gradient {residual:.1e} after {NEWTON_STEPS} Newton steps at {p}")
     return p, at, residual
 
@@ -189,7 +186,7 @@ def _plain_threshold(law: Law, points: int, p: np.ndarray | None) -> tuple[np.nd
     """The minimiser, from p, the replicates' values of 1/alpha* there, and the scaled gradient."""
     margins, weight = plain_margins(law, points)
     replicates = len(law.at(points)[1].y)
-    p, at, residual = _least(np.zeros(3) if p is None else p, margins, weight, _ROUNDING * replicates)
+    p, at, residual = _least(np.zeros(3) if p is None else p, margins, weight, ROUNDING * replicates)
     return p, (weight * at.square).reshape(replicates, -1).sum(1), residual
 
 
@@ -214,7 +211,7 @@ def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tu
     mean = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / replicates
     size, axes = np.linalg.eigh(mean)
     # Combinations of heads that are alike see nothing. Where all of E[K] vanishes, so does every K, and the features with it.
-    turn = axes[:, size > _ROUNDING * size[-1]]
+    turn = axes[:, size > ROUNDING * size[-1]]
     both = turn.T @ np.concatenate([nodes.T, nodes.S], axis=-1).reshape(count, law.heads, -1)
     K = np.moveaxis(turn.T @ nodes.K.reshape(count, law.heads, law.heads) @ turn, 0, -1).copy()
     weight, columns = nodes.weight.ravel(), np.append(both.reshape(count, -1).T, np.ones((1, count)), axis=0)
@@ -231,10 +228,10 @@ def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tu
         step = np.tensordot(V, K, 2)
         scale = np.trace(np.linalg.solve(V, Q))
         margins = margins._replace(variance=np.tensordot(Q, K, 2))
-        p, at, residual = _least(p, margins, weight / step, _ROUNDING * scale * replicates)
+        p, at, residual = _least(p, margins, weight / step, ROUNDING * scale * replicates)
         share = weight * at.square / step
         values = share.reshape(replicates, -1).sum(1) / scale
-        if values.mean() < _ROUNDING:
+        if values.mean() < ROUNDING:
             change = 0.0
             break
         new_V = _of_trace_one(np.linalg.inv(K @ (weight * at.tail / step)))
@@ -280,7 +277,7 @@ def capacity(
     -------
     Capacity
         With the standard error reached. alpha = inf where the classes lie so far apart that they do not mix: exact laws at
-        1/alpha* below 1e-13, sampled ones where none of some 30,000 bags drawn of each class lies on the wrong side.
+        1/alpha* below 1e-12, sampled ones where none of some 30,000 bags drawn of each class lies on the wrong side.
 
     Raises
     ------
@@ -299,7 +296,7 @@ def capacity(
     while True:
         solve: Any = heads_threshold if isinstance(law, HeadsLaw) else _plain_threshold
         found, value, residual = solve(law, points, found)
-        apart = bool(value.mean() < _ROUNDING)
+        apart = bool(value.mean() < ROUNDING)  # separable at any practical sample size
         # The minimiser's own variation is second order, so the values' scatter at the common minimiser is the error. Draws
         # that do not mix at all carry little information on rare bags that do: more draws, once.
         relative = SECOND_LEVEL * accuracy if apart else float(standard_error(value, alone=0.0) / value.mean())

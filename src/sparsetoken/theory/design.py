@@ -36,9 +36,8 @@ from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes.limit import bayes_limit
-from .dynamics.draws import Sampling, replicate_draws
 from .dynamics.gradient import BAGS, PROBES, replicate_gradient
-from .dynamics.problem import problem_of
+from .dynamics.problem import Sampling, problem_of, replicate_draws
 from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
 from .dynamics.trajectory import PROBES as CONFIRMING_PROBES
 from .dynamics.trajectory import solve_replicate, trajectory

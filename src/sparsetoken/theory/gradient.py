@@ -27,7 +27,7 @@ from .._core.averages import standard_error
 from .._core.devices import in_double_precision
 from ..classifiers import check_model, classifier, has_query
 from ..jax_losses import traceable
-from ..laws.draws import TokenDraws, TokenGroup
+from ..laws.draws import POINTS, TokenDraws, TokenGroup
 from ..laws.law import law_of_population
 from ..laws.nodes import ClassColumns, Nodes, Population, nodes_of
 from ..laws.populations import (
@@ -49,7 +49,6 @@ from .step_formulas import alignment_formulas, bag_groups
 
 PARAMETERS = ("strength", "prevalence", "beta", "ridge", "alpha0", "alpha1", "eta_w", "eta_b", "eta_q")
 TEN_PERCENT = 0.1
-POINTS = 1024  # draws per replicate: derivatives of the default task are then good to about one per cent
 
 # The laws' containers, which simulations use without JAX, can be traced from here on.
 register_pytree_node(Nodes, lambda nodes: (nodes.leaves(), None), lambda _, leaves: Nodes(*leaves))
@@ -198,7 +197,7 @@ def gradient(
     model : str
         Classifier, as in `forecast`.
     points : int
-        Draws per replicate.
+        Draws per replicate; derivatives of the default task are then good to about one per cent.
 
     Returns
     -------

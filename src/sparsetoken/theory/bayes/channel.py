@@ -31,9 +31,8 @@ _STEP = 0.25
 _TAIL = 38.0  # the Gumbel law's right tail exp(-z) is below rounding from here on
 _SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
-_EULER = 0.5772156649015329
 
-_ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
+ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
 
 
 class Channel(ABC):
@@ -162,7 +161,7 @@ class _OneToken(Channel):
         # reference point lies midway between two nodes.
         reference = z[len(z) // 2] + 0.5 * step
         largest = root**2 + reference + step * ((z > reference) - below).sum()
-        return float(root**2 - (largest - _EULER - np.log(self.length)))
+        return float(root**2 - (largest - np.euler_gamma - np.log(self.length)))
 
 
 class _DrawnBags(Channel):
@@ -192,7 +191,7 @@ class _DrawnBags(Channel):
         return self._kept
 
     def rough_mass(self, root: float) -> float:
-        return float(self._computed(root, _ROUGH)[0].mean())
+        return float(self._computed(root, ROUGH)[0].mean())
 
     def _computed(self, root: float, part: int = 1) -> tuple[np.ndarray, float]:
         """M per replicate and I, from the first of every `part` bags."""

@@ -27,19 +27,16 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from ..._core.averages import standard_error
-from ...laws.draws import REPLICATES, TokenDraws, token_draws
+from ...laws.draws import LEAST_POINTS, POINTS, REPLICATES, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from ...task import Task
-from .channel import Channel
+from .channel import ROUGH, Channel
 from .subset_sums import SUBSET_STEPS, few_signal_tokens
 
-BAGS = 1024  # per replicate, divided among the kinds by their probability
-LEAST_BAGS = 16  # of the rarest kind
 # Length times sparsity beyond few signal tokens: the recursion over tokens takes this many steps per bag.
 MOST_STEPS = 1 << 16
 _STEPS_AT_FULL = 1 << 12  # and from this many on, fewer bags are drawn: sums over many signal tokens fluctuate little
 LONGEST_CORRELATED = 4096  # tokens of correlated bags, which are all drawn one by one
-_ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
 _NODES = 33  # of the integral behind the information
 
 
@@ -84,7 +81,7 @@ def _drawn(task: Task, total: int) -> Iterator[_KindBags]:
     steps = _steps(task)
     total = max(1, total // max(1, steps // _STEPS_AT_FULL))
     for kind in task.kinds:
-        count = 1 << int(np.ceil(np.log2(max(LEAST_BAGS, kind.probability * total))))
+        count = 1 << int(np.ceil(np.log2(max(LEAST_POINTS, kind.probability * total))))
         draws = token_draws(kind.length, kind.sparsity, count, every_token=task.correlation > 0 or steps > 0)
         rng = np.random.default_rng([20251117, kind.length, kind.sparsity, count])
         common = rng.standard_normal((REPLICATES, count)) if task.correlation else np.zeros((1, 1))
@@ -155,7 +152,7 @@ class DifferingBags(Channel):
         carrying = sum(p * share for p, share in _label_shares(task))
         whitened = [p * theta**2 * R * (1 - rho / (1 - rho + rho * L) * R) / (1 - rho) for L, R, theta, p in task.kinds]
         self._most = carrying * sum(whitened) / self.unit
-        self._least = float(self._overlap(0.0, LEAST_BAGS).mean()) / self.unit
+        self._least = float(self._overlap(0.0, LEAST_POINTS).mean()) / self.unit
         self._integral: PchipInterpolator | None = None
 
     @property
@@ -169,10 +166,10 @@ class DifferingBags(Channel):
         return self._least
 
     def mass(self, root: float) -> np.ndarray:
-        return self._overlap(root / self.theta, BAGS) / self.unit
+        return self._overlap(root / self.theta, POINTS) / self.unit
 
     def rough_mass(self, root: float) -> float:
-        return float(self._overlap(root / self.theta, BAGS // _ROUGH).mean()) / self.unit
+        return float(self._overlap(root / self.theta, POINTS // ROUGH).mean()) / self.unit
 
     def information(self, root: float) -> float:
         if self._integral is None:  # of (most - M)/2 over s = root^2
@@ -219,7 +216,7 @@ def _log_evidence(task: Task, bags: _KindBags, root_m: float, shift: float) -> n
     return np.logaddexp.reduce(np.stack(parts), axis=0)
 
 
-def differing_bayes_error(task: Task, root_m: float, bags: int = BAGS) -> tuple[float, float]:
+def differing_bayes_error(task: Task, root_m: float, bags: int = POINTS) -> tuple[float, float]:
     """Test error, about the true label, of the best rule where the direction is known to a squared cosine m = root_m^2.
 
     It is E[min(pi A, (1 - pi)(1 - contamination + contamination A))] over bags without signal, drawn from equal parts of bags

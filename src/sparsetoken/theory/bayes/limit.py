@@ -34,6 +34,7 @@ from scipy.special import expit, logit
 
 from ..._core.averages import standard_error
 from ..._core.validation import real_number
+from ...laws.nodes import ROUNDING
 from ...plotting.show import axes_for, draw_shares
 from ...plotting.style import colour, label
 from ...results import Result
@@ -50,7 +51,6 @@ _FIRST_PLACES = np.linspace(0.0, 1.0, 24)
 _PARTS = 16  # that intervals are split into where T comes from a table
 _TABLE_NODES = 20
 _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
-_SATURATED = 26.0  # logit(M/R) from which M is R to rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +118,7 @@ def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
     """
     nodes = highest * np.linspace(0.0, 1.0, _TABLE_NODES)
     share = [drawn.rough_mass(u) / drawn.most for u in nodes]
-    odds = np.clip(logit(np.clip(share, 1e-300, 1.0)), None, _SATURATED)
+    odds = logit(np.clip(share, 1e-300, 1.0 - ROUNDING))
     rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
     return lambda root: drawn.most * expit(rule(np.minimum(root, highest)))
 

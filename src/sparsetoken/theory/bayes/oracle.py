@@ -20,6 +20,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 from ..._core.averages import standard_error, with_error
 from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
+from ...laws.draws import POINTS
 from ...laws.law import Law, attention_law, elementwise_law
 from ...laws.nodes import ClassColumns, Population
 from ...plotting.show import Shown, axes_for, draw_shares
@@ -29,7 +30,6 @@ from .channel import drawn_log_ratios
 from .differing_bags import differing_bayes_error, differing_log_ratios
 from .one_signal_token import one_token_error
 
-POINTS = 1024  # draws per replicate and class: standard errors of about 2e-5 on errors of a few percent
 SHARPEST = 60.0  # of the search for the best sharpness; from about 30 on attention is hard max
 _THRESHOLDS = 801  # places tried before the best is refined
 _RULES = ("pooled", "vectorized", "elementwise", "attention", "hardmax", "bayes")

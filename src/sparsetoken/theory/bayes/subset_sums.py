@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, gammaln, ndtr
 
-from ...laws.draws import REPLICATES, TokenDraws, truncated_normal_rule
+from ...laws.draws import NUMBERS_AT_A_TIME, REPLICATES, TokenDraws, truncated_normal_rule
 from ...laws.sobol import seed_of
 from ...laws.statistics import bulk_sums
 
@@ -20,7 +20,6 @@ RECURSION_STEPS = 1 << 15
 _BAG_STEPS = 1 << 22  # steps of all bags of a replicate together: 0.2 s for one root
 _DECAY = 8.5  # characteristic functions are below 1e-15 from this many inverse deviations on
 _BIN = 0.08  # width of the bins that tokens of long bags are counted in; halving it changes M by less than 1e-4 of R
-_WORK = 1 << 22  # numbers held at a time
 
 
 def chosen_one_by_one(length: int, sparsity: int) -> bool:
@@ -151,7 +150,7 @@ class BinnedBags:
         middle = [self._log_weights(root, bins) for bins in self.bins]
         a = np.concatenate([middle[0] + root * shift, middle[1]])
         counts = np.concatenate([self.signal[chosen], self.noise[chosen]], axis=1)
-        size = max(1, _WORK // (len(a) * 32))
+        size = max(1, NUMBERS_AT_A_TIME // (len(a) * 32))
         parts = [
             subset_sums(np.broadcast_to(a, (len(part), len(a))), part, self.sparsity)
             for part in np.array_split(counts, max(1, -(-len(counts) // size)))

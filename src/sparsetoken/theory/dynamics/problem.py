@@ -1,19 +1,61 @@
-"""A training problem of the exact dynamics as arrays: task, bag model and schedule in the form that `recursion` takes."""
+"""A training problem of the exact dynamics in the form that `recursion` takes: arrays, and the random numbers of replicates.
+
+A replicate has N bags: positive and negative ones in equal numbers, weighted by the prevalence, and those of each kind in
+proportion. The Gaussian innovations of a data set's first steps, on which all later ones build, are scrambled Sobol points
+with the signal tokens' coordinates first, and every bag has a mirror image with the opposite noise: the test error at T = 30
+then scatters by 9e-4 between replicates of 1024 bags instead of 5.5e-3 (joint attention, worst step).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import hadamard
 
+from ..._core.validation import whole_number
 from ...bag_models import BagModel, get_bag_model, score_with_sharpness
 from ...jax_losses import traceable
-from ...laws.bag_model_measures import Split, split_of
+from ...laws.bag_model_measures import FreshDraws, Split, fresh_draws, signal_first, signal_indicators, split_of
+from ...laws.draws import LEAST_POINTS, standard_normals
+from ...laws.sobol import MOST_COORDINATES, scrambled_sobol, seed_of
 from ...losses import Loss, get_loss
 from ...schedules import Schedule, expand
-from ...task import Task
-from .recursion import ScheduleArrays, Shape
+from ...task import BagKind, Task
+from .recursion import BagDraws, GroupDraws, ScheduleArrays, Shape
+
+QUASI_RANDOM_STEPS = 8  # of a data set: the innovations of its first steps are Sobol points
+_ROOT_SEED = 20250926
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How averages over bags are taken: on independent replicates, whose scatter gives the standard errors.
+
+    Parameters
+    ----------
+    bags : int, optional
+        Bags per replicate, a power of two; by default what the function at hand takes.
+    replicates : int, optional
+        Independent replicates, to begin with where an accuracy is asked for; at least two.
+    progress : callable, optional
+        Called by `theory.trajectory` after each replicate with the number done and the number wanted so far; it may raise to
+        stop the work.
+    """
+
+    bags: int | None = None
+    replicates: int | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bags is not None and whole_number("bags", self.bags, 8) & (self.bags - 1):
+            raise ValueError(f"bags must be a power of two, got {self.bags}")
+        if self.replicates is not None:
+            whole_number("replicates", self.replicates, 2)
 
 
 class TrainingProblem(NamedTuple):
@@ -88,3 +130,148 @@ def problem_of(
 def bytes_per_bag(problem: TrainingProblem, probes: int) -> int:
     """Bytes of the buffers for each bag: innovations and gradients (8 bytes per number), tangents (4)."""
     return int((2 * 8 + 4 * probes) * problem.slots * problem.task.mean_length * problem.model.rank)
+
+
+class Stratum(NamedTuple):
+    """Bags that are alike before their noise is drawn."""
+
+    kind: BagKind
+    carries: bool
+    label: float
+    probability: float
+    bags: int
+
+
+def strata(task: Task, bags: int) -> list[Stratum]:
+    """The strata of a replicate of about `bags` bags, half of them for either class.
+
+    Each has its share of its class's bags, rounded up to a power of two and at least 16, and is weighted by its
+    probability.
+    """
+    found = []
+    eps, contaminated = task.label_noise, task.contamination
+    for truth, prevalence in ((1.0, task.prevalence), (-1.0, 1.0 - task.prevalence)):
+        signals = ((True, 1.0),) if truth > 0 else ((False, 1.0 - contaminated), (True, contaminated))
+        for kind in task.kinds:
+            for carries, p in signals:
+                for label, q in ((truth, 1.0 - eps), (-truth, eps)):
+                    share = kind.probability * p * q
+                    if share > 0:
+                        count = 1 << math.ceil(math.log2(max(share * (bags // 2), min(LEAST_POINTS, bags // 2))))
+                        found.append(Stratum(kind, carries, label, prevalence * share, count))
+    return found
+
+
+def _innovations(
+    rng: np.random.Generator, problem: TrainingProblem, length: int, drawn: int, places: Sequence[np.ndarray | None]
+) -> np.ndarray:
+    """(slots, r, L, N) for strata of `drawn` bags and as many mirror images each.
+
+    `places` are the indicators (L, drawn) of the signal tokens of each stratum, None for one without signal.
+    """
+    r, count = problem.model.rank, len(places)
+    half = rng.standard_normal((problem.slots, r, length, count, drawn))
+    steps = min(QUASI_RANDOM_STEPS, MOST_COORDINATES // (r * length))
+    sets = problem.schedule.data_set
+    for k in range(len(problem.schedule.alpha) if steps else 0):
+        slots = np.sort(problem.plan.slot[sets == k])[:steps]
+        for stratum in range(count):
+            normals = standard_normals(scrambled_sobol(len(slots) * r * length, drawn, rng))
+            half[slots, :, :, stratum] = normals.reshape(len(slots), r, length, drawn)
+    for stratum, signal in enumerate(places):
+        if signal is not None:
+            half[:, :, :, stratum] = signal_first(half[:, :, :, stratum], signal)
+    return np.concatenate([half, -half], axis=-1).reshape(problem.slots, r, length, 2 * count * drawn)
+
+
+_hadamard = lru_cache(maxsize=16)(partial(hadamard, dtype=np.int8))
+
+
+def _probe_signs(rng: np.random.Generator, probes: int, rank: int, length: int, bags: int) -> np.ndarray:
+    """Signs (probes, r, L, N), independent over bags, tokens and directions.
+
+    Where the probes are a power of two, a token's directions (as many as there are probes) take different columns of a
+    Hadamard matrix over the probes: what one direction does to another at the same token then cancels between the probes
+    instead of adding noise. At four probes that takes away a third of the variance of the test error.
+    """
+    common = 1 if not probes & (probes - 1) else probes
+    signs = 2 * rng.integers(0, 2, (common, rank, length, bags), dtype=np.int8) - 1
+    if common > 1:
+        return signs
+    column = (np.arange(rank)[:, None] + rank * np.arange(length)) % probes
+    return _hadamard(probes)[:, column][..., None] * signs
+
+
+def bag_draws(
+    rng: np.random.Generator, problem: TrainingProblem, bags: int, probes: int, differentiable: bool = False
+) -> BagDraws:
+    """Random numbers of one replicate.
+
+    With `differentiable`, tangents are in double precision.
+    """
+    alike: dict[tuple[int, int], list[Stratum]] = {}
+    for stratum in strata(problem.task, bags):
+        alike.setdefault((stratum.kind.length, stratum.bags), []).append(stratum)
+    by_length: dict[int, list[GroupDraws]] = {}
+    for (length, _), members in alike.items():
+        by_length.setdefault(length, []).append(_group_draws(rng, problem, members, probes, differentiable))
+    # Every group is compiled separately, in seconds: bags of one length form one group.
+    return tuple(_joined(groups) for groups in by_length.values())
+
+
+def _joined(groups: list[GroupDraws]) -> GroupDraws:
+    """Groups of one length as one; the bags come last in every array."""
+    if len(groups) == 1:
+        return groups[0]
+    length = len(groups[0].places)
+    parts = [group.normals.reshape(*group.normals.shape[:2], length, -1) for group in groups]
+    normals = np.concatenate(parts, axis=-1)
+    others = (np.concatenate(columns, axis=-1) for columns in zip(*(group[1:] for group in groups), strict=True))
+    return GroupDraws(normals.reshape(*normals.shape[:2], -1), *others)
+
+
+def _group_draws(
+    rng: np.random.Generator, problem: TrainingProblem, members: list[Stratum], probes: int, differentiable: bool
+) -> GroupDraws:
+    """Random numbers for strata of one length and size."""
+    task, (length, count) = problem.task, (members[0].kind.length, members[0].bags)
+    signals = [
+        signal_indicators(rng, task.single(stratum.kind), count // 2) if stratum.carries else None
+        for stratum in members
+    ]
+    normals = _innovations(rng, problem, length, count // 2, signals)
+    signs = _probe_signs(rng, probes, problem.model.rank, length, count * len(members))
+    signs = signs.astype(float if differentiable else np.float32)
+    table = _hadamard(count)
+    codes = []
+    for _ in members:
+        # Columns of the Hadamard matrix, which are orthogonal over the stratum's bags; used again beyond half of them, where
+        # independent signs keep them uncorrelated.
+        columns = 1 + rng.permutation(count - 1)
+        rounds = -(-problem.slots // (count - 1))
+        rows = table[rng.permutation(count)][:, columns]
+        turns = [rows, *(rows * rng.choice([-1, 1], (count, 1)) for _ in range(rounds - 1))]
+        codes.append(np.concatenate(turns, axis=1)[:, : problem.slots])
+    mean = task.mean_strength or 1.0
+    places = [
+        np.zeros((length, count)) if v is None else np.concatenate([v, v], axis=1) * (stratum.kind.strength / mean)
+        for v, stratum in zip(signals, members)
+    ]
+    y = np.concatenate([np.full(count, stratum.label) for stratum in members])
+    weight = np.concatenate([np.full(count, stratum.probability / count) for stratum in members])
+    flat = normals.reshape(problem.slots, problem.model.rank, -1)
+    return GroupDraws(flat, signs, np.concatenate(codes).T.astype(float), np.concatenate(places, axis=1), y, weight)
+
+
+def replicate_rng(index: int) -> np.random.Generator:
+    """The generator behind replicate number `index`: always the same one."""
+    return np.random.Generator(np.random.SFC64(seed_of(_ROOT_SEED, index)))
+
+
+def replicate_draws(
+    problem: TrainingProblem, index: int, bags: int, probes: int, differentiable: bool = False
+) -> tuple[BagDraws, FreshDraws]:
+    """All random numbers of replicate number `index`, for training and for test bags; see `bag_draws`."""
+    rng = replicate_rng(index)
+    training = bag_draws(rng, problem, bags, probes, differentiable)
+    return training, fresh_draws(rng, problem.task, problem.model.rank, problem.split)

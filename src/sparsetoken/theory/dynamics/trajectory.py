@@ -20,6 +20,7 @@ from ..._core.devices import in_double_precision
 from ..._core.validation import caller_level, real_number
 from ...bag_models import BagModel
 from ...laws.bag_model_measures import measures_on
+from ...laws.draws import LEAST_POINTS
 from ...laws.measures import MEASURES
 from ...losses import Loss
 from ...schedules import Stage
@@ -27,8 +28,7 @@ from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
 from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
 from ..fixed_point.readout import SAFETY
-from .draws import LEAST_BAGS, Sampling, replicate_draws
-from .problem import TrainingProblem, bytes_per_bag, problem_of
+from .problem import Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
 from .recursion import RecursionState, advance_compiled, first_compiled
 
 DEFAULT_ACCURACY = 1e-3
@@ -216,7 +216,7 @@ def _checked(
             UnstableTrainingWarning,
             stacklevel=caller_level(),
         )
-    elif scatter.max() > _NONLINEAR and bags >= 4 * LEAST_BAGS:
+    elif scatter.max() > _NONLINEAR and bags >= 4 * LEAST_POINTS:
         details["shift"] = shift = _shift_of_few_bags(problem, rows, bags)
         if shift["test_error"] > accuracy or shift["train_loss"] > _WORTH_SAYING * rows[0]["train_loss"].max():
             warnings.warn(

@@ -38,7 +38,7 @@ from scipy.optimize import brentq
 
 from ...laws.coloured import ColouredLaw, Query, Spectrum, coloured_law, whitened_law
 from ...laws.measures import ScoreLaw, fresh_measures, trained_measures
-from ...laws.nodes import Population
+from ...laws.nodes import ROUNDING, Population
 from ...results import NOT_PLAIN, TwoSteps, two_steps_from
 from ...task import Task
 from ...training import Training
@@ -50,7 +50,6 @@ from .solver import at_rest
 from .square_loss import is_square
 
 _FAR = 40.0  # reach of the bracket of log c around the place where ridge and c s are alike
-_DEGENERATE = 1e-13  # chi over its largest possible value below which xi lies along a
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -298,7 +297,7 @@ class ColouredReadout(ReadoutProblem):
         c = np.exp(log_c)
         sums = _sums(c, ridge, m_a, 0.0, self.spectrum)
         across = m_x - sums.rho * m_a
-        pull_S = -across / sums.chi if sums.chi > _DEGENERATE * sums.xDx else 0.0
+        pull_S = -across / sums.chi if sums.chi > ROUNDING * sums.xDx else 0.0  # else xi lies along a
         sums = _sums(c, ridge, m_a, pull_S, self.spectrum)
         noise = max(np.exp(2 * log_nu) - sums.form, 0.0) / sums.bend  # E[kappa^2 l'^2]/n
         return float(np.sqrt(sums.square + noise * sums.norm_bend))

@@ -25,6 +25,8 @@ from scipy.special import ndtri
 from ...losses import Loss
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
+SAME = 1e-9  # relative difference of a user's numbers (cosines, directions, alpha and 1) that rounding explains
+LARGEST_RESIDUAL = 1e-6  # that is accepted where rounding ends a search before the tolerance
 STRATA = 5  # equally likely strata of the readout noise at a drawn node
 # Nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB, which stay in the processor's cache.
 BLOCK = 512

@@ -34,12 +34,10 @@ from ...laws.measures import fresh_measures, trained_measures
 from ...results import entries
 from ...task import Task
 from ..capacity import require_above_capacity
-from .equations import ScoreNodes, blocks_of
+from .equations import SAME, ScoreNodes, blocks_of
 from .readout import ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square
-
-_ELSEWHERE = 1e-9  # part of a direction outside a space that rounding explains
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -201,7 +199,7 @@ class HeadsReadout(ReadoutProblem):
     def check_ridgeless(self) -> None:
         """Refuse what has no unique minimiser: heads that are alike, too few bags, separable classes."""
         H, queries = self.law.heads, self.law.queries
-        apart = np.linalg.norm(queries[:, None] - queries, axis=-1) > _ELSEWHERE * np.abs(queries).max()
+        apart = np.linalg.norm(queries[:, None] - queries, axis=-1) > SAME * np.abs(queries).max()
         if not apart[np.triu_indices(H, 1)].all():
             raise ValueError(
                 "ridge must be positive where two heads have the same query: their readouts are only known together"
@@ -257,7 +255,7 @@ class HeadsReadout(ReadoutProblem):
             raise ValueError(f"law must be that of {self.law.heads} heads, or a task")
         basis = np.hstack([self.law.query_space, self.law.signal_space])
         lost = max(_outside(there.queries, basis), _outside(there.signals, basis))
-        if len(there.queries.T) != len(basis) or lost > _ELSEWHERE:
+        if len(there.queries.T) != len(basis) or lost > SAME:
             raise ValueError("law must have queries and signals in the space of the training's")
         return there
 

@@ -28,21 +28,18 @@ from ..._core.arrays import namespace
 from ..._core.averages import standard_error
 from ..._core.validation import rejection
 from ...laws.law import Law, same_mechanism
-from ...laws.measures import above_zero, fresh_measures, measures, score_laws
-from ...laws.nodes import Nodes, Population
+from ...laws.measures import above_zero, fresh_measures, measures, score_law, score_laws
+from ...laws.nodes import ClassColumns, Nodes, Population
 from ...losses import Loss, get_loss
 from ...task import Task
 from ..capacity import require_above_capacity
 from ..errors import ConvergenceError
-from ..margins import margin_densities
-from .equations import ScoreNodes, blocks_of
+from .equations import LARGEST_RESIDUAL, SAME, ScoreNodes, blocks_of
 from .readout import FixedPoint, ReadoutProblem, ReadoutResult
 from .solver import at_rest
 from .square_loss import is_square, solve_square
 
-_SAME_QUERY = 1e-9  # difference of two cosines that rounding explains
-# The closed form meets its equations to rounding; where it misses them by more, numbers have lost all their digits.
-_CLOSED_RESIDUAL = 1e-5
+_ENTRIES = 1 << 14  # entries of a drawn law used for a density: its noise is then below what a plot can show
 
 
 @dataclass(frozen=True)
@@ -106,14 +103,58 @@ class ErmResult(ReadoutResult[Law]):
     V: float
 
     def margin_densities(self, margins) -> dict[str, np.ndarray]:
-        """Densities of the training margins y r and of the test margins y h at `margins`; see `theory.margins`."""
+        """Densities of the training margins y r and of the test margins y h at `margins`."""
         x, loss = self.fixed_point, get_loss(self.loss)
-        densities = margin_densities(x, loss, self.law.at(self.points)[0], margins)
+        densities = _margin_densities(x, loss, self.law.at(self.points)[0], margins)
         if self.test_law is None:
             return densities
         there = self.test_law.at(self.test_points)[0]
-        tested = margin_densities(shifted(x, self.test_bias_shift), loss, there, margins)
+        tested = _margin_densities(shifted(x, self.test_bias_shift), loss, there, margins)
         return densities | {name: density for name, density in tested.items() if name.startswith("test")}
+
+
+def _margin_densities(x: np.ndarray, loss: Loss, population: Population, margins) -> dict[str, np.ndarray]:
+    """Densities of the training margins y r and of the test margins y h.
+
+    h is Gaussian at every entry of the law. Since h = r + V kappa^2 l'(r; y), the density of r there is that of h at this
+    point times 1 + V kappa^2 l''(r; y); on fresh bags V counts as zero.
+    """
+    at = np.atleast_1d(np.asarray(margins, dtype=float))
+    if not np.isfinite(at).all() or at.ndim != 1:
+        raise ValueError("margins must be a list of finite numbers")
+    parts = {"test": (population.classes(), 0.0), "train": (population.training(), np.exp(x[4]))}
+    out: dict[str, np.ndarray] = {}
+    for name, (classes, V) in parts.items():
+        shares = dict.fromkeys((1.0, -1.0), 0.0)
+        density = {label: np.zeros_like(at) for label in shares}
+        for label, probability, columns in classes:
+            shares[label] += probability
+            density[label] += probability * _margin_density(label * at, label, V, loss, x, columns)
+        out[name] = density[1.0] + density[-1.0]
+        out[f"{name}_positive"], out[f"{name}_negative"] = (density[label] / shares[label] for label in shares)
+    return out
+
+
+def _margin_density(
+    r: np.ndarray, label: float, V: float, loss: Loss, x: np.ndarray, columns: ClassColumns
+) -> np.ndarray:
+    """The density at r of the prox of the score, over the entries of a class."""
+    if not np.isfinite(V):  # an interpolator's training margins are all 1
+        return np.zeros_like(r)
+    mean, deviation = score_law(x, columns)
+    weight = np.broadcast_to(columns.weight, mean.shape) / len(mean)
+    step = V * np.broadcast_to(columns.kappa, mean.shape) ** 2
+    # The first draws of every replicate: a low-discrepancy sequence stays balanced when cut short, not when thinned out. Where
+    # weights are unequal there are several sequences, and all are kept.
+    keep = max(1, _ENTRIES // len(mean)) if columns.weight.shape[-1] == 1 else mean.shape[1]
+    mean, deviation, step, weight = (a[:, :keep].reshape(-1) for a in (mean, deviation, step, weight))
+    y = np.full_like(r, label)
+    slope, curvature = np.asarray(loss.slope(r, y)), np.asarray(loss.curvature(r, y))
+    found = []
+    for at, s, c in zip(r, slope, curvature):
+        z = (at + step * s - mean) / deviation
+        found.append(weight @ (np.exp(-0.5 * z * z) / deviation * (1 + step * c)))
+    return np.array(found) / (weight.sum() * np.sqrt(2 * np.pi))
 
 
 class PlainReadout(ReadoutProblem):
@@ -150,7 +191,7 @@ class PlainReadout(ReadoutProblem):
             if replicates > 1:
                 own = solve_square(alpha, self.ridge, nodes, each=True, near=float(np.exp(pooled.x[0, 4])))
         residual = float(pooled.residual[0])
-        if np.isnan(pooled.x).any() or np.isnan(own.x).any() or not residual <= _CLOSED_RESIDUAL:
+        if np.isnan(pooled.x).any() or np.isnan(own.x).any() or not residual <= LARGEST_RESIDUAL:
             raise ConvergenceError(
                 f"alpha={alpha:g}, ridge={self.ridge:g} or the strength is so large or small that the fixed point is lost "
                 "in rounding errors"
@@ -206,7 +247,7 @@ def check_same_geometry(trained: Law, tested: Law) -> None:
             f"got {tested.dimension_factor} d"
         )
     here, there = trained.parameters.get("cosine"), tested.parameters.get("cosine")
-    if here is not None and there is not None and abs(here - there) > _SAME_QUERY:
+    if here is not None and there is not None and abs(here - there) > SAME:
         raise ValueError(f"law must be seen by the training's query (cosine {here:g}), got cosine {there:g}")
 
 

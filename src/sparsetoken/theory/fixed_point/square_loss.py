@@ -21,13 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...laws.nodes import Nodes
+from ..._core.roots import NEWTON_STEPS
+from ...laws.nodes import ROUNDING, Nodes
 from ...losses import Loss, Square
-
-PEAK_WIDTH = 1e-9  # |alpha - 1| below which, without a ridge, the interpolation peak itself is meant
-_STEPS = 200  # of Newton's method for V; it takes 5 to 12
-_LAST_STEP = 1e-9  # relative step of V after which Newton's method, converging quadratically, is exact to rounding
-_RANK = 1e-13  # directions of the scaled linear system below this are undetermined, and zero is right for them
+from .equations import SAME, TOLERANCE
 
 
 class SquareSolution(NamedTuple):
@@ -49,7 +46,7 @@ def solve_square(
     """The fixed point of the module's text, on all replicates together or on each of them; `near` is a first guess of V."""
     replicates, laws = len(nodes.T), len(nodes.T) if each else 1
     k2, weight = nodes.kappa.reshape(laws, -1) ** 2, nodes.weight.reshape(laws, -1) * (laws / replicates)
-    if ridge == 0 and abs(alpha - 1.0) < PEAK_WIDTH:
+    if ridge == 0 and abs(alpha - 1.0) < SAME:
         # The norm is infinite and the classifier's sign is pure noise.
         peak = np.tile([0.0, 0.0, np.inf, 0.0, np.inf], (laws, 1))
         return SquareSolution(peak, np.zeros(laws), np.zeros(laws))
@@ -125,13 +122,13 @@ def _prox_step(
     wk2 = weight * k2
     lowest = 1.0 / (alpha * (ridge + wk2.sum(-1)))
     V = lowest if near is None else np.maximum(lowest, near)
-    for _ in range(_STEPS):
+    for _ in range(NEWTON_STEPS):
         a = 1.0 / (1.0 + V[:, None] * k2)
         wk2a = wk2 * a
         gap = 1.0 - alpha * V * (ridge + wk2a.sum(-1))
         step = gap / (alpha * (ridge + np.einsum("bn,bn->b", wk2a, a)))
         V = np.maximum(V + step, lowest)
-        if (np.abs(step) <= _LAST_STEP * V).all():
+        if (np.abs(step) <= TOLERANCE * V).all():  # converging quadratically, it is exact to rounding then
             break
     return V, np.abs(gap)
 
@@ -144,7 +141,7 @@ def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarr
     system, right = M[:, :3, :3] + diagonal[:, :, None] * np.eye(3), M[:, :3, 3]
     scale = np.sqrt(np.diagonal(system, axis1=1, axis2=2))
     scale = np.where(scale == 0, 1.0, scale)
-    inverse = np.linalg.pinv(system / (scale[:, :, None] * scale[:, None, :]), rcond=_RANK, hermitian=True)
+    inverse = np.linalg.pinv(system / (scale[:, :, None] * scale[:, None, :]), rcond=ROUNDING, hermitian=True)
 
     def solved(r):
         return (inverse @ (r / scale)[..., None])[..., 0] / scale

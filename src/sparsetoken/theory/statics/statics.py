@@ -24,8 +24,7 @@ from ...losses import Loss
 from ...schedules import Stage
 from ...task import Task
 from ...trajectories import JointEnd, decay_by_direction
-from ..dynamics.draws import Sampling, replicate_draws
-from ..dynamics.problem import TrainingProblem, problem_of
+from ..dynamics.problem import Sampling, TrainingProblem, problem_of, replicate_draws
 from ..errors import ConvergenceError, ReplicaSymmetryWarning
 from .iteration import EndEquations, EndPoint
 from .local import LocalBags
