@@ -287,7 +287,8 @@ def attention_law(task: Task, cosine: float, sharpness: float) -> Law:
         population = uniform_attention_mixture(task, task.prevalence, gamma)
         return law_of_population(population, name="attention", task=task, cosine=gamma, sharpness=k)
     parameters = {"cosine": gamma, "sharpness": k}
-    return Law(_attended(task, gamma, k), task.prevalence, FIRST_POINTS, "attention", parameters, task=task)
+    make = partial(attended_mixture, task, task.prevalence, gamma, k, None)
+    return Law(make, task.prevalence, FIRST_POINTS, "attention", parameters, task=task)
 
 
 def elementwise_law(
@@ -326,7 +327,8 @@ def elementwise_law(
             f"length must be at most {EXPLICIT_TOKENS} for weights that look at all tokens of a bag, which are all drawn, "
             f"got {task.longest}"
         )
-    return Law(_attended(task, gamma, k, sigma), task.prevalence, FIRST_POINTS, name, parameters, task=task)
+    make = partial(attended_mixture, task, task.prevalence, gamma, k, sigma)
+    return Law(make, task.prevalence, FIRST_POINTS, name, parameters, task=task)
 
 
 def law_of_model(task: Task, model: str, cosine: float = 1.0, sharpness: float = 0.0) -> Law:
@@ -356,14 +358,6 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
             f"the law {law.name!r} does not say how other bags would look to it: give their law, not a task"
         )
     return makers[law.name](task)
-
-
-def _attended(task: Task, cosine: float, sharpness: float, activation: Any = None) -> Callable[[int], Population]:
-    return partial(_attended_at, (task, task.prevalence, cosine, sharpness, activation))
-
-
-def _attended_at(given: tuple, points: int) -> Population:
-    return attended_mixture(*given, points=points)
 
 
 def _given(population: Population, points: int) -> Population:

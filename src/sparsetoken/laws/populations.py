@@ -110,8 +110,8 @@ def attended_mixture(
     cosine: Any,
     sharpness: Any,
     activation: Activation | None = None,
-    *,
     points: int = 0,
+    *,
     draws: Sequence[TokenDraws] | None = None,
     kinds: Sequence[BagKind] | None = None,
 ) -> Population:

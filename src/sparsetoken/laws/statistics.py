@@ -72,14 +72,10 @@ def drawn_population(
     weigh = _weighing(sharpness, activation, xp)
     across = _across(strength, cosine, xp)
     columns = []
-    plain = activation is None and not (shared or draws.signals.has_bulk or draws.others.has_bulk)
-    unshifted = [_relative_sums(group, weigh, xp) for group in (draws.signals, draws.others)] if plain else []
     for label, shift in ((1.0, cosine * strength), (-1.0, 0.0)):
         common = shared * draws.common if shared else 0.0
         groups = ((draws.signals, shift + common), (draws.others, common))
-        if plain:
-            marked, total = _shifted_sums(unshifted, (shift, 0.0), weigh, xp)
-        elif isinstance(activation, Weighting):
+        if isinstance(activation, Weighting):
             marked, total = _whole_bag_sums(groups, weigh, xp)
         else:
             # Softmax weights are relative to the bag's largest token, so that no exponential overflows.
@@ -175,29 +171,6 @@ def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
         drop = weigh(group.ceiling + shift, top)
         weight, first, square = drop * xp.maximum(weight, 0.0), drop * first, drop**2 * square
     return explicit.plus(TokenSums(weight, first, square))
-
-
-def _relative_sums(group: TokenGroup, weigh, xp) -> tuple[Any, TokenSums] | None:
-    """The largest token of a group without a bulk, and softmax sums relative to it; None of a group without tokens."""
-    if not group.tokens.shape[-1]:
-        return None
-    top = xp.asarray(group.tokens).max(axis=-1)
-    return top, _sums(weigh(group.tokens, _column(top)), group.tokens, xp)
-
-
-def _shifted_sums(groups, shifts, weigh, xp) -> tuple[TokenSums, TokenSums]:
-    """Softmax sums over the first group and over all of them, each `shift` higher than drawn, relative to the largest token.
-
-    A shift moves all tokens of a group alike: no token has to be exponentiated again.
-    """
-    present = [(*group, shift) for group, shift in zip(groups, shifts) if group is not None]
-    tops = [top + shift for top, _, shift in present]
-    highest = tops[0] if len(tops) == 1 else xp.maximum(*tops)
-    moved = []
-    for top, (_, sums, shift) in zip(tops, present):
-        drop = weigh(top, highest)
-        moved.append(TokenSums(drop * sums.weight, drop * (sums.first + shift * sums.weight), drop**2 * sums.square))
-    return moved[0], moved[0] if len(moved) == 1 else moved[0].plus(moved[1])
 
 
 def _whole_bag_sums(groups, weigh, xp) -> tuple[TokenSums, TokenSums]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...laws.draws import REPLICATES, TokenDraws, token_draws
+from ...laws.draws import TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
@@ -196,8 +196,6 @@ class _DrawnBags(Channel):
     def _computed(self, root: float, part: int = 1) -> tuple[np.ndarray, float]:
         """M per replicate and I, from the first of every `part` bags."""
         R = self.sparsity
-        if root == 0:
-            return np.full(REPLICATES, R * R / self.length), 0.0
         if self._binned is not None:
             log_mean, squares, along = self._binned.subsets(root, root, part)
             return squares.mean(1), float((along - log_mean).mean())

@@ -123,9 +123,6 @@ def _subsets(
     draws: TokenDraws, signal: np.ndarray, root: float, size: int, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """log mean over subsets of `size` tokens of prod exp(root t), and the posterior weight of the first signal token."""
-    if root == 0:
-        shape = signal.shape[:-1]
-        return np.zeros(shape), np.full(shape, size / length)
     if size == length:
         total = signal.sum(-1) + draws.others.tokens.sum(-1)
         return root * total, np.ones(signal.shape[:-1])

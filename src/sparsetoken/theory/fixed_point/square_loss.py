@@ -24,7 +24,7 @@ import numpy as np
 from ..._core.roots import NEWTON_STEPS
 from ...laws.nodes import ROUNDING, Nodes
 from ...losses import Loss, Square
-from .equations import SAME, TOLERANCE
+from .equations import SAME
 
 
 class SquareSolution(NamedTuple):
@@ -128,7 +128,7 @@ def _prox_step(
         gap = 1.0 - alpha * V * (ridge + wk2a.sum(-1))
         step = gap / (alpha * (ridge + np.einsum("bn,bn->b", wk2a, a)))
         V = np.maximum(V + step, lowest)
-        if (np.abs(step) <= TOLERANCE * V).all():  # converging quadratically, it is exact to rounding then
+        if (np.abs(step) <= SAME * V).all():  # converging quadratically, it is exact to rounding then
             break
     return V, np.abs(gap)
 
