@@ -92,7 +92,11 @@ def test_same_arguments_same_draws():
     a = token_draws(5, 2, 64)
     forget_draws()
     b = token_draws(5, 2, 64)
-    assert a is not b and np.array_equal(a.others.tokens, b.others.tokens) and np.array_equal(a.signals.tokens, b.signals.tokens)
+    assert (
+        a is not b
+        and np.array_equal(a.others.tokens, b.others.tokens)
+        and np.array_equal(a.signals.tokens, b.signals.tokens)
+    )
 
 
 def test_law_of_ones_own_from_samples_and_from_nodes():
