@@ -74,7 +74,7 @@ def test_the_paper_s_results_come_first(tmp_path):
     assert RESULTS[0].name in table and RESULTS[1].name not in table and "data:image/png" in table
     assert f"{RESULTS[0].unit} 2" in table and "Why: why" in table and "1 confirmed, 1 refuted" in table
     assert text.index("The task") < text.index("The paper, result by result")
-    assert paper_lines(named.ledger) == [f"{RESULTS[0].name}  1 confirmed, 1 refuted; {RESULTS[0].unit} 2"]
+    assert paper_lines(named.ledger) == [(RESULTS[0].name, f"1 confirmed, 1 refuted; {RESULTS[0].unit} 2")]
 
 
 def test_every_result_of_the_paper_has_claims_and_its_number_is_one_of_them():

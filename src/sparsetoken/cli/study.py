@@ -129,9 +129,9 @@ def studies(
         _print_kinds(json_output)
         return
     if paper:
-        from ..paper.results import paper_lines, recorded_rows
+        from ..paper.results import recorded_rows
 
-        echo("\n".join(paper_lines(recorded_rows())))
+        _print_paper(recorded_rows())
         return
     rows = []
     for study in get_studies():
@@ -152,6 +152,16 @@ def studies(
         echo_text(f"{row['study']:<{width}}  {row['title']} ({row['claims']} claims; {times})", width + 2)
     echo("quick, full: CPU time of the two sizes, shared by the workers")
     echo("--json has the numbers of trials, too")
+
+
+def _print_paper(rows: list[LedgerRow]) -> None:
+    """The paper, result by result."""
+    from ..paper.results import paper_lines
+
+    lines = paper_lines(rows)
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, words in lines:
+        echo_text(f"{name:<{width}}  {words}", width + 2)
 
 
 def _print_kinds(json_output: bool) -> None:
@@ -257,15 +267,12 @@ def _run(chosen: list[Study], size: str, title: str, own: list[str], options: Ru
 
 def _conclude(outcomes: list[StudyOutcome], page: Path, store: Path, verbose: bool) -> int:
     """Print what was found, the paper's results, the verdicts, the failures and where the report is; the exit code."""
-    from ..paper.results import paper_lines
-
     rows = [row for outcome in outcomes for row in outcome.ledger]
     for outcome in outcomes if len(outcomes) <= MOST_HEADLINES else ():
         if outcome.headline:
             echo_text(outcome.headline)
     if rows:
-        for line in paper_lines(rows):
-            echo(line)
+        _print_paper(rows)
         if verbose:
             _print_ledger(rows)
         _print_verdicts(rows, verbose)

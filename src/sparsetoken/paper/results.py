@@ -31,7 +31,8 @@ class PaperResult:
 
     def measured(self, rows: Iterable[LedgerRow]) -> str:
         """Its number, as measured; nothing where that claim was not judged."""
-        return next((f"{self.unit} {r.judgement.measured}".strip() for r in rows if r.claim.id == self.number), "")
+        found = next((row.judgement.measured for row in rows if row.claim.id == self.number), "")
+        return f"{self.unit} {found}".strip() if found else ""
 
 
 # What claims refer to: the results' names; a claim may refer to several, with "; " between them.
@@ -149,16 +150,15 @@ def recorded_rows() -> list[LedgerRow]:
     return [LedgerRow(s.name, c, Judgement(c.expected, "", "")) for s in get_studies() for c in s.claims]
 
 
-def paper_lines(rows: Sequence[LedgerRow]) -> list[str]:
-    """The table for the terminal: a line per result that some claim judges, with verdicts and number."""
-    found = [(result, result.claims(rows)) for result in RESULTS]
-    width = max((len(result.name) for result, mine in found if mine), default=0)
-    return [
-        f"{result.name:<{width}}  {', '.join(f'{n} {v}' for v, n in verdict_counts(mine).items())}"
-        + (f"; {number}" if (number := result.measured(mine)) else "")
-        for result, mine in found
-        if mine
-    ]
+def paper_lines(rows: Sequence[LedgerRow]) -> list[tuple[str, str]]:
+    """For the terminal, of every result that some claim judges: its name, and its verdicts with its number or its statement."""
+    lines = []
+    for result in RESULTS:
+        if mine := result.claims(rows):
+            verdicts = ", ".join(f"{n} {verdict}" for verdict, n in verdict_counts(mine).items())
+            number, statement = result.measured(mine), result.statement.removesuffix(".")
+            lines.append((result.name, f"{verdicts}; {number}" if number else f"{statement} ({verdicts})"))
+    return lines
 
 
 def paper_markdown() -> str:
