@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 _LONGEST = 420  # characters of a finding among the news
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
-_MINUS, _POWER, _CODE = (
-    re.compile(r"(?<![\w.)⁻-])-(?=\d)"),
-    re.compile(r"\^(?:\(([^()]+)\)|(\d+))"),
-    re.compile("`([^`]+)`"),
-)
+# What text says in plain signs -> how the page shows it: a minus before a number, a power, a name.
+_SIGNS = {r"(?<![\w.)⁻-])-(?=\d)": "−", r"\^\(([^()]+)\)|\^(\d+)": r"<sup>\1\2</sup>", "`([^`]+)`": r"<code>\1</code>"}
 _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
 # What the first picture shows: the separation, and exact curves over simulations.
 _FIRST = (("scaling", 0), ("fig1", 0))
@@ -219,8 +216,10 @@ def first_sentences(text: str, most: int = _LONGEST) -> str:
 
 def _prose(text: str) -> str:
     """Text for the page: indices (η_b) lowered, powers raised, a real minus, names in backticks as code."""
-    text = with_indices(escape(_MINUS.sub("−", text)), "<sub>", "</sub>")
-    return _CODE.sub(r"<code>\1</code>", _POWER.sub(r"<sup>\1\2</sup>", text))
+    text = with_indices(escape(text), "<sub>", "</sub>")
+    for pattern, shown in _SIGNS.items():
+        text = re.sub(pattern, shown, text)
+    return text
 
 
 def _verdict(row: LedgerRow, words: bool = True) -> str:

@@ -150,7 +150,6 @@ reuse = Study(
 RATE = 5.0  # of the query; one step of rate 25 is the staged default
 MOST = 10
 ALPHAS = {0.5: "#56B4E9", 2.0: colour("attention")}  # with their colours
-LAST_STEPS = 27  # of the readout
 
 
 def alternating(rounds: int, alpha: float) -> list[dict[str, Any]]:
@@ -162,7 +161,7 @@ def alternating(rounds: int, alpha: float) -> list[dict[str, Any]]:
 def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
     """The rounds, idle steps up to the longest (so that all have one shape), and a readout on new data."""
     idle = [{"steps": 2 * (MOST - rounds), "alpha": alpha, "rates": {}, "data": "D0"}] if rounds < MOST else []
-    return [*alternating(rounds, alpha), *idle, {"steps": LAST_STEPS, **READOUT, "data": "D1", "alpha": alpha}]
+    return [*alternating(rounds, alpha), *idle, {"steps": READOUT_STEPS, **READOUT, "data": "D1", "alpha": alpha}]
 
 
 def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int, bags_of_ends: int) -> list[Grid]:
@@ -171,7 +170,7 @@ def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int
     rounds = [{"alpha": a, "stages": alternating(MOST, a)} for a in ALPHAS]
     # `steps` only labels these points by their number of rounds: the stages say what is done.
     finished = [{"alpha": a, "steps": k, "stages": with_readout(k, a)} for a in ALPHAS for k in ends]
-    last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + LAST_STEPS]}
+    last = {**loose, "bags": bags_of_ends, "rows_at": [2 * MOST + READOUT_STEPS]}
     runs = {**TEN_TOKENS, "rows_at": [2, 4, 6, 10, 2 * MOST]}
     drawn: dict[str, Any] = {"repeats": repeats, "first_seed": 1000}
     return [
@@ -259,8 +258,8 @@ query_steps = Study(
     question="The two-step query comes from one gradient step after one step of the readout. Does it pay to go on, readout "
     "step and query step in turn on the same D₀, before the readout is fitted on new data? (L = 10, R = 1, π = 0.5, θ = 5, "
     f"η_q = {RATE:g}, λ = {RIDGE:g}, α₀ = α₁ = α.)",
-    notes=f"The readout on D₁ is {LAST_STEPS} steps of gradient descent with momentum. Runs scatter widely after many rounds, "
-    "so that theory and simulation are compared after one and two.",
+    notes=f"The readout on D₁ is {READOUT_STEPS} steps of gradient descent with momentum. Runs scatter widely after many "
+    "rounds, so that theory and simulation are compared after one and two.",
     grids={
         "quick": query_steps_grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
         "full": query_steps_grids([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, FULL_BAGS),

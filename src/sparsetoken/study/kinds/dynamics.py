@@ -18,7 +18,7 @@ from ...task import Task
 from ..kind import trial_kind
 from .columns import END, STEPS, columns
 
-ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
+STEP_ACCURACY = 1e-3  # absolute, on the test error of every step; its standard error is a column
 REPLICATES = 8  # to begin with: studies read many points, each with its standard error
 TEST_REPLICATES = 2  # of the test measures of a run: runs scatter far more
 
@@ -59,7 +59,11 @@ class GivenDescent:
 
 @trial_kind("trajectory", columns=columns(*STEPS, "unstable"))
 def trajectory_trial(
-    task: Task, descent: GivenDescent, accuracy: float = ACCURACY, replicates: int = REPLICATES, bags: int | None = None
+    task: Task,
+    descent: GivenDescent,
+    accuracy: float = STEP_ACCURACY,
+    replicates: int = REPLICATES,
+    bags: int | None = None,
 ) -> list[dict[str, float]]:
     """The exact limit of training, one row per step; `unstable` says where training amplifies small differences.
 
