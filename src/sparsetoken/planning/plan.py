@@ -20,13 +20,12 @@ from ..theory import ladder
 from .criterion import RESOLVED, Criterion
 from .outlook import DRAWS, LEARNERS, NAMES, TRAINED, Outlook, Slope, learners_of, sensitivities
 from .simulations import combined, mean_loss, simulated_losses
-from .solve import Answer, Question, all_samples_needed, ask, attention_over_pooling
+from .solve import ADVANTAGE, Answer, Question, all_samples_needed, ask, attention_over_pooling
 from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH, Settings, staged_classifier
 
 OF_TARGET, CROSSING, CURVE = ("samples", "strength", "length"), "crossing", "curve"
 QUESTIONS = (*OF_TARGET, CROSSING, CURVE)
 CURVE_FACTORS = tuple(2.0**k for k in range(-4, 5))  # times n
-_ALIKE = 1.05  # losses whose ratio is below this call for the simpler learner
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,9 @@ class Plan(Shown):
         best = min(losses.values())
         if best > 0.98 * chance:
             words = "No learner beats chance here: take more bags or a stronger signal."
-        elif pooled <= _ALIKE * best:
+        elif pooled <= (1 + ADVANTAGE) * best:
             words = "Use the pooled classifier: no learner is notably better here."
-        elif attention <= _ALIKE * best or losses.get("message_passing", attention) >= attention:
+        elif attention <= (1 + ADVANTAGE) * best or losses.get("message_passing", attention) >= attention:
             words = "Use attention with the settings below."
         else:
             words = "Use message passing (MessagePassingClassifier)"

@@ -137,7 +137,8 @@ def _advice(made: BagsPlan) -> str:
     probability, gain = made.gain_probability, f"reduce the loss by {_percent(GAIN)} or more"
     more = f"{TIMES[-1]} times as many bags {gain} with probability {_percent(probability)}"
     if made.needed is None:
-        return f"More bags {'are likely to help' if probability >= 0.5 else 'are unlikely to help'}: {more}."
+        likely = "may" if 1 / 3 <= probability <= 2 / 3 else f"are {'un' * (probability < 0.5)}likely to"
+        return f"More bags {likely} help: {more}."
     needed, target, far = made.needed, f"{made.needed.target:.3g}", f"{round(FARTHEST):,} times as many"
     if needed.status == "met":
         met = f"The target of {target} is met with these {made.curve.curve.n:,} bags (probability {_percent(needed.met_now)})."

@@ -24,7 +24,7 @@ from .tuning import LEAST_BAGS, MOST_BAGS, MOST_DIMENSIONS
 UNKNOWNS = ("n", "d", "error", "length", "sparsity", "strength", "prevalence")
 # What is searched; lengths up to the last.
 ALPHAS, STRENGTHS, DIMENSIONS, PREVALENCES, LONGEST = (0.02, 2000.0), (0.05, 100.0), (2, 10**6), (0.001, 0.5), 20_000
-ADVANTAGE = 0.05  # attention beats pooling where its loss is smaller by this share
+ADVANTAGE = 0.05  # a learner is better than a simpler one where its loss is smaller by this share
 _PRECISION = 0.01  # of the logarithm of the answer
 IMPOSSIBLE, HARD, UNRESOLVED = "impossible", "hard", "unresolved"
 

@@ -43,12 +43,10 @@ from .finite_size import (
     solved,
 )
 
-ACCURACY = 5e-4  # of the test error in the limits that are reported
 SHARES, SHARPNESSES, RIDGES = (0.02, 0.98), (0.05, 30.0), (1e-5, 10.0)  # searched
 LEAST_BAGS = 4  # in D0 and in D1
 # More bags, dimensions, bags per dimension and strength than anybody has: beyond, fixed points take minutes or lose digits.
 MOST_BAGS, MOST_DIMENSIONS, MOST_RATIO, MOST_STRENGTH = 10**9, 10**8, 100_000, 1000.0
-_SEARCH_POINTS = 32  # draws per replicate and class while settings are sought: 512 per class, the same throughout
 _STARTS = [(share, k, ridge) for share in (0.2, 0.5) for k in (0.8, 2.0, 5.0) for ridge in (0.03, 1.0)]
 _SIMPLEX = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 1.2]])  # the search's first steps from a start, in z
 # Factors on (k, ridge) tried on queries drawn at the given size: the search knows their mean only.
@@ -159,9 +157,9 @@ class _Search:
         return unit.but(eta_q=k / per_rate if per_rate > 0 else 0.0), gamma, k
 
     def log_loss(self, z: Iterable[float]) -> float:
-        """log loss at z; that of twice chance where there is no fixed point, which no search ends at."""
+        """log loss at z on few draws; that of twice chance where there is no fixed point, which no search ends at."""
         training, gamma, k = self.training(z)
-        law = attention_law(self.task, gamma, k).on_draws(_SEARCH_POINTS)
+        law = attention_law(self.task, gamma, k).on_draws(POINTS // 4)
         try:
             if self.d is None:
                 result = solved(law, training.alpha1, training.ridge, self.loss, self.near)
@@ -240,9 +238,9 @@ def _in_the_limit(search: _Search, z: np.ndarray, thorough: bool) -> Settings:
     training, gamma, k = search.training(z)
     law, judged = attention_law(search.task, gamma, k), search.criterion
     if thorough:
-        result = erm(law, training.alpha1, training.ridge, search.loss, accuracy=ACCURACY)
+        result = erm(law, training.alpha1, training.ridge, search.loss)
     else:
-        result = solved(law.on_draws(_SEARCH_POINTS), training.alpha1, training.ridge, search.loss, search.near)
+        result = solved(law.on_draws(POINTS // 4), training.alpha1, training.ridge, search.loss, search.near)
     measured = judged.of_readout(result)
     return Settings(training, measured, measured, training.alpha0 / search.alpha, k, gamma)
 
