@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 TINY = 1e-10  # below that a probability or a loss is zero to all purposes
-MOST_DECIMALS = 8  # errors below that are rounding, but in values that are small themselves
+MOST_DECIMALS = 8  # beyond it numbers are written with a power of ten
+FOURTH_DIGIT = 5e-5  # relative errors up to that leave four significant digits as they are
 
 
 def standard_error(values: Any, axis: int = 0, alone: float = math.nan) -> Any:
@@ -86,17 +87,18 @@ def extrapolate(table: Any, by: Sequence[str], value: str) -> Any:
 
 
 def with_error(value: float, error: float = math.nan) -> str:
-    """`0.0373 ± 0.0011`: the value to the digits its error supports; a dash where there is no number."""
+    """`0.0373 ± 0.0011`: the value to the digits its error supports; alone, in four digits, where these are beyond doubt.
+
+    A dash where there is no number.
+    """
     if math.isnan(value):
         return "-"
     if 0 < value < TINY and not error >= TINY:
         return f"< {TINY:g}"
-    if not math.isfinite(error) or error <= 1e-12 * abs(value):
+    if not math.isfinite(error) or error <= FOURTH_DIGIT * abs(value):
         return f"{value:.4g}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
     if decimals > MOST_DECIMALS:
-        if abs(value) >= 10.0 ** (4 - MOST_DECIMALS):
-            return f"{value:.4g}"
         digits = 1 if value == 0 else max(1, math.floor(math.log10(abs(value))) + decimals)
         return f"{value:.{digits}e} ± {error:.1e}"
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"

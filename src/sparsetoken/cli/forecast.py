@@ -195,5 +195,12 @@ def _plot(rows: list[dict[str, Any]], name: str, path: Path) -> None:
     table = pd.DataFrame([row for row in rows if not row["failure"]])
     log = table[name].min() > 0 and table[name].max() / table[name].min() > 50
     lines = curves(table, name, "test_error", "model")
-    panel = Panel("", _AXES.get(name, name.replace("_", " ")), "test error", lines, logx=bool(log))
+    panel = Panel(
+        "",
+        _AXES.get(name, name.replace("_", " ")),
+        "test error",
+        lines,
+        logx=bool(log),
+        ylim=(0.0, 1.05 * table["test_error"].max()),
+    )
     write_picture(path, matplotlib_figure([panel]))
