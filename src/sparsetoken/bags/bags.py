@@ -12,8 +12,7 @@ import numpy as np
 from .._core.arrays import is_jax_array, namespace
 from .._core.devices import device_for
 from . import scratch
-from .forms import first_not_finite, shown, taken_apart
-from .missing import READ, REMEDY, checked_treatment, without_missing
+from .forms import READ, REMEDY, checked_treatment, first_not_finite, shown, taken_apart
 from .reading.tables import labels_of
 from .scratch import rows_taken
 from .segments import Combination, Work, bag_mean, lengths_of, places_of, rows_of, spread_of, starts_of
@@ -88,6 +87,8 @@ class Bags:
         if self.memory is None:  # those with a memory have been checked, and nobody could change them since
             self._check_finite(missing)
         if missing == "drop-token":
+            from .checks import without_missing  # which makes bags
+
             left = without_missing(self, missing)
             self.tokens, self.starts = left.tokens, left.starts
 

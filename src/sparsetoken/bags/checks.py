@@ -1,4 +1,9 @@
-"""Input checks shared by the estimators: every form of bags becomes `Bags`, and n_features_in_ is kept."""
+"""What estimators accept as bags: every form becomes `Bags`, n_features_in_ is kept, and missing values (NaN) are treated.
+
+`Bags(X, missing="keep")` and the readers hold bags with missing values; an estimator with a parameter `missing` ("error",
+"drop-token" or "impute") gets bags without any, and keeps what it fills in as `fill_values_`. Infinite numbers are refused
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from .bags import Bags
 from .cluster import ClusterBags
-from .forms import is_bag_list, is_groupby
-from .missing import checked_treatment, learned_fill_values, without_missing
+from .forms import checked_treatment, is_bag_list, is_groupby, shown
+from .scratch import row_blocks, rows_taken, rowwise
+from .segments import bag_sum, starts_of
 
 # What trains on a cluster, in words: the trainings that are few passes over the bags.
 ON_CLUSTER = "PooledClassifier, ElementwiseAttentionClassifier and AttentionClassifier(training='staged')"
@@ -36,7 +42,7 @@ def holds_bags(X: Any) -> bool:
 def checked_bags(estimator: Any, X: Any, *, reset: bool, on_cluster: bool = False) -> Any:
     """X as Bags with finite float tokens; sets (reset) or compares n_features_in_ and feature_names_in_.
 
-    Missing values are treated as the estimator's parameter `missing` says (`bags.missing`), by default refused.
+    Missing values are treated as the estimator's parameter `missing` says, by default refused.
     """
     missing = checked_treatment(getattr(estimator, "missing", "error"))
     bags = _as_bags(estimator, X, reset, on_cluster, "error" if missing == "error" else "keep")
@@ -83,3 +89,41 @@ def _as_bags(estimator: Any, X: Any, reset: bool, on_cluster: bool, missing: str
     )
     rows = np.arange(len(table), dtype=np.intp)
     return Bags.trusted(table, rows, rows, getattr(estimator, "feature_names_in_", None))
+
+
+def without_missing(bags: Any, missing: str, fill_values: np.ndarray | None = None) -> Any:
+    """The bags without missing values; `fill_values` are needed for "impute" alone (`learned_fill_values`)."""
+    if missing == "drop-token":
+        return _without_incomplete_tokens(bags)
+    assert fill_values is not None
+    fill = fill_values.astype(bags.dtype)
+    filled = rowwise(lambda rows: np.where(np.isnan(rows), fill, rows), bags.tokens, bags.n_features, bags.dtype)
+    return bags.with_tokens(filled, bags.feature_names)
+
+
+def learned_fill_values(bags: Any) -> np.ndarray:
+    """The mean of each feature over the tokens that have it."""
+    total, count = np.zeros(bags.n_features), np.zeros(bags.n_features, dtype=int)
+    for block in row_blocks(bags.tokens):
+        rows = bags.tokens[block]
+        total += np.nansum(rows, axis=0, dtype=np.float64)
+        count += (~np.isnan(rows)).sum(axis=0)
+    if count.min() == 0:
+        raise ValueError(f"feature {_feature(bags, int(np.argmin(count)))} has no value in any token: leave it out")
+    return total / count
+
+
+def _without_incomplete_tokens(bags: Any) -> Any:
+    complete = np.concatenate([~np.isnan(bags.tokens[block]).any(axis=1) for block in row_blocks(bags.tokens)])
+    if complete.all():
+        return bags
+    lengths = bag_sum(complete.astype(np.intp), bags.starts)
+    if lengths.min() == 0:
+        empty = shown(bags.ids[int(np.argmin(lengths))])
+        raise ValueError(f"bag {empty} has no token without missing values: use missing='impute', or leave it out")
+    tokens = rows_taken(bags.tokens, np.flatnonzero(complete))
+    return Bags.trusted(tokens, starts_of(lengths), bags.ids, bags.feature_names)
+
+
+def _feature(bags: Any, column: int) -> str:
+    return str(column) if bags.feature_names is None else repr(str(bags.feature_names[column]))

@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from .._core.validation import rejection
 from .segments import starts_of
 
 FORMS = (
     "a list of (tokens, features) arrays, a (bags, tokens, features) array with or without a mask, "
     "a (tokens, features) table with bag ids, or a pandas groupby"
+)
+# What is done about missing values: by estimators, and by `Bags` and the readers of files.
+TREATMENTS = ("error", "drop-token", "impute")
+READ = ("error", "keep", "drop-token")  # what `Bags` and readers may do
+REMEDY = (
+    "a learner with missing='drop-token' leaves such tokens out, with missing='impute' fills them in (fit --missing)"
 )
 
 
@@ -81,6 +88,13 @@ def as_floats(values: Any, where: str) -> np.ndarray:
         raise type(error)(f"the features{where} must be numbers: {error}") from None
     except OverflowError:
         raise ValueError(f"the features{where} must be numbers that double precision can hold") from None
+
+
+def checked_treatment(missing: Any, allowed: tuple[str, ...] = TREATMENTS) -> str:
+    """`missing` if it is one of the treatments; otherwise a ValueError."""
+    if missing not in allowed:
+        raise rejection("missing", missing, " or ".join(map(repr, allowed)))
+    return missing
 
 
 def first_not_finite(tokens: Any, missing: str = "error") -> tuple[int, int, str] | None:

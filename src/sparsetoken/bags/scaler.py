@@ -33,8 +33,6 @@ CHANCE = 0.05
 # range of a few dozen training tokens by less than that; nothing beyond it was ever seen in training.
 MARGIN = 1.0
 MOMENTS, TAILS = "moments", "tails"  # under these names bags keep their `Moments`, and E z^4 of each feature
-# Differences within these bounds have squares that double precision holds, thousands of millions of them added up.
-SMALL, LARGE = 1e-140, 1e140
 
 
 class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -184,11 +182,9 @@ class Moments(NamedTuple):
     """What some tokens' features are like, in a form that can be merged (`merged_moments`)."""
 
     tokens: int
-    first: np.ndarray
     low: np.ndarray
     high: np.ndarray
     mean: np.ndarray
-    unit: np.ndarray
     squares: np.ndarray
 
 
@@ -201,12 +197,10 @@ def _moments(
     found: Moments = bags.combined(part_moments, merged_moments, shared=(change,)) if known is None else known
     if known is None and change is _unchanged:
         bags.keep(MOMENTS, found)
-    with np.errstate(over="ignore"):
-        reach = np.maximum(found.high - found.first, found.first - found.low)
-    finite = np.isfinite(reach) & np.isfinite(found.mean) & np.isfinite(found.squares)
+    finite = np.isfinite(found.squares)
     if not np.all(finite):
         raise ValueError(f"the values of feature {int(np.argmin(finite))} are too far apart to be scaled")
-    deviation = np.sqrt(found.squares / found.tokens) * found.unit
+    deviation = np.sqrt(found.squares / found.tokens)
     # Values that differ by rounding alone have a deviation of about eps |mean|: that is no variation.
     varies = deviation > 10 * np.finfo(bags.dtype).eps * np.abs(found.mean)
     return found.mean, np.where(varies, deviation, 1.0), varies, np.stack([found.low, found.high])
@@ -226,36 +220,20 @@ def _block_moments(tokens: Any) -> Moments:
         np.asarray(row, dtype=np.float64) for row in (tokens[0], tokens.min(axis=0), tokens.max(axis=0))
     )
     with np.errstate(over="ignore", invalid="ignore"):  # values too far apart: the caller finds out
-        unit = np.maximum(high - first, first - low)
         z = tokens - first
-        divided = not np.all((unit == 0.0) | ((unit > SMALL) & (unit < LARGE)))
-        one = np.where(unit > 0, unit, 1.0)
-        if divided:
-            z = z / one
         shift = np.asarray(z.mean(axis=0))
         z -= shift
-        squares = np.asarray(namespace(z).einsum("ij,ij->j", z, z))
-        if divided:
-            return Moments(len(tokens), first, low, high, first + shift * unit, unit, squares)
-        return Moments(len(tokens), first, low, high, first + shift, unit, squares / one**2)
+        return Moments(len(tokens), low, high, first + shift, np.asarray(namespace(z).einsum("ij,ij->j", z, z)))
 
 
 def merged_moments(one: Moments, other: Moments) -> Moments:
-    """The moments of both sets of tokens; the first value is the former's."""
+    """The moments of both sets of tokens."""
     count = one.tokens + other.tokens
     with np.errstate(over="ignore", invalid="ignore"):
         gap = other.mean - one.mean
-        unit = np.maximum(np.maximum(one.unit, other.unit), np.abs(gap))
-        safe = np.where(unit > 0, unit, 1.0)
-        squares = (
-            one.squares * (one.unit / safe) ** 2
-            + other.squares * (other.unit / safe) ** 2
-            + (one.tokens * other.tokens / count) * (gap / safe) ** 2
-        )
+        squares = one.squares + other.squares + (one.tokens * other.tokens / count) * gap**2
         mean = one.mean + gap * (other.tokens / count)
-    return Moments(
-        count, one.first, np.minimum(one.low, other.low), np.maximum(one.high, other.high), mean, unit, squares
-    )
+    return Moments(count, np.minimum(one.low, other.low), np.maximum(one.high, other.high), mean, squares)
 
 
 def _fourth_powers(part: Bags, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:

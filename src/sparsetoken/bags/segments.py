@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
+from .scratch import ROW_BLOCK_BYTES
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one
@@ -94,39 +95,23 @@ def bag_mean(values: Any, starts: Any) -> Any:
 def bag_extremes(values: Any, starts: Any) -> tuple[Any, Any]:
     """The least and the largest value of each bag's tokens, columns each by itself."""
     if namespace(values) is np:
-        lengths = lengths_of(starts, len(values))
-        if np.all(lengths == lengths[0]):  # a quarter of the time
-            values = values.reshape(len(starts), int(lengths[0]), *values.shape[1:])
-            return values.min(axis=1), values.max(axis=1)
-        if values.ndim > 1 and values.shape[1] >= WIDE:
-            return _extremes_by_rows(values, starts, lengths)
-        return np.minimum.reduceat(values, starts, axis=0), np.maximum.reduceat(values, starts, axis=0)
+        return _extremes_by_length(values, starts)
     rows = layout_of(starts, len(values)).rows
     return -_kernels().largest(-values, rows)[: len(rows)], _kernels().largest(values, rows)[: len(rows)]
 
 
-def _extremes_by_rows(values: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`bag_extremes` of bags that differ in length: the first token of all bags, the second of those that have one, and so on,
-    where `reduceat` goes through the columns one by one (up to ten times as long). From where more tokens than bags would be
-    left, the rest is taken bag by bag."""
-    order = np.argsort(-lengths, kind="stable")
-    first, left = starts[order], lengths[order]
-    least = values[first]
-    largest = least.copy()
-    for place in range(1, int(left[0])):
-        longer = int(np.searchsorted(-left, -place))  # so many bags have a token at this place
-        if longer < left[0] - place:
-            for bag in range(longer):
-                rest = values[first[bag] + place : first[bag] + left[bag]]
-                np.minimum(least[bag], rest.min(axis=0), out=least[bag])
-                np.maximum(largest[bag], rest.max(axis=0), out=largest[bag])
-            break
-        some = values[first[:longer] + place]
-        np.minimum(least[:longer], some, out=least[:longer])
-        np.maximum(largest[:longer], some, out=largest[:longer])
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    return least[back], largest[back]
+def _extremes_by_length(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`bag_extremes`, bags of similar lengths at a time: shorter ones repeat their last token."""
+    lengths = lengths_of(starts, len(values))
+    least = np.empty((len(starts), *values.shape[1:]), dtype=values.dtype)
+    largest = np.empty_like(least)
+    order = np.argsort(lengths, kind="stable")
+    block = np.cumsum(lengths[order]) * values[:1].nbytes // ROW_BLOCK_BYTES
+    for some in np.split(order, np.flatnonzero(np.diff(block)) + 1):
+        place = np.minimum(np.arange(lengths[some[-1]]), lengths[some, None] - 1)
+        tokens = values[starts[some, None] + place]
+        least[some], largest[some] = tokens.min(axis=1), tokens.max(axis=1)
+    return least, largest
 
 
 def bag_softmax(scores: Any, starts: Any) -> tuple[Any, Any]:

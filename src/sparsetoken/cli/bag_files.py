@@ -75,7 +75,7 @@ class LabelledOptions(BagOptions):
 
     def read_from(self, file: Path, cluster: ClusterOptions | None = None, **how: Any) -> Any:
         """The bags with their labels; missing values are kept where the learner is to fill them in."""
-        from ..bags.missing import checked_treatment
+        from ..bags.forms import checked_treatment
 
         kept = "keep" if checked_treatment(self.missing) == "impute" else self.missing
         return super().read_from(file, cluster, missing=kept, **how)

@@ -37,7 +37,7 @@ class OwnBags(LabelledOptions):
     def plan(self, **wanted: Any) -> Any:
         """The plan for the bags of the file."""
         from .._core.validation import real_number
-        from ..bags.missing import checked_treatment
+        from ..bags.forms import checked_treatment
         from ..planning import plan_for_bags
 
         real_number("budget", self.budget, 0.0, open_low=True)

@@ -12,8 +12,7 @@ import numpy as np
 
 from .. import scratch
 from ..bags import Bags
-from ..forms import first_not_finite
-from ..missing import REMEDY
+from ..forms import REMEDY, first_not_finite
 from ..segments import starts_of
 from .array_files import as_numbers, opened_bag, opened_parquet, parquet_features
 from .tables import ENDINGS, PARQUET, Held, Reading, UnreadableBag, ending_of, leave_out, listed, text_ids

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..bags import Bags
+from ..checks import without_missing
 from ..cluster import on_cluster
 from ..forms import distinct_ids
-from ..missing import without_missing
 from .array_files import npz_arrays
 from .folders import check_ignored, gather, list_files, means_files
 from .tables import (

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..._core.imports import require
 from ..._core.validation import rejection
-from ..forms import shown
-from ..missing import READ, checked_treatment
+from ..forms import READ, checked_treatment, shown
 from .torch_files import NotPlainTensors
 
 if TYPE_CHECKING:
