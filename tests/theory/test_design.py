@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from sparsetoken import Task, theory
+from sparsetoken._core.devices import double_precision
+from sparsetoken.bag_models import get_bag_model
 from sparsetoken.schedules import Stage, expand
+from sparsetoken.theory.statics.design_end import EndSearch
 
 
 @pytest.mark.slow
@@ -35,3 +38,24 @@ def test_arguments_are_checked(alpha, steps, match):
 def test_options_are_named_in_a_sentence(change, match):
     with pytest.raises(ValueError, match=f"^{match} must be"):
         theory.design(**({"task": Task(4), "model": "tied", "alpha": 1.0, "budget_of_steps": 2} | change))
+
+
+@pytest.mark.parametrize("model, p", [("tied:2", [0.2, 2.0]), ("attention", [0.2, 0.15, 1.0])])
+def test_gradients_through_the_end_are_right(model, p):
+    with double_precision():
+        search = EndSearch(Task(4, 1, 4.0), get_bag_model(model), 2.0, "logistic", "uninformed", 128)
+        at, h = np.log(p), 1e-3
+        slope = search.replicate(at, 0)[1]
+        moved = [[search.replicate(at + sign * h * e, 0)[0] for sign in (1, -1)] for e in np.eye(len(p))]
+    assert slope == pytest.approx([(up - down) / (2 * h) for up, down in moved], abs=2e-5)
+    if model == "attention":  # only sharpness^2/decay of the query counts
+        assert slope[2] == pytest.approx(-2 * slope[0], abs=1e-7)
+
+
+def test_a_designed_end_is_better_than_a_usual_one():
+    task, sampling = Task(4, 1, 4.0), theory.Sampling(128, 2)
+    found = theory.design_end(task, "tied:2", 2.0, most_evaluations=8, sampling=sampling)
+    usual = theory.statics(task, "tied:2", 2.0, 0.05, sampling=sampling)
+    assert found.end.best_bias_error < usual.best_bias_error - 3 * usual.errors["best_bias_error"]
+    assert found.excess == pytest.approx(found.end.refitted_error - found.bayes_error) and found.excess > 0
+    assert set(found.decay) == {"w"} and found.evaluations <= 10 and "above the Bayes limit" in repr(found)

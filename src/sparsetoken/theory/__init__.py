@@ -27,6 +27,7 @@ from .ladder import Ladder, ladder, strengths_by_length
 from .recovery import Recovery, recovery
 from .refit import refit
 from .signals import SignalsAlignment, signals_alignment
+from .statics.design_end import EndDesign, design_end
 from .statics.statics import statics
 from .sweep import ForecastGrid, erm_sweep, forecast_grid, sweep
 
@@ -45,6 +46,7 @@ __all__ = [
     "ColouredResult",
     "ConvergenceError",
     "Design",
+    "EndDesign",
     "ErmResult",
     "Forecast",
     "ForecastGrid",
@@ -73,6 +75,7 @@ __all__ = [
     "coloured_alignment",
     "coloured_law",
     "design",
+    "design_end",
     "elementwise_law",
     "erm",
     "erm_sweep",

@@ -15,7 +15,7 @@ draws once more, which also choose the stopping step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -42,8 +42,8 @@ from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
 from .dynamics.trajectory import PROBES as CONFIRMING_PROBES
 from .dynamics.trajectory import solve_replicate, trajectory
 
-# Draws of the optimisation: two replicates, numbered apart from those that `trajectory` uses to confirm.
-SEARCH_REPLICATES, FIRST_SEARCH_REPLICATE = 2, 1_000_000
+# Replicates by number: those of the search, those that choose between what searches reached; others confirm.
+SEARCH_DRAWS, CHOOSING_DRAWS = range(1_000_000, 1_000_002), range(2_000_000, 2_000_008)
 # Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that rely on such
 # oscillations are right in the limit and far from it at practical d.
 BIAS_RATES = (1e-2, 8.0)
@@ -52,8 +52,6 @@ RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0
 GRID_RATES, GRID_DECAYS, GRID_SHARPNESS = (0.4, 1.0), (0.07, 0.2, 0.5, 1.2), (0.5, 1.0, 2.0, 4.0)
 # How many points of the grid are followed, and the share of the gradients allowed that each may take.
 STARTS, SHARE_PER_START = 3, 0.15
-# Replicates that choose between what the searches reached, numbered apart from the others.
-CHOOSING_REPLICATES, FIRST_CHOOSING_REPLICATE = 8, 2_000_000
 # Where training diverges the objective is this many units of log error, so that a line search steps back.
 DIVERGED = 5.0
 # L-BFGS often stops next to the edge beyond which training diverges. It is restarted from the best point as long as that
@@ -203,17 +201,16 @@ class _ScheduleSearch:
         self.problem = problem_of(task, layout.model, layout.stages(layout.constant()), loss, start)
         steps = sum(layout.lengths)
         self.last_steps = (steps - 1, steps) if steps > 1 else (steps,)
-        numbers = range(FIRST_SEARCH_REPLICATE, FIRST_SEARCH_REPLICATE + SEARCH_REPLICATES)
-        drawn = (replicate_draws(self.problem, i, BAGS, PROBES, differentiable=True) for i in numbers)
+        drawn = (replicate_draws(self.problem, i, BAGS, PROBES, differentiable=True) for i in SEARCH_DRAWS)
         self.draws = [jax.tree_util.tree_map(jnp.asarray, d) for d in drawn]
         self.evaluations = 0
         self.best: tuple[float, np.ndarray] = (np.inf, layout.constant())
 
-    def quick(self, x: np.ndarray, first: int, count: int) -> float:
+    def quick(self, x: np.ndarray, draws: Iterable[int]) -> float:
         """The logarithm of the error of the last steps, without derivatives; infinite where training diverges."""
         layout = self.layout
         here = problem_of(self.task, layout.model_at(x), layout.stages(x), self.loss, self.start)
-        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in range(first, first + count)]
+        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in draws]
         value = float(np.log(np.mean([row["test_error"] for row in rows], axis=0)[list(self.last_steps)]).mean())
         return value if np.isfinite(value) else np.inf
 
@@ -245,7 +242,7 @@ class _ScheduleSearch:
     def run(self, most: int) -> tuple[float, np.ndarray]:
         """The best places of the grid followed for a share of the evaluations each, the best of them to the end."""
         grid = self.layout.grid()
-        order = np.argsort([self.quick(x, FIRST_SEARCH_REPLICATE, 1) for x in grid], kind="stable")
+        order = np.argsort([self.quick(x, SEARCH_DRAWS[:1]) for x in grid], kind="stable")
         share = max(1, round(SHARE_PER_START * most))
         followed: list[tuple[float, np.ndarray]] = []
         for i in order[:STARTS]:
@@ -253,7 +250,7 @@ class _ScheduleSearch:
                 followed.append(self.descend(grid[i], min(share, most - self.evaluations)))
         if self.evaluations < most:
             followed.append(self.descend(min(followed, key=lambda found: found[0])[1], most - self.evaluations))
-        return min(followed, key=lambda found: self.quick(found[1], FIRST_CHOOSING_REPLICATE, CHOOSING_REPLICATES))
+        return min(followed, key=lambda found: self.quick(found[1], CHOOSING_DRAWS))
 
 
 @in_double_precision

@@ -61,7 +61,8 @@ class EndEquations:
     groups: tuple[LocalBags, ...]
 
     @property
-    def _compiled(self) -> tuple[LocalModel, float, float]:
+    def compiled(self) -> tuple[LocalModel, float, float]:
+        """What `local_averages` takes first."""
         problem = self.problem
         model = LocalModel(problem.score, problem.loss, problem.task.correlation)
         return model, problem.task.mean_strength, float(problem.plan.sharpness)
@@ -86,7 +87,7 @@ class EndEquations:
 
     def applied(self, at: OrderParameters, pulls: Any) -> tuple[OrderParameters, LocalAverages, tuple[Any, ...]]:
         """The right sides at `at`, the bias that belongs to it, and the averages behind them."""
-        found, bias, pulls = local_averages(*self._compiled, _as_jax(at), self.groups, pulls)
+        found, bias, pulls = local_averages(*self.compiled, _as_jax(at), self.groups, pulls)
         averages = LocalAverages(*map(np.asarray, found))
         response = 0.5 * (averages.response + averages.response.T)
         precision = self.alpha * (np.diag(self.decay) + response)
@@ -108,12 +109,13 @@ class EndEquations:
                 best = EndPoint(at, averages, pulls, residual, step)
             if residual <= TOLERANCE or not np.isfinite(residual):
                 break
-            x = _packed(at)
+            x = packed(at)
             if residual > SMALL:
                 points, changes = [], []
-            points, changes = [*points, x][-DEPTH - 1 :], [*changes, _packed(new) - x][-DEPTH - 1 :]
-            damp = _unpacked(x + DAMPING * changes[-1], at)
-            trial = _unpacked(_mixed(points, changes), at) if residual < SMALL and len(points) > 1 else damp
+            points, changes = [*points, x][-DEPTH - 1 :], [*changes, packed(new) - x][-DEPTH - 1 :]
+            damp = unpacked(x + DAMPING * changes[-1], len(at.m), at.bias)
+            mix = residual < SMALL and len(points) > 1
+            trial = unpacked(_mixed(points, changes), len(at.m), at.bias) if mix else damp
             if not _possible(trial):
                 trial, points, changes = damp, [], []
             at = trial
@@ -129,7 +131,7 @@ class EndEquations:
 
     def left_out_scores(self, end: EndPoint) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scores of the bags as if they had been left out, with their labels and weights."""
-        scores = left_out_scores(*self._compiled, _as_jax(end.at), self.groups)
+        scores = left_out_scores(*self.compiled, _as_jax(end.at), self.groups)
         return (
             np.concatenate([np.asarray(z) for z in scores]),
             np.concatenate([np.asarray(group.y) for group in self.groups]),
@@ -141,21 +143,19 @@ def _as_jax(at: OrderParameters) -> OrderParameters:
     return jax.tree_util.tree_map(lambda a: jnp.asarray(a, dtype=float), at)
 
 
-def _packed(at: OrderParameters) -> np.ndarray:
+def packed(at: OrderParameters) -> np.ndarray:
     """m and the upper triangles of S and V^{-1} as one vector."""
     upper = np.triu_indices(len(at.m))
     return np.concatenate([at.m, at.S[upper], at.precision[upper]])
 
 
-def _unpacked(x: np.ndarray, like: OrderParameters) -> OrderParameters:
-    r = len(like.m)
+def unpacked(x: np.ndarray, r: int, bias: Any) -> OrderParameters:
+    """The order parameters of such a vector."""
     upper = np.triu_indices(r)
-    tables = []
-    for part in np.split(x[r:], 2):
-        table = np.zeros((r, r))
-        table[upper] = part
-        tables.append(table + np.triu(table, 1).T)
-    return OrderParameters(x[:r], tables[0], tables[1], like.bias)
+    places = np.zeros((r, r), dtype=int)
+    places[upper] = places.T[upper] = np.arange(len(upper[0]))
+    S, precision = x[r:].reshape(2, -1)[:, places]
+    return OrderParameters(x[:r], S, precision, bias)
 
 
 def _residual(old: OrderParameters, new: OrderParameters) -> float:

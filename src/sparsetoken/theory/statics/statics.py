@@ -93,23 +93,24 @@ def statics(
     that are far from convex (softmax-weighted self-pooling), it misses a few per cent, and overlaps may be off by some
     standard errors.
     """
-    problem, decays = _problem(task, model, alpha, decay, loss)
+    problem, decays = end_problem(task, model, alpha, decay, loss)
     sampling = sampling or Sampling()
-    count = sampling.bags or _bags_in_memory(problem)
+    count = sampling.bags or bags_in_memory(problem)
     if isinstance(start, str) and start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(map(repr, STARTS))} or a mapping, got {start!r}")
     ends: list[EndPoint] = []
     rows: list[dict[str, Any]] = []
     coexist = None
     for index in range(sampling.replicates or REPLICATES):
-        equations, fresh = _replicate(problem, decays, index, count)
+        equations, fresh = end_replicate(problem, decays, index, count)
         if index == 0:
-            end, coexist = _first_end(equations, start)
+            end = first_end(equations, start)
+            coexist = _elsewhere(equations, start, end)
         else:
             warm = EndPoint(ends[0].at, ends[0].averages, equations.no_pulls(), math.inf, 0)
             end = equations.solve(warm)
             if not end.converged:
-                end = _required(_from_start(equations, start), f"start {start!r} on replicate {index}")
+                end = first_end(equations, start)
         ends.append(end)
         rows.append(_measured(equations, end, fresh))
     result = _averaged(problem, rows, max(end.residual for end in ends), coexist)
@@ -123,7 +124,7 @@ def statics(
     return result
 
 
-def _problem(
+def end_problem(
     task: Task, model: str | BagModel, alpha: float, decay: float | Mapping[str, float], loss: str | Loss
 ) -> tuple[TrainingProblem, np.ndarray]:
     """The problem in the form of the dynamics, one step long, and the decay of every direction."""
@@ -132,13 +133,15 @@ def _problem(
     return problem, np.array(list(checked.values()))
 
 
-def _bags_in_memory(problem: TrainingProblem) -> int:
+def bags_in_memory(problem: TrainingProblem) -> int:
     """Bags per replicate: as many as keep their Hessians small."""
     most = HESSIAN_NUMBERS // (problem.task.longest * problem.model.rank) ** 2
     return int(min(BAGS, max(FEWEST_BAGS, 1 << max(most.bit_length() - 1, 0))))
 
 
-def _replicate(problem: TrainingProblem, decay: np.ndarray, index: int, bags: int) -> tuple[EndEquations, FreshDraws]:
+def end_replicate(
+    problem: TrainingProblem, decay: np.ndarray, index: int, bags: int
+) -> tuple[EndEquations, FreshDraws]:
     """The equations on the bags of replicate `index`, and its points for fresh bags."""
     training, fresh = replicate_draws(problem, index, bags, 1)
     groups = []
@@ -159,13 +162,24 @@ def _from_start(equations: EndEquations, start: str | Mapping[str, float]) -> En
     return equations.solve(equations.cold(informed))
 
 
-def _first_end(equations: EndEquations, start: str | Mapping[str, float]) -> tuple[EndPoint, bool | None]:
-    """The end from that start on the first replicate, and whether the other start ends elsewhere."""
-    end = _required(_from_start(equations, start), f"start {start!r}")
+def first_end(equations: EndEquations, start: str | Mapping[str, float]) -> EndPoint:
+    """The end from that start on one replicate; ConvergenceError where it is not found."""
+    end = _from_start(equations, start)
+    if end.converged:
+        return end
+    raise ConvergenceError(
+        f"the end of joint training was not found from start {start!r}: residual {end.residual:.1e} after {end.steps} steps of "
+        "damped and Anderson iteration (from zero also with the decay lowered step by step from one); use more bags, more "
+        "decay, or a start nearby"
+    )
+
+
+def _elsewhere(equations: EndEquations, start: str | Mapping[str, float], end: EndPoint) -> bool | None:
+    """Whether the other start ends at another point than `end`; None where its iteration does not converge."""
     other = _from_start(equations, "informed" if start == "uninformed" else "uninformed")
     if not other.converged:
-        return end, None
-    return end, bool(np.abs(other.at.m - end.at.m).max() > SAME * max(1.0, np.abs(end.at.m).max()))
+        return None
+    return bool(np.abs(other.at.m - end.at.m).max() > SAME * max(1.0, np.abs(end.at.m).max()))
 
 
 def _annealed(equations: EndEquations) -> EndPoint:
@@ -181,16 +195,6 @@ def _annealed(equations: EndEquations) -> EndPoint:
         if factor == 1.0 or not end.converged:
             return end
         factor = max(1.0, FALL * factor)
-
-
-def _required(end: EndPoint, what: str) -> EndPoint:
-    if end.converged:
-        return end
-    raise ConvergenceError(
-        f"the end of joint training was not found from {what}: residual {end.residual:.1e} after {end.steps} steps of damped "
-        "and Anderson iteration (from zero also with the decay lowered step by step from one); use more bags, more decay, or "
-        "a start nearby"
-    )
 
 
 def _measured(equations: EndEquations, end: EndPoint, fresh: FreshDraws) -> dict[str, Any]:
