@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 
 from . import OWN_BAGS, app
 from .bag_files import MODEL, TABLES, BagsForModel, id_column, using
 from .console import check_files, deliver, echo, echo_text, fits, print_table, write_table
-from .options import with_options
+from .options import Options, with_options
 
 _FEATURES = 3  # of a token in the table: those farthest from the mean of all tokens, in standard deviations
+
+
+@dataclass(frozen=True)
+class TokenOptions(Options):
+    """Which bags and tokens are shown, and how."""
+
+    panel: ClassVar[str] = "What is shown"
+    top: int = typer.Option(3, "--top", help="Tokens to show of each bag.")
+    bags: int = typer.Option(5, "--bags", help="Bags to show, the likeliest of the class first.")
+    only: list[str] = typer.Option([], "--only", help="Id of a bag to show; repeatable [the likeliest].")
+    of_class: str = typer.Option(
+        None, "--class", help="Class to explain [the second of two; each bag's likeliest where there are more]."
+    )
+    token_name: str = typer.Option(None, "--token-name", help="Column with the names of tokens, to show them by.")
+    coordinates: str = typer.Option(
+        None,
+        "--coordinates",
+        help="Columns with the tokens' places, such as x,y; or an array of the files, such as coords.",
+    )
+
+    def columns(self) -> list[str]:
+        """What is to be read beside the features."""
+        places = [] if self.coordinates is None else self.coordinates.split(",")
+        return [*([] if self.token_name is None else [self.token_name]), *places]
+
+    def beside(self, found: Mapping[str, Any], file: Path) -> _Beside:
+        """The names and places among the columns that the file had."""
+        import numpy as np
+
+        for name in self.columns():
+            if name not in found:
+                raise ValueError(f"{file} has no column {name!r} to show, or some of its tokens were left out")
+        names = None if self.token_name is None else found[self.token_name]
+        if self.coordinates is None:
+            return _Beside(names)
+        try:
+            places = np.column_stack([found[name] for name in self.coordinates.split(",")]).astype(float)
+        except ValueError:
+            raise ValueError(f"--coordinates {self.coordinates} must be numbers") from None
+        if places.shape[1] != 2:
+            raise ValueError(f"--coordinates must be two columns, or an array with two, got {places.shape[1]}")
+        return _Beside(names, places)
+
+    def chosen(self, ids: Any, answers: Any) -> list[int]:
+        """The bags to show: those named, else the likeliest ones."""
+        import numpy as np
+
+        if not self.only:
+            return np.argsort(-answers, kind="stable")[: self.bags].tolist()
+        known = [str(name) for name in ids]
+        for name in self.only:
+            if name not in known:
+                raise ValueError(f"--only must name a bag of the file, such as {known[0]}, got {name!r}")
+        return [known.index(name) for name in self.only]
 
 
 @app.command(rich_help_panel=OWN_BAGS)
@@ -22,52 +77,39 @@ def explain(
     *,
     model: Path = MODEL,
     given: BagsForModel,
-    top: int = typer.Option(3, "--top", help="Tokens to show of each bag."),
-    bags: int = typer.Option(5, "--bags", help="Bags to show, the likeliest of the class first."),
-    of_class: str = typer.Option(
-        None, "--class", help="Class to explain [the second of two; each bag's likeliest where there are more]."
-    ),
-    only: list[str] = typer.Option([], "--only", help="Id of a bag to show; repeatable [the likeliest]."),
-    token_name: str = typer.Option(None, "--token-name", help="Column with the names of tokens, to show them by."),
-    coordinates: str = typer.Option(
-        None,
-        "--coordinates",
-        help="Columns with the tokens' places, such as x,y; or an array of the files, such as coords.",
-    ),
+    tokens: TokenOptions,
     out: Path = typer.Option(
         None, "--out", "-o", help="File for the weights and scores of all tokens: CSV, or .parquet or .json."
     ),
     plot: Path = typer.Option(
-        None,
-        "--plot",
-        help="Picture of the first bag shown (.png, .svg or .pdf), as a slide where there are --coordinates.",
+        None, "--plot", help="Picture of the first bag shown (.png, .svg or .pdf), at its --coordinates if given."
     ),
 ) -> None:
     """Show which tokens carry the signal: attention weights and token scores.
 
-    Example: sparsetoken explain model.skops slides.csv --coordinates x,y --plot slide.png
+    Example: sparsetoken explain model.skops bags.csv --top 5 --plot bag.png
     """
     from .._core.validation import whole_number
     from ..estimators.persistence import load_model
 
     check_files([(out, TABLES)], (model, given.file, given.labels), plot)
-    top, bags = whole_number("top", top, 1), whole_number("bags", bags, 0)
+    top = whole_number("top", tokens.top, 1)
+    whole_number("bags", tokens.bags, 0 if plot is None else 1)
     estimator = load_model(model)
     if not hasattr(estimator, "token_scores"):
         raise ValueError(f"{type(estimator).__name__} weighs all tokens alike: there is nothing to explain")
-    names = ([token_name] if token_name else []) + (coordinates.split(",") if coordinates else [])
-    read = given.read(estimator, beside=names)
-    beside = _Beside.of(read, token_name, coordinates, given.file)
+    read = given.read(estimator, beside=tokens.columns())
+    beside = tokens.beside(read.beside, given.file)
     with using(model):
-        found = _explained(estimator, read.bags, of_class, beside)
+        found = _explained(estimator, read.bags, tokens.of_class, beside)
     bag, area = given.bag_column(estimator), found.token_auc(read.token_labels)
-    table, chosen = found.table(bag), found.chosen_bags(bags, only)
+    table, chosen = found.table(bag), tokens.chosen(read.bags.ids, found.answers)
 
     def show() -> None:
         echo_text(found.answer(top))
         if area is not None:
             echo(f"token AUC against column {given.token_label!r}: {area:.4f}")
-        if len(chosen):
+        if chosen:
             columns = [bag, *found.headings]
             for features in range(_FEATURES, 0, -1):  # as many as there is room for
                 rows = found.rows(chosen, top, features)
@@ -76,8 +118,7 @@ def explain(
             print_table(found.title, columns, rows)
 
     written = (out, lambda path: write_table(path, table), f"weights and scores of {len(table):,} tokens")
-    drawn = chosen[0] if len(chosen) else found.likeliest()[0]
-    deliver(show, [written, (plot, lambda path: found.draw(drawn, path), f"picture of bag {read.bags.ids[drawn]}")])
+    deliver(show, [written, (plot, lambda path: found.draw(chosen[0], path), "picture")])
 
 
 @dataclass(frozen=True)
@@ -86,27 +127,6 @@ class _Beside:
 
     names: Any = None
     places: Any = None
-
-    @classmethod
-    def of(cls, read: Any, token_name: str | None, coordinates: str | None, file: Path) -> _Beside:
-        import numpy as np
-
-        def column(option: str, name: str) -> Any:
-            if name not in read.beside:
-                raise ValueError(f"{file} has no column {name!r} for {option}, or tokens of it were left out")
-            return read.beside[name]
-
-        names = None if token_name is None else column("--token-name", token_name)
-        if coordinates is None:
-            return cls(names)
-        parts = [column("--coordinates", name) for name in coordinates.split(",")]
-        try:
-            places = np.column_stack(parts).astype(float)
-        except ValueError:
-            raise ValueError(f"--coordinates {coordinates} must be numbers") from None
-        if places.shape[1] != 2:
-            raise ValueError(f"--coordinates must be two columns, or an array with two, got {places.shape[1]}")
-        return cls(names, places)
 
     def columns(self) -> dict[str, Any]:
         """The same as columns of a table."""
@@ -161,7 +181,7 @@ class _Explained:
 
         strongest = [np.argsort(-scores, kind="stable")[:top] for scores in self.scores]
         share = np.mean([weights[best].sum() for weights, best in zip(self.weights, strongest)])
-        likely = self.likeliest()[: max(1, len(self.answers) // 4)]
+        likely = np.argsort(-self.answers, kind="stable")[: max(1, len(self.answers) // 4)]
         deviations = np.mean([self._deviations(i, strongest[i][:1])[0] for i in likely], axis=0)
         features = ", ".join(self._features(deviations))
         tokens = "token has" if top == 1 else f"{top} tokens have"
@@ -169,22 +189,6 @@ class _Explained:
             f"the strongest {tokens} {share:.0%} of a bag's attention on average; in the likeliest bags the strongest token "
             f"stands out by {features}"
         )
-
-    def likeliest(self) -> Any:
-        """The bags in order, the likeliest first."""
-        import numpy as np
-
-        return np.argsort(-self.answers, kind="stable")
-
-    def chosen_bags(self, count: int, only: list[str]) -> Any:
-        """The bags to show: those named, else the likeliest ones."""
-        if not only:
-            return self.likeliest()[:count]
-        known = [str(name) for name in self.bags.ids]
-        for name in only:
-            if name not in known:
-                raise ValueError(f"--only must name a bag of the file, such as {known[0]}, got {name!r}")
-        return [known.index(name) for name in only]
 
     def draw(self, i: int, path: Path) -> None:
         """A picture of one bag: at the tokens' places where these are known."""
@@ -201,7 +205,7 @@ class _Explained:
             display.plot_places(self.beside.places[first : first + int(self.bags.lengths[i])])
         write_picture(path, display.figure_)
 
-    def rows(self, bags: Any, top: int, features: int) -> list[list[str]]:
+    def rows(self, bags: list[int], top: int, features: int) -> list[list[str]]:
         """A row per token: the strongest of these bags, with so many of their farthest features."""
         import numpy as np
 
