@@ -17,10 +17,9 @@ from ..base import BaseBagClassifier, per_bag, remarks_on
 from ..calibration import Calibration, final_calibration, fit_calibration, held_out_diagnostics, prior_log_odds
 from ..labels import class_folds
 from ..several_classes import each_class, side_by_side
-from .amp import Prior
+from .amp import COUNTS, ExactCount, IndependentRate, Prior
 from .noise import Noise
 from .ratio import QUICK, RatioFit, fit_ratio, held_out_ratios
-from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 
 class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagClassifier):

@@ -13,9 +13,8 @@ import numpy as np
 
 from ...bags.bags import Bags
 from ...bags.segments import bag_sum, over_tokens, rows_of, starts_of
-from .amp import Messages, Prior, pass_messages, token_evidence
+from .amp import COUNTS, ExactCount, IndependentRate, Messages, Prior, pass_messages, token_evidence
 from .noise import Noise, TokenMoments, WhiteTokens, moments, noise_of, varying_features
-from .witness_prior import COUNTS, ExactCount, IndependentRate
 
 # Bags from which the training bags' own scores calibrate: messages remove a bag's contribution to its own field only up to
 # terms that vanish with many bags.
