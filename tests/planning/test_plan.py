@@ -47,6 +47,7 @@ def test_no_limit_is_printed_as_a_promise(small_plan):
     """Message passing is simulated at n and d; where it cannot be, its number is called a limit."""
     rows = {row.learner: row for row in small_plan.expected}
     assert rows["message_passing"].kind == "finite size" and rows["message_passing"].simulated is not None
+    assert rows["message_passing"].spread > 0  # from one data set to the next
     assert rows["message_passing"].limit == theory.bayes_limit(TASK, 2.0).reachable_test_error
     assert rows["optimal"].kind == "limit"
     assert all(row.standard_error > 0 for row in small_plan.expected)  # the remainder of order 1/d included

@@ -447,10 +447,9 @@ def expected_of(outlook: Outlook, learner: str, task: Task, alpha: float) -> Exp
         row = Expected(learner, criterion.shown(limit.loss), limit.standard_error, "limit", criterion.shown(limit.loss))
         if simulated is None:
             return row
-        value = criterion.shown(simulated.loss)
-        return replace(
-            row, value=value, standard_error=simulated.standard_error, kind="finite size", simulated=value, trials=DRAWS
-        )
+        value, error = criterion.shown(simulated.loss), simulated.standard_error
+        found = replace(row, value=value, standard_error=error, kind="finite size", simulated=value)
+        return replace(found, trials=DRAWS, spread=error * math.sqrt(DRAWS))
     settings = outlook.settings(learner, task, alpha, thorough=True)
     measured, trials, simulation, spread = settings.measured, 0, None, None
     bound = learner == "attention" and settings.loss <= RESOLVED
