@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...study.claims import Claim, Judgement, Source, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, larger
+from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_value, larger
 from ...study.kinds.dynamics import REPLICATES
-from ...study.verdicts import equal_verdict, format_value, quantile, within_verdict, worst
+from ...study.verdicts import format_value, quantile, within_verdict, worst
 
 # The task of most figures: one signal token in ten, balanced classes.
 TEN_TOKENS: dict[str, Any] = {"length": 10, "sparsity": 1, "strength": 5.0, "prevalence": 0.5}
@@ -105,8 +105,8 @@ def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> J
 def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:
     """Is the exponent of y in x the predicted one?"""
     fit = fit_line(np.log(x), np.log(y), relative_error)
-    verdict = equal_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, resolution)
-    return Judgement(verdict, f"exponent {predicted:g}", format_value(fit.slope, fit.slope_error), note)
+    judged = judge_value(fit.slope, fit.slope_error, predicted, resolution)
+    return replace(judged, predicted=f"exponent {predicted:g}", note=note)
 
 
 def listed(values: Mapping[Any, Any], name: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from scipy.special import ndtri
 from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import select
+from ...study.criteria import ValueWithError, select
 from ...study.study import Grid, Study
 from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, worst
-from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, pair
+from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair
 from .figures import AXES, GREY, level, spots
 
 NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
@@ -212,11 +213,8 @@ def share_decides(tables: Tables) -> Judgement:
         if length / d >= 1:
             found[length / d] = (float(rows["cosine_q"].corr(rows["given_share"])), len(rows))
     # Fisher's transformation has a Gaussian error.
-    verdicts = [
-        greater_verdict(np.arctanh(r) - np.arctanh(0.75), float(quantile(len(found))) / (n - 3) ** 0.5)
-        for r, n in found.values()
-    ]
-    return Judgement(worst(verdicts), "above 0.75", ", ".join(f"{r:.3f} (L/d = {c:g})" for c, (r, _) in found.items()))
+    pairs = [(ValueWithError(np.arctanh(r), (n - 3) ** -0.5), np.arctanh(0.75)) for r, n in found.values()]
+    return ordered(pairs, "above 0.75", ", ".join(f"{r:.3f} (L/d = {c:g})" for c, (r, _) in found.items()))
 
 
 def limit_of(mode: str, draws: int = 100_000) -> tuple[float, float]:
@@ -251,14 +249,10 @@ def centred_settles(tables: Tables) -> Judgement:
     """
     rows, far = against_law(tables, "large_centred"), need(tables, "far_centred_law", ["cosine_q_spread"])
     last, limit = far.sort_values("d").iloc[-1], limit_of("centred")[0]
-    falls = [
-        greater_verdict(
-            np.log(a["std"] / b["std"]), float(quantile(len(rows))) * (1 / a["count"] + 1 / b["count"]) ** 0.5
-        )
-        for (_, a), (_, b) in zip(rows.iterrows(), rows.iloc[1:].iterrows())
-    ]
+    spread = [ValueWithError(np.log(r["std"]), r["count"] ** -0.5) for _, r in rows.iterrows()]
+    falls = ordered(list(pairwise(spread)), "", "").verdict
     settled = max(abs(last["cosine_q"] - limit), last["cosine_q_spread"]) < 0.005
-    verdict = worst([agree([rows], Resolution.ROUGH, 0.7), *falls, "confirmed" if settled else "refuted"])
+    verdict = worst([agree([rows], Resolution.ROUGH, 0.7), falls, "confirmed" if settled else "refuted"])
     spreads = ", ".join(f"{r['std']:.3f} (d = {r['d']:g})" for _, r in rows.iterrows())
     return Judgement(verdict, f"{limit:.3f} ± 0", f"{last['cosine_q']:.3f} ± {last['cosine_q_spread']:.3f}", spreads)
 
@@ -270,11 +264,11 @@ def rare_turn(tables: Tables) -> Judgement:
     π = 0.2, L/d = 1 to 8: mean cosine below 0 (plain), above 0.5 (centred), beyond the margin.
     """
     plain, centred = (against_law(tables, f"rare_{mode}") for mode in MODES)
-    signs = [(-r["mean"], r) for _, r in plain.iterrows()] + [(r["mean"] - 0.5, r) for _, r in centred.iterrows()]
-    verdicts = [greater_verdict(gap, float(quantile(len(signs), r["count"] - 1)) * r["error"]) for gap, r in signs]
-    return Judgement(
-        worst(verdicts), "plain < 0, centred > 0.5", f"plain {by_length(plain)}; centred {by_length(centred)}"
+    low, high = (
+        [ValueWithError(r["mean"], r["error"], r["count"] - 1) for _, r in rows.iterrows()] for rows in (plain, centred)
     )
+    pairs = [*((0.0, value) for value in low), *((value, 0.5) for value in high)]
+    return ordered(pairs, "plain < 0, centred > 0.5", f"plain {by_length(plain)}; centred {by_length(centred)}")
 
 
 @claim("long-bags-error", OPEN)

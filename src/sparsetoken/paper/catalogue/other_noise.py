@@ -12,10 +12,10 @@ from ..._core.averages import summarise
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import judge_agreement, limits_of, select
+from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select
 from ...study.study import Grid, Study
-from ...study.verdicts import format_value, greater_verdict, quantile, within_verdict, worst
-from .common import OURS, TEN_TOKENS, Resolution, exact, pair
+from ...study.verdicts import format_value, worst
+from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair
 from .figures import AXES
 
 FIXED: dict[str, Any] = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
@@ -53,18 +53,18 @@ def grids(sizes: list[int], repeats: int, real_repeats: int, tested: int) -> lis
     return [replace(grid, first_seed=30_000) for grid in made]
 
 
-def gaps_to_white(found: Any, white: Any, comparisons: int) -> Any:
-    """Measured errors against those in white Gaussian noise of the same size, by noise and classifier."""
+def gaps_to_white(found: Any, white: Any) -> Any:
+    """Measured errors against those in white Gaussian noise of the same size, by noise and classifier.
+
+    The column `gap` has the differences with their errors, `share` their sizes relative to white noise.
+    """
     names = {"mean": "white", "error": "white_error", "count": "white_count"}
     base = summarise(white, ["d", "model"], "test_error").rename(columns=names)
     means = summarise(found, [name for name in ("noise", "d", "model") if name in found], "test_error")
     both = means.merge(base, on=["d", "model"])
-    both["difference"] = both["mean"] - both["white"]
-    both["share"] = both["difference"] / both["white"]
-    both["error_of_difference"] = np.hypot(both["error"], both["white_error"])
-    degrees = np.minimum(both["count"], both["white_count"]) - 1
-    both["margin"] = quantile(comparisons, np.asarray(degrees, float)) * both["error_of_difference"]
-    return both
+    difference, error = both["mean"] - both["white"], np.hypot(both["error"], both["white_error"])
+    degrees = np.minimum(both["count"], both["white_count"]) - 1.0
+    return both.assign(gap=list(map(ValueWithError, difference, error, degrees)), share=difference / both["white"])
 
 
 @exact("universality-entries", OURS, ["noise", "model"], Resolution.COARSE)
@@ -86,12 +86,9 @@ def sparse_slow(tables: Tables) -> Judgement:
     entries, white = need(tables, "entries", ["test_error"]), need(tables, "white", ["test_error"])
     d = entries["d"].min()
     sparse = select(entries, {"d": d, "noise": "sparse:0.1"})
-    gaps = gaps_to_white(sparse, select(white, {"d": d}), 2).set_index("model")
+    gaps = gaps_to_white(sparse, select(white, {"d": d})).set_index("model")
     found = attention, pooled = gaps.loc["attention"], gaps.loc["pooled"]
-    verdicts = [
-        greater_verdict(attention["difference"], attention["margin"]),
-        within_verdict(pooled["difference"], pooled["margin"], 0.25 * pooled["white"]),
-    ]
+    verdicts = [larger(attention["gap"], 0.0, 2), near(pooled["gap"], 0.0, 0.25 * pooled["white"], 2)]
     names = ("attention above", "pooling within 25 % of")
     return Judgement(
         worst(verdicts),
@@ -112,9 +109,9 @@ def coloured_exact(tables: Tables) -> Judgement:
     return judge_agreement(runs, theory, "test_error", ["model"], Resolution.FINEST, "standard_error")
 
 
-def real_gaps(tables: Tables, noises: list[str], models: list[str], comparisons: int) -> Any:
+def real_gaps(tables: Tables, noises: list[str], models: list[str]) -> Any:
     real = need(tables, "real", ["test_error"])
-    return gaps_to_white(real[real["noise"].isin(noises) & real["model"].isin(models)], tables["white"], comparisons)
+    return gaps_to_white(real[real["noise"].isin(noises) & real["model"].isin(models)], tables["white"])
 
 
 @claim("universality-real-linear", OURS)
@@ -123,10 +120,10 @@ def real_pooling(tables: Tables) -> Judgement:
 
     3 sets × 2 classifiers: within 25 % of Gaussian noise of the same size, margin at level 0.1 % included.
     """
-    gaps = real_gaps(tables, APART, ["pooled", "vectorized"], 2 * len(APART))
+    gaps = real_gaps(tables, APART, ["pooled", "vectorized"])
     row = gaps.loc[gaps["share"].abs().idxmax()]
     return Judgement(
-        worst(within_verdict(r.difference, r.margin, 0.25 * r.white) for r in gaps.itertuples()),
+        worst(near(gap, 0.0, 0.25 * white, len(gaps)) for gap, white in zip(gaps["gap"], gaps["white"])),
         "within 25% of Gaussian noise",
         f"furthest: {row['model']} on {_words(row['noise'])}, {row['share']:+.0%} "
         f"({format_value(row['mean'], row['error'])} against {format_value(row['white'], row['white_error'])})",
@@ -139,10 +136,10 @@ def real_attention(tables: Tables) -> Judgement:
 
     Photographs and text: error above that in Gaussian noise of the same size, beyond the margin at level 0.1 %.
     """
-    gaps = real_gaps(tables, APART, ["attention"], len(FAILING))
+    gaps = real_gaps(tables, APART, ["attention"])
     judged, rest = gaps[gaps["noise"].isin(FAILING)], gaps[~gaps["noise"].isin(FAILING)]
-    return Judgement(
-        worst(greater_verdict(row.difference, row.margin) for row in judged.itertuples()),
+    return ordered(
+        [(gap, 0.0) for gap in judged["gap"]],
         f"above {format_value(judged['white'].iloc[0], judged['white_error'].iloc[0])}",
         ", ".join(f"{_words(row.noise)} {format_value(row.mean, row.error)}" for row in judged.itertuples()),
         ", ".join(f"{_words(row.noise)}, not judged: {format_value(row.mean, row.error)}" for row in rest.itertuples()),
@@ -155,13 +152,12 @@ def together(tables: Tables) -> Judgement:
 
     Pooling's error below that in Gaussian noise on photographs, above it on text, beyond the margin at level 0.1 %.
     """
-    gaps = real_gaps(tables, TOGETHER, ["pooled"], len(TOGETHER))
-    sign = {TOGETHER[0]: -1.0, TOGETHER[1]: 1.0}
+    gaps = real_gaps(tables, TOGETHER, ["pooled"]).set_index("noise")
+    below, above = (gaps.loc[noise, "gap"] for noise in TOGETHER)
     words = ", ".join(
-        f"{_words(row.noise)} {row.share:+.0%} ± {row.error_of_difference / row.white:.0%}" for row in gaps.itertuples()
+        f"{_words(n)} {row['share']:+.0%} ± {row['gap'].error / row['white']:.0%}" for n, row in gaps.iterrows()
     )
-    verdict = worst(greater_verdict(sign[row.noise] * row.difference, row.margin) for row in gaps.itertuples())
-    return Judgement(verdict, "photographs below, text above Gaussian noise", words)
+    return ordered([(0.0, below), (above, 0.0)], "photographs below, text above Gaussian noise", words)
 
 
 def _words(noise: str) -> str:
@@ -176,7 +172,7 @@ def draw(tables: Tables) -> list[Panel]:
 def _real(tables: Tables) -> Panel:
     """Errors on real tokens over those in Gaussian noise of the same size."""
     noises = [*APART, *TOGETHER]
-    gaps = gaps_to_white(tables["real"], tables["white"], 1)
+    gaps = gaps_to_white(tables["real"], tables["white"])
     layers: list[Layer] = []
     for i, model in enumerate(CLASSIFIERS):
         rows = select(gaps, {"model": model}).set_index("noise").loc[noises]
@@ -223,14 +219,14 @@ def _convergence(tables: Tables) -> Panel:
 
 
 def findings(tables: Tables) -> str:
-    share = gaps_to_white(tables["real"], tables["white"], 1).set_index(["noise", "model"])["share"]
+    share = gaps_to_white(tables["real"], tables["white"]).set_index(["noise", "model"])["share"]
 
     def each(model: str) -> str:
         return ", ".join(f"{share[noise, model]:+.0%} on {_words(noise)}" for noise in APART)
 
     sparse = select(tables["entries"], {"noise": "sparse:0.1"})
     limit = limits_of(sparse, "model", "test_error")["attention"].value
-    gaps = select(gaps_to_white(sparse, tables["white"], 1), {"model": "attention"}).sort_values("d").iloc[0]
+    gaps = select(gaps_to_white(sparse, tables["white"]), {"model": "attention"}).sort_values("d").iloc[0]
     return (
         "Independent entries of any law with a variance give the Gaussian curves as d grows. How soon depends on the tails: in "
         f"sparse noise (kurtosis 30) attention's error at d = {gaps['d']:.0f} is {gaps['mean']:.3f} where Gaussian noise has "

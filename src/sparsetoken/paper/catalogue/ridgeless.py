@@ -14,9 +14,17 @@ from ..._core.averages import extrapolate, summarise
 from ...plotting.panels import Histogram, Layer, Line, Panel, Points, Rule
 from ...plotting.style import colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, limits_of, means_of, select
+from ...study.criteria import (
+    LineFit,
+    ValueWithError,
+    fit_line,
+    judge_agreement,
+    judge_value,
+    limits_of,
+    means_of,
+    select,
+)
 from ...study.study import Grid, Study
-from ...study.verdicts import equal_verdict, format_value, quantile
 from ..results import RATES
 from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair
 from .figures import AXES, by_model, largest
@@ -84,10 +92,9 @@ def slope(model: str) -> Claim:
 
     def criterion(tables: Tables) -> Judgement:
         fit, same, far = fitted(tables, model)
-        verdict = equal_verdict(fit.slope - same, float(quantile()) * fit.slope_error, Resolution.EXPONENT)
+        judged = judge_value(fit.slope, fit.slope_error, same, Resolution.EXPONENT)
         note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
-        measured = format_value(fit.slope, fit.slope_error)
-        return Judgement(verdict if abs(far + 1) <= 0.02 else "refuted", "-1", measured, note)
+        return Judgement(judged.verdict if abs(far + 1) <= 0.02 else "refuted", "-1", judged.measured, note)
 
     rule = "theory: slope −1 to 0.02 over its last decade; simulated (d → ∞): the theory's slope on the same range "
     statement = f"The excess error of the {model} classifier falls like 1/α₁"
