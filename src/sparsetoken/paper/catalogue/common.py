@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...study.claims import Claim, Judgement, Source, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_value, larger
+from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_value, larger, predictions_of
 from ...study.kinds.dynamics import REPLICATES
 from ...study.verdicts import format_value, quantile, within_verdict, worst
 
@@ -75,6 +75,13 @@ def pair(
 ) -> tuple[Any, Any]:
     """Two tables with that column: what was simulated, and its theory."""
     return need(tables, simulated, [value]), need(tables, predicted, [value])
+
+
+def theory_of(
+    table: Any, by: str | Sequence[str], value: str = "test_error", error: str | None = None
+) -> dict[Any, ValueWithError]:
+    """Group -> a predicted value of its row, with its standard error (by default, of a trajectory)."""
+    return predictions_of(table, by, value, error or f"{value}_se", THEORY_DEGREES)
 
 
 def both(parts: Mapping[str, Judgement]) -> Judgement:

@@ -13,10 +13,10 @@ import pandas as pd
 from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, limits_of, near, predictions_of, select
+from ...study.criteria import ValueWithError, limits_of, near, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
-from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, THEORY_DEGREES, exact, listed, ordered, pair
+from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, theory_of
 from .figures import AXES, level, overlay, spots
 
 STEPS = 30
@@ -90,14 +90,14 @@ def grids(
 def ends(tables: Tables, name: str, by: str | list[str] = "alpha", **where: Any) -> dict[Any, ValueWithError]:
     """Predicted errors after the last step."""
     rows = select(need(tables, name, ["test_error", "step"]), {"step": STEPS, **where})
-    return predictions_of(rows, by, "test_error", "test_error_se", THEORY_DEGREES)
+    return theory_of(rows, by)
 
 
 def staged_best(tables: Tables) -> dict[float, ValueWithError]:
     """Staged training's least error over the ridges at each total α."""
     table = need(tables, "staged", ["test_error"]).assign(alpha=lambda t: t["alpha0"] + t["alpha1"])
     best = table.sort_values("test_error").groupby("alpha", sort=True, as_index=False).first()
-    return predictions_of(best, "alpha", "test_error", "standard_error", THEORY_DEGREES)
+    return theory_of(best, "alpha", error="standard_error")
 
 
 @exact("joint-exact", OPEN, ["alpha", "decay", "step"], error="test_error_se")
@@ -114,7 +114,7 @@ def best_steps(tables: Tables) -> dict[float, tuple[float, ValueWithError]]:
     """Without decay, by α: the best step, and its error."""
     plain = select(need(tables, "limit", ["test_error"]), {"decay": 0.0})
     rows = plain.loc[plain.groupby("alpha")["test_error"].idxmin()]
-    errors = predictions_of(rows, "alpha", "test_error", "test_error_se", THEORY_DEGREES)
+    errors = theory_of(rows, "alpha")
     return {a: (step, errors[a]) for a, step in zip(rows["alpha"], rows["step"])}
 
 

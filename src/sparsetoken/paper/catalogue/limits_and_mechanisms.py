@@ -14,19 +14,7 @@ from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import worst
-from .common import (
-    ALIKE,
-    FULL_BAGS,
-    OURS,
-    QUICK_BAGS,
-    TEN_TOKENS,
-    THEORY_DEGREES,
-    Resolution,
-    exact,
-    listed,
-    ordered,
-    pair,
-)
+from .common import ALIKE, FULL_BAGS, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, exact, listed, ordered, pair, theory_of
 from .figures import AXES, estimates, overlay, spots
 
 
@@ -269,7 +257,7 @@ def last_steps(tables: Tables) -> dict[str, ValueWithError]:
 def predicted_steps(tables: Tables) -> dict[str, ValueWithError]:
     """Predicted error after the last step, by bag model."""
     rows = select(need(tables, "joint_predicted", ["test_error"]), {"step": STEPS})
-    return predictions_of(rows, "model", "test_error", "test_error_se", THEORY_DEGREES)
+    return theory_of(rows, "model")
 
 
 @claim("tied-wins", OURS)

@@ -9,10 +9,10 @@ import numpy as np
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, limits_of, predictions_of, select
+from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
 from ...study.study import Grid, Study
 from ...study.verdicts import within_verdict, worst
-from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, THEORY_DEGREES, Resolution, both, listed, ordered
+from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, theory_of
 from .figures import AXES, estimates
 
 TASK: dict[str, Any] = {**TEN_TOKENS, "strength": 4.75, "prevalence": 0.05}
@@ -166,7 +166,7 @@ def last_auc(tables: Tables) -> dict[str, ValueWithError]:
     """AUC after the last step by loss, each at its best rate."""
     table = select(need(tables, "at_once", ["auc"]), {"step": STEPS})
     rows = table.sort_values("auc", ascending=False).groupby("loss", as_index=False).first()
-    found = predictions_of(rows, "loss", "auc", "auc_se", THEORY_DEGREES)
+    found = theory_of(rows, "loss", "auc")
     missing = [loss for loss in AT_ONCE if loss not in found]
     if missing:
         raise NotJudgeable(f"no prediction for {', '.join(missing)}")

@@ -18,12 +18,12 @@ from .common import (
     OPEN,
     QUICK_BAGS,
     TEN_TOKENS,
-    THEORY_DEGREES,
     Resolution,
     exact,
     listed,
     ordered,
     pair,
+    theory_of,
 )
 from .figures import AXES, estimates, overlay, spots
 
@@ -209,7 +209,7 @@ def falls(tables: Tables) -> Judgement:
 def finished(tables: Tables) -> dict[tuple[float, int], ValueWithError]:
     """Test error after the readout, by α and number of rounds."""
     table = need(tables, "finished", ["test_error"]).sort_values(["alpha", "steps"])
-    return predictions_of(table, ["alpha", "steps"], "test_error", "test_error_se", THEORY_DEGREES)
+    return theory_of(table, ["alpha", "steps"])
 
 
 @claim("two-query-steps-are-enough", OPEN)
