@@ -149,6 +149,11 @@ class Grid:
                     yield TrialSpec(self.kind, {**first.arguments, "seed": int(self.first_seed) + i}, self.source)
 
 
+def sized(**arguments: tuple[Any, ...]) -> Callable[[Callable[..., Sequence[Grid]]], dict[str, Sequence[Grid]]]:
+    """Make the grids of every size with one function, from the arguments of each: `@sized(quick=(...), full=(...))`."""
+    return lambda make: {size: make(*given) for size, given in arguments.items()}
+
+
 @dataclass(frozen=True)
 class Study:
     """A question, the trials that answer it, its figure and its claims.

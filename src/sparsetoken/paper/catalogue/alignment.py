@@ -24,13 +24,14 @@ from ...study.criteria import (
     means_of,
     select,
 )
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import quantile, worst
 from ..results import ALIGNMENT, MANY_SAMPLES, SIGN, checked, stated_of
 from .common import Resolution, both, listed, ordered, pair
 from .figures import AXES, largest, overlay
 
 
+@sized(quick=([2000, 4000], 20), full=([10000, 20000], 50))
 def alignment_grids(sizes: list[int], repeats: int) -> list[Grid]:
     """The points of the figure have the published size; the claims rest on larger ones, which cost little here.
 
@@ -126,7 +127,7 @@ alignment = Study(
     title="Two gradient steps align the query with the signal",
     question="One gradient step on readout and bias, one on the query, from zero: how well does the query point along the "
     "hidden signal, and how fast does it get there with more samples? (L = 10, R = 3, π = 0.2, θ = 6, all η = 0.5, logistic.)",
-    grids={"quick": alignment_grids([2000, 4000], 20), "full": alignment_grids([10000, 20000], 50)},
+    grids=alignment_grids,
     draw=draw_alignment,
     findings=alignment_findings,
     claims=(cosines_exact, align, rate),
@@ -138,6 +139,7 @@ alignment = Study(
 MAP = ["eta_b", "prevalence"]
 
 
+@sized(quick=([8000, 16000], 30, [150, 300], 12), full=([32000, 64000], 40, [500, 1000], 10))
 def anti_alignment_grids(sizes: list[int], repeats: int, trained_sizes: list[int], trained: int) -> list[Grid]:
     """A map over bias rate and prevalence, and a strongly anti-aligned training: rare positives, many samples, no bias step."""
     steps = {
@@ -259,10 +261,7 @@ anti_alignment = Study(
     question="With rare positives and a badly set bias step the query can point away from the signal. Where exactly, over the "
     "bias's learning rate η_b and the prevalence π, and what does it cost? (L = 40, R = 2, θ = 2, α₀ = 3, η_w = 1, logistic; "
     "trained: L = 10, R = 1, θ = 3, α₀ = 400, α₁ = 8, η_b = 0.)",
-    grids={
-        "quick": anti_alignment_grids([8000, 16000], 30, [150, 300], 12),
-        "full": anti_alignment_grids([32000, 64000], 40, [500, 1000], 10),
-    },
+    grids=anti_alignment_grids,
     draw=draw_anti_alignment,
     findings=anti_alignment_findings,
     claims=(boundary, above_half, above_constant),

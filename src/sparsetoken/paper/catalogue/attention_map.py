@@ -11,7 +11,7 @@ from ...plotting.panels import Histogram, Layer, Line, Panel, Points
 from ...plotting.style import colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import judge_agreement, limits_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ..results import ALIGNMENT, TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair, power_law
 from .figures import AXES, GREY, largest, level, overlay, spots
@@ -21,6 +21,10 @@ SHOWN = 8.0  # α₀ whose whole law is drawn and judged
 STARVED, FED = 0.05, 2.0  # α₀ of the errors
 
 
+@sized(
+    quick=([80, 240], 40, [20_000, 60_000], 300, [300, 900], 20),
+    full=([200, 600], 30, [40_000, 80_000], 100, [500, 1000], 30),
+)
 def grids(
     sizes: list[int], repeats: int, few_sizes: list[int], few: int, error_sizes: list[int], errors: int
 ) -> list[Grid]:
@@ -189,10 +193,7 @@ attention_map = Study(
     "what is left of it when the two steps have few samples? (L = 10, R = 1, π = 0.5, θ = 3, logistic; η_q such that "
     f"k = {SHARPNESS:g} in the limit. Errors are at θ = 5.)",
     notes="Fresh bags are drawn token by token.",
-    grids={
-        "quick": grids([80, 240], 40, [20_000, 60_000], 300, [300, 900], 20),
-        "full": grids([200, 600], 30, [40_000, 80_000], 100, [500, 1000], 30),
-    },
+    grids=grids,
     draw=draw,
     findings=findings,
     claims=(law_exact, amplifies, unaligned, few_errors, starved, regime),

@@ -18,7 +18,7 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, colour, marker, plain_number
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, fit_line, limits_of, near, predictions_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, quantile, worst
 from ..results import CAPACITY, TEST_ERROR, checked, stated_of
 from .common import ALIKE, MODELS, OURS, Resolution, exact, listed, ordered, pair, power_law
@@ -96,6 +96,10 @@ def capacities(tables: Tables, by: str, name: str = "predicted", **where: Any) -
 # The study `capacity`.
 
 
+@sized(
+    quick=("quick", {"pooled": 200, "attention": 200, "vectorized": 20}, 12),
+    full=("full", {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10, 12),
+)
 def capacity_grids(size: str, loss_d: dict[str, int], loss_repeats: int, largest_repeats: int = 0) -> list[Grid]:
     """The largest size has few draws, each a long one, cut lower; losses are computed around the capacity's rough place."""
     few = {"pooled": 3.2, "attention": 4.6, "vectorized": 32.0}
@@ -206,10 +210,7 @@ capacity = Study(
     notes="Each draw is one endless sequence of samples, cut where it stops being separable; the share of draws that get "
     "beyond α is the probability of separable data at α. Both answers are certified: by a separating hyperplane, or by dual "
     "weights that exclude one.",
-    grids={
-        "quick": capacity_grids("quick", {"pooled": 200, "attention": 200, "vectorized": 20}, 12),
-        "full": capacity_grids("full", {"pooled": 1000, "attention": 1000, "vectorized": 100}, 10, largest_repeats=12),
-    },
+    grids=capacity_grids,
     draw=draw_capacity,
     findings=capacity_findings,
     claims=(*map(threshold, MODELS), capacity_order, denser),
@@ -232,6 +233,7 @@ def query_draws(size: str) -> list[Grid]:
     ]
 
 
+@sized(quick=("quick", 150), full=("full", 500))
 def query_capacity_grids(size: str, trained_d: int) -> list[Grid]:
     task = {**TASK, "strength": 4.0}
     query = {**task, "model": "attention", "sharpness": 2.0}
@@ -369,7 +371,7 @@ query_capacity = Study(
     question="How many samples can be separated with a query of cosine γ with the signal, and where is that fewer than with "
     "pooled tokens? And with the query that the two steps give? (L = 10, R = 1, π = 0.5, θ = 4, k = 2.)",
     notes="Crossings are medians over draws, each an endless sequence of samples that is cut where it stops being separable.",
-    grids={"quick": query_capacity_grids("quick", 150), "full": query_capacity_grids("full", 500)},
+    grids=query_capacity_grids,
     draw=draw_query_capacity,
     findings=query_capacity_findings,
     claims=(crossings_exact, grows, misaligned, cosine_governs, trained_capacity),
@@ -382,6 +384,7 @@ STAR = 3.37  # alpha* = 3.370 at this setting (the study `capacity` measures it)
 BELOW, ABOVE = (round(share * STAR, 4) for share in (0.7, 1.3))  # where theory and simulation are compared
 
 
+@sized(quick=("quick", [80, 240], 14), full=("full", [200, 600], 20))
 def transition_grids(size: str, sizes: list[int], repeats: int) -> list[Grid]:
     fixed, few = {**TASK, **law("attention")}, max(2, repeats // 2)
     shares = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5)
@@ -536,7 +539,7 @@ transition = Study(
     title="The training loss at capacity: a transition",
     question="The training loss is said to be zero below the capacity α* and positive above it. How sharp is that at finite d "
     f"and with some ridge? (L = 10, R = 1, π = 0.5, θ = 3; attention with cosine 0.8 and k = 1, α* = {STAR:g}.)",
-    grids={"quick": transition_grids("quick", [80, 240], 14), "full": transition_grids("full", [200, 600], 20)},
+    grids=transition_grids,
     draw=draw_transition,
     findings=transition_findings,
     claims=(transition_exact, zero_below, max_margin, sharpens),

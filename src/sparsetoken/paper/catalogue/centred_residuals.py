@@ -10,7 +10,7 @@ from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import larger, means_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import OURS, Resolution, exact, listed, ordered, pair
 from .figures import AXES, GREY, largest, level, overlay
@@ -43,6 +43,7 @@ def random_tasks(count: int) -> list[dict[str, Any]]:
     return tasks
 
 
+@sized(quick=([2000, 4000], 24, 60, (200, 40)), full=([8000, 16000], 40, 300, (500, 60)))
 def grids(sizes: list[int], repeats: int, tasks: int, trained: tuple[int, int]) -> list[Grid]:
     made = []
     readout, where, (d, runs) = {"alpha1": 2.0, "ridge": 0.1}, random_tasks(tasks), trained
@@ -209,7 +210,7 @@ centred = Study(
     question="Does a bias that makes the residuals sum to zero before each of the two steps keep the query from turning away, "
     "and what does staged attention gain? (L = 40, R = 2, θ = 2, α₀ = 3, η_w = 1, logistic; random tasks with L = 3 to 300, "
     "θ = 1 to 8, π = 0.03 to 0.5, α₀ = 0.3 to 10, three losses, α₁ = 2, λ = 0.1.)",
-    grids={"quick": grids([2000, 4000], 24, 60, (200, 40)), "full": grids([8000, 16000], 40, 300, (500, 60))},
+    grids=grids,
     draw=draw,
     findings=findings,
     claims=(exact_cosine, no_turning, what_is_left, rare_gains, never_worse, best_of_all),

@@ -17,7 +17,7 @@ from ...plotting.panels import Layer, Line, Panel, Rule
 from ...plotting.style import colour, marker
 from ...study.claims import Claim, Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, means_of, predictions_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ..results import MISALIGNED, TEST_ERROR, checked
 from .common import MODELS, OURS, TEN_TOKENS, exact, listed, ordered, pair
 from .figures import AXES, by_model, first_crossing, largest, level, spots
@@ -27,6 +27,10 @@ SECOND_CHECK = checked(TEST_ERROR, "Check 2: error and loss")
 STEPS = {"loss": "logistic", "alpha0": 2.0, "eta_w": 1.0, "eta_b": 1.0, "eta_q": 28.0}
 
 
+@sized(
+    quick=([150, 300], {"attention": 22, "pooled": 44, "vectorized": 16}),
+    full=([500, 1000], {"attention": 16, "pooled": 32, "vectorized": 8}),
+)
 def fig1_grids(sizes: list[int], repeats: dict[str, int]) -> list[Grid]:
     """The three classifiers with one signal token, and attention with two as well."""
     fixed = {**TEN_TOKENS, **STEPS, "ridge": 1e-5, "beta": 1.0}
@@ -118,10 +122,7 @@ fig1 = Study(
     "exactly? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻⁵, logistic, α₀ = 2.)",
     notes="Learning rates: η_w = η_b = 1, η_q = 28, β = 1, so that the inverse temperature of the trained softmax is about 2; "
     "with η_q = 1 it would be 0.07, which is pooling.",
-    grids={
-        "quick": fig1_grids([150, 300], {"attention": 22, "pooled": 44, "vectorized": 16}),
-        "full": fig1_grids([500, 1000], {"attention": 16, "pooled": 32, "vectorized": 8}),
-    },
+    grids=fig1_grids,
     draw=draw_fig1,
     findings=fig1_findings,
     claims=(*map(error_exact, MODELS), *map(loss_exact, MODELS), denser),
@@ -137,6 +138,7 @@ POSITIONS = {"uniform": "Signal at random tokens", "fixed": "Signal always at th
 FIXED_STRENGTH = float(TEN_TOKENS["strength"] * np.sqrt(TEN_TOKENS["length"] / TEN_TOKENS["sparsity"]))
 
 
+@sized(quick=([60, 120], 30, 40), full=([250, 500], 10))
 def positions_grids(sizes: list[int], repeats: int, more: int = 0) -> list[Grid]:
     """The trials of one form; the point that scatters most has `more` repeats."""
     fixed = {**TEN_TOKENS, **STEPS, "ridge": 1e-3}
@@ -213,7 +215,7 @@ positions = Study(
     title="Moving against fixed positions",
     question="If the signal always sits at the same tokens, does attention's advantage over the vectorized classifier vanish? "
     "(L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, logistic, α₀ = 2, k = 1.96.)",
-    grids={"quick": positions_grids([60, 120], 30, 40), "full": positions_grids([250, 500], 10)},
+    grids=positions_grids,
     draw=draw_positions,
     findings=positions_findings,
     claims=(positions_exact, vanishes),
@@ -225,6 +227,7 @@ positions = Study(
 FEW, MANY, INFINITE = 2.0, 40.0, 1e4  # alpha; the last stands for "as many samples as one likes"
 
 
+@sized(quick=([150, 300], [60, 120], 10), full=([500, 1000], [250, 500], 10))
 def misalignment_grids(few_sizes: list[int], many_sizes: list[int], repeats: int) -> list[Grid]:
     fixed = {**TEN_TOKENS, "ridge": 1e-3, "loss": "logistic"}
     attention, pooled = {**fixed, "model": "attention", "sharpness": 2.0}, {**fixed, "model": "pooled"}
@@ -327,10 +330,7 @@ misalignment = Study(
     question="The readout is trained well, but the query points in a direction of cosine γ with the signal. What is the test "
     "error, with few and with unlimited samples, and where is pooling better? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻³, "
     "logistic, k = 2.)",
-    grids={
-        "quick": misalignment_grids([150, 300], [60, 120], 10),
-        "full": misalignment_grids([500, 1000], [250, 500], 10),
-    },
+    grids=misalignment_grids,
     draw=draw_misalignment,
     findings=misalignment_findings,
     claims=(misaligned_exact, loses, soft),

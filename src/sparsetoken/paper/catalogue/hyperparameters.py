@@ -10,7 +10,7 @@ from ...plotting.panels import Heat, Layer, Line, Panel, Points, grid_of
 from ...plotting.style import colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import limits_of, means_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ..results import TEST_ERROR
 from .common import OURS, STATED, TEN_TOKENS, Resolution, exact, listed, ordered, pair
 from .figures import AXES, level, overlay
@@ -28,6 +28,7 @@ def joint(beta: float) -> dict[str, Any]:
     return {**TEN_TOKENS, "alpha": TOTAL, "steps": 30, "rows_at": [30], "rates": rates, "decay": decay}
 
 
+@sized(quick=([150, 300], 12), full=([500, 1000], 10))
 def grids(sizes: list[int], repeats: int) -> list[Grid]:
     def split(share: float) -> dict[str, float]:
         return {"alpha0": share * TOTAL, "alpha1": (1 - share) * TOTAL}
@@ -228,7 +229,7 @@ hyperparameters = Study(
     title="Hyperparameters: maps and guidelines",
     question="How do error and alignment depend on β, λ, the three learning rates and the split of the samples, and what "
     "follows for tuning? (L = 10, R = 1, θ = 5, logistic; π = 0.5, and 0.2 for the bias's learning rate.)",
-    grids={"quick": grids([150, 300], 12), "full": grids([500, 1000], 10)},
+    grids=grids,
     draw=draw,
     findings=findings,
     claims=(

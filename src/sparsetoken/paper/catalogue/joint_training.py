@@ -14,7 +14,7 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, near, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import FULL_BAGS, OPEN, QUICK_BAGS, REPLICATES, TEN_TOKENS, exact, listed, ordered, pair, theory_of
 from .figures import AXES, level, overlay, spots
@@ -58,6 +58,10 @@ def variant_grids(sizes: list[int], repeats: int, alphas: list[float], limit: di
     return made
 
 
+@sized(
+    quick=([200, 400], (16, 18), [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS),
+    full=([500, 1000], (40, 24), [0.03, 0.1, 0.3], [0.5, 1.0, 2.0, 4.0, 8.0], SIMULATED, FULL_BAGS, 24),
+)
 def grids(
     sizes: list[int],
     repeats: tuple[int, int],
@@ -304,11 +308,7 @@ joint = Study(
     f"convex readout? (L = 10, R = 1, π = 0.5, θ = 5; rates 1, 1, ½ for {STEPS} steps.)",
     notes="Staged training has the best of the ridges listed in its table; joint descent has one decay for all α, chosen on "
     "the theory at α = 2.",
-    grids={
-        "quick": grids([200, 400], (16, 18), [0.1, 0.3], [0.5, 1.0, 4.0], SIMULATED[:1], QUICK_BAGS),
-        # At α = 8 both are near the Bayes limit, and eight replicates leave their distances open.
-        "full": grids([500, 1000], (40, 24), [0.03, 0.1, 0.3], [0.5, 1.0, 2.0, 4.0, 8.0], SIMULATED, FULL_BAGS, 24),
-    },
+    grids=grids,
     draw=draw,
     findings=headline,
     claims=(

@@ -12,12 +12,13 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, colour, loss_label
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, larger, limits_of, means_of, near, predictions_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import worst
 from .common import ALIKE, FULL_BAGS, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, exact, listed, ordered, pair, theory_of
 from .figures import AXES, estimates, overlay, spots
 
 
+@sized(quick=([150, 300], 24, [100, 200], 36), full=([500, 1000], 10, [500, 1000], 20))
 def limits_grids(sizes: list[int], repeats: int, passing_sizes: list[int], passing: int) -> list[Grid]:
     """Half of the samples for the two steps, half for the readout; pooling gets all of them."""
     models = [{"model": "attention", "sharpness": 2.0}, {"model": "pooled", "equal_samples": True}]
@@ -123,10 +124,7 @@ limits = Study(
     title="Limits: what is possible at all",
     question="How far are staged attention and pooling from the information-theoretic optimum, can a fast algorithm reach it, "
     "and where is it out of reach? (L = 10, R = 1, π = 0.5, θ = 5, λ = 10⁻², logistic; right: L = 1000.)",
-    grids={
-        "quick": limits_grids([150, 300], 24, [100, 200], 36),
-        "full": limits_grids([500, 1000], 10, [500, 1000], 20),
-    },
+    grids=limits_grids,
     draw=draw_limits,
     findings=limits_findings,
     claims=(unbeaten, reached, hard),
@@ -171,6 +169,7 @@ def joint(model: str) -> dict[str, Any]:
     return {**TEN_TOKENS, "model": model, **descent, **start}
 
 
+@sized(quick=([120, 240], 32, [80, 160], 10, QUICK_BAGS), full=([500, 1000], 20, [300, 600], 20, FULL_BAGS))
 def mechanisms_grids(sizes: list[int], repeats: int, joint_sizes: list[int], runs: int, bags: int) -> list[Grid]:
     tried = [named(m, k, r) for m, (_, ks, rs) in MECHANISMS.items() for k in ks for r in rs]
     losses = [{**named("softmax", 2.5, r), "loss": loss} for loss in LOSSES for r in (0.1, 0.3, 1.0, 3.0, 10.0)]
@@ -328,10 +327,7 @@ mechanisms = Study(
     "smoothed hinge, square and exponential loss: which comes closest to the Bayes limit on as many samples, and why? (L = 10, "
     "R = 1, π = 0.5, θ = 5, α = 4 in all.)",
     notes="Settings were chosen at θ = 4.5. Hard max and the sparse rules have the same two-step query as softmax attention.",
-    grids={
-        "quick": mechanisms_grids([120, 240], 32, [80, 160], 10, QUICK_BAGS),
-        "full": mechanisms_grids([500, 1000], 20, [300, 600], 20, FULL_BAGS),
-    },
+    grids=mechanisms_grids,
     draw=draw_mechanisms,
     findings=mechanisms_findings,
     claims=(

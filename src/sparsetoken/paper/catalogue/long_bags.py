@@ -12,7 +12,7 @@ from ...plotting.panels import Layer, Line, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour, marker
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, greater_verdict, quantile, worst
 from .common import OPEN, OURS, TEN_TOKENS, Resolution, exact, ordered, pair
 from .figures import AXES, GREY, level, spots
@@ -20,6 +20,7 @@ from .figures import AXES, GREY, level, spots
 NEAREST, FURTHEST = 10, 1000  # tokens per bag: those of the training, and a hundred times as many
 
 
+@sized(quick=([150, 500], 48), full=([500, 1000], 60))
 def lengths_grids(sizes: list[int], repeats: int) -> list[Grid]:
     fixed = {**TEN_TOKENS, "alpha0": 2.0, "alpha1": 2.0, "ridge": 1e-2, "loss": "logistic"}
     attention, lengths = {**fixed, "model": "attention"}, [NEAREST, 20, 50, 100, 300, FURTHEST]
@@ -115,7 +116,7 @@ lengths = Study(
     title="Length generalisation: trained on short bags, tested on long ones",
     question="Attention is trained on bags of ten tokens and tested on bags of up to a thousand. What does it lose, and is it "
     "the threshold, the sharpness or the query that is to blame? (R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, λ = 10⁻², logistic.)",
-    grids={"quick": lengths_grids([150, 500], 48), "full": lengths_grids([500, 1000], 60)},
+    grids=lengths_grids,
     draw=draw_lengths,
     findings=lengths_findings,
     claims=(lengths_exact, threshold_first, ranking_survives),
@@ -137,6 +138,10 @@ def at(ratio: float, d: int, kind: tuple[float, float] = BALANCED) -> dict[str, 
     return {"d": d, "length": length, "prevalence": prevalence, "strength": round(tau * length ** (1 / 3), 6)}
 
 
+@sized(
+    quick=(200, 240, [300, 8000], (100, [0.25, 2.0], 48)),
+    full=(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 120)),
+)
 def long_grids(d: int, repeats: int, large: list[int], trained: tuple[int, list[float], int]) -> list[Grid]:
     made, ratios = [], [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
     far = [10**k for k in range(3, 13)]  # dimensions of the law, whose limit is approached like d^(-1/3)
@@ -333,10 +338,7 @@ long_bags = Study(
     question="The paper lets the dimension grow at a fixed length. What do two gradient steps find when bags have L = d/4 to "
     "8 d tokens, with plain steps and with centred residuals? (R = 1, θ = τ L^(1/3), τ = 0.8 at π = 0.5 and 1.1 at π = 0.2, "
     "α₀ = 4, logistic; readout: α₁ = 2, λ = 0.1, k = 3.)",
-    grids={
-        "quick": long_grids(200, 240, [300, 8000], (100, [0.25, 2.0], 48)),
-        "full": long_grids(400, 400, [1000, 8000, 64000], (200, [0.25, 1.0, 4.0, 8.0], 120)),
-    },
+    grids=long_grids,
     draw=draw_long,
     findings=long_findings,
     claims=(law_holds, share_decides, limit_holds, centred_settles, rare_turn, error_holds),

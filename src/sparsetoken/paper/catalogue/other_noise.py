@@ -13,7 +13,7 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import REFERENCE, colour, label, marker
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, larger, limits_of, near, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import format_value, worst
 from .common import OURS, TEN_TOKENS, Resolution, exact, ordered, pair
 from .figures import AXES
@@ -35,6 +35,7 @@ REAL_SIZES = {name: 61 if name.startswith("digits") else 64 for name in (*APART,
 FAILING = APART[1:]
 
 
+@sized(quick=([64, 192], 12, 30, 1000), full=([128, 512], 24, 48, 4000))
 def grids(sizes: list[int], repeats: int, real_repeats: int, tested: int) -> list[Grid]:
     models, tests = {"model": CLASSIFIERS}, {**FIXED, "test_samples": tested}
     coloured: dict[str, list[Any]] = {"d": sizes, "model": IN_COLOUR}
@@ -246,7 +247,7 @@ universality = Study(
     "coloured noise, and for real tokens (handwritten digits, patches of photographs, words of a manual)? Real tokens are "
     "whitened, so that only what is not Gaussian in them can matter. (L = 10, R = 1, π = 0.5, θ = 5, α₀ = α₁ = 2, λ = 10⁻², "
     "logistic.)",
-    grids={"quick": grids([64, 192], 12, 30, 1000), "full": grids([128, 512], 24, 48, 4000)},
+    grids=grids,
     draw=draw,
     findings=findings,
     claims=(entries_exact, sparse_slow, coloured_exact, real_pooling, real_attention, together),

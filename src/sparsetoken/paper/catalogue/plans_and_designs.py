@@ -18,7 +18,7 @@ from ...plotting.panels import Layer, Panel, Points
 from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, means_of
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from .common import FEW_BAGS, FULL_BAGS, OPEN, OURS, TEN_TOKENS, THEORY_DEGREES, Resolution, exact, listed, ordered
 from .figures import AXES, GREY
 
@@ -33,6 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
 FIELDS = ("length", "strength", "prevalence")
 
 
+@sized(quick=(400, 24, False), full=(1000, 40, True))
 def guidelines_grids(d: int, trials: int, thorough: bool) -> list[Grid]:
     fixed = {"alpha": ALPHA, "d": d, "trials": trials, "thorough": thorough}
     return [Grid("planned", "planned", fixed, points=list(CASES.values()))]
@@ -135,7 +136,7 @@ guidelines = Study(
     "ridge does the planner advise when the signal is weak, positives are rare or bags are long, and do its promises hold in "
     "simulation?",
     notes="Settings are chosen by the planner at the given n and d without any simulation; β = 1, so that k = ‖q₂‖.",
-    grids={"quick": guidelines_grids(400, 24, False), "full": guidelines_grids(1000, 40, True)},
+    grids=guidelines_grids,
     draw=draw_guidelines,
     findings=guidelines_findings,
     claims=(hold, pays, more_for_the_query),
@@ -164,6 +165,10 @@ def designs() -> list[dict[str, Any]]:
 DESIGNS = designs()
 
 
+@sized(
+    quick=([300, 900], 9, DESIGNS[:2], [500, 1000], FEW_BAGS),
+    full=([1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS),
+)
 def designed_grids(
     sizes: list[int], repeats: int, simulated: list[dict[str, Any]], small: list[int], bags: int
 ) -> list[Grid]:
@@ -286,12 +291,7 @@ designed = Study(
     "finite d?",
     notes="The schedules, and staged training's split, rates and ridge, were found once by theory.design and the planner and "
     "are stored; here they are followed.",
-    grids={
-        "quick": designed_grids([300, 900], 9, DESIGNS[:2], [500, 1000], FEW_BAGS),
-        "full": designed_grids(
-            [1000, 3000], 24, [d for i, d in enumerate(DESIGNS) if i != RARE], [500, 1000], FULL_BAGS
-        ),
-    },
+    grids=designed_grids,
     draw=draw_designed,
     findings=designed_findings,
     claims=(designs_hold, needs_size, near_the_limit),

@@ -10,7 +10,7 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import OTHER_COLOURS, loss_label
 from ...study.claims import Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import ValueWithError, judge_agreement, limits_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import within_verdict, worst
 from .common import ALIKE, OURS, QUICK_BAGS, TEN_TOKENS, Resolution, both, listed, ordered, theory_of
 from .figures import AXES, estimates
@@ -60,6 +60,7 @@ def at_once(loss: str, rate: float) -> dict[str, Any]:
     return {**TASK, "model": "tied", "alpha": 2 * ALPHA, "steps": STEPS, "loss": loss, **rates}
 
 
+@sized(quick=(FEW, [150, 300], 12, 6), full=(MANY, [500, 1000], 24, 24))
 def grids(cases: list[Case], sizes: list[int], repeats: int, runs: int) -> list[Grid]:
     tried = [steps_at(loss, w, rate) for loss in RATES for w in WEIGHTS for rate in (0.0, 1.0, 2.0, 4.0, 8.0)]
     steps = [steps_at(loss, w) for loss in RATES for w in (1.0, BALANCED)]
@@ -229,7 +230,7 @@ rare = Study(
     "closest to the Bayes limit where one bag in twenty is positive, and what does a weight act on? (L = 10, R = 1, π = 0.05, "
     "θ = 4.75, α₀ = α₁ = 4.)",
     notes="Rates of the bias, ridges and criteria were settled at θ = 4.5, 5 and 5.5, on other seeds.",
-    grids={"quick": grids(FEW, [150, 300], 12, 6), "full": grids(MANY, [500, 1000], 24, 24)},
+    grids=grids,
     draw=draw,
     findings=findings,
     claims=(auc_exact, weights_align, threshold_only, weight_sets_threshold, focal_gains_nothing),

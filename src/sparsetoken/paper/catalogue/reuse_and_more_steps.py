@@ -11,7 +11,7 @@ from ...plotting.panels import Layer, Line, Panel
 from ...plotting.style import OTHER_COLOURS, REFERENCE, colour
 from ...study.claims import Judgement, Tables, claim, need
 from ...study.criteria import ValueWithError, limits_of, predictions_of
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from .common import (
     FEW_BAGS,
     FULL_BAGS,
@@ -43,6 +43,7 @@ def stages(alpha: float) -> list[dict[str, Any]]:
     ]
 
 
+@sized(quick=([300, 900], 50, [0.5, 1.0, 2.0]), full=([1000, 2000], 60, [0.5, 1.0, 2.0, 4.0, 8.0]))
 def reuse_grids(sizes: list[int], repeats: int, alphas: list[float]) -> list[Grid]:
     fixed = {**TEN_TOKENS, "ridge": RIDGE, "eta_q": ETA_Q}
     # Only the last step is read, with its standard error.
@@ -135,10 +136,7 @@ reuse = Study(
     f"{RIDGE:g}, η_q = {ETA_Q:g}, logistic.)",
     notes=f"The exact line is the trajectory theory: two steps, then {READOUT_STEPS} steps of gradient descent with momentum "
     "in place of the convex readout, all on one data set.",
-    grids={
-        "quick": reuse_grids([300, 900], 50, [0.5, 1.0, 2.0]),
-        "full": reuse_grids([1000, 2000], 60, [0.5, 1.0, 2.0, 4.0, 8.0]),
-    },
+    grids=reuse_grids,
     draw=draw_reuse,
     findings=reuse_findings,
     claims=(reuse_exact, beats_the_split, pessimistic),
@@ -164,6 +162,10 @@ def with_readout(rounds: int, alpha: float) -> list[dict[str, Any]]:
     return [*alternating(rounds, alpha), *idle, {"steps": READOUT_STEPS, **READOUT, "data": "D1", "alpha": alpha}]
 
 
+@sized(
+    quick=([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
+    full=([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, FULL_BAGS),
+)
 def query_steps_grids(sizes: list[int], repeats: int, ends: list[int], bags: int, bags_of_ends: int) -> list[Grid]:
     # What is read has its standard error beside it.
     loose: dict[str, Any] = {**TEN_TOKENS, "accuracy": 1.0, "bags": bags}
@@ -260,10 +262,7 @@ query_steps = Study(
     f"η_q = {RATE:g}, λ = {RIDGE:g}, α₀ = α₁ = α.)",
     notes=f"The readout on D₁ is {READOUT_STEPS} steps of gradient descent with momentum. Runs scatter widely after many "
     "rounds, so that theory and simulation are compared after one and two.",
-    grids={
-        "quick": query_steps_grids([400, 1600], 20, [1, 2, 5], QUICK_BAGS, FEW_BAGS),
-        "full": query_steps_grids([1000, 4000], 40, [1, 2, 3, 5, MOST], FULL_BAGS, FULL_BAGS),
-    },
+    grids=query_steps_grids,
     draw=draw_query_steps,
     findings=query_steps_findings,
     claims=(cosines_exact, falls, best_at_two),

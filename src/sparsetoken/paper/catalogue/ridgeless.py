@@ -24,7 +24,7 @@ from ...study.criteria import (
     means_of,
     select,
 )
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ..results import RATES
 from .common import MODELS, OURS, TEN_TOKENS, Resolution, both, exact, listed, ordered, pair
 from .figures import AXES, by_model, largest
@@ -44,6 +44,10 @@ RATE_SPOTS = [8.0, 16.0, 32.0, 64.0]
 INFINITE = 1e7
 
 
+@sized(
+    quick=({"attention": [100, 200], "pooled": [60, 120], "vectorized": [8, 16]}, 44),
+    full=({"attention": [200, 400], "pooled": [200, 400], "vectorized": [20, 40]}, 40),
+)
 def rates_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
     places = (*sorted({*np.geomspace(2.0, 1024.0, 19).tolist(), *RATE_SPOTS}), INFINITE)
     spots, lines = [], []
@@ -133,10 +137,7 @@ rates = Study(
     question="With the square loss and no ridge: how fast does the test error of the three classifiers fall to its limit at "
     "infinitely many samples? (L = 10, R = 1, π = 0.5, θ = 5; attention with cosine 0.9 and k = 2.)",
     notes="Simulations use λ = 10⁻⁹ in place of zero. The limit that is subtracted is the theory's.",
-    grids={
-        "quick": rates_grids({"attention": [100, 200], "pooled": [60, 120], "vectorized": [8, 16]}, 44),
-        "full": rates_grids({"attention": [200, 400], "pooled": [200, 400], "vectorized": [20, 40]}, 40),
-    },
+    grids=rates_grids,
     draw=draw_rates,
     findings=rates_findings,
     claims=tuple(map(slope, MODELS)),
@@ -150,6 +151,10 @@ JUDGED = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]  # away from the peak, where the corre
 BINS = {"low": -3.0, "high": 12.0, "bins": 30}
 
 
+@sized(
+    quick=(150, {"attention": 20, "pooled": 32}, [200, 400], 30),
+    full=(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20),
+)
 def interpolation_grids(size: int, repeats: dict[str, int], margin_sizes: list[int], margin_repeats: int) -> list[Grid]:
     """Below the threshold samples are few and dimensions cheap: larger d there, so that n is not tiny."""
     spots = sorted([*JUDGED, 0.9, 1.0, 1.1, 1.25])
@@ -281,10 +286,7 @@ interpolation = Study(
     "theory give not only averages but the whole distribution of training and test margins? (L = 10, R = 1, π = 0.5, θ = 5; "
     "cosine 0.9, k = 2.)",
     notes="Simulations use λ = 10⁻⁹ in place of zero.",
-    grids={
-        "quick": interpolation_grids(150, {"attention": 20, "pooled": 32}, [200, 400], 30),
-        "full": interpolation_grids(500, {"attention": 16, "pooled": 32}, [1000, 2000], 20),
-    },
+    grids=interpolation_grids,
     draw=draw_interpolation,
     findings=interpolation_findings,
     claims=(away_exact, peak, margin_laws, leave_one_out),

@@ -18,7 +18,7 @@ from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
 from ...study.criteria import LineFit, ValueWithError, fit_line, judge_value, limits_of, select
-from ...study.study import Grid, Study
+from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
 from .common import MODELS, OURS, THEORY_DEGREES, Resolution, Source, exact, listed, near_slope, ordered, pair, sharp
@@ -125,6 +125,16 @@ def trained_setting(model: str, length: int) -> dict[str, Any]:
     return setting | ({"sharpness": round(float(sharp(length)), 6)} if model == "attention" else {})
 
 
+@sized(
+    quick=(
+        {"pooled": [100, 200], "vectorized": [100, 200], "attention": [200, 400]},
+        {"pooled": 25, "vectorized": 7, "attention": 8},
+    ),
+    full=(
+        {"pooled": [500, 1000], "vectorized": [250, 500], "attention": [500, 1000]},
+        {"pooled": 40, "vectorized": 10, "attention": 24},
+    ),
+)
 def scaling_grids(sizes: dict[str, list[int]], repeats: dict[str, int]) -> list[Grid]:
     far = {
         "pooled": {n: 2.83 * n**0.5 for n in (512, 2048)},
@@ -431,16 +441,7 @@ scaling = Study(
     "signal is known, and for the trained classifiers? (R = 1, π = 0.5; trained: logistic, α₀ = α₁ = 4, k = √(2 log L), "
     "λ = 0.01/L, linear classifiers given all samples.)",
     notes="The ridge falls like 1/L so that it means the same at every length, the pooled features being of size 1/√L.",
-    grids={
-        "quick": scaling_grids(
-            {"pooled": [100, 200], "vectorized": [100, 200], "attention": [200, 400]},
-            {"pooled": 25, "vectorized": 7, "attention": 8},
-        ),
-        "full": scaling_grids(
-            {"pooled": [500, 1000], "vectorized": [250, 500], "attention": [500, 1000]},
-            {"pooled": 40, "vectorized": 10, "attention": 24},
-        ),
-    },
+    grids=scaling_grids,
     draw=draw_scaling,
     findings=scaling_findings,
     headline=scaling_headline,
@@ -467,6 +468,10 @@ scaling = Study(
 TOLERATED = 0.25  # test error up to which a length counts as tolerated
 
 
+@sized(
+    quick=({"attention": [100, 300], "pooled": [100, 300], "vectorized": [40, 120]}, 28),
+    full=({"attention": [400, 1200], "pooled": [400, 1200], "vectorized": [100, 200]}, 30),
+)
 def fixed_strength_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid]:
     """As in the study `scaling`, with fewer samples; seeds other than those that sizes were chosen on."""
 
@@ -555,10 +560,7 @@ fixed_strength = Study(
     question="The strength of the signal stays as it is and bags grow longer. What happens to the test error of attention, "
     "pooled and vectorized classifiers on as many samples? (R = 1, π = 0.5, θ = 6, α₀ = α₁ = 2, logistic, "
     "λ = 10⁻²/L, k = √(2 log L).)",
-    grids={
-        "quick": fixed_strength_grids({"attention": [100, 300], "pooled": [100, 300], "vectorized": [40, 120]}, 28),
-        "full": fixed_strength_grids({"attention": [400, 1200], "pooled": [400, 1200], "vectorized": [100, 200]}, 30),
-    },
+    grids=fixed_strength_grids,
     draw=draw_fixed_strength,
     findings=fixed_strength_findings,
     claims=(errors_exact, error_order, longer),
