@@ -10,7 +10,16 @@ CLAIMS = {claim.id.removeprefix("joint-end-"): claim for claim in study.joint_en
 
 
 def tables(
-    end=0.045, best=0.025, refit=0.0255, loo=0.045, staged=0.035, bayes=0.024, zero=0.06, planted=0.55, both=True
+    end=0.045,
+    best=0.025,
+    refit=0.0255,
+    loo=0.045,
+    staged=0.035,
+    bayes=0.024,
+    zero=0.06,
+    planted=0.55,
+    both=True,
+    hard=False,
 ):
     """What the study's trials would give, with small errors."""
     rng = np.random.default_rng(0)
@@ -45,6 +54,8 @@ def tables(
         "decays": pd.DataFrame(decays),
         "bayes": pd.DataFrame([{**task, "test_error": bayes} for task in study.TASKS]),
         "branches": pd.DataFrame(branches),
+        "trapped": pd.DataFrame({"alpha": [0.6, 2.0], "coexist": both, "overlap[w]": zero}),
+        "possible": pd.DataFrame({"alpha": study.ALPHAS, "hard": hard, "overlap": 0.8}),
         "zero": overlaps(zero),
         "planted": overlaps(planted),
     }
@@ -67,6 +78,8 @@ def test_all_claims_hold_where_they_should():
         ("estimate", {"loo": 0.08}),
         ("near-bayes", {"bayes": 0.015}),
         ("two", {"both": False}),
+        ("trap", {"both": False}),
+        ("trap", {"hard": True}),
         ("two", {"planted": 0.1}),
         ("two", {"zero": 0.5}),
     ],
