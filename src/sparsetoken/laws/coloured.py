@@ -112,6 +112,8 @@ class Spectrum:
         -------
         Spectrum
         """
+        from sklearn.covariance import ledoit_wolf_shrinkage
+
         tokens = getattr(bags, "tokens", bags)
         if isinstance(tokens, list | tuple):
             tokens = np.concatenate([real_array("bags", bag) for bag in tokens])
@@ -122,12 +124,7 @@ class Spectrum:
         x = x - x.mean(axis=0)
         sample = x.T @ x / len(x)
         mean = np.trace(sample) / len(sample)
-        if shrinkage is None:
-            spread = ((sample - mean * np.eye(len(sample))) ** 2).sum()
-            error = ((x**2).sum(axis=1) ** 2).mean() - (sample**2).sum()  # E ||x x^T - S||^2, over N that of the mean
-            rho = min(1.0, max(0.0, error / (len(x) * spread))) if spread > 0 else 1.0
-        else:
-            rho = real_number("shrinkage", shrinkage, 0.0, 1.0)
+        rho = ledoit_wolf_shrinkage(x, True) if shrinkage is None else real_number("shrinkage", shrinkage, 0.0, 1.0)
         return cls.of((1.0 - rho) * sample + rho * mean * np.eye(len(sample)), signal)
 
     def query(self, direction: Any) -> Query:

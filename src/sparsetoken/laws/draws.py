@@ -11,7 +11,7 @@ accuracy given their number, with exact conditional mean and covariance.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -65,11 +65,6 @@ class TokenGroup:
         """The arrays, in the order of the fields."""
         return (self.tokens, self.bulk, self.normals)
 
-    def with_leaves(self, leaves: Sequence[Any]) -> TokenGroup:
-        """The same group with other arrays in the place of its `leaves`."""
-        tokens, bulk, normals = leaves
-        return TokenGroup(tokens, bulk, normals, self.ceiling)
-
 
 @dataclass(frozen=True, eq=False)
 class TokenDraws:
@@ -82,16 +77,18 @@ class TokenDraws:
 
     def first(self, count: int) -> TokenDraws:
         """The first `count` draws of every replicate (a low-discrepancy sequence stays balanced when cut short)."""
-        return self.with_leaves([array[:, :count] for array in self.leaves()])
+        signals, others = (
+            replace(g, tokens=g.tokens[:, :count], bulk=g.bulk[:, :count], normals=g.normals[:, :count])
+            for g in (self.signals, self.others)
+        )
+        return TokenDraws(
+            signals, others, self.offset[:, :count], None if self.common is None else self.common[:, :count]
+        )
 
     def leaves(self) -> tuple:
         """All arrays, in the order of the fields."""
         common = () if self.common is None else (self.common,)
         return (*self.signals.leaves(), *self.others.leaves(), self.offset, *common)
-
-    def with_leaves(self, leaves: Sequence[Any]) -> TokenDraws:
-        """The same draws with other arrays in the place of its `leaves`."""
-        return TokenDraws(self.signals.with_leaves(leaves[:3]), self.others.with_leaves(leaves[3:6]), *leaves[6:])
 
 
 @dataclass(frozen=True)

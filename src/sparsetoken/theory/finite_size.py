@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
@@ -28,7 +28,7 @@ from ..losses import Loss
 from ..task import Task
 from ..training import Training
 from .alignment import AlignmentLaw, alignment
-from .fixed_point.plain import quick_readout
+from .fixed_point.plain import geometry, quick_readout
 
 POINTS = 128  # draws per replicate and class: standard errors of about 5e-4
 GROUPS = 12  # groups of like queries that the readout is solved for
@@ -169,13 +169,7 @@ def averaged_measures(
 
 def _measures(found: ReadoutsAtShares, cosine: float) -> dict[str, np.ndarray]:
     """Measures of the readouts on fresh bags and their geometry, (shares, replicates) each."""
-    rows: list[dict[str, Any]] = []
-    for x in found.x:
-        m_q, m_u, nu, b = x[0], x[1], math.exp(x[2]), x[3]
-        norm = math.sqrt(m_q**2 + m_u**2 + nu**2)
-        along = m_q * cosine + m_u * math.sqrt(max(0.0, 1.0 - cosine**2))
-        row = fresh_measures(*score_laws(x, found.population), found.population.prevalence)
-        shared = {"m_q": m_q, "m_u": m_u, "nu": nu, "bias": b, "norm_w": norm}
-        shared |= {"overlap_w": along, "cosine_w": along / norm}
-        rows.append(row | {name: np.full(np.shape(row["test_error"]), v) for name, v in shared.items()})
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    rows = [fresh_measures(*score_laws(x, found.population), found.population.prevalence) for x in found.x]
+    table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    shape = table["test_error"].shape
+    return table | {name: np.broadcast_to(v[:, None], shape) for name, v in geometry(found.x, cosine).items()}

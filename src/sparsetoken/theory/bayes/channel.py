@@ -38,11 +38,11 @@ ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed
 class Channel(ABC):
     """M and I of the channel for given L and R; the same draws at every root, so that both are smooth in it."""
 
-    length: int
-    sparsity: int
+    exact = False  # whether M is free of sampling error
 
     def __init__(self, length: int, sparsity: int):
         self.length, self.sparsity = length, sparsity
+        self.least, self.most = sparsity**2 / length, float(sparsity)  # M at s = 0, and where nothing is hidden
 
     @abstractmethod
     def mass(self, root: float) -> np.ndarray:
@@ -56,21 +56,6 @@ class Channel(ABC):
     def information(self, root: float) -> float:
         """I at s = root^2."""
 
-    @property
-    def exact(self) -> bool:
-        """Whether M is free of sampling error."""
-        return False
-
-    @property
-    def most(self) -> float:
-        """What M tends to where nothing is hidden."""
-        return float(self.sparsity)
-
-    @property
-    def least(self) -> float:
-        """M at s = 0."""
-        return self.sparsity**2 / self.length
-
 
 def clear_of_noise(length: int) -> float:
     """The root from which signal tokens stand nine deviations above the largest of `length` noise tokens: nothing is hidden."""
@@ -80,27 +65,23 @@ def clear_of_noise(length: int) -> float:
 class _WholeBag(Channel):
     """R = L: nothing is hidden."""
 
+    exact = True
+
     def mass(self, root: float) -> np.ndarray:
         return np.array([float(self.sparsity)])
 
     def information(self, root: float) -> float:
         return 0.0
 
-    @property
-    def exact(self) -> bool:
-        return True
-
 
 class _OneToken(Channel):
     """R = 1: the law of the largest of L independent sums root t_l + G_l, on a grid."""
 
+    exact = True
+
     def __init__(self, length: int, sparsity: int = 1):
         super().__init__(length, sparsity)
         self._mass = lru_cache(maxsize=4096)(self._exact_mass)
-
-    @property
-    def exact(self) -> bool:
-        return True
 
     def _grid(self, root: float) -> tuple[np.ndarray, float]:
         """Places z of the largest sum, relative to the signal's mean root^2, and their spacing."""

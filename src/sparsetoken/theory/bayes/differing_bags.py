@@ -148,19 +148,9 @@ class DifferingBags(Channel):
         rho = task.correlation
         carrying = sum(p * share for p, share in _label_shares(task))
         whitened = [p * theta**2 * R * (1 - rho / (1 - rho + rho * L) * R) / (1 - rho) for L, R, theta, p in task.kinds]
-        self._most = carrying * sum(whitened) / self.unit
-        self._least = float(self._overlap(0.0, LEAST_POINTS).mean()) / self.unit
+        self.most = carrying * sum(whitened) / self.unit
+        self.least = float(self._overlap(0.0, LEAST_POINTS).mean()) / self.unit
         self._integral: PchipInterpolator | None = None
-
-    @property
-    def most(self) -> float:
-        """What M tends to where nothing is hidden."""
-        return self._most
-
-    @property
-    def least(self) -> float:
-        """M at m = 0."""
-        return self._least
 
     def mass(self, root: float) -> np.ndarray:
         return self._overlap(root / self.theta, POINTS) / self.unit

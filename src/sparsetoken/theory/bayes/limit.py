@@ -247,7 +247,8 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     if task.mean_strength == 0:
         e = min(task.prevalence, 1 - task.prevalence)
-        return BayesLimit(0.0, e, 0.0, e, False, dict.fromkeys(_NAMES, 0.0))
+        names = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")
+        return BayesLimit(0.0, e, 0.0, e, False, dict.fromkeys(names, 0.0))
     search = _Map(task, alpha)
     points = [search.polished(a, b) for a, b in search.crossings()]
     if not points:
@@ -257,32 +258,33 @@ def bayes_limit(task: Task, alpha: float) -> BayesLimit:
     reachable = points[0]
     best = min(points, key=search.energy) if len(points) > 1 else reachable
     hard = (best**2 - reachable**2) / search.theta**2 > HARD_GAP
-    values: dict[str, float] = {}
-    errors: dict[str, float] = {}
-    residual = 0.0
-    for prefix, u in (("", best if hard else reachable), ("reachable_", reachable)):
-        if prefix and not hard:
-            for name in ("overlap", "test_error"):
-                values[prefix + name], errors[prefix + name] = values[name], errors[name]
-            continue
-        off = abs(search.direct(u) / u - 1.0)
-        if not off <= RESIDUAL:
-            raise AccuracyError(
-                f"the Bayes limit's fixed point is found only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
-                f"strength {task.strength}, alpha {alpha:g}: this lies at the edge of a phase, move one of them a little"
-            )
-        residual = max(residual, off)
-        u_error = _root_error(search, u)
-        error, sampling = bayes_error(task, u)
-        if u_error > 0:  # how the error moves with u
-            h = 0.01 * u
-            up, down = (bayes_error(task, u + side, _SLOPE_POINTS)[0] for side in (h, -h))
-            drift = (up - down) / (2 * h)
-            sampling = float(np.hypot(sampling, drift * u_error))
-        values[f"{prefix}overlap"] = min((u / search.theta) ** 2, 1.0)
-        errors[f"{prefix}overlap"] = 2 * u * u_error / search.theta**2
-        values[f"{prefix}test_error"], errors[f"{prefix}test_error"] = error, sampling
-    return BayesLimit(**values, hard=bool(hard), errors=errors, residual=residual)
+    optimum, errors, residual = _described(search, best if hard else reachable)
+    fast, fast_errors, off = _described(search, reachable) if hard else (optimum, errors, residual)
+    return BayesLimit(
+        **optimum,
+        **{f"reachable_{name}": value for name, value in fast.items()},
+        hard=bool(hard),
+        errors=errors | {f"reachable_{name}": error for name, error in fast_errors.items()},
+        residual=max(residual, off),
+    )
+
+
+def _described(search: _Map, u: float) -> tuple[dict[str, float], dict[str, float], float]:
+    """Overlap and test error at a fixed point, their standard errors, and its residual."""
+    task, theta = search.task, search.theta
+    off = abs(search.direct(u) / u - 1.0)
+    if not off <= RESIDUAL:
+        raise AccuracyError(
+            f"the Bayes limit's fixed point is found only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
+            f"strength {task.strength}, alpha {search.alpha:g}: this lies at the edge of a phase, move one of them a little"
+        )
+    u_error = _root_error(search, u)
+    error, sampling = bayes_error(task, u)
+    if u_error > 0:  # how the error moves with u
+        up, down = (bayes_error(task, side * u, _SLOPE_POINTS)[0] for side in (1.01, 0.99))
+        sampling = float(np.hypot(sampling, (up - down) / (0.02 * u) * u_error))
+    values = {"overlap": min((u / theta) ** 2, 1.0), "test_error": error}
+    return values, {"overlap": 2 * u * u_error / theta**2, "test_error": sampling}, off
 
 
 def _root_error(search: _Map, u: float) -> float:
@@ -291,6 +293,3 @@ def _root_error(search: _Map, u: float) -> float:
         return 0.0
     each = search.replicates(u)
     return standard_error(each, alone=0.0) / max(1.0 - search.slope(u), 1e-3)
-
-
-_NAMES = ("overlap", "test_error", "reachable_overlap", "reachable_test_error")

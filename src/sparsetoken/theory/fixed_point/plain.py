@@ -201,13 +201,11 @@ class PlainReadout(ReadoutProblem):
     def quantities(self, points: int, x: np.ndarray, train_loss: np.ndarray) -> dict[str, np.ndarray]:
         population, gamma = self.law.at(points)[0], self.law.parameters.get("cosine")
         values = measures(self.loss, x, population)
-        m_q, m_u, log_nu, b, log_V = np.broadcast_to(x, (population.replicates, 5)).T
-        nu, V = np.exp(log_nu), np.exp(log_V)
-        values |= {"m_q": m_q, "m_u": m_u, "nu": nu, "V": V, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}
-        if gamma is not None:
-            values["overlap_w"] = gamma * m_q + max(0.0, 1.0 - gamma**2) ** 0.5 * m_u
-            values["cosine_w"] = values["overlap_w"] / values["norm_w"]
-        values["train_error"] = np.where(np.isinf(V), 0.0, values["train_error"])  # an interpolator makes none
+        rows = np.broadcast_to(x, (population.replicates, 5))
+        values |= geometry(rows, gamma) | {"V": np.exp(rows[:, 4])}
+        values["train_error"] = np.where(
+            np.isinf(values["V"]), 0.0, values["train_error"]
+        )  # an interpolator makes none
         return values | {"train_loss": train_loss}
 
     def result(self, values: dict[str, Any], errors: dict[str, Any], common: dict[str, Any]) -> ErmResult:
@@ -249,6 +247,17 @@ def check_same_geometry(trained: Law, tested: Law) -> None:
     here, there = trained.parameters.get("cosine"), tested.parameters.get("cosine")
     if here is not None and there is not None and abs(here - there) > SAME:
         raise ValueError(f"law must be seen by the training's query (cosine {here:g}), got cosine {there:g}")
+
+
+def geometry(x: np.ndarray, cosine: float | None) -> dict[str, np.ndarray]:
+    """Overlaps, bias and norm of readouts x (rows), and where the query's cosine with xi is known those with xi."""
+    m_q, m_u, log_nu, b, _ = x.T
+    nu = np.exp(log_nu)
+    values = {"m_q": m_q, "m_u": m_u, "nu": nu, "bias": b, "norm_w": np.sqrt(m_q**2 + m_u**2 + nu**2)}
+    if cosine is None:
+        return values
+    overlap = cosine * m_q + max(0.0, 1.0 - cosine**2) ** 0.5 * m_u
+    return values | {"overlap_w": overlap, "cosine_w": overlap / values["norm_w"]}
 
 
 def shifted(x: np.ndarray, bias_shift: float) -> np.ndarray:
