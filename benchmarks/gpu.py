@@ -27,9 +27,8 @@ from sparsetoken.simulation.samplers.reduced import Leading, place_features
 from sparsetoken.simulation.simulate import simulate
 from sparsetoken.solvers.erm import fit_erm
 from sparsetoken.theory import attention_law, erm, forecast
-from sparsetoken.theory.dynamics.problem import problem_of, replicate_draws
+from sparsetoken.theory.dynamics.problem import PROBES, problem_of, replicate_draws
 from sparsetoken.theory.dynamics.recursion import advance_compiled, first_compiled
-from sparsetoken.theory.dynamics.trajectory import PROBES
 
 SECONDS = 290  # of all parts together: with the start of a last process this stays within five minutes
 

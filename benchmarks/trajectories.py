@@ -15,8 +15,8 @@ from sparsetoken._core.devices import double_precision
 from sparsetoken.laws.bag_model_measures import fresh_draws, measures_on
 from sparsetoken.schedules import Stage
 from sparsetoken.simulation.trajectory import simulate_trajectory
-from sparsetoken.theory.dynamics.problem import problem_of, replicate_rng
-from sparsetoken.theory.dynamics.trajectory import PROBES, solve_replicate
+from sparsetoken.theory.dynamics.problem import PROBES, problem_of, replicate_rng
+from sparsetoken.theory.dynamics.trajectory import solve_replicate
 
 from .growth import exponent
 from .measure import Row, Timing, case, timed

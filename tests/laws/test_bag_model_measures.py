@@ -48,8 +48,8 @@ def counted(task: Task, model: BagModel, overlap, gram, bias, count: int = 200_0
     scores = []
     for positive in (True, False):
         H = rng.standard_normal((count, task.length, len(gram))) @ root.T
-        if positive:
-            H[np.arange(count)[:, None], places] += task.strength * overlap
+        carries = np.full((count, 1, 1), True) if positive else rng.random((count, 1, 1)) < task.contamination
+        H[np.arange(count)[:, None], places] += carries * task.strength * overlap
         with double_precision():
             scores.append(np.asarray(jax.jit(jax.vmap(lambda h: model(h, bias)))(H)))
     above, below = (scores[0] > 0).mean(), (scores[1] < 0).mean()
@@ -79,6 +79,14 @@ def test_measures_are_those_of_counted_bags(name):
     found = measures(TASK, model, overlap, gram, -0.2)
     assert found["test_error"][1] < 1e-3
     agree(found, counted(TASK, model, overlap, gram, -0.2))
+
+
+@pytest.mark.parametrize("name", ["pooled", "attention"])
+def test_negative_bags_that_carry_a_signal(name):
+    """A score that is Gaussian as it is, and one that is ranked."""
+    model, task = get_bag_model(name), TASK.but(contamination=0.3)
+    overlap, gram = state(model.rank)
+    agree(measures(task, model, overlap, gram, -0.2), counted(task, model, overlap, gram, -0.2))
 
 
 def first_token_counts_most(H, bias):

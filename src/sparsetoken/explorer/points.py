@@ -23,7 +23,7 @@ from ..task import Task
 from ..theory.errors import UnstableTrainingWarning
 from ..theory.fixed_point.plain import quick_readout
 from ..theory.forecast import law_of, readout_alpha
-from ..theory.refit import threshold_error
+from ..theory.refit import error_at_best_threshold
 from ..training import Training
 from ..trajectories import Trajectory
 from .state import Descent
@@ -166,7 +166,7 @@ def tested_at(task: Task, training: Training, length: int, quick: bool) -> dict[
     trained = _trained(task, training, accuracy)
     there = trained.on(bags, accuracy=accuracy)
     measures = {name: getattr(there, name) for name in ("test_error", "auc", "sensitivity")}
-    fitted = threshold_error(trained, same_mechanism(trained.law, bags))
+    fitted = error_at_best_threshold(trained, same_mechanism(trained.law, bags))
     return measures | {"threshold_error": min(there.test_error, fitted)}
 
 

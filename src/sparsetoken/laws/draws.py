@@ -26,6 +26,7 @@ REPLICATES = 16  # their scatter gives the standard error to about 20 %, enough 
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
 POINTS = 1024  # draws per replicate where no accuracy is asked for
+FAR = 9.0  # deviations: beyond lies 1e-19 of the normal law
 LEAST_POINTS = 16  # of the rarest kind of bags: enough for an error that counts with a small probability only
 NUMBERS_AT_A_TIME = 1 << 22  # held by what works in pieces: 32 MB
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
@@ -271,7 +272,7 @@ _cache = ByteCache(CACHE_BYTES, _size)
 def truncated_normal_rule(ceiling: float, nodes: int = 160) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights of the standard normal conditioned to lie below `ceiling`."""
     x, w = np.polynomial.legendre.leggauss(nodes)
-    low = -9.0  # below it lies 1e-19 of the normal law
+    low = -FAR
     t = low + 0.5 * (ceiling - low) * (x + 1)
     density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
     weights = 0.5 * (ceiling - low) * w * density

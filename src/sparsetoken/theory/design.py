@@ -36,10 +36,9 @@ from ..schedules import FIRST_BIAS_RATE, FIRST_DECAY, FIRST_RATE, Stage
 from ..task import Task
 from ..trajectories import Trajectory
 from .bayes.limit import bayes_limit
-from .dynamics.gradient import BAGS, PROBES, replicate_gradient
-from .dynamics.problem import Sampling, problem_of, replicate_draws
+from .dynamics.gradient import BAGS, replicate_gradient
+from .dynamics.problem import PROBES, Sampling, problem_of, replicate_draws
 from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
-from .dynamics.trajectory import PROBES as CONFIRMING_PROBES
 from .dynamics.trajectory import solve_replicate, trajectory
 
 # Replicates by number: those of the search, those that choose between what searches reached; others confirm.
@@ -210,7 +209,7 @@ class _ScheduleSearch:
         """The logarithm of the error of the last steps, without derivatives; infinite where training diverges."""
         layout = self.layout
         here = problem_of(self.task, layout.model_at(x), layout.stages(x), self.loss, self.start)
-        rows = [solve_replicate(here, i, CONFIRMING_BAGS, CONFIRMING_PROBES) for i in draws]
+        rows = [solve_replicate(here, i, CONFIRMING_BAGS, PROBES) for i in draws]
         value = float(np.log(np.mean([row["test_error"] for row in rows], axis=0)[list(self.last_steps)]).mean())
         return value if np.isfinite(value) else np.inf
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._core.roots import least_on_grid
 from .._core.validation import real_number, rejection
+from ..laws.draws import FAR
 from ..laws.law import Law, same_mechanism
 from ..laws.measures import score_laws
 from ..laws.nodes import Population
@@ -21,7 +22,6 @@ from .fixed_point.readout import DEFAULT_ACCURACY
 WHAT = ("threshold", "sharpness")
 FURTHEST = 16.0  # sharpnesses are sought between the trained one over this and times this
 _THRESHOLDS = 101  # quantiles of the scores that are tried before the best is refined
-_TAIL = 8.0  # deviations beyond the furthest score: there every bag is put into one class
 # Steps of a factor 2^(1/2) over the default range; the error has one or two minima, far wider than that.
 _SHARPNESSES = 17
 _REFINED = 1e-4  # of the bracket's width: the error is flat to second order at its minimum
@@ -86,7 +86,7 @@ def refit(
     return result.on(same_mechanism(result.law, where, math.exp(best)), accuracy=accuracy)
 
 
-def threshold_error(result: ErmResult, law: Law) -> float:
+def error_at_best_threshold(result: ErmResult, law: Law) -> float:
     """Test error of a trained readout on a law with its threshold fitted to it, on the law's first sampling (no error bar)."""
     check_same_geometry(result.law, law)
     population = law.at(law.first_points)[0]
@@ -112,7 +112,8 @@ def _best_shift(x: np.ndarray, population: Population) -> float:
     laws = score_laws(x, population)
     spread = [law.mean + step * law.deviation for law in laws for step in (-2.0, 0.0, 2.0)]
     scores = np.concatenate([np.ravel(values) for values in spread])
-    widest = _TAIL * max(float(law.deviation.max()) for law in laws)
+    # Beyond, every bag is put into one class.
+    widest = FAR * max(float(law.deviation.max()) for law in laws)
     ends = scores.min() - widest, scores.max() + widest
     thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))
     candidates = np.unique(-np.array([*thresholds, *ends, 0.0]))

@@ -214,30 +214,24 @@ def _rows(
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
     """Rows of neighbouring points of one model."""
+    wanted = Accuracy.of(options.get("accuracy") or Accuracy())
 
     def solve(point: Point, start: WarmStart | None) -> tuple[dict[str, Any], ErmResult | None]:
-        found = _row(task, training, model, point, start, options)
-        advance(1)
-        return found
+        given = dict(options) if start is None else {**options, "accuracy": replace(wanted, warm_start=start)}
+        try:
+            t, tr = (
+                whole.but(**{name: value for name, value in point.items() if name in whole.__dataclass_fields__})
+                for whole in (task, training)
+            )
+            found = forecast(t, tr, model, **given)
+        except (ValueError, ArithmeticError) as error:
+            return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
+        finally:
+            advance(1)
+        result = found.result if isinstance(found.result, ErmResult) else None  # several heads start afresh
+        return {**point, **found.to_row(), "failure": ""}, result
 
-    return sweep(points, solve, _accuracy(options).test_error)
-
-
-def _accuracy(options: Mapping[str, Any]) -> Accuracy:
-    return Accuracy.of(options.get("accuracy") or Accuracy())
-
-
-def _row(task, training, model, point, start, options) -> tuple[dict[str, Any], ErmResult | None]:
-    try:
-        t = task.but(**{k: v for k, v in point.items() if k in task.__dataclass_fields__})
-        tr = training.but(**{k: v for k, v in point.items() if k in training.__dataclass_fields__})
-        if start is not None:
-            options = {**options, "accuracy": replace(_accuracy(options), warm_start=start)}
-        found = forecast(t, tr, model, **options)
-    except (ValueError, ArithmeticError) as error:
-        return {**point, "model": model, "test_error": float("nan"), "failure": str(error)}, None
-    result = found.result if isinstance(found.result, ErmResult) else None  # several heads start afresh
-    return {**point, **found.to_row(), "failure": ""}, result
+    return sweep(points, solve, wanted.test_error)
 
 
 def sweep(

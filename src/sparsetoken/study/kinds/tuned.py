@@ -40,7 +40,7 @@ def threshold_forecast_trial(
     """
     from ...theory import attention_law, erm
     from ...theory.forecast import law_of
-    from ...theory.refit import threshold_error
+    from ...theory.refit import error_at_best_threshold
 
     if cosine is None:
         chosen = with_sharpness(task, training, sharpness)
@@ -55,7 +55,7 @@ def threshold_forecast_trial(
     for ridge in sorted(ridges, reverse=True):  # from where a fixed point is found at once
         found = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
         start = found.warm_start
-        rows.append({"ridge": ridge, **fields_of(found), "threshold_error": threshold_error(found, law), **query})
+        rows.append({"ridge": ridge, **fields_of(found), "threshold_error": error_at_best_threshold(found, law), **query})
     return rows
 
 
@@ -73,7 +73,7 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     """
     from ...theory import ErmResult, attention_law, erm, refit
     from ...theory.forecast import law_of
-    from ...theory.refit import threshold_error
+    from ...theory.refit import error_at_best_threshold
 
     law, steps = law_of(task, training, "attention")
     assert steps is not None
@@ -85,7 +85,7 @@ def length_theory_trial(task: Task, training: Training, test_lengths: list[int])
     def fitted(result: Any, cosine: float, bags: Task) -> tuple[float, float]:
         """(error, k) with the best sharpness and threshold."""
         laws = [(attention_law(bags, cosine, factor * steps.sharpness), factor) for factor in _SHARPER]
-        tried = [(threshold_error(result, law), factor * steps.sharpness) for law, factor in laws]
+        tried = [(error_at_best_threshold(result, law), factor * steps.sharpness) for law, factor in laws]
         return min(tried)
 
     rows = []

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...laws.draws import TokenDraws, token_draws
+from ...laws.draws import FAR, TokenDraws, token_draws
 from ...laws.sobol import kept_with_draws
 from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags, few_signal_tokens
 
@@ -29,7 +29,6 @@ from .subset_sums import SUBSET_STEPS, BinnedBags, chosen_one_by_one, drawn_bags
 # exp(-pi^2/step), below rounding.
 _STEP = 0.25
 _TAIL = 38.0  # the Gumbel law's right tail exp(-z) is below rounding from here on
-_SIGMAS = 9.0  # and the normal law beyond this many deviations
 _HERMITE = np.polynomial.hermite_e.hermegauss(40)  # for roots up to 1: exact to 1e-13 there
 
 ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed point
@@ -59,7 +58,7 @@ class Channel(ABC):
 
 def clear_of_noise(length: int) -> float:
     """The root from which signal tokens stand nine deviations above the largest of `length` noise tokens: nothing is hidden."""
-    return (2 * math.log(length)) ** 0.5 + 9.0
+    return (2 * math.log(length)) ** 0.5 + FAR
 
 
 class _WholeBag(Channel):
@@ -87,15 +86,15 @@ class _OneToken(Channel):
         """Places z of the largest sum, relative to the signal's mean root^2, and their spacing."""
         step = _STEP if root > 1 else 0.2
         noise_top = np.log(self.length) + 0.5 * root**2 if root < 3 else root * (2 * np.log(self.length)) ** 0.5 + 6.0
-        top = max(_SIGMAS * root, noise_top - root**2) + _TAIL
-        return np.arange(-_SIGMAS * root - 5.0, top + step, step), step
+        top = max(FAR * root, noise_top - root**2) + _TAIL
+        return np.arange(-FAR * root - 5.0, top + step, step), step
 
     def _smoothed(self, function, root: float, z: np.ndarray, step: float) -> np.ndarray:
         """E[function(z - root g)], g standard normal."""
         if root <= 1:
             nodes, weights = _HERMITE
             return function(z[:, None] - root * nodes) @ (weights / weights.sum())
-        half = int(np.ceil(_SIGMAS * root / step))
+        half = int(np.ceil(FAR * root / step))
         y = step * np.arange(-half, half + 1)
         weights = np.exp(-0.5 * (y / root) ** 2)
         values = function(z[0] - y[-1] + step * np.arange(len(z) + 2 * half))

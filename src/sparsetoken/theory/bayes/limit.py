@@ -47,9 +47,8 @@ from .oracle import bayes_error
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
 _NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
-_FIRST_PLACES = np.linspace(0.0, 1.0, 24)
+_PLACES = 24  # of the first intervals, and of the table of M
 _PARTS = 16  # that intervals are split into where T comes from a table
-_TABLE_NODES = 20
 _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
 
 
@@ -116,7 +115,7 @@ def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
 
     The log-odds of M over its largest value are interpolated, which keeps M between 0 and that and steep rises in place.
     """
-    nodes = highest * np.linspace(0.0, 1.0, _TABLE_NODES)
+    nodes = highest * np.linspace(0.0, 1.0, _PLACES)
     share = [drawn.rough_mass(u) / drawn.most for u in nodes]
     odds = logit(np.clip(share, 1e-300, 1.0 - ROUNDING))
     rule = PchipInterpolator(nodes, np.maximum.accumulate(odds))
@@ -174,7 +173,7 @@ class _Map:
         """Narrow intervals that hold a stable fixed point (T(u) - u falls through zero), in rising order."""
         # Equal ratios: while u is small nothing but the scale changes.
         low, high = self.lowest * (1 - 1e-6), self.highest * (1 + 1e-6)
-        u = low * (high / low) ** _FIRST_PLACES
+        u = low * (high / low) ** np.linspace(0.0, 1.0, _PLACES)
         T = self.quick(u)
         a, b, Ta, Tb = u[:-1], u[1:], T[:-1], T[1:]
         share = np.arange(self.parts + 1) / self.parts

@@ -20,7 +20,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 from ..._core.averages import standard_error, with_error
 from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
-from ...laws.draws import POINTS
+from ...laws.draws import FAR, POINTS
 from ...laws.law import Law, attention_law, elementwise_law
 from ...laws.nodes import ClassColumns, Population
 from ...plotting.show import Shown, axes_for, draw_shares
@@ -129,7 +129,7 @@ def pooled_error(task: Task) -> float:
     means = np.array([kind.strength * kind.sparsity / kind.length for kind in task.kinds])
     deviations = np.array([(rho + (1 - rho) / kind.length) ** 0.5 for kind in task.kinds])
     weights = np.array([kind.probability for kind in task.kinds])
-    low, high = -8 * deviations.max(), means.max() + 8 * deviations.max()
+    low, high = -FAR * deviations.max(), means.max() + FAR * deviations.max()
     return _best_threshold(
         task,
         lambda b: weights @ ndtr((b - means) / deviations),
@@ -320,14 +320,16 @@ def oracle(task: Task, sharpness: float | None = None, *, activation: Any = "sig
         If the sharpness is negative, or there is no such activation.
     """
     Task.require(task)
-    if sharpness is not None:
-        real_number("sharpness", sharpness, 0.0)
-        k_attention = k_elementwise = float(sharpness)
-        attention, e_attention = known_signal_error(task, "attention", k_attention, points=points)
-        elementwise, e_elementwise = known_signal_error(task, "elementwise", k_elementwise, activation, points)
-    else:
-        k_attention, attention, e_attention = best_sharpness(task, "attention", points=points)
-        k_elementwise, elementwise, e_elementwise = best_sharpness(task, "elementwise", activation, points)
+    k = None if sharpness is None else real_number("sharpness", sharpness, 0.0)
+
+    def attended(mechanism: str) -> tuple[float, float, float]:
+        """Sharpness, error and standard error."""
+        if k is None:
+            return best_sharpness(task, mechanism, activation, points)
+        return (k, *known_signal_error(task, mechanism, k, activation, points))
+
+    k_attention, attention, e_attention = attended("attention")
+    k_elementwise, elementwise, e_elementwise = attended("elementwise")
     bayes, e_bayes = bayes_error(task, points=points)
     pooled = pooled_error(task)
     return Oracle(

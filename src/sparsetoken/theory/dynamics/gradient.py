@@ -27,11 +27,11 @@ from ...plotting.show import Shown, axes_for, legend_above
 from ...plotting.style import colour
 from ...schedules import Stage
 from ...task import Task
-from .problem import Sampling, TrainingProblem, problem_of, replicate_draws
+from .problem import PROBES, Sampling, TrainingProblem, problem_of, replicate_draws
 from .recursion import BagDraws, ScheduleArrays, Shape, advance, first_state
 
 # A backward run keeps the buffers of every step: T times the memory of a forward one, so it takes fewer bags and probes.
-BAGS, PROBES, REPLICATES = 512, 2, 8
+BAGS, REPLICATES = 512, 8
 CONTROLS = ("rates", "decay", "momentum", "sharpness")
 
 

@@ -28,6 +28,9 @@ from ...schedules import Schedule, expand
 from ...task import BagKind, Task
 from .recursion import BagDraws, GroupDraws, ScheduleArrays, Shape
 
+# Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
+# replicates at the last step, with sixteen independent ones by 6.0e-4, with one by 1.2e-3.
+PROBES = 2
 QUASI_RANDOM_STEPS = 8  # of a data set: the innovations of its first steps are Sobol points
 _ROOT_SEED = 20250926
 

@@ -28,7 +28,7 @@ from ...task import Task
 from ...trajectories import Trajectory, at_steps, steps_tested
 from ..errors import AccuracyError, AccuracyWarning, UnstableTrainingWarning, accuracy_missed
 from ..fixed_point.readout import SAFETY
-from .problem import Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
+from .problem import PROBES, Sampling, TrainingProblem, bytes_per_bag, problem_of, replicate_draws
 from .recursion import RecursionState, advance_compiled, first_compiled
 
 DEFAULT_ACCURACY = 1e-3
@@ -37,17 +37,15 @@ DEFAULT_ACCURACY = 1e-3
 BAGS, FEWEST_BAGS = 1024, 128
 # Fewer than sixteen replicates would leave the standard errors themselves uncertain by a fifth and more.
 REPLICATES, MOST_REPLICATES = 16, 512
-# Probing tangents. With two of `_probe_signs` the test error of joint attention (T = 30, 1024 bags) scatters by 6.9e-4 between
-# replicates at the last step, with sixteen independent ones by 6.0e-4, with one by 1.2e-3.
-PROBES = 2
 # A replicate's buffers stay below this many bytes: there are fewer bags in it otherwise.
 MEMORY = 2**30
 # Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
 # are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
 UNSTABLE = 0.1
 _NONLINEAR = 0.03  # scatter from which the shift that few bags bring is looked for
-_WORTH_SAYING = 0.02  # of the largest training loss: a shift that is said
-_NEGLIGIBLE = 0.01  # of the largest squared norm: the scatter of smaller ones is measured against this
+# Share of the largest squared norm, against which the scatter of smaller ones is measured, and of the largest training loss: a
+# shift by less is not said.
+_NEGLIGIBLE = 0.01
 
 
 def solve_replicate(
@@ -218,7 +216,7 @@ def _checked(
         )
     elif scatter.max() > _NONLINEAR and bags >= 4 * LEAST_POINTS:
         details["shift"] = shift = _shift_of_few_bags(problem, rows, bags)
-        if shift["test_error"] > accuracy or shift["train_loss"] > _WORTH_SAYING * rows[0]["train_loss"].max():
+        if shift["test_error"] > accuracy or shift["train_loss"] > _NEGLIGIBLE * rows[0]["train_loss"].max():
             warnings.warn(
                 f"averages over {bags} bags are shifted by about {shift['test_error']:.1e} in the test error and "
                 f"{shift['train_loss']:.1e} in the training loss, as {bags // 4} bags show: pass bags={4 * bags}",

@@ -25,10 +25,9 @@ from ...results import NOT_PLAIN, ClassifierResult
 from ...task import Task
 from ..errors import accuracy_missed
 from .equations import Equations, ScoreNodes
-from .solver import Solver
+from .solver import LONGEST, Solver
 
 SAFETY = 2.5  # the standard error aimed at is accuracy/2.5, so that `accuracy` bounds the error with probability 0.99
-_LONGEST_SHIFT = 1.0  # of a replicate's own logarithms: beyond, the linearisation behind its error bar means nothing
 
 AnyLaw = TypeVar("AnyLaw")
 
@@ -349,7 +348,8 @@ class ReadoutProblem(ABC):
         # A single replicate has its fixed point at x - J^-1 F_b to first order, with F_b its residual at x.
         x, J, loss, places = solution.x, solution.J, solution.replicate_loss, list(self.equations.logarithms)
         shift = -np.linalg.solve(J[:-1], solution.replicate_F.T).T
-        shift[:, places] = np.clip(shift[:, places], -_LONGEST_SHIFT, _LONGEST_SHIFT)
+        # Beyond, the linearisation behind a replicate's error bar means nothing.
+        shift[:, places] = np.clip(shift[:, places], -LONGEST, LONGEST)
         return FixedPoint(x, loss, x + shift, loss + shift @ J[-1], solution.residual, solver.evaluations)
 
     def solver(self, points: int, blocks: tuple[ScoreNodes, ...]) -> Solver:

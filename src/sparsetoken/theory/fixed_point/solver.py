@@ -18,7 +18,7 @@ from .equations import Equations, Iterate, ScoreNodes, evaluate
 
 SUFFICIENT = 1e-4  # share of the predicted fall that a step must bring (Armijo)
 SHORTEST = 1e-5  # of the full Newton step: shorter ones do not converge
-_LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
+LONGEST = 2.0  # step of an unknown that is a logarithm: a factor of 7
 _LEAST_CURVATURE, _LEAST_SQUARE = 1e-3, 1e-6  # floors of l'' and l'^2 in the first guess, for losses flat at its bias
 _SMALLEST_RIDGE = 1e-10  # from where a ridge of zero is reached in one step
 _FIRST_FACTOR, _STUCK = (
@@ -66,7 +66,7 @@ class Solver:
         """
         constants = self.constants(ridge)
         longest = np.full(len(x), np.inf)
-        longest[list(self.equations.logarithms)] = _LONGEST
+        longest[list(self.equations.logarithms)] = LONGEST
         best = evaluate(self.equations, self.loss, np.asarray(x, dtype=float), self.blocks, constants)
         direction, step, spent = _direction(best, longest), 1.0, 1
         while not best.converged and spent < NEWTON_STEPS and step > SHORTEST and direction is not None:
