@@ -55,7 +55,9 @@ def threshold_forecast_trial(
     for ridge in sorted(ridges, reverse=True):  # from where a fixed point is found at once
         found = erm(law, training.alpha1, ridge, training.loss, accuracy=accuracy, warm_start=start)
         start = found.warm_start
-        rows.append({"ridge": ridge, **fields_of(found), "threshold_error": error_at_best_threshold(found, law), **query})
+        rows.append(
+            {"ridge": ridge, **fields_of(found), "threshold_error": error_at_best_threshold(found, law), **query}
+        )
     return rows
 
 
