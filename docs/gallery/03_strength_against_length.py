@@ -13,25 +13,14 @@ from fractions import Fraction
 import numpy as np
 from matplotlib.figure import Figure
 
-from sparsetoken import Task, Training, forecast, theory
+from sparsetoken import Task, theory
 from sparsetoken.plotting.style import REFERENCE, colour, label
 from sparsetoken.theory.ladder import long_bag_exponent
 
 ALPHA = 4.0
 LENGTHS = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000]
-
-
-def trained_error(model):
-    """The test error of a trained classifier; attention's query has the sharpness of the largest noise token."""
-
-    def error(task):
-        training = Training(alpha0=ALPHA / 2, alpha1=ALPHA / 2, equal_samples=True)
-        if model == "attention":
-            sharpness = theory.alignment(task, training).sharpness
-            training = training.but(eta_q=training.eta_q * math.sqrt(2 * math.log(task.length)) / sharpness)
-        return forecast(task, training, model, accuracy=5e-3, with_capacity=False).test_error
-
-    return error
+SLOW = ("message_passing", "bayes")  # seconds for a point
+EXPONENTS = {"trained:vectorized": 3 / 4, "trained:pooled": 1 / 2, "trained:attention": 1 / 4}
 
 
 def draw(ax, name, lengths, needed, ink, exponent):
@@ -51,16 +40,14 @@ def draw(ax, name, lengths, needed, ink, exponent):
 def main():
     figure = Figure(figsize=(12.0, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for model, exponent in (("vectorized", 3 / 4), ("pooled", 1 / 2), ("attention", 1 / 4)):
-        needed = [theory.strength_needed(Task(length=L), 0.1, trained_error(model)) for L in LENGTHS]
-        draw(left, label(model), LENGTHS, needed, colour(model), exponent)
-    methods = ("pooled", "products:1", "products:2", "eigenvector", "message_passing", "bayes")
-    for ax, goal, shown in ((left, {"test_error": 0.1}, methods[-2:]), (right, {"cosine": 0.5}, methods)):
-        for place, method in enumerate(shown):
-            lengths = [L for L in LENGTHS if L != 30_000] if method in methods[-2:] else LENGTHS  # seconds each
+    directions = ("pooled", "products:1", "products:2", "eigenvector", *SLOW)
+    for ax, goal, methods in ((left, {"test_error": 0.1}, (*EXPONENTS, *SLOW)), (right, {"cosine": 0.5}, directions)):
+        for place, method in enumerate(methods):
+            lengths = [L for L in LENGTHS if L != 30_000] if method in SLOW else LENGTHS
             found = theory.ladder(Task(), ALPHA, [method], over={"length": lengths}, **goal)
-            name = "labelled mean" if method == "pooled" else label(method)
-            draw(ax, name, lengths, found.needed[method], colour(method, place), long_bag_exponent(method))
+            name = "labelled mean" if method == "pooled" else label(method.removeprefix("trained:"))
+            exponent = EXPONENTS[method] if method in EXPONENTS else long_bag_exponent(method)
+            draw(ax, name, lengths, found.needed[method], colour(method, place), exponent)
     for ax, words in ((left, "10 % test error"), (right, "a direction at cosine ½")):
         ax.set(xscale="log", yscale="log", xlim=(8, 6e6), title=f"Strength needed for {words}")
         ax.set(xlabel="tokens per bag, L", ylabel="strength θ")

@@ -1,4 +1,4 @@
-"""How many bags can be told apart perfectly
+"""How many bags can be separated without error
 
 The largest number of bags per dimension that a readout separates without a single mistake, against the signal's
 strength. Attention with a well-aligned query separates far more than pooling; with a query at right angles to the

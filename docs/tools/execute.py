@@ -1,7 +1,7 @@
 """Run the gallery's scripts, the tutorials' notebooks and the examples whose tables pages show, and keep what they produced.
 
 A run is kept under a digest of its source, of the package's sources and of the versions it ran with: unchanged pages are
-not run again, and no page can show what other code has computed. Each runs in a process of its own, in an empty folder.
+not run again, and no page can show what other code has computed. Each runs in a separate process, in an empty folder.
 
     python docs/tools/execute.py                # run everything that is not kept yet
 """

@@ -1,4 +1,4 @@
-"""What MkDocs is told besides mkdocs.yml: pages made from the gallery's scripts, from notebooks and from the public names.
+"""Hooks of MkDocs, named in mkdocs.yml: pages made from the gallery's scripts, from notebooks and from the public names.
 
 Links of the pages to files beside the folder `docs` (`../examples/...`, `../CHANGELOG.md`) are links to copies inside the site.
 """
@@ -36,8 +36,8 @@ REFERENCE = {
     "sparsetoken.estimators": ("Estimators", "Classifiers for bags, with scikit-learn's interface."),
     "sparsetoken.bags": ("Bags", "Bags of tokens, their files and their scaling."),
     "sparsetoken.planning": ("Planning", "From the theory to a decision."),
-    "sparsetoken.study": ("Studies", "Grids of trials, their store, tables and judged claims."),
-    "sparsetoken.losses": ("Losses", "Convex losses, and the base class for one of your own."),
+    "sparsetoken.study": ("Studies", "Grids of trials, their store, tables and tested claims."),
+    "sparsetoken.losses": ("Losses", "Convex losses, and the base class for your own."),
     "sparsetoken.activations": ("Activations", "How tokens are weighted."),
     "sparsetoken.results": ("Results", "The fields that theory and simulation share."),
 }
@@ -109,10 +109,26 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     An inner product <w, x> is no tag, and no dash follows a type that has no words.
     """
     html = re.sub(r"<([\w()^* ]+, [^<>\"=]+)>", r"&lt;\1&gt;", html)
-    html = re.sub(r'<(span|div) class="arithmatex">(.*?)</\1>', lambda f: with_mathml(f[2]), html, flags=re.DOTALL)
+    html = re.sub(r'<(span|div) class="arithmatex">(.*?)</\1>', lambda f: _formula(f[2]), html, flags=re.DOTALL)
     target = "../" * page.file.dest_uri.count("/") + "theory.html"
     html = re.sub(r"Eq\.\s\((\d+)\)(?: of docs/theory\.md)?", rf'<a href="{target}#eq-\1">Eq. (\1)</a>', html)
     return re.sub(r"\s*–\s*(?:<div class=\"doc-md-description\">\s*</div>)?\s*</li>", "\n        </li>", html)
+
+
+def _formula(text: str) -> str:
+    """A formula, and beside a displayed one of several parts these parts below each other, which a telephone shows instead."""
+    drawn = with_mathml(text)
+    rows = re.sub(r"\\(begin|end)\{split\}|\\tag\{\w+\}|\\\[|\\\]|&amp;", "", text)
+    parts = [part for part in re.split(r"\\\\|\\q?quad\b", rows) if part.strip()]
+    if not text.strip().startswith(r"\[") or len(parts) < 2:
+        return drawn
+    place = re.search(r' id="eq-\w+"', drawn)
+    number = re.search(r"<span>\(\w+\)</span>", drawn)
+    stacked = "".join(with_mathml(rf"\[{part}\]") for part in parts)
+    if number:
+        stacked = stacked.removesuffix("</div>") + number[0] + "</div>"
+    whole = drawn.replace(place[0], "") if place else drawn
+    return f'<div class="parts"{place[0] if place else ""}>{whole}<div class="stacked">{stacked}</div></div>'
 
 
 def _printed(script: Path) -> str:

@@ -1,4 +1,4 @@
-"""Run one script or notebook and write what it shows: `python runner.py FILE FOLDER`, in a process of its own.
+"""Run one script or notebook and write what it shows: `python runner.py FILE FOLDER`, in a separate process.
 
 Cells share one set of names. Of each cell are kept: what it prints, its figures, and the value of its last line if that is
 an expression, the way a notebook shows them.

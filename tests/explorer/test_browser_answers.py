@@ -72,7 +72,7 @@ def test_the_first_answer_is_on_the_screen_while_the_next_is_computed(visit, mon
         area = page.page.locator("#plot-area")
         page.page.wait_for_function("() => document.getElementById('plot-area').dataset.stale === 'yes'")
         assert page.page.locator("#status").inner_text() == "updating …"
-        assert "pays each token" in page.page.locator("#caption").inner_text()
+        assert "attention weight" in page.page.locator("#caption").inner_text()
         assert page.page.locator("#tab-bag").get_attribute("aria-selected") == "true"
         assert len(page.page.evaluate(TRACES)) == 4 and page.page.locator("#graph .js-plotly-plot").is_visible()
         assert float(page.page.locator("#graph").evaluate("(e) => getComputedStyle(e).opacity")) < 0.5

@@ -46,7 +46,7 @@ def answer(state: State, other: State | None, quick: bool, check_page: Callable[
         return None
     except Exception as error:
         if isinstance(error, ZeroDivisionError) or not isinstance(error, REFUSALS):
-            traceback.print_exception(error)  # a mistake of ours: where it is, for whoever runs the server
+            traceback.print_exception(error)  # a bug here: the terminal shows where
         return {"stage": "failed", "message": f"There is no answer to these settings: {words_of(error)}"}
 
 

@@ -67,7 +67,7 @@ def _bent(x: np.ndarray, y: np.ndarray) -> list[tuple[int, int]]:
 
 
 def line(name: str, x: Sequence[float], y: Iterable[float], ink: str, meta: str, **more: Any) -> dict[str, Any]:
-    """A smooth line; `more` may have `errors`, which are told with its values, a `dash`, and the `shape` "linear"."""
+    """A smooth line; `more` may have `errors`, shown with its values under the pointer, a `dash`, and the `shape` "linear"."""
     style = {"color": ink, "width": 2.5, "shape": more.pop("shape", "spline"), "dash": more.pop("dash", "solid")}
     errors = more.pop("errors", None)
     if errors is not None:

@@ -88,7 +88,7 @@ def _choice(name: str, label: str, options: dict[str, str], views: str = "") -> 
 
 
 def _small_field(name: str, views: str = "") -> Any:
-    """A number without a slider; the style sheet hides those that the view or the model has no use for."""
+    """A number without a slider; the style sheet hides those that the view or the model does not use."""
     children = [html.Label(NUMBERS[name].label, htmlFor=f"in-{name}"), *_number(name)]
     return _part("Div", children, "field small-field", data_views=views, data_field=name)
 

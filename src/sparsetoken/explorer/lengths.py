@@ -137,7 +137,7 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
     rows = refined(at, lengths, lambda row: row["test_error"] + row["sensitivity"], most=most, whole=True)
     shown = (
         ("test_error", "test error", colour("attention"), "solid"),
-        ("threshold_error", "error, threshold fitted", colour("attention"), "dash"),
+        ("threshold_error", "error, threshold refitted", colour("attention"), "dash"),
         ("auc", "AUC", OTHER_COLOURS[0], "solid"),
         ("sensitivity", "sensitivity", OTHER_COLOURS[1], "solid"),
     )
@@ -145,7 +145,7 @@ def lengths_view(state: State, quick: bool) -> dict[str, Any]:
     if len(rows) > 1:
         first, last = (row["test_error"] for row in (rows[min(rows)], rows[max(rows)]))
         finding = f"Here the error goes from {first:.3g} to {last:.3g}"
-        finding += f", to {rows[max(rows)]['threshold_error']:.3g} with the threshold fitted again."
+        finding += f", to {rows[max(rows)]['threshold_error']:.3g} with a refitted threshold."
     return figure(
         f"Attention trained at L = {here}, tested on longer bags",
         [

@@ -86,7 +86,7 @@ def still_wanted() -> None:
 class Point:
     """A model's test error and its standard error; `failure` says why there is none.
 
-    A Bayes limit has what message passing reaches besides, with its standard error, and whether the two differ, `hard`.
+    A Bayes limit also has the error that message passing reaches, with its standard error, and whether the two differ, `hard`.
     """
 
     test_error: float
