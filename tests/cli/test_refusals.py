@@ -122,3 +122,12 @@ def test_as_many_heads_as_allowed():
     assert get_bag_model("heads:1000").rank == 2000
     with pytest.raises(ValueError, match="from 1 to 1000"):
         get_bag_model("heads:0")
+
+
+def test_python_s_own_arithmetic_errors_are_explained(command, monkeypatch):
+    def raises(*_, **__):
+        raise OverflowError(34, "Numerical result out of range")
+
+    monkeypatch.setattr("sparsetoken.planning.solve.solve", raises)
+    code, _, err = command("solve", "--target", 0.1)
+    assert code == 2 and "beyond what can be computed" in err and err.count("\n") == 1

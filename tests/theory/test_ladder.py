@@ -156,3 +156,8 @@ def test_products_of_bags_full_of_signal():
     assert recovery(Task(1), 4.0, "products:2").cosine == recovery(Task(4, 1, 1e-100), 4.0).cosine == 0.0
     with pytest.raises(ValueError, match="alpha"):
         ladder(task, -1.0)
+
+
+def test_a_signal_lost_in_rounding_is_not_found():
+    """1 + x is 1 in double precision: no direction, and no division by zero."""
+    assert recovery(Task(strength=1e-9), 2.0, "eigenvector").cosine == 0.0

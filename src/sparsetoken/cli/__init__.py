@@ -93,6 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
             _fail(error.format_message(), 2)
         if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
             _fail_on_output(error)
+        if type(error) in (ZeroDivisionError, OverflowError, FloatingPointError):  # Python's own, with no more to say
+            _fail(f"these values are beyond what can be computed ({error}): take less extreme ones", 2)
         if isinstance(error, ValueError | OSError | ArithmeticError | MemoryError | ImportError):
             _fail(str(error) or type(error).__name__, 2)
         raise

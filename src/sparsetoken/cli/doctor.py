@@ -32,7 +32,10 @@ SOFTWARE = """@software{{sparsetoken,
 def doctor(
     json_output: bool = typer.Option(False, "--json", help="As JSON, to paste into a report of a problem."),
 ) -> int:
-    """Show versions, devices, threads, caches and extras; the exit code is 1 where something required is missing."""
+    """Show versions, devices, threads, caches and extras; the exit code is 1 where something required is missing.
+
+    Example: sparsetoken doctor --json
+    """
     facts = examine()
     if json_output:
         import json
@@ -163,7 +166,10 @@ def _cache() -> tuple[dict[str, str], list[str]]:
 
 @app.command(rich_help_panel=STUDIES)
 def cite() -> None:
-    """Print BibTeX entries of the paper and of this software."""
+    """Print BibTeX entries of the paper and of this software.
+
+    Example: sparsetoken cite > references.bib
+    """
     from .. import __version__
 
     echo(PAPER)

@@ -13,7 +13,10 @@ def explore(
     port: int = typer.Option(8050, "--port", "-p", min=0, max=65535, help="Port on 127.0.0.1; 0 takes any free one."),
     browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in a browser."),
 ) -> None:
-    """Open a web page to explore the theory. It is served on 127.0.0.1 and ends with Ctrl-C."""
+    """Open a web page to explore the theory. It is served on 127.0.0.1 and ends with Ctrl-C.
+
+    Example: sparsetoken explore --port 8060 --no-browser
+    """
     import os
     import sys
     import threading

@@ -121,7 +121,10 @@ def studies(
     ),
     modules: list[Path] = MODULES,
 ) -> None:
-    """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers)."""
+    """List the paper's studies with their sizes and running times (CPU seconds, shared by the workers).
+
+    Example: sparsetoken studies --paper
+    """
     from ..paper.catalogue import get_studies
     from ..study.study import SIZES
 

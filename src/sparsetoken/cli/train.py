@@ -221,7 +221,7 @@ def _table(exact: Any, runs: Sequence[Any]) -> tuple[list[str], list[list[str]]]
     for heading, field in fields.items():
         columns.append(heading + both)
         for row, t in zip(cells, shown):
-            parts = [] if limit is None else [f"{limit[field][t]:.4f}"]
+            parts = [] if limit is None else [with_error(limit[field][t])]
             parts += [with_error(*mean_and_error(one[field][t] for one in measured))] if runs else []
             row.append(" / ".join(parts))
     return columns, cells
@@ -250,7 +250,7 @@ def _answer(task: Any, schedule: Sequence[Any], exact: Any, runs: Sequence[Any])
         return [*lines, f"the Bayes limit at these samples is not available: {error}"]
     return [
         *lines,
-        f"no classifier trained on these samples (α = {samples:g}) has an error below {limit.test_error:.4f}",
+        f"no classifier trained on these samples (α = {samples:g}) has an error below {with_error(limit.test_error)}",
     ]
 
 

@@ -122,9 +122,9 @@ def _same(s: _Spike, products: int) -> float:
 
 def _eigenvector(s: _Spike) -> float:
     pi, f = s.prevalence, (1 - s.prevalence) * (1 + s.x)
-    if s.x == 0:
+    if s.x**2 == 0:
         return 0.0
-    spread = s.B / f**2 * ((1 - pi) / (1 - (1 - pi) / f) ** 2 + pi / (1 + pi / f) ** 2)
+    spread = s.B / f**2 * ((1 - pi) * (1 + s.x) ** 2 / s.x**2 + pi / (1 + pi / f) ** 2)
     return max(0.0, 1 - spread) * s.x / (1 + s.x)
 
 

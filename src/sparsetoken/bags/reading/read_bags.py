@@ -131,9 +131,8 @@ def open_folder(files: Any, labels: Any, reading: Reading) -> BagFile:
                 "the groups of a folder's bags are a column of the table of labels (labels_file, or --labels)"
             )
         if reading.need_labels and not found.are_tables:
-            raise ValueError(
-                f"{place} is a folder of bags: give the table with their labels (labels_file, or --labels)"
-            )
+            what = "a folder of bags" if len(found.paths) > 1 else "a bag without a label"
+            raise ValueError(f"{place} is {what}: give the table with their labels (labels_file, or --labels)")
     check_ignored(found, reading.ignore)
     if reading.skip_unmatched and values is not None and not found.have_column(reading.bag):
         wanted = values_of_bags(values, found.ids, skip_unmatched=True)  # other files are not even read
