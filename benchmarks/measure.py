@@ -117,6 +117,11 @@ class Row:
             return None
         return self.peer_timing.cpu / self.ours.cpu
 
+    @property
+    def slower(self) -> float:
+        """CPU seconds of the slower side."""
+        return max(self.ours.cpu, self.peer_timing.cpu if self.peer_timing else 0.0)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"ratio": self.ratio}
 
