@@ -1,6 +1,7 @@
 """The convex readout against scikit-learn's and SciPy's solvers, at equal relative gradient ||grad F|| / (ridge ||w||).
 
-One BLAS thread; ours and theirs in turn, best of several. Problems that both solve in less than 10 ms are left out. Each peer gets the loosest of its tolerances that reaches the target.
+One BLAS thread; ours and theirs in turn, best of several. Problems that both solve in less than 10 ms are left out. Each peer
+gets the loosest of its tolerances that reaches the target.
 liblinear is left out: it penalises the bias, another objective. The smoothed hinge has no peer in scikit-learn: SciPy's
 L-BFGS-B minimises the same F.
 """

@@ -41,45 +41,31 @@ def minimize_together(
         trial = x + step[:, None] * direction
         value, gradient = objective(trial, which)
         fine = value <= f + DECREASE * step * slope
-        if fine.all():  # the usual case, in which no row need be picked out
-            moved, changed = trial - x, gradient - g
-            history.remember(np.arange(len(which)), moved, changed)
-            still = f - value <= tolerance * np.maximum(np.abs(value), 1.0)
-            x, f, g = trial, value, gradient
-            step, failures = np.ones(len(which)), np.zeros(len(which), dtype=int)
-            taken += 1
-            ended = still | (taken >= iterations)
-        else:
-            failed, rows, ended = np.flatnonzero(~fine), np.flatnonzero(fine), np.zeros(len(which), dtype=bool)
+        still = np.zeros(len(which), dtype=bool)
+        rows = np.flatnonzero(fine)
+        if len(rows):
+            new = value[rows]
+            history.remember(rows, trial[rows] - x[rows], gradient[rows] - g[rows])
+            still[rows] = f[rows] - new <= tolerance * np.maximum(np.abs(new), 1.0)
+            x[rows], f[rows], g[rows] = trial[rows], new, gradient[rows]
+            step[rows], failures[rows] = 1.0, 0
+            taken[rows] += 1
+        failed = np.flatnonzero(~fine)
+        if len(failed):
             _shorten(step, failed, f[failed], slope[failed], value[failed])
             failures[failed] += 1
-            still = failures >= MOST_FAILURES
-            if len(rows):
-                moved, changed, left = trial[rows] - x[rows], gradient[rows] - g[rows], value[rows]
-                history.remember(rows, moved, changed)
-                still[rows] = f[rows] - left <= tolerance * np.maximum(np.abs(left), 1.0)
-                x[rows], f[rows], g[rows] = trial[rows], left, gradient[rows]
-                step[rows], failures[rows] = 1.0, 0
-                taken[rows] += 1
-                ended[rows] = taken[rows] >= iterations
-            ended |= still
+            still |= failures >= MOST_FAILURES
+        ended = still | (taken >= iterations)
         if ended.any():
             found[which[ended]], reached[which[ended]] = x[ended], still[ended]
-            rest = np.flatnonzero(~ended)
+            rest = ~ended
             which, fine, x, f, g = which[rest], fine[rest], x[rest], f[rest], g[rest]
-            direction, slope, step, taken, failures = (
-                direction[rest],
-                slope[rest],
-                step[rest],
-                taken[rest],
-                failures[rest],
-            )
+            direction, slope, step = direction[rest], slope[rest], step[rest]
+            taken, failures = taken[rest], failures[rest]
             history.keep(rest)
-        if fine.all():
-            direction, slope = history.direction(g)
-        elif fine.any():
-            new, new_slope = history.direction(g)
-            direction[fine], slope[fine] = new[fine], new_slope[fine]
+        if fine.any():
+            new_direction, new_slope = history.direction(g)
+            direction[fine], slope[fine] = new_direction[fine], new_slope[fine]
     return found, reached
 
 
@@ -119,25 +105,18 @@ class _History:
         """Put the pairs of positive curvature into the histories of their problems."""
         product, square = _products(moved, changed), _products(changed, changed)
         useful = product > 1e-12 * square
-        if not useful.all():
-            rows, moved, changed = rows[useful], moved[useful], changed[useful]
-            product, square = product[useful], square[useful]
-        if not len(rows):
-            return
+        rows, moved, changed = rows[useful], moved[useful], changed[useful]
+        product, square = product[useful], square[useful]
         slot = self.slot[rows]
         self.slot[rows] = (slot + 1) % MEMORY
         self.scale[rows, 0, 0] = product / square
         self.pairs[rows, slot], self.pairs[rows, MEMORY + slot] = moved, changed
-        if len(rows) == len(self.pairs):
-            with_newest, inverse = self.pairs @ changed[:, :, None], self.inverse
-            self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
-        else:  # products for all take less time than a copy of some histories
-            everywhere = np.zeros((len(self.pairs), changed.shape[1], 1))
-            everywhere[rows, :, 0] = changed
-            with_newest = (self.pairs @ everywhere)[rows]
-            self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
-            inverse = self.inverse[rows]
-        column = (inverse @ with_newest[:, :MEMORY])[:, :, 0]
+        # Products for all problems take less time than a copy of some histories.
+        everywhere = np.zeros((len(self.pairs), changed.shape[1], 1))
+        everywhere[rows, :, 0] = changed
+        with_newest = (self.pairs @ everywhere)[rows]
+        self.inverse[rows, slot] = self.inverse[rows, :, slot] = 0.0
+        column = (self.inverse[rows] @ with_newest[:, :MEMORY])[:, :, 0]
         self.inverse[rows, :, slot] = -column / product[:, None]
         self.inverse[rows, slot, slot] = 1.0 / product
         self.diagonal[rows, slot, 0] = product
@@ -157,9 +136,8 @@ class _History:
         product = self.scale[:, 0] * g + (back.transpose(0, 2, 1) @ self.pairs)[:, 0]
         along = _products(product, g)
         uphill = along <= 0.0  # by rounding alone
-        if uphill.any():
-            product[uphill] = g[uphill]
-            along[uphill] = _products(g[uphill], g[uphill])
+        product[uphill] = g[uphill]
+        along[uphill] = _products(g[uphill], g[uphill])
         return -product, -along
 
 
