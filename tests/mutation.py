@@ -259,8 +259,8 @@ MUTANTS = [
     ),
     Mutant(
         "simulation/two_steps.py",
-        "tokens @ w1 - fields[which, None]",
-        "tokens @ w1",
+        "(part - fields[which, None, None])",
+        "part",
         "tests/simulation/test_steps.py::test_steps_are_gradients[logistic]",
     ),
     Mutant(

@@ -9,7 +9,7 @@ from scipy import stats
 from sparsetoken import Task, Training, simulate
 from sparsetoken.activations import softmax
 from sparsetoken.simulation.samplers.implicit import ImplicitBags
-from sparsetoken.simulation.two_steps import implicit_steps
+from sparsetoken.simulation.two_steps import steps_on
 
 LEVEL = 1e-3
 TASK = Task(length=5, sparsity=2, strength=3.0, prevalence=0.4)
@@ -48,7 +48,7 @@ def test_features_agree_with_the_products_before_them():
     """Given the answers of the steps, <f, w1> and <f, q2> are no longer random."""
     signal = np.eye(D)[0]
     bags = ImplicitBags(TASK, 30, signal, 3, "0")
-    steps = implicit_steps(bags, TRAINING)
+    steps = steps_on(bags, TRAINING)
     (fields,) = bags.fields(np.stack([steps.readout, steps.query], axis=1))
     features = bags.attended(steps.query)
     p = softmax(fields[..., 1])

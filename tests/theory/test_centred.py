@@ -13,7 +13,7 @@ from sparsetoken.laws.coloured import spectrum_of
 from sparsetoken.losses import balancing_bias, get_loss
 from sparsetoken.simulation.samplers.implicit import ImplicitBags
 from sparsetoken.simulation.samplers.tensor import draw_signal
-from sparsetoken.simulation.two_steps import implicit_steps, two_steps
+from sparsetoken.simulation.two_steps import steps_on, two_steps
 from sparsetoken.theory.signals import signals_alignment
 from sparsetoken.theory.step_formulas import alignment_formulas, bag_groups
 
@@ -91,7 +91,7 @@ def test_alignment_is_the_limit_of_the_steps(loss, sampler):
 
     def run(seed):
         if sampler == "implicit":
-            return implicit_steps(ImplicitBags(PAIR, round(1.7 * d), draw_signal(seed, d), seed, "0"), training)
+            return steps_on(ImplicitBags(PAIR, round(1.7 * d), draw_signal(seed, d), seed, "0"), training)
         return two_steps(PAIR, training, d, seed, sampler)
 
     close([numbers(run(seed)) for seed in range(draws)], numbers(theory.alignment(PAIR, training)))

@@ -32,7 +32,7 @@ from .samplers.tensor import draw_signal
 from .seeds import stream
 from .token_source import TokenSource
 from .trajectory import joint_schedule, train
-from .two_steps import SimulatedSteps, draw_two_steps, implicit_steps, steps_on, summarise, two_steps
+from .two_steps import SimulatedSteps, draw_two_steps, steps_on, summarise, two_steps
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -285,7 +285,7 @@ class ReusedTrial(ReducedTrial):
 
     def take_steps(self) -> None:
         self.bags = ImplicitBags(self.task, self.n0, draw_signal(self.seed, self.d), self.seed, "0")
-        self.steps = implicit_steps(self.bags, self.training)
+        self.steps = steps_on(self.bags, self.training)
 
     def features(self) -> tuple[np.ndarray, np.ndarray]:
         assert self.steps is not None

@@ -164,24 +164,23 @@ def draw_two_steps(
     return w1, b1, (-training.eta_q * training.beta / n0) * total
 
 
-def steps_on(data: TensorData, training: Training) -> SimulatedSteps:
-    """The two gradient steps on given bags."""
-    if training.query_by != "steps":
+def steps_on(data: TensorData | ImplicitBags, training: Training) -> SimulatedSteps:
+    """The two gradient steps on given bags, which answer products with their tokens."""
+    if isinstance(data, TensorData) and training.query_by != "steps":
         return _spectral_start(moments_of(data), data.task.longest, training, data.labels, data.signal)
-    loss, y, n0 = training.loss_function, data.labels, data.count
+    y, n0, groups = data.labels, data.count, data.bags.by_length()
     c = first_slopes(training, y)
-    total = np.zeros(data.d)
-    for which, tokens in data.blocks():
-        total += c[which] @ tokens.mean(axis=1)
-    w1 = -training.eta_w / n0 * total
-    fields = data.collect(lambda tokens: tokens.mean(axis=1) @ w1)
+    means = [np.repeat((c[which] / (n0 * L))[:, None, None], L, axis=1) for which, L in groups]
+    w1 = -training.eta_w * data.pull(means)[:, 0]
+    scores = data.fields(w1[:, None])
+    fields = np.concatenate([part[..., 0].mean(axis=1) for part in scores])
     b1 = second_bias(training, c, fields, y)
-    h = loss.slope(fields + b1, y)
-    total = np.zeros(data.d)
-    for which, tokens in data.blocks():
-        scores = tokens @ w1 - fields[which, None]
-        total += ((h[which] / tokens.shape[1])[:, None] * scores).ravel() @ tokens.reshape(-1, data.d)
-    q2 = -training.eta_q * training.beta / n0 * total
+    h = training.loss_function.slope(fields + b1, y)
+    weights = [
+        (h[which] / (n0 * L))[:, None, None] * (part - fields[which, None, None])
+        for (which, L), part in zip(groups, scores)
+    ]
+    q2 = -training.eta_q * training.beta * data.pull(weights)[:, 0]
     return summarise(w1, b1, q2, data.signal, n0, training.beta)
 
 
@@ -195,24 +194,6 @@ def _spectral_start(
     w1 = training.eta_w * size / n0 * moments.mean
     norm = training.eta_q * training.beta * size / (n0 * length) * float(np.linalg.norm(moments.product(w1)))
     return summarise(w1, b0, norm * moments.direction(training.query_by), signal, n0, training.beta)
-
-
-def implicit_steps(bags: ImplicitBags, training: Training) -> SimulatedSteps:
-    """The same on bags without tokens that answer products, and may be used again."""
-    loss, y, n = training.loss_function, bags.labels, bags.count
-    c = first_slopes(training, y)
-    means = [np.repeat((c[which] / (n * L))[:, None, None], L, axis=1) for which, _, L in bags.groups]
-    w1 = -training.eta_w * bags.pull(means)[:, 0]
-    scores = bags.fields(w1[:, None])
-    fields = np.concatenate([part[..., 0].mean(axis=1) for part in scores])
-    b1 = second_bias(training, c, fields, y)
-    h = loss.slope(fields + b1, y)
-    weights = [
-        (h / (n * L))[which, None, None] * (part - fields[which, None, None])
-        for (which, _, L), part in zip(bags.groups, scores)
-    ]
-    q2 = -training.eta_q * training.beta * bags.pull(weights)[:, 0]
-    return summarise(w1, b1, q2, bags.signal, n, training.beta)
 
 
 def summarise(w1: np.ndarray, b1: float, q2: np.ndarray, signal: np.ndarray, n0: int, beta: float) -> SimulatedSteps:
