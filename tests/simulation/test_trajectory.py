@@ -310,7 +310,7 @@ def test_data_sets_are_let_go_after_their_last_step():
         return bags
 
     schedule = expand((Stage(6, 1.2, {"w": 1.0}, data="fresh"),), model.directions)
-    module._descend(draw, (12,) * 7, schedule, model, module.get_loss("logistic"), np.zeros((10, 1)), signal)
+    module.descend(draw, schedule, model, module.get_loss("logistic"), np.zeros((10, 1)), signal)
     assert most <= 2  # the local name holds the last one until the next is drawn
 
 

@@ -107,7 +107,8 @@ def simulate_trajectory(
     d, seed = check_size(d, seed, sampler)
     check_score(model)
     test_replicates = whole_number("test_replicates", test_replicates, 2)
-    entries = expand(stages, model.directions).steps + 1
+    schedule = expand(stages, model.directions)
+    entries = schedule.steps + 1
     which = steps_tested(tested, entries)
     began = perf_counter()
     path = train(task, model, stages, d, seed, sampler, loss, start)
@@ -119,7 +120,8 @@ def simulate_trajectory(
         for name, (value, error) in found.items()
     }
     seconds = {"training": trained - began, "testing": perf_counter() - trained}
-    details = {"sampler": sampler, "d": d, "seed": seed, "bags": path.bags, "seconds": seconds}
+    bags = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
+    details = {"sampler": sampler, "d": d, "seed": seed, "bags": bags, "seconds": seconds}
     return _result(model, path, measured, details)
 
 
@@ -161,9 +163,7 @@ class Path(NamedTuple):
     bias: np.ndarray
     train_loss: np.ndarray
     train_error: np.ndarray
-    bags: tuple[int, ...]
     theta: np.ndarray
-    signal: np.ndarray
 
 
 def train(
@@ -175,22 +175,25 @@ def train(
     sampler: str = "reduced",
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
-    signal: np.ndarray | None = None,
-    tokens: Mapping[str, TokenDraw | None] | None = None,
 ) -> Path:
     """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures."""
-    schedule = expand(stages, model.directions)
-    counts = tuple(sample_count("alpha", float(alpha), d) for alpha in schedule.alpha)
-    xi = draw_signal(seed, d) if signal is None else signal
-    theta = random_start(start, model, xi, seed)
+    schedule, xi = expand(stages, model.directions), draw_signal(seed, d)
+    theta, bias = random_start(start, model, xi, seed), model.start_bias(start)
+    return descend(data_sets(task, schedule, xi, seed, sampler), schedule, model, get_loss(loss), theta, xi, bias)
+
+
+def data_sets(
+    task: Task, schedule: Schedule, signal: np.ndarray, seed: int, sampler: str, noise: TokenDraw | None = None
+) -> Callable[[int], _Bags]:
+    """What draws data set k of a descent; `noise` is that of the tensor sampler, white and Gaussian where it is None."""
 
     def draw(k: int) -> _Bags:
-        name = f":{k}"
+        name, count = f":{k}", sample_count("alpha", float(schedule.alpha[k]), len(signal))
         if sampler == "tensor":
-            return TensorData(task, counts[k], d, seed, name, (tokens or {}).get(name), xi)
-        return ImplicitBags(task, counts[k], xi, seed, name)
+            return TensorData(task, count, len(signal), seed, name, noise, signal)
+        return ImplicitBags(task, count, signal, seed, name)
 
-    return _descend(draw, counts, schedule, model, get_loss(loss), theta, xi, model.start_bias(start))
+    return draw
 
 
 def joint_trajectory(
@@ -298,9 +301,8 @@ class _Bags(Protocol):
         ...
 
 
-def _descend(
+def descend(
     draw: Callable[[int], _Bags],
-    counts: tuple[int, ...],
     schedule: Schedule,
     model: BagModel,
     loss: Loss,
@@ -308,7 +310,7 @@ def _descend(
     signal: np.ndarray,
     bias: float = 0.0,
 ) -> Path:
-    """Gradient descent along the schedule from theta (d, r) and bias; `draw(k)` gives data set k of `counts[k]` bags."""
+    """Gradient descent along the schedule from theta (d, r) and bias; `draw(k)` gives data set k."""
     steps, r = schedule.steps, model.rank
     overlap, gram = np.empty((steps + 1, r)), np.empty((steps + 1, r, r))
     biases, train_loss, train_error = np.empty((3, steps + 1))
@@ -329,7 +331,7 @@ def _descend(
             train_loss[t], train_error[t] = loss.value(scores, y).mean(), mistakes(scores, y).mean()
             if t == steps:
                 break
-            slope = loss.slope(scores, y) / counts[k]
+            slope = loss.slope(scores, y) / len(y)
             rates, rate_of_bias = schedule.rates[t, :r], schedule.rates[t, r]
             after = theta * (1.0 - schedule.decay[t] * rates) + schedule.momentum[t] * (theta - before)
             moving = np.flatnonzero(rates)
@@ -342,7 +344,7 @@ def _descend(
             before, theta, bias = theta, after, bias - float(rate_of_bias * (slope @ bias_slope))
         if last_use[k] == t:
             del sets[k]
-    return Path(overlap, gram, biases, train_loss, train_error, counts, theta, signal)
+    return Path(overlap, gram, biases, train_loss, train_error, theta)
 
 
 def differentiate(model: BagModel, fields: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -19,6 +19,7 @@ from ..activations import token_weights
 from ..classifiers import Classifier
 from ..deployment import Deployment
 from ..results import ClassifierResult, directions_of_readout
+from ..schedules import expand
 from ..task import Task
 from ..training import Training
 from .feature_map import FeatureMap
@@ -31,7 +32,7 @@ from .samplers.reduced import draw_coloured_features, place_features
 from .samplers.tensor import draw_signal
 from .seeds import stream
 from .token_source import TokenSource
-from .trajectory import joint_schedule, train
+from .trajectory import data_sets, descend, joint_schedule, random_start
 from .two_steps import SimulatedSteps, draw_two_steps, steps_on, summarise, two_steps
 
 
@@ -187,19 +188,18 @@ class Trial:
         training = self.training
         model, stages = joint_schedule(training)
         with self.stage("descent"):
-            path = train(
-                *(self.task, model, stages, self.d, self.seed, self.sampler, training.loss),
-                signal=self.source.signal,
-                tokens=self.tokens_of_descent(),
-            )
+            schedule, (signal, _) = expand(stages, model.directions), self.source.directions(self.seed, self.d)
+            draw = data_sets(self.task, schedule, signal, self.seed, self.sampler, self.noise_of_descent())
+            start = random_start(None, model, signal, self.seed)
+            path = descend(draw, schedule, model, training.loss_function, start, signal)
         (query, w), bias = path.theta.T, float(path.bias[-1])
-        self.steps = summarise(w, bias, query, path.signal, self.n0, training.beta)
+        self.steps = summarise(w, bias, query, signal, self.n0, training.beta)
         last = (float(path.train_loss[-1]), float(path.train_error[-1]))
         return TrainedReadout(w, bias, *last, stopped="steps", gradient_norm=math.nan, converged=True)
 
-    def tokens_of_descent(self) -> dict[str, TokenDraw | None]:
+    def noise_of_descent(self) -> TokenDraw | None:
         """What draws the noise of the one data set of joint training, where it is not white and Gaussian."""
-        return {}
+        return None
 
     @property
     def joint(self) -> bool:
@@ -355,9 +355,8 @@ class TensorTrial(ColouredTrial):
         """One of the trial's data sets."""
         return TensorData(task, count, self.d, self.seed, dataset, noise, self.signal, labels)
 
-    def tokens_of_descent(self) -> dict[str, TokenDraw | None]:
-        dealt = self.source.deal(self.seed, self.d, self.demands)
-        return {name: noise for name, (_, noise) in dealt.items()}
+    def noise_of_descent(self) -> TokenDraw | None:
+        return self.source.deal(self.seed, self.d, self.demands)[":0"][1]
 
     def take_steps(self) -> None:
         assert self.first is not None
