@@ -49,10 +49,10 @@ def copy_bandwidth() -> float:
 def large_trial(task: Task, training: Training, d: int, bandwidth: float) -> dict:
     start = time.perf_counter()
     device = "gpu" if jax.devices()[0].platform != "cpu" else "cpu"
-    found = simulate(task, training, d, 0, device=device)
+    found = simulate(task, training, d, 0, sampler=f"reduced:{device}")
     cold = time.perf_counter() - start
     start = time.perf_counter()
-    found = simulate(task, training, d, 1, device=device)
+    found = simulate(task, training, d, 1, sampler=f"reduced:{device}")
     warm = time.perf_counter() - start
     n = found.n1
     rng = np.random.default_rng(0)

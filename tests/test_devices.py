@@ -143,7 +143,10 @@ def test_seeds_of_any_size():
         keys = {tuple(jax.random.key_data(key_of(seed)).tolist()) for seed in seeds}
         assert np.array_equal(jax.random.key_data(key_of(5)), jax.random.key_data(jax.random.key(5)))
     assert len(keys) == len(seeds)
-    errors = [simulate(Task(), Training(), 30, seed, device=DEVICE).test_error for seed in (2**63 + 5, 2**63 + 6)]
+    errors = [
+        simulate(Task(), Training(), 30, seed, sampler=f"reduced:{DEVICE}").test_error
+        for seed in (2**63 + 5, 2**63 + 6)
+    ]
     assert errors[0] != errors[1]
 
 
@@ -152,8 +155,8 @@ def test_trials_have_the_same_law(model):
     """Means over 12 trials of either path within 4.5 standard errors (nine comparisons: false alarm below 1e-4)."""
     task, training = Task(), Training(ridge=1e-2)
     trials = [
-        [simulate(task, training, 100, seed, model, device=device) for seed in trial_seeds(0, 12)]
-        for device in ("numpy", DEVICE)
+        [simulate(task, training, 100, seed, model, sampler=sampler) for seed in trial_seeds(0, 12)]
+        for sampler in ("reduced", f"reduced:{DEVICE}")
     ]
     for name in ("test_error", "train_loss", "norm_w"):
         a, b = (np.array([getattr(trial, name) for trial in some]) for some in trials)
@@ -163,14 +166,14 @@ def test_trials_have_the_same_law(model):
 
 def test_device_is_checked_and_auto_needs_none():
     with pytest.raises(ValueError, match="device must be"):
-        simulate(Task(), Training(), 50, 0, device="tpu")
+        simulate(Task(), Training(), 50, 0, sampler="reduced:tpu")
     with pytest.raises(ValueError, match="other than vectorized"):
-        simulate(Task(), Training(), 50, 0, "vectorized", device="cpu")
+        simulate(Task(), Training(), 50, 0, "vectorized", sampler="reduced:cpu")
     bags, labels = _bags(equal=False, n=20)
     with pytest.raises(ValueError, match="device must be numpy, auto, cpu or gpu, got 'cuda:0'"):
         PooledClassifier(device="cuda:0").fit(bags, labels)
     if DEVICE == "cpu":
-        assert simulate(Task(), Training(), 50, 0, device="auto") == simulate(Task(), Training(), 50, 0)
+        assert simulate(Task(), Training(), 50, 0, sampler="reduced:auto") == simulate(Task(), Training(), 50, 0)
         with pytest.raises(ValueError, match="device must be auto or one of cpu here, got 'gpu'"):
             PooledClassifier(device="gpu").fit(bags, labels)
 

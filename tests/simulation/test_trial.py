@@ -211,7 +211,11 @@ def test_one_token_bags_pool():
         ({"sampler": "quick"}, "sampler must be one of reduced, tensor"),
         ({"model": "elementwise:step"}, "activation must be one of"),
         ({"training": Training(schedule="joint", beta=0.0)}, "beta must be positive"),
-        ({"training": Training(schedule="reuse"), "device": "cpu"}, "device 'cpu' serves .* the staged schedule"),
+        (
+            {"training": Training(schedule="reuse"), "sampler": "reduced:cpu"},
+            "'reduced:cpu' serves .* the staged schedule",
+        ),
+        ({"sampler": "tensor:cpu"}, "'reduced:cpu' serves white Gaussian noise"),
         (
             {"training": Training(schedule="joint"), "sampler": "tensor", "model": "elementwise"},
             "use model 'attention'",

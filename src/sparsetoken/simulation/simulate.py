@@ -29,7 +29,6 @@ def simulate(
     tokens: Tokens | None = None,
     deployment: Deployment | None = None,
     sampler: str | None = None,
-    device: str = "numpy",
 ) -> SimulationResult:
     """Train one classifier on data drawn from `task` in dimension d, and measure it.
 
@@ -63,10 +62,9 @@ def simulate(
         What the trained classifier is tested on, where that is not what it was trained on, and fresh bags to count errors on.
     sampler : str, optional
         "reduced" (exact in law, fast) or "tensor" (every token is drawn). The default is "reduced" in Gaussian noise and
-        "tensor", the only one, in any other and with several signals.
-    device : str
-        "numpy"; "auto": an accelerator for features and readout if JAX has one, else NumPy; "gpu" or "cpu": JAX there. JAX
-        draws other numbers of the same law. Reduced sampler and schedule "staged" only, and not for the vectorized model.
+        "tensor", the only one, in any other and with several signals. "reduced:auto" has features and readout on an
+        accelerator if JAX has one, "reduced:gpu" and "reduced:cpu" on JAX's device of that kind; JAX draws other numbers of
+        the same law. White noise and schedule "staged" only, and not for the vectorized model and several heads.
 
     Returns
     -------
@@ -88,13 +86,13 @@ def simulate(
     Training.require(training)
     known = check_model(model, (*SIMULATED, "heads"))
     source = token_source(tokens, d)
-    sampler = sampler or source.sampler
+    sampler, _, device = (sampler or source.sampler).partition(":")
     d, seed = check_size(source.dimension(d), seed, sampler)
     test = deployment_of(deployment, model, task)
     samples = 0 if deployment is None else deployment.samples
     for used in {task, task if test is None else test.bags}:
         _check_task(used, known, source)
-    source.check(sampler, training.schedule, known, device)
+    source.check(sampler, training.schedule, known)
     if sampler == "reduced" and samples:
         raise ValueError("samples of a deployment need full bags: use sampler 'tensor', not 'reduced'")
     _check_schedule(training.schedule, known)
@@ -162,12 +160,13 @@ def _sample_counts(training: Training, d: int, known: Classifier) -> tuple[int, 
 
 
 def _trial_class(device: str, known: Classifier, sampler: str, schedule: str, source: TokenSource) -> type[Trial]:
-    """The trial class for the classifier, the sampler, the schedule, the noise and the device, JAX's or NumPy."""
-    placed = None if device == "numpy" else wanted_device(device)
+    """The trial class for the classifier, the sampler, the schedule, the noise and JAX's device ("" for NumPy)."""
+    placed = wanted_device(device) if device else None
     served = sampler == "reduced" and schedule == "staged" and known.name != "vectorized" and known.heads is None
-    if placed is not None and device != "auto" and not served:
+    if placed is not None and device != "auto" and not (served and source.white):
         raise ValueError(
-            f"device {device!r} serves the reduced sampler, the staged schedule and models other than vectorized and heads"
+            f"sampler 'reduced:{device}' serves white Gaussian noise, the staged schedule and models other than vectorized "
+            "and heads"
         )
     if known.heads is not None:
         return TensorHeadsTrial if sampler == "tensor" else ReducedHeadsTrial

@@ -51,7 +51,12 @@ class TokenSource:
             d = own if d is None else d
         return d
 
-    def check(self, sampler: str, schedule: str, known: Classifier, device: str) -> None:
+    @property
+    def white(self) -> bool:
+        """Whether it is the model's own noise, with a signal in a random direction."""
+        return self.noise is None and self.spectrum is None and self.signal is None and self.signals is None
+
+    def check(self, sampler: str, schedule: str, known: Classifier) -> None:
         """Raise ValueError where these tokens are not served."""
         if known.heads is not None and (self.noise is not None or self.spectrum is not None):
             raise ValueError(f"model {known.name!r} is simulated in white Gaussian noise, not in {self.name} noise")
@@ -59,9 +64,6 @@ class TokenSource:
             raise ValueError(
                 f"signals are served by the model 'heads:H' ('heads:1' is attention), not by {known.name!r}"
             )
-        white = self.noise is None and self.spectrum is None and self.signal is None and self.signals is None
-        if not white and device not in ("numpy", "auto"):
-            raise ValueError(f"device {device!r} serves white Gaussian noise only")
         if sampler == "tensor":
             return
         if self.signals is not None:
