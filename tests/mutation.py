@@ -11,7 +11,7 @@ whose text is no longer found has to be rewritten with the code it was about. Te
 everything, so all of them are run on the package as it is first, in one process; mutants of those that fail there are not
 tried.
 
-The 56 take 50 s with two workers on two quiet cores. Processes are forked from one that has imported what no mutant changes,
+The 59 take 50 s with two workers on two quiet cores. Processes are forked from one that has imported what no mutant changes,
 and share what JAX compiles.
 """
 
@@ -412,6 +412,24 @@ MUTANTS = [
         "return Calibration(low=prior - UNVALIDATED, high=prior + UNVALIDATED, center=prior)",
         "return Calibration(low=-UNVALIDATED, high=UNVALIDATED)",
         "tests/estimators/test_calibration.py::test_where_nothing_can_be_held_out_odds_stay_near_the_frequencies",
+    ),
+    Mutant(
+        "estimators/calibration.py",
+        "best = int(np.argmin([fit.loss for fit, _ in fits]))",
+        "best = int(np.argmax([fit.loss for fit, _ in fits]))",
+        "tests/estimators/test_calibration.py::test_of_several_settings_the_one_of_least_calibrated_loss_is_chosen",
+    ),
+    Mutant(
+        "estimators/default/vote.py",
+        "slope = count * odds @ (p * loss.slope(z, y)) + log_c",
+        "slope = count * odds @ (p * loss.slope(z, y))",
+        "tests/estimators/test_vote.py::test_shares_minimise_what_the_module_says",
+    ),
+    Mutant(
+        "planning/extrapolation.py",
+        "flat = np.where(rho == shares[-1], FLAT, (1.0 - FLAT) / (len(shares) - 1))",
+        "flat = 1.0 + 0.0 * rho",
+        "tests/planning/test_extrapolation.py::test_a_flat_curve_is_a_hypothesis_by_itself",
     ),
     Mutant(
         "estimators/default/bag_regressor.py",

@@ -17,6 +17,7 @@ from sparsetoken.estimators.calibration import (
     OFFSET,
     SLOPE,
     Calibration,
+    best_calibrated,
     design_effect,
     final_calibration,
     fit_calibration,
@@ -90,6 +91,15 @@ def test_a_bad_random_state_is_named(model):
     X, y = np.random.default_rng(0).standard_normal((20, 3, 2)), np.arange(20) % 2
     with pytest.raises(ValueError, match="random_state must be None, a whole number"):
         model(random_state="x").fit(X, y)
+
+
+def test_of_several_settings_the_one_of_least_calibrated_loss_is_chosen():
+    rng = np.random.default_rng(3)
+    signs, weights = np.where(np.arange(80) % 2, 1.0, -1.0), np.ones(80)
+    rows = [rng.standard_normal(80), 2.0 * signs + rng.standard_normal(80), -2.0 * signs]
+    place, scores, calibration = best_calibrated(iter(rows), signs, weights, None)
+    assert place == 1 and scores is rows[1]
+    assert calibration == final_calibration(fit_calibration(rows[1], signs, weights), rows[1], signs, weights, 3)
 
 
 def test_bounds_are_smooth_and_keep_the_order():
