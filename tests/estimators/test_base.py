@@ -212,6 +212,7 @@ def test_bad_input_names_the_bag_and_the_problem(estimator):
         (BagClassifier, {"lift": -3}, "lift must be a whole number"),
         (BagClassifier, {"lift": "many"}, "lift must be a whole number"),
         (BagClassifier, {"scale": 0.5}, "scale must be True or False"),
+        (MessagePassingClassifier, {"strength": "strong"}, "strength must be 'auto' or a number > 0, got 'strong'"),
         (MessagePassingClassifier, {"calibrate": "never"}, "calibrate must be True, False or 'auto'"),
         (MessagePassingClassifier, {"sparsity": 100}, "sparsity must be at most the 6 tokens"),
         (MessagePassingClassifier, {"whiten": "no"}, "whiten must be True or False"),

@@ -143,9 +143,10 @@ def measure_curve(
         If there are too few bags of either class to learn from some and test on others.
     """
     judged = Criterion.of(criterion)
-    measured = _measured_scores(bags, np.asarray(positive, dtype=bool), make, budget, seed, report)
-    tested_bags = np.isfinite(measured.scores[0])
-    truth, scores = positive[tested_bags], measured.scores[:, tested_bags]
+    begun = time.process_time()
+    scores, sizes, fits = _measured_scores(bags, np.asarray(positive, dtype=bool), make, budget, seed, report)
+    seconds, tested_bags = time.process_time() - begun, np.isfinite(scores[0])
+    truth, scores = positive[tested_bags], scores[:, tested_bags]
     tested = len(truth)
     if judged.kind == "sensitivity":
         tested = int(truth.sum())
@@ -153,14 +154,14 @@ def measure_curve(
         tested = min(tested, 2 * int(min(truth.sum(), (~truth).sum())))
     return MeasuredCurve(
         criterion=judged,
-        sizes=tuple(measured.sizes),
+        sizes=tuple(sizes),
         losses=tuple(held_out_loss(row, truth, judged) for row in scores),
         correlation=_correlation(scores, truth, judged, seed),
         tested=float(tested),
         chance=judged.chance(float(truth.mean())),
         n=len(positive),
-        fits=measured.fits,
-        seconds=measured.seconds,
+        fits=fits,
+        seconds=seconds,
     )
 
 
@@ -177,20 +178,10 @@ def positive_labels(bags: Any, y: Any) -> np.ndarray:
     return labels == classes[1]
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """Held-out log odds, (sizes, bags) with NaN for bags that were not predicted, and what they took."""
-
-    scores: np.ndarray
-    sizes: list[int]
-    seconds: float
-    fits: int
-
-
 def _measured_scores(
     bags: Any, positive: np.ndarray, make: Callable[[], Any], budget: float, seed: int, report: Report | None
-) -> _Scores:
-    """Held-out log odds of every bag at every training size."""
+) -> tuple[np.ndarray, list[int], int]:
+    """Held-out log odds, (sizes, bags) with NaN for bags that were not predicted, the sizes, and the number of fits."""
     from sklearn.model_selection import StratifiedKFold
 
     n, rng = len(positive), np.random.default_rng([seed, len(positive)])
@@ -210,7 +201,7 @@ def _measured_scores(
         spent = time.process_time() - begun
         if FEWEST_FOLDS <= fold < folds and spent * (fold + 1) / fold > 1.5 * budget:
             break
-    return _Scores(scores, sizes, time.process_time() - begun, done)
+    return scores, sizes, done
 
 
 def _design(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from ..._core.validation import real_number, true_or_false, whole_number
+from ..._core.validation import true_or_false, whole_number
 from ...bags.bags import Bags
 from ...bags.scaler import BagScaler, scaled_bags
 from ...bags.segments import weighted_bag_sum
 from ..base import BaseBagClassifier, per_bag, remarks_on
 from ..calibration import Calibration, final_calibration, fit_calibration, held_out_diagnostics, prior_log_odds
-from ..labels import class_folds
+from ..labels import auto_or_number, class_folds
 from ..several_classes import each_class, side_by_side
 from .amp import COUNTS, ExactCount, IndependentRate, Prior
 from .noise import Noise
@@ -99,7 +99,8 @@ class MessagePassingClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.missing = missing
 
     def _fit(self, bags: Bags, signs: np.ndarray, weights: np.ndarray, groups: np.ndarray | None) -> np.ndarray | None:
-        strength = None if self.strength == "auto" else real_number("strength", self.strength, 0.0, open_low=True)
+        given = auto_or_number("strength", self.strength, what="a number > 0", open_low=True)
+        strength = None if isinstance(given, str) else given
         whiten, calibrate = true_or_false("whiten", self.whiten), self._calibrated(strength)
         sides, priors = self._sides, self._priors(bags, signs)
 
