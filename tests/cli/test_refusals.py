@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -128,6 +130,6 @@ def test_python_s_own_arithmetic_errors_are_explained(command, monkeypatch):
     def raises(*_, **__):
         raise OverflowError(34, "Numerical result out of range")
 
-    monkeypatch.setattr("sparsetoken.planning.solve.solve", raises)
+    monkeypatch.setattr(import_module("sparsetoken.planning.solve"), "solve", raises)
     code, _, err = command("solve", "--target", 0.1)
     assert code == 2 and "beyond what can be computed" in err and err.count("\n") == 1
