@@ -159,7 +159,7 @@ def _against_lbfgs(work: str, x: np.ndarray, y: np.ndarray, ridge: float, name: 
 
 def _row(work: str, ours: Callable[[], Any], peer: str, theirs: Callable[[], Any] | None, note: str) -> Row:
     """Ours and theirs in turn."""
-    timings = raced([ours] if theirs is None else [ours, theirs], least=3)
+    timings = raced([ours] if theirs is None else [ours, theirs], seconds=0.5, least=3)
     return Row(work, timings[0], peer, None if theirs is None else timings[1], note, "faster")
 
 

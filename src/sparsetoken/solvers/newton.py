@@ -73,6 +73,8 @@ def newton_price(problem: FitProblem, z: np.ndarray) -> float:
     bent = np.count_nonzero(problem.curvatures(z))
     if problem.features.few_samples:  # a Gram matrix once, and a factor in every step
         work = n * n * d + NEWTON_STEPS * 2 * bent**3 / 3
+    elif problem.features.by_samples(bent):
+        work = NEWTON_STEPS * (bent**2 * d + 2 * bent**3 / 3)
     else:
         work = NEWTON_STEPS * (bent * d * d + d**3 / 3)
     return work / (n * d * OPERATIONS_PER_PASS[8 * n * d > BLOCK_BYTES]) + NEWTON_STEPS * PASSES_PER_STEP

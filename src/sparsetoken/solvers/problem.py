@@ -33,6 +33,8 @@ JITTERS = (0.0, 1e-14, 1e-11, 1e-8, 1e-4)
 LARGEST_RATIO = 1e12
 # Newton's systems are of order n up to so many samples per feature: the Gram matrix is made once, the Hessian in every step.
 MOST_SAMPLES = 1.5
+# With more samples they are, where no more than so many per feature bend.
+MOST_BENT = 0.8
 # A column that differs from its mean by no more than this share of it is constant: the rest is rounding of the mean.
 CONSTANT = 64 * float(np.finfo(np.float64).eps)
 # A convex loss whose slope has its sign still at this margin has no minimiser that matters: e^-300 is nothing.
@@ -94,17 +96,23 @@ class Features:
 
         With d > n the ridge must be positive.
         """
-        few = self.few_samples and ridge > 0.0
+        bent = np.flatnonzero(curvature)
         with working_on(self.device):
-            # Woodbury's difference loses all digits where the ridge is nothing beside the largest features.
-            if few and float(np.max(curvature * np.asarray(self._gram.diagonal()))) < LARGEST_RATIO * ridge:
-                return self._dual(curvature, ridge)
+            if ridge > 0.0 and self.by_samples(len(bent)):
+                gram = self._gram_of(bent)
+                # Woodbury's difference loses all digits where the ridge is nothing beside the largest features.
+                if float(np.max(curvature[bent] * np.asarray(gram.diagonal()), initial=0.0)) < LARGEST_RATIO * ridge:
+                    return self._dual(curvature, ridge, bent, gram)
             return self._primal(curvature, ridge)
 
     @property
     def few_samples(self) -> bool:
-        """Whether Newton's systems are of order n rather than d."""
+        """Whether the Gram matrix of all samples is made, once."""
         return self.shape[0] <= MOST_SAMPLES * self.shape[1]
+
+    def by_samples(self, bent: int) -> bool:
+        """Whether systems with so many samples of positive curvature are solved by samples rather than by features."""
+        return self.few_samples or bent <= MOST_BENT * self.shape[1]
 
     def _primal(self, curvature: np.ndarray, ridge: float) -> Solve:
         """By the factor of H, whose rows and columns are divided by the roots of its diagonal first."""
@@ -131,11 +139,9 @@ class Features:
 
         return solve
 
-    def _dual(self, curvature: np.ndarray, ridge: float) -> Solve:
+    def _dual(self, curvature: np.ndarray, ridge: float, bent: np.ndarray, gram: Any) -> Solve:
         """By Woodbury's identity, with R = sqrt(D):  ridge H_ww^-1 = 1 - X^T R A^-1 R X / ridge,  A = 1 + R X X^T R / ridge."""
-        bent = np.flatnonzero(curvature)
         root = np.sqrt(curvature[bent])
-        gram = self._gram if len(bent) == len(curvature) else self._gram[np.ix_(bent, bent)]
         inverse = self._inverse(gram * (root[:, None] / ridge) * root + np.eye(len(root)))
         toward = inverse(root)
         left = float(root @ toward)
@@ -148,6 +154,13 @@ class Features:
             return np.append((g[:-1] - self.transposed_times(pulls)) / ridge, b)
 
         return solve
+
+    def _gram_of(self, rows: np.ndarray) -> Any:
+        """X X^T of some samples, out of that of all of them where that is made."""
+        if not self.few_samples:
+            x = self.x[rows].astype(np.float64)
+            return x @ x.T
+        return self._gram if len(rows) == self.shape[0] else self._gram[np.ix_(rows, rows)]
 
     @cached_property
     def _gram(self) -> Any:
