@@ -70,7 +70,7 @@ def minimise(problem: FitProblem, start: FitPoint, tolerance: float) -> Solution
 def newton_price(problem: FitProblem, z: np.ndarray) -> float:
     """Passes over the features that take about as long as Newton's method from a point with outputs z."""
     n, d = problem.features.shape
-    bent = np.count_nonzero(problem.curvatures(z))
+    bent = int(np.count_nonzero(problem.curvatures(z)))
     if problem.features.few_samples:  # a Gram matrix once, and a factor in every step
         work = n * n * d + NEWTON_STEPS * 2 * bent**3 / 3
     elif problem.features.by_samples(bent):
