@@ -17,7 +17,6 @@ MODULES = {
     "trajectories": ("theory", "laws"),
     "readout": ("solvers",),
     "samplers": ("simulation",),
-    "memory": ("simulation",),
     "real_bags": ("estimators", "bags", "solvers"),
     "message_passing": ("estimators", "bags"),
     "learners": ("estimators", "bags"),

@@ -1,9 +1,13 @@
-"""The reduced sampler against the full tensor, stage by stage, and the two gradient steps up to a million dimensions."""
+"""The reduced sampler against the full tensor, stage by stage; the two gradient steps up to a million dimensions, and their
+peak memory on a full tensor that would not fit, in a separate process."""
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
+from pathlib import Path
 
 from sparsetoken.classifiers import SIMULATED
 from sparsetoken.simulation.simulate import simulate
@@ -11,7 +15,20 @@ from sparsetoken.simulation.two_steps import two_steps
 from sparsetoken.task import Task
 from sparsetoken.training import Training
 
-from .measure import Row, Timing, case, timed
+from .measure import Row, Timing, case, timed, timed_command
+
+_TRIAL = """
+import json, sys
+from benchmarks.measure import peak_megabytes
+from sparsetoken import Task, Training
+from sparsetoken.simulation.two_steps import two_steps
+
+d, length, n = map(int, sys.argv[1:])
+two_steps(Task(length=4), Training(), 50, 0, sampler="tensor")
+before = peak_megabytes()
+found = two_steps(Task(length=length), Training(alpha0=n / d), d, 0, sampler="tensor")
+print(json.dumps([before, peak_megabytes(), found.cosine["q"]]))
+"""
 
 DRAWING = ("sampling", "steps", "features")
 
@@ -61,3 +78,18 @@ def alignment(quick: bool) -> list[Row]:
             size = 8e-9 * training.alpha0 * 10 * d * d
             rows.append(Row(f"two steps, d = {d}", ours, note=f"{note}; the tensor would hold {size:,.0f} GB"))
     return rows
+
+
+@case("memory", "the two gradient steps on the full tensor, generated and streamed: peak memory")
+def memory(quick: bool) -> list[Row]:
+    if not Path("/proc/self/status").exists():
+        return []  # the system does not say
+    d, length, n = (1000, 50, 200) if quick else (10_000, 100, 6250)
+    timing, output = timed_command([sys.executable, "-c", _TRIAL, str(d), str(length), str(n)], {}, 1)
+    before, peak, cosine = json.loads(output)
+    size = 8e-9 * n * length * d
+    note = (
+        f"tokens {size:.3g} GB; resident set at most {peak:.0f} MB, of which {before:.0f} MB are the "
+        f"imports; cosine of the query {cosine:.3f}"
+    )
+    return [Row(f"two steps on {n} bags of {length} x {d}", timing, note=note)]

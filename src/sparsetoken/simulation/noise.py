@@ -57,7 +57,7 @@ class TokenNoise:
 
 @dataclass(frozen=True, repr=False)
 class EntryNoise(TokenNoise):
-    """Independent tokens, drawn by a function; every entry has mean 0 and variance 1."""
+    """Independent tokens, drawn by a function (generator, shape) -> tokens."""
 
     name: str
     draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray] = field(compare=False)

@@ -10,8 +10,8 @@ from ..deployment import Deployment, deployment_of
 from ..results import NotConvergedWarning
 from ..task import Task, Tokens
 from ..training import Training
-from .feature_map import FeatureMap
 from .heads import ReducedHeadsTrial, TensorHeadsTrial
+from .readout import FeatureMap
 from .samplers.drawn_bags import sample_count
 from .size import check_affordable, check_size
 from .token_source import TokenSource, token_source

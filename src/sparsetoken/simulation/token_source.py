@@ -13,8 +13,7 @@ from ..classifiers import Classifier
 from ..laws.coloured import Spectrum, spectrum_of
 from ..laws.signals import Signals
 from ..task import Task, Tokens
-from .noise import Demand, TokenDraw, TokenNoise, noise_of
-from .samplers.reduced import coloured_tokens
+from .noise import Demand, EntryNoise, TokenDraw, TokenNoise, noise_of
 from .samplers.tensor import draw_signal
 
 
@@ -90,15 +89,13 @@ class TokenSource:
 
     def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw | None]]:
         """For every data set the number of its bags, and what draws their tokens (None: white Gaussian ones)."""
-        if self.noise is not None:
-            return dict(self.noise.deal(seed, d, demands))
-        tokens: dict[str, tuple[int, TokenDraw | None]] = {}
-        for name, demand in demands.items():
-            source = None
-            if self.spectrum is not None:
-                source = coloured_tokens(np.sqrt(self.spectrum.eigenvalues), demand.length)
-            tokens[name] = (demand.count or 0, source)
-        return tokens
+        noise = self.noise
+        if self.spectrum is not None:
+            root = np.sqrt(self.spectrum.eigenvalues)
+            noise = EntryNoise(self.name, lambda rng, shape: root * rng.standard_normal(shape))
+        if noise is None:
+            return {name: (demand.count or 0, None) for name, demand in demands.items()}
+        return dict(noise.deal(seed, d, demands))
 
 
 WHITE = TokenSource()

@@ -22,9 +22,8 @@ from ..results import ClassifierResult, directions_of_readout
 from ..schedules import expand
 from ..task import Task
 from ..training import Training
-from .feature_map import FeatureMap
 from .noise import Demand, TokenDraw
-from .readout import Measures, TrainedReadout, coloured_measures, counted_measures, fit_readout
+from .readout import FeatureMap, Measures, TrainedReadout, coloured_measures, counted_measures, fit_readout
 from .samplers import TensorData
 from .samplers.drawn_bags import draw_bags
 from .samplers.implicit import ImplicitBags

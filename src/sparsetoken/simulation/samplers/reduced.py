@@ -134,11 +134,6 @@ def draw_statistics(
     return along, across, scale, rng
 
 
-def coloured_tokens(root: np.ndarray, length: int) -> Callable[[np.random.Generator, int, int], np.ndarray]:
-    """What draws the tokens of the tensor sampler: (generator, first bag, last bag) -> tokens."""
-    return lambda rng, first, last: root * rng.standard_normal((last - first, length, len(root)))
-
-
 def draw_coloured_features(
     task: Task,
     labels: np.ndarray,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...simulation.feature_map import FeatureMap
-from ...simulation.readout import fit_readout
+from ...simulation.readout import FeatureMap, fit_readout
 from ...simulation.samplers.drawn_bags import DrawnBags, draw_bags, sample_count
 from ...simulation.seeds import stream
 from ...solvers.erm import fit_erm

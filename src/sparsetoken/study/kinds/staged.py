@@ -14,7 +14,7 @@ from ..._core.validation import whole_number
 from ...classifiers import check_model, has_query
 from ...deployment import Deployment
 from ...results import NotConvergedWarning
-from ...simulation.feature_map import FeatureMap
+from ...simulation.readout import FeatureMap
 from ...simulation.samplers.drawn_bags import draw_bags, sample_count
 from ...task import Task, Tokens
 from ...training import Training
