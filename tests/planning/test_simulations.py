@@ -67,6 +67,16 @@ def test_fewer_dimensions_stand_for_more(monkeypatch):
     assert message_passing_error(SHORT, 400, 100, 0, 4).loss == pytest.approx(full.loss, abs=0.02)
 
 
+def test_what_is_extrapolated_does_not_fall_below_the_limit(monkeypatch):
+    """Four lucky draws in fewer dimensions had printed 0.0364 ± 0.00015 beside a limit of 0.0365."""
+    limit = theory.bayes_limit(SHORT, 4.0).reachable_test_error
+    monkeypatch.setattr(simulations, "_error_of_a_draw", lambda task, n, d, seed: limit - 1e-3)
+    monkeypatch.setattr(simulations, "AFFORDABLE", 400 * 6 * 100 / 4)
+    found = message_passing_error(SHORT, 400, 100, 0, 4)
+    assert found.loss == limit
+    assert found.standard_error > 0.5 * np.sqrt(limit * (1 - limit) / (4 * simulations.TEST_BAGS))
+
+
 def test_bags_that_differ():
     mixed = Task(length={4: 0.5, 9: 0.5}, strength=4.0, correlation=0.2, label_noise=0.05)
     assert message_passing_error(mixed, 200, 20, 0, 1).loss < 0.3
