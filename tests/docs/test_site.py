@@ -106,6 +106,19 @@ def test_formulas_and_lists_come_through(site):
     assert "l(&lt;w, f_i&gt; + b; y_i)" in (site / "reference" / "sparsetoken.theory.html").read_text()
 
 
+def test_an_equation_of_several_parts_has_them_below_each_other_too(site):
+    """Telephones show the parts; the number and the anchor stand once."""
+    text = (site / "theory.html").read_text()
+    found = re.search(r'<div class="parts" id="eq-6">(.*?)</div></div></div>', text, flags=re.DOTALL)
+    assert found and found[1].count("<math ") == 1 + 3 and text.count('id="eq-6"') == 1
+    assert text.count("<span>(6)</span>") == 2  # of the whole and of the last part, one of which is shown
+
+
+def test_tables_that_examples_print_are_on_the_page(site):
+    text = (site / "theory_tables.html").read_text()
+    assert text.count("Printed by") == 3 and "<th>top eigenvector</th>" in text and "<!-- output" not in text
+
+
 def test_search_knows_pages_and_names(site):
     entries = json.loads((site / "search" / "search_index.json").read_text())["docs"]
     titles = {entry["title"] for entry in entries}
@@ -119,21 +132,37 @@ def test_every_page_of_the_folder_is_in_the_site(site):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()
 
 
-@pytest.mark.browser
-def test_search_works_without_a_server(site):
+@pytest.fixture
+def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = os.environ.get("SPARSETOKEN_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("no chromium on this machine")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        problems = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.goto((site / "start" / "index.html").as_uri())
-        page.keyboard.press("/")
-        page.keyboard.type("strength_needed")
-        page.wait_for_selector(".md-search-result__item a[href*='sparsetoken.theory.html']", timeout=60_000)
-        browser.close()
+        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.mark.browser
+def test_no_page_is_wider_than_a_telephone(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    wide = []
+    for path in [*site.glob("*.html"), *(site / "derivations").glob("*.html"), *(site / "start").glob("*.html")]:
+        page.goto(path.as_uri())
+        if page.evaluate("() => document.documentElement.scrollWidth") > 390:
+            wide.append(path.name)
+    assert not wide
+
+
+@pytest.mark.browser
+def test_search_works_without_a_server(site, browser):
+    page = browser.new_page()
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.goto((site / "start" / "index.html").as_uri())
+    page.keyboard.press("/")
+    page.keyboard.type("strength_needed")
+    page.wait_for_selector(".md-search-result__item a[href*='sparsetoken.theory.html']", timeout=60_000)
     assert not problems
