@@ -153,10 +153,10 @@ def near(a: ValueWithError, b: ValueWithError | float, tolerance: float, compari
     return within_verdict(a.value - other.value, _margin(a, other, comparisons), tolerance)
 
 
-def judge_value(measured: float, error: float, predicted: float, resolution: float, points: int = 1) -> Judgement:
-    """Is one number, with its standard error, the predicted one?"""
-    verdict = equal_verdict(measured - predicted, float(quantile(points)) * error, resolution)
-    return Judgement(verdict, format_value(predicted), format_value(measured, error))
+def judge_slope(fit: LineFit, predicted: float, resolution: float, note: str = "") -> Judgement:
+    """Is the slope of a fitted line the predicted one?"""
+    verdict = equal_verdict(fit.slope - predicted, float(quantile()) * fit.slope_error, resolution)
+    return Judgement(verdict, format_value(predicted), format_value(fit.slope, fit.slope_error), note)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def slope_criterion(
         errors = means["error"] / means["mean"]
         known = bool(np.isfinite(errors).all() and (errors > 0).all())
         fit = fit_line(np.log(means[x]), np.log(means["mean"]), errors if known else None)
-        return judge_value(fit.slope, fit.slope_error, slope, resolution)
+        return judge_slope(fit, slope, resolution)
 
     return NamedCriterion(criterion, ((table, (x, value, *where)),))
 

@@ -19,7 +19,7 @@ from ...study.criteria import (
     ValueWithError,
     fit_line,
     judge_agreement,
-    judge_value,
+    judge_slope,
     limits_of,
     means_of,
     select,
@@ -92,7 +92,7 @@ def rate(tables: Tables) -> Judgement:
     # The next order, 1/alpha0^2, bends the line a little over a finite range: theory knows by how much.
     fit, theory = _rate_fits(tables)
     finite = theory.slope
-    judged = judge_value(fit.slope, fit.slope_error, finite, 0.05)
+    judged = judge_slope(fit, finite, 0.05)
     note = f"the exact theory has {finite:.3f} on this range and -1 in the limit"
     return Judgement(judged.verdict if abs(finite + 1) < 0.05 else "refuted", "-1", judged.measured, note)
 

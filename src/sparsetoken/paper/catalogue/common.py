@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...study.claims import Claim, Judgement, Source, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_value, larger, predictions_of
+from ...study.criteria import LineFit, ValueWithError, fit_line, judge_agreement, judge_slope, larger, predictions_of
 from ...study.kinds.dynamics import REPLICATES
 from ...study.verdicts import format_value, quantile, within_verdict, worst
 
@@ -112,8 +112,7 @@ def near_slope(fit: LineFit, predicted: float, tolerance: float, note: str) -> J
 def power_law(x: Any, y: Any, relative_error: Any, predicted: float, resolution: float, note: str = "") -> Judgement:
     """Is the exponent of y in x the predicted one?"""
     fit = fit_line(np.log(x), np.log(y), relative_error)
-    judged = judge_value(fit.slope, fit.slope_error, predicted, resolution)
-    return replace(judged, predicted=f"exponent {predicted:g}", note=note)
+    return replace(judge_slope(fit, predicted, resolution, note), predicted=f"exponent {predicted:g}")
 
 
 def listed(values: Mapping[Any, Any], name: str = "") -> str:

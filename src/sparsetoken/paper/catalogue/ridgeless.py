@@ -19,7 +19,7 @@ from ...study.criteria import (
     ValueWithError,
     fit_line,
     judge_agreement,
-    judge_value,
+    judge_slope,
     limits_of,
     means_of,
     select,
@@ -96,7 +96,7 @@ def slope(model: str) -> Claim:
 
     def criterion(tables: Tables) -> Judgement:
         fit, same, far = fitted(tables, model)
-        judged = judge_value(fit.slope, fit.slope_error, same, Resolution.EXPONENT)
+        judged = judge_slope(fit, same, Resolution.EXPONENT)
         note = f"theory: {same:.3f} on the simulated range, {far:.4f} over its last decade"
         return Judgement(judged.verdict if abs(far + 1) <= 0.02 else "refuted", "-1", judged.measured, note)
 

@@ -6,7 +6,6 @@ The studies: `scaling` (strength needed for 10 % error, known signal and trained
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..._core.averages import combined_degrees, extrapolate
 from ...plotting.panels import Layer, Line, Panel, Points, Rule
 from ...plotting.style import colour, marker
 from ...study.claims import Claim, Judgement, NotJudgeable, Tables, claim, need
-from ...study.criteria import LineFit, ValueWithError, fit_line, judge_value, limits_of, select
+from ...study.criteria import LineFit, ValueWithError, fit_line, judge_slope, limits_of, select
 from ...study.study import Grid, Study, sized
 from ...study.verdicts import equal_verdict, format_value, quantile, worst
 from ..results import ATTENTION, ELEMENTWISE, LINEAR, TEST_ERROR, stated_of
@@ -351,7 +350,7 @@ def square_root(model: str, resolution: float, expected: str = "confirmed") -> C
         fit = trained_fit(tables, model)
         note = f"the theory's exponent at L = 2048 is {local_exponent(tables, model):.2f}"
         why = "; its L d weights share α d samples, and its limit is 3/4" if model == "vectorized" else ""
-        return replace(judge_value(fit.slope, fit.slope_error, 0.5, resolution), note=note + why)
+        return judge_slope(fit, 0.5, resolution, note + why)
 
     rule = f"exponent of the simulated 10 % crossings is 0.5 within the margin; resolution {resolution:g}"
     statement = f"The trained {model} classifier needs θ ~ √L"
