@@ -13,7 +13,7 @@ import pytest
 import sparsetoken
 from sparsetoken.paper import reproduce
 from sparsetoken.paper.catalogue import get_studies
-from sparsetoken.paper.page import first_sentences
+from sparsetoken.paper.page import _prose, first_sentences
 from sparsetoken.paper.reproduce import StudyOutcome, write_report
 from sparsetoken.paper.results import RESULTS, paper_lines, paper_markdown, recorded_rows
 from sparsetoken.plotting.panels import Line, Panel, Points
@@ -75,6 +75,14 @@ def test_the_paper_s_results_come_first(tmp_path):
     assert f"{RESULTS[0].unit} 2" in table and "Why: why" in table and "1 confirmed, 1 refuted" in table
     assert text.index("The task") < text.index("The paper, result by result")
     assert paper_lines(named.ledger) == [(RESULTS[0].name, f"1 confirmed, 1 refuted; {RESULTS[0].unit} 2")]
+
+
+def test_the_page_shows_real_signs():
+    words = _prose("L^((k+1)/2), 2^8, -0.5 ± 0.1, sqrt(2 log L), η_b, scikit-learn, study `ladder` <b>")
+    assert words == (
+        "L<sup>(k+1)/2</sup>, 2<sup>8</sup>, −0.5 ± 0.1, √(2 log L), η<sub>b</sub>, scikit-learn, study "
+        "<code>ladder</code> &lt;b&gt;"
+    )
 
 
 def test_every_result_of_the_paper_has_claims_and_its_number_is_one_of_them():

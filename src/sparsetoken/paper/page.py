@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 _MARKS = {"confirmed": "✓", "refuted": "✗", "undecided": "?"}
 _LONGEST = 420  # characters of a finding among the news
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-ZΑ-Ω])")
-# What text says in plain signs -> how the page shows it: a minus before a number, a power, a name.
-_SIGNS = {r"(?<![\w.)⁻-])-(?=\d)": "−", r"\^\(([^()]+)\)|\^(\d+)": r"<sup>\1\2</sup>", "`([^`]+)`": r"<code>\1</code>"}
+# What text says in plain signs -> how the page shows it: a minus before a number, a root, a power, a name.
+_SIGNS = {
+    r"(?<![\w.)⁻-])-(?=\d)": "−",
+    r"\bsqrt\(": "√(",
+    r"\^\(((?:[^()]|\([^()]*\))+)\)|\^(\d+)": r"<sup>\1\2</sup>",
+    "`([^`]+)`": r"<code>\1</code>",
+}
 _NUMBERED = re.compile(r"(?:^|[:;] )[0-9]+\.$")
 # What the first picture shows: the separation, and exact curves over simulations.
 _FIRST = (("scaling", 0), ("fig1", 0))
