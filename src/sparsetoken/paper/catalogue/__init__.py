@@ -13,7 +13,7 @@ from ...study.study import SIZES, Study
 GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
     "Separation": {
         "scaling": ("separation", 25, 342),
-        "fixed-strength": ("separation", 5, 85),
+        "fixed-strength": ("separation", 12, 180),
         "ladder": ("ladder", 26, 110),
     },
     "Alignment": {
@@ -30,24 +30,24 @@ GROUPS: dict[str, dict[str, tuple[str, float, float]]] = {
         "misalignment": ("error_and_loss", 10, 81),
     },
     "Capacity": {
-        "capacity": ("capacity", 26, 1222),
-        "query-capacity": ("capacity", 25, 758),
-        "transition": ("capacity", 5, 167),
+        "capacity": ("capacity", 33, 1350),
+        "query-capacity": ("capacity", 30, 758),
+        "transition": ("capacity", 9, 180),
     },
     "Joint training": {
         "joint": ("joint_training", 20, 290),
         "joint-end": ("joint_end", 30, 156),
         "reuse": ("reuse_and_more_steps", 15, 175),
-        "query-steps": ("reuse_and_more_steps", 14, 171),
+        "query-steps": ("reuse_and_more_steps", 16, 200),
         "designed": ("plans_and_designs", 18, 401),
     },
     "Depth": {"heads": ("heads_and_depth", 9, 110), "depth": ("heads_and_depth", 53, 1150)},
-    "Long bags": {"long-bags": ("long_bags", 13, 70), "lengths": ("long_bags", 6, 172)},
+    "Long bags": {"long-bags": ("long_bags", 13, 70), "lengths": ("long_bags", 9, 172)},
     "Beyond": {
         "limits": ("limits_and_mechanisms", 19, 110),
         "mechanisms": ("limits_and_mechanisms", 18, 231),
         "rare": ("rare_positives", 6, 152),
-        "interpolation": ("ridgeless", 5, 211),
+        "interpolation": ("ridgeless", 12, 300),
         "guidelines": ("plans_and_designs", 8, 96),
         "universality": ("other_noise", 27, 732),
     },

@@ -479,12 +479,14 @@ def fixed_strength_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid
 
     lengths = [2**i for i in range(10)]
     # The vectorized classifier's corrections are of order L/d, so it is simulated on shorter bags.
-    simulated = {"attention": [4, 16, 64], "pooled": [4, 16, 64], "vectorized": [4, 8, 16]}
+    simulated = {"attention": [4, 16, 64], "pooled": [4, 16, 64, 256], "vectorized": [4, 8, 16]}
+    longest = [setting("attention", 256)]  # where queries scatter most between data sets
     lines = [setting(model, n) for model in MODELS for n in lengths if n > 1 or model != "attention"]
     points = {model: [setting(model, n) for n in simulated[model]] for model in MODELS}
     runs: dict[str, Any] = {"repeats": repeats, "first_seed": 1000}
     return [
         Grid("predicted", "forecast", points=lines),
+        Grid("simulated", "simulate", {}, {"d": sizes["attention"]}, longest, repeats=3 * repeats, first_seed=1000),
         *(Grid("simulated", "simulate", {}, {"d": sizes[m]}, points=points[m], **runs) for m in MODELS),
     ]
 
@@ -493,7 +495,7 @@ def fixed_strength_grids(sizes: dict[str, list[int]], repeats: int) -> list[Grid
 def errors_exact(tables: Tables) -> Any:
     """The theory gives the test error at every length.
 
-    Three lengths for each classifier.
+    L = 4 to 256 for attention and pooling, 4 to 16 for the vectorized classifier.
     """
     return pair(tables)
 
