@@ -34,7 +34,7 @@ def by_hand(name, H, bias):
     if name == "two_layer":
         k, v, q, w = H.T
         m = np.array([softmax(k[l] * k) @ v for l in range(len(k))])
-        return softmax(q + m) @ w + bias
+        return softmax(q + m) @ (w + m) + bias
     if name == "self_attention":
         q, k, v, w = H.T
         return np.mean([w[l] + softmax(q[l] * k) @ v for l in range(len(q))]) + bias
@@ -98,3 +98,13 @@ def test_directions_are_checked(directions):
 def test_score_must_be_a_function():
     with pytest.raises(ValueError, match="score"):
         BagModel(3.0, ("q",))
+
+
+def test_two_layers_mix_whole_tokens(rng=np.random.default_rng(5)):
+    """The fields' form is that of a layer that adds <mixed tokens, v> u to every token, for any u."""
+    X, (k, v, q, w, u) = rng.standard_normal((6, 7)), rng.standard_normal((5, 7))
+    u = u / (u @ q)  # the length of v takes the factor
+    mixed = X + np.outer([softmax((x @ k) * (X @ k)) @ X @ v for x in X], u)
+    z = softmax(mixed @ q) @ mixed @ w + 0.3
+    model = get_bag_model("two_layer")
+    assert float(model.score(X @ np.transpose([k, v, q, w]), 0.3, u @ w)) == pytest.approx(z, rel=1e-12)

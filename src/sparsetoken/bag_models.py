@@ -170,17 +170,18 @@ def gated_score(H: Any, bias: Any, sharpness: Any) -> Any:
     return (softmax(sharpness * gate) * H[:, 2]).sum() + bias
 
 
-def two_layer_score(H: Any, bias: Any) -> Any:
-    """Two rank-one attention layers, columns k, v, q, w.
+def two_layer_score(H: Any, bias: Any, sharpness: Any) -> Any:
+    """Two attention layers, columns k, v, q, w: the first mixes the tokens, the second pools what it gives.
 
-    The first layer is self-attention with the direction k as query and key and v as value: m_l = sum_j A_lj v_j with
-    A_l = softmax over j of k_l k_j. The second pools with the logits q + m: z = <softmax(q + m), w> + bias. At k = 0 the first
-    layer adds the same number to all logits and the model is plain attention: a saddle that only a start with k and v
+    The first layer is self-attention with the direction k as query and key and a rank-one value map u v^T: token l becomes
+    x_l + m_l u with m_l = sum_j A_lj v_j, A_l = softmax over j of k_l k_j. The second attends along q and reads along w:
+    z = <softmax(q + <u, q> m), w + <u, w> m> + bias. The length of v is free, so <u, q> is 1, and the sharpness is <u, w>,
+    how much of what the first layer found is read directly. At k = 0 all m_l are equal: a saddle that only a start with k
     different from zero leaves.
     """
     k, v, q, w = H[:, 0], H[:, 1], H[:, 2], H[:, 3]
     m = softmax(k[:, None] * k[None, :]) @ v
-    return (softmax(q + m) * w).sum() + bias
+    return (softmax(q + m) * (w + sharpness * m)).sum() + bias
 
 
 def self_attention_score(H: Any, bias: Any) -> Any:
@@ -210,7 +211,7 @@ BAG_MODELS: dict[str, BagModel] = {
         BagModel(pooled_score, ("w",), "pooled"),
         BagModel(tied_score, ("w",), "tied", 1.0),
         BagModel(gated_score, ("v", "u", "w"), "gated", GATE_SHARPNESS),
-        BagModel(two_layer_score, ("k", "v", "q", "w"), "two_layer"),
+        BagModel(two_layer_score, ("k", "v", "q", "w"), "two_layer", 1.0),
         BagModel(self_attention_score, ("q", "k", "v", "w"), "self_attention"),
         BagModel(thresholded_score, ("q", "w"), "thresholded", THRESHOLD_SHARPNESS),
     )
@@ -262,7 +263,7 @@ def get_bag_model(model: str | BagModel) -> BagModel:
         - ``"tied"`` (w): query and readout are one, z = log(mean(exp(s X w)))/s + b; s = 1, ``"tied:2"`` for s = 2;
         - ``"heads:H"`` (q1, w1, q2, w2, ...): the sum of H attention heads;
         - ``"gated"`` (v, u, w): gated attention with one hidden unit (`gated_score`); ``"gated:6"`` for another sharpness;
-        - ``"two_layer"`` (k, v, q, w): rank-one self-attention under a rank-one pooling (`two_layer_score`);
+        - ``"two_layer"`` (k, v, q, w): self-attention whose mixed tokens are pooled by attention (`two_layer_score`);
         - ``"self_attention"`` (q, k, v, w): rank-one self-attention, its tokens averaged (`self_attention_score`);
         - ``"thresholded"`` (q, w): elementwise attention with a smooth threshold (`thresholded_score`).
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetoken.paper.catalogue import heads_and_depth, self_attention, separation
+from sparsetoken.paper.catalogue import heads_and_depth, self_attention
 from sparsetoken.paper.catalogue import limits_and_mechanisms as mechanisms
 from sparsetoken.paper.catalogue.separation import LENGTHS
 
@@ -23,14 +23,10 @@ def heads_tables(
     needed=(3.6, 4.2, 3.7, 4.6),
     error=1e-5,
     deep=0.1,
-    deep_noise=0.01,
+    deep_noise=0.003,
     known=1.03,
-    ends=None,
-    law=None,
-    law_noise=1e-4,
-    predicted_law=None,
 ):
-    """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`; `law` are joint exponents."""
+    """Errors whose probit is linear in the strength and meets 10 % at the strengths `needed`."""
     from scipy.special import ndtr, ndtri
 
     places = [
@@ -53,29 +49,16 @@ def heads_tables(
         if row["strength"] == heads_and_depth.PAIRS[row["heads"], row["length"]][1]
         for d in (80, 160)
     ]
-    ends = {"attention": 0.1, "two_layer": deep, "heads:2": 0.12, "self_attention": 0.3} | (ends or {})
-    predicted = [
-        {"length": 10, "model": m, "step": heads_and_depth.JOINT["steps"], "test_error": e, "test_error_se": error}
-        for m, e in ends.items()
+    ends = [
+        {"model": m, "length": n, "decay": {"w": f}, "d": 60, "refitted_error": value * f}
+        for n in (5, 16)
+        for m, value in zip(heads_and_depth.LAYERS, (0.1, deep))
+        for f in (1.0, 1.5)
     ]
-    joint = [{**row, "d": d, "test_error": row["test_error"] + shift} for row in predicted for d in (80, 160)]
-    laws = {"attention": 0.1, "two_layer": 0.11, "heads:2": 0.12}
-
-    def spots(given):
-        return [
-            {
-                **{"model": m, "length": n, "strength": s, "step": step, "test_error_se": error},
-                "test_error": float(ndtr(ndtri(heads_and_depth.TARGET) - (s - 3.8 * (n / 10) ** exponent)))
-                if step
-                else 0.5,
-            }
-            for m, exponent in (laws | given).items()
-            for n in (10, 20)
-            for s in heads_and_depth.LAW[n]
-            for step in (0, heads_and_depth.LAW_STEPS[n])
-        ]
-
-    measured_law = [{**row, "d": d} for row in spots(law or {}) for d in (100, 200)]
+    predicted = [
+        {"model": m, "length": 5, "refitted_error": 0.1, "refitted_error_se": 1e-4} for m in heads_and_depth.LAYERS
+    ]
+    shortest = [{**row, "d": d, "refitted_error": 0.1 + shift} for row in predicted for d in (60, 120)]
     strengths = [
         {"mechanism": m, "sharpness": 2.0, "length": n, "strength_needed": f * n**0.1}
         for n in LENGTHS
@@ -84,11 +67,10 @@ def heads_tables(
     return {
         "staged": pd.DataFrame(staged),
         "simulated": draws(runs, noise).drop(columns="standard_error"),
-        "joint": draws(joint, deep_noise).drop(columns="test_error_se"),
-        "joint_predicted": pd.DataFrame(predicted),
+        "ends": draws(ends, deep_noise, column="refitted_error"),
+        "shortest": draws(shortest, noise, column="refitted_error"),
+        "shortest_predicted": pd.DataFrame(predicted),
         "known": pd.DataFrame(strengths),
-        "law": draws(measured_law, law_noise).drop(columns="test_error_se"),
-        "law_predicted": pd.DataFrame(spots(predicted_law or {})),
     }
 
 
@@ -101,22 +83,11 @@ def heads_tables(
         (heads_and_depth.price, {}, "confirmed"),
         (heads_and_depth.price, {"needed": (3.7, 4.6, 3.6, 4.2)}, "refuted"),
         (heads_and_depth.price, {"error": 0.05}, "undecided"),
-        (heads_and_depth.second_layer, {}, "confirmed"),
-        (heads_and_depth.second_layer, {"deep": 0.05}, "refuted"),
-        (heads_and_depth.second_layer, {"error": 0.002}, "undecided"),
-        (heads_and_depth.joint_exact, {}, "confirmed"),
-        (heads_and_depth.joint_exact, {"shift": 0.08}, "refuted"),
-        (heads_and_depth.joint_exact, {"deep_noise": 0.3}, "undecided"),
-        (heads_and_depth.not_better, {}, "confirmed"),
-        (heads_and_depth.not_better, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (heads_and_depth.not_better, {"error": 0.05}, "undecided"),
-        (heads_and_depth.where_they_go, {}, "confirmed"),
-        (heads_and_depth.where_they_go, {"ends": {"heads:2": 0.08}}, "refuted"),
-        (heads_and_depth.where_they_go, {"error": 0.05}, "undecided"),
-        (heads_and_depth.same_law, {}, "confirmed"),
-        (heads_and_depth.same_law, {"predicted_law": {"heads:2": 0.2}}, "refuted"),
-        (heads_and_depth.same_law, {"predicted_law": {"two_layer": 0.3}}, "refuted"),
-        (heads_and_depth.same_law, {"error": 0.02}, "undecided"),
+        (heads_and_depth.no_compounding, {}, "confirmed"),
+        (heads_and_depth.no_compounding, {"deep": 0.08}, "refuted"),
+        (heads_and_depth.no_compounding, {"deep_noise": 0.05}, "undecided"),
+        (heads_and_depth.depth.claims[0].judge, {}, "confirmed"),
+        (heads_and_depth.depth.claims[0].judge, {"shift": 0.05}, "refuted"),
         (heads_and_depth.no_room, {}, "confirmed"),
         (heads_and_depth.no_room, {"known": 1.3}, "refuted"),
     ],
@@ -189,19 +160,13 @@ def test_strength_needed_by_heads_is_read_off_the_probits():
     ].value == pytest.approx(3.6)
 
 
-def test_exponents_of_joint_training_are_found_from_runs_at_one_dimension_too():
-    tables = heads_tables(law_noise=1e-5)
-    small = {**tables, "law": tables["law"][tables["law"]["d"] == 100]}
-    small["law_predicted"] = tables["law_predicted"][tables["law_predicted"]["model"] != "two_layer"]
-    rows = heads_and_depth.laws(small)["simulated"]
-    found = separation.exponents(rows)["heads:2"]
-    assert found.value == pytest.approx(0.12, abs=1e-3)
-    assert 15 <= found.degrees <= 60  # four means of sixteen runs each
-    one = (
-        1e-5 / 4 * np.sqrt(2) / (0.1755 * 4 * np.log(2))
-    )  # two lengths, density of the probit at 10 %, mean of two strengths
-    assert found.error == pytest.approx(one, rel=0.5)
-    assert heads_and_depth.same_law(small).verdict == "confirmed"
+def test_each_model_has_the_best_of_its_decays():
+    found = heads_and_depth.best_ends(heads_tables(deep=0.12, deep_noise=1e-4))
+    assert {key: round(value.value, 3) for key, value in found.items()} == {
+        (model, n): error for n in (5, 16) for model, error in zip(heads_and_depth.LAYERS, (0.1, 0.12))
+    }
+    tables = heads_tables() | saddle_tables()
+    assert len(heads_and_depth.draw_depth(tables)) == 3 and "two layers" in heads_and_depth.depth_findings(tables)
 
 
 def mechanism_tables(errors=None, losses=(0.03, 0.032, 0.035, 0.03), tied=0.025, error=1e-5, noise=0.002, shift=0.0):

@@ -1,27 +1,24 @@
 """Do several heads or a second layer change how the strength needed grows with the length of the bags?
 
-The studies: `heads` (staged training) and `depth` (everything trained at once, with self-attention).
+The studies: `heads` (staged training) and `depth` (two layers run to the end of joint training, and self-attention).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..._core.averages import combined_degrees, extrapolate, summarise
-from ...plotting.panels import Layer, Line, Panel, Points
-from ...plotting.style import OTHER_COLOURS, colour, marker
+from ...plotting.panels import Layer, Line, Panel
+from ...plotting.style import OTHER_COLOURS, colour
 from ...study.claims import Judgement, Tables, claim, need
-from ...study.criteria import ValueWithError, judge_agreement, limits_of, near, predictions_of, select
+from ...study.criteria import ValueWithError, limits_of, means_of, predictions_of
 from ...study.study import Grid, Study
-from ...study.verdicts import quantile, within_verdict, worst
 from . import self_attention
-from .common import FEW_BAGS, FULL_BAGS, OPEN, QUICK_BAGS, THEORY_DEGREES, exact, listed, ordered, pair, sharp
-from .figures import AXES, estimates, overlay
-from .separation import KNOWN, TARGET, exponents, known, known_ratio, strengths_needed
+from .common import OPEN, THEORY_DEGREES, exact, listed, ordered, pair, sharp
+from .figures import AXES, estimates
+from .separation import KNOWN, TARGET, known, known_ratio, strengths_needed
 
 SHORT, LONG = 8, 32
 # Strengths on both sides of 10 % error in theory, by heads and length; the second of each pair is simulated too.
@@ -153,244 +150,130 @@ heads = Study(
 )
 
 
-# The study `depth`: trained at once, all on the same schedule.
+# The study `depth`: one attention layer and two with a value path between them, run to the end of joint training.
 
-# Those with 4d parameters start where a gradient can tell their directions apart: at zero, heads stay equal and inner layers
-# off. One head has 2d.
-MODELS: dict[str, dict[str, Any]] = {
-    "attention": {},
-    "two_layer": {"start": {"k": 0.5, "v": 0.5}},
-    "heads:2": {"start": {"q1": 0.5, "q2": 0.5}},
-    "self_attention": {"start": self_attention.UNINFORMED},
+# With the decay that `theory.design_end` finds for short bags, from directions that know the signal: the best case for a second
+# layer, which from zero stays off. Both have as many samples.
+LAYERS: dict[str, dict[str, float]] = {
+    "attention:2": {"q": 0.1, "w": 3.0},
+    "two_layer:0.5": {"k": 0.23, "v": 0.82, "q": 0.09, "w": 1.5},
 }
-WORDS = dict(zip(MODELS, ("one head", "two layers", "two heads", "one self-attention layer")))
-MODEL_COLOURS = dict(zip(MODELS, (colour("attention"), OTHER_COLOURS[5], OTHER_COLOURS[0], OTHER_COLOURS[2])))
-LARGE = tuple(MODELS)[1:]
-JOINT: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 4.0, "steps": 30, "rates": 1.0, "decay": 0.1}
-# Strengths on both sides of 10 % error by length, all models but self-attention, which has a law of its own; and how many
-# steps all of them have settled after (the query of long bags takes longer to leave the saddle at zero). From other seeds.
-LAW = {10: (3.6, 4.1), 20: (3.8, 4.3), 40: (4.0, 4.6)}
-LAW_STEPS = {10: 30, 20: 30, 40: 40}
+WORDS = dict(zip(LAYERS, ("one layer", "two layers")))
+SHADES = dict(zip(LAYERS, (colour("attention"), OTHER_COLOURS[5])))
+SHORTEST = 5  # where theory is solved as well: its time grows like (L r)^3
+NEAR_TARGET = {SHORTEST: 3.5, 16: 3.9, 50: 4.3}  # strengths with about 10 % error; time grows like L^2
+COMPOUNDING = 0.85  # of one layer's error, about what 3 % more strength brings: less is an advantage of depth
 
 
-def law_spots(models: Sequence[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """Points of joint training on both sides of 10 % error."""
+def layer_spots(lengths: Sequence[int], factors: Sequence[float]) -> list[dict[str, Any]]:
+    """Both models at every length, with their decay times each of the factors; one layer wants twice as much on short bags."""
+    spots = []
+    for length in lengths:
+        for model, decay in LAYERS.items():
+            usual = 2.0 if (model, length) == ("attention:2", SHORTEST) else 1.0
+            start = dict.fromkeys(decay, 0.5) | {f"cosine[{name}]": 0.9 for name in decay}
+            common = {"model": model, "length": length, "strength": NEAR_TARGET[length], "start": start}
+            for f in factors:
+                spots.append({**common, "decay": {name: round(usual * f * value, 4) for name, value in decay.items()}})
+    return spots
+
+
+def layer_grids(lengths: Sequence[int], factors: Sequence[float], repeats: int, limit: dict[str, int]) -> list[Grid]:
+    task: dict[str, Any] = {"sparsity": 1, "prevalence": 0.5, "alpha": 2.0}
+    runs: dict[str, Any] = {"repeats": repeats, "first_seed": 7000}  # decays were chosen on others
+    exact_at = layer_spots([SHORTEST], [1.0])
+    informed = [{**spot, "start": "informed"} for spot in exact_at]
     return [
-        {**JOINT, "steps": LAW_STEPS[n], "rows_at": [LAW_STEPS[n]], "length": n, "model": m, "strength": s, **MODELS[m]}
-        for m in models
-        for n in lengths
-        for s in LAW[n]
+        Grid("ends", "simulate_end", task, {"d": [60]}, layer_spots(lengths, factors), **runs),
+        Grid("shortest", "simulate_end", task, {"d": [60, 120]}, exact_at, **runs),
+        Grid("shortest_predicted", "joint_end", {**task, **limit}, points=informed),
     ]
 
 
-def joint_grids(lengths: list[int], models: Sequence[str], sizes: list[int], repeats: int, bags: int) -> list[Grid]:
-    """All models at one strength, simulated and predicted step by step."""
-    at_once = [{**JOINT, "strength": 4.0, "length": n, "model": m, **MODELS[m]} for n in lengths for m in models]
-    runs: dict[str, Any] = {"points": at_once, "repeats": repeats, "first_seed": 1000}
-    return [
-        Grid("joint", "simulate_trajectory", {"rows_at": list(range(0, JOINT["steps"] + 1, 3))}, {"d": sizes}, **runs),
-        Grid("joint_predicted", "trajectory", {"accuracy": 1.0, "bags": bags}, points=at_once),
-    ]
+def best_ends(tables: Tables) -> dict[tuple[str, int], ValueWithError]:
+    """Error with the refitted bias by model and length, at the best of the decays."""
+    table = need(tables, "ends", ["refitted_error"])
+    found: dict[tuple[str, int], ValueWithError] = {}
+    table = table.assign(scale=table["decay"].map(str))
+    for (model, length, _), mean in means_of(table, ["model", "length", "scale"], "refitted_error").items():
+        key = (model, int(length))
+        if key not in found or mean.value < found[key].value:
+            found[key] = mean
+    return found
 
 
-def law_grids(spots: list[dict[str, Any]], sizes: list[int], repeats: int, theory: list[dict[str, Any]]) -> list[Grid]:
-    """Strengths on both sides of 10 % error, simulated and (at the points `theory`) predicted."""
-    runs: dict[str, Any] = {"points": spots, "repeats": repeats, "first_seed": 1000}
-    return [
-        Grid("law", "simulate_trajectory", axes={"d": sizes}, **runs),
-        Grid("law_predicted", "trajectory", {"accuracy": 1.0}, points=theory),
-    ]
+def by_length(found: dict[tuple[str, int], ValueWithError], model: str) -> dict[int, ValueWithError]:
+    return {n: value for (m, n), value in sorted(found.items(), key=lambda item: item[0][1]) if m == model}
 
 
-def last_rows(table: Any) -> Any:
-    """Rows after each run's last step."""
-    return table[table["step"] == table["length"].map(LAW_STEPS)]
+@exact("depth-exact", OPEN, ["model"], value="refitted_error", error="refitted_error_se")
+def depth_exact(tables: Tables) -> Any:
+    """The theory gives the test error at the end of joint training of two layers, bias refitted.
 
-
-def law_simulated(tables: Tables) -> Any:
-    """Strength that joint training needs by model and length, measured.
-
-    With two dimensions the errors are those at d → ∞, with one those at that dimension.
+    One and two layers, L = 5, from directions that know the signal.
     """
-    rows, by = last_rows(need(tables, "law", ["test_error"])), ["model", "length", "strength"]
-    if rows["d"].nunique() > 1:
-        ends = extrapolate(rows, by, "test_error").rename(columns={"limit": "value"})
-    else:
-        ends = summarise(rows, by, "test_error").rename(columns={"mean": "value"})
-        ends["degrees"] = ends["count"] - 1
-    return strengths_needed(ends, ["model", "length"], "value", "error", independent=True)
+    return pair(tables, "refitted_error", "shortest", "shortest_predicted")
 
 
-def laws(tables: Tables) -> dict[str, Any]:
-    """The strengths needed by joint training, simulated and predicted (quick form: of one and two heads)."""
-    rows = last_rows(need(tables, "law_predicted", ["test_error"]))
-    theory = strengths_needed(rows, ["model", "length"], "test_error", "test_error_se")
-    return {"simulated": law_simulated(tables), "theory": theory}
+@claim("depth-does-not-compound", OPEN)
+def no_compounding(tables: Tables) -> Judgement:
+    """A second layer with a value path of its own has no advantage that grows with the length of the bags.
 
-
-@claim("depth-same-law", OPEN)
-def same_law(tables: Tables) -> Judgement:
-    """Trained at once, a second head (full form: or layer) does not change how the strength needed grows with the length.
-
-    Theory, L = 10 and 20 (full form: to 40): exponent of the strength for 10 % error within 0.03 of one head's, margin
-    included. Simulations, which are not that precise, are shown. Such bags are too short for the powers of L that the study
-    `ladder` finds: the claim compares models on these lengths.
+    α = 2, both run to their end at d = 60 from directions that know the signal, bias refitted, best of the decays tried (quick
+    form: one), strengths near 10 % error: at L = 5 and 16 (full form: and 50) two layers' error is above 0.85 times one
+    layer's, beyond the margin.
     """
-    lines = {source: exponents(rows) for source, rows in laws(tables).items()}
-    found, one = lines["theory"], lines["theory"]["attention"]
-    verdicts = []
-    for model in (m for m in LARGE if m in found):
-        other = found[model]
-        variances = np.square([one.error, other.error])
-        factor = float(quantile(len(found) - 1, combined_degrees(variances, [one.degrees, other.degrees])))
-        verdicts.append(within_verdict(other.value - one.value, factor * float(np.sqrt(variances.sum())), 0.03))
-    words = {source: listed({WORDS[m]: line for m, line in found.items()}) for source, found in lines.items()}
-    return Judgement(worst(verdicts), "within 0.03 of one head's", words["theory"], f"simulated: {words['simulated']}")
-
-
-def _ends(tables: Tables, name: str) -> Any:
-    """Rows after the last step of joint training."""
-    return select(need(tables, name, ["test_error", "step"]), {"step": JOINT["steps"]})
-
-
-def predicted_ends(tables: Tables) -> dict[tuple[int, str], ValueWithError]:
-    """Predicted errors after joint training, by length and model."""
-    rows = _ends(tables, "joint_predicted")
-    return predictions_of(rows, ["length", "model"], "test_error", "test_error_se", THEORY_DEGREES)
-
-
-@claim("depth-no-gain", OPEN)
-def second_layer(tables: Tables) -> Judgement:
-    """A second attention layer of this kind ends where one layer does.
-
-    Theory, joint training, θ = 4, last step: errors within 0.003, margin included.
-    """
-    rows = predicted_ends(tables)
-    lengths = sorted({n for n, _ in rows})
-    verdict = worst(near(rows[n, "two_layer"], rows[n, "attention"], 0.003, len(lengths)) for n in lengths)
-    one, two = (listed({n: rows[n, model] for n in lengths}, "L") for model in ("attention", "two_layer"))
-    return Judgement(verdict, f"within 0.003 of {one}", two)
-
-
-@claim("joint-heads-exact", OPEN)
-def joint_exact(tables: Tables) -> Judgement:
-    """The trajectory theory gives the error of two heads, two layers and (full form) self-attention trained at once.
-
-    Test error after the last step, extrapolated to d → ∞, within the margin at level 0.1 %; resolution 0.03.
-    """
-    runs, theory = (_ends(tables, name) for name in ("joint", "joint_predicted"))
-    return judge_agreement(runs, theory, "test_error", ["length", "model"], 0.03, "test_error_se")
-
-
-@claim("parameters-do-not-pay", OPEN)
-def not_better(tables: Tables) -> Judgement:
-    """Twice the parameters (second layer, second head; full form: self-attention) do not lower the error on as many samples.
-
-    Theory, joint training, last step: no error below one head's by 0.005, beyond the margin.
-    """
-    rows = predicted_ends(tables)
-    pairs = {(n, m): (many, rows[n, "attention"]) for (n, m), many in rows.items() if m in LARGE}
-    words = "; ".join(f"{many} with {WORDS[m]} (L = {n:g})" for (n, m), (many, _) in pairs.items())
-    one = listed({n: rows[n, "attention"].value for n in sorted({n for n, _ in pairs})}, "L")
-    compared: list[Any] = [(many, one._replace(value=one.value - 0.005)) for many, one in pairs.values()]
-    return ordered(compared, f"not below one head's {one} by 0.005", words)
-
-
-@claim("parameters-in-depth", OPEN)
-def where_they_go(tables: Tables) -> Judgement:
-    """At equal numbers of parameters and samples two layers beat two heads, and these (full form) self-attention.
-
-    Theory, joint training, last step: errors in this order beyond the margin.
-    """
-    rows = predicted_ends(tables)
-    lengths, large = sorted({n for n, _ in rows}), [m for m in LARGE if any(m == model for _, model in rows)]
-    pairs = [(rows[n, high], rows[n, low]) for n in lengths for low, high in pairwise(large)]
-    words = "; ".join(" < ".join(f"{rows[n, m].value:.4f}" for m in large) + f" (L = {n:g})" for n in lengths)
-    return ordered(pairs, " < ".join(WORDS[m] for m in large), words)
+    found = best_ends(tables)
+    one, two = (by_length(found, model) for model in LAYERS)
+    pairs = [(two[n], one[n].scaled(COMPOUNDING)) for n in one]
+    return ordered(pairs, f"above {COMPOUNDING:g} times {listed(one, 'L')}", listed(two, "L"))
 
 
 def draw_depth(tables: Tables) -> list[Panel]:
-    runs, lines = tables["joint"], tables["joint_predicted"]
-    length, d = int(runs["length"].max()), int(runs["d"].max())
-    steps: list[Layer] = []
-    for model in (m for m in MODELS if m in set(lines["model"])):
-        parts = (select(table, {"model": model, "length": length}) for table in (lines, runs))
-        steps += overlay(parts, "step", "test_error", WORDS[model], MODEL_COLOURS[model])
-    sources = laws(tables)
-    with_theory = set(sources["theory"]["model"])
-    grown: list[Layer] = []
-    for source, rows in sources.items():
-        for model in (m for m in MODELS if m in set(rows["model"])):
-            part, label = rows[rows["model"] == model].sort_values("length"), f"{WORDS[model]}: {source}"
-            at, shade = (part["length"], part["strength"]), MODEL_COLOURS[model]
-            if source == "theory":
-                grown.append(Line(*at, label, shade))
-                continue
-            if model not in with_theory:  # the eye's guide where no line of the theory is
-                grown.append(Line(*at, f"{WORDS[model]}: through the runs", shade, "dash"))
-            grown.append(Points(*at, part["error"], label, shade, marker(model)))
-    grown.append(bayes_line(tables, 64))
-    title = f"All trained at once, L = {length} (d = {d})"
-    return [
-        Panel(title, "gradient step t", AXES["test_error"], steps, logy=True),
-        Panel("Strength needed, all trained at once", AXES["length"], NEEDED, grown, logx=True),
-        *self_attention.panels(tables),
+    found = best_ends(tables)
+    layers: list[Layer] = [
+        estimates(by_length(found, model), f"{WORDS[model]}: simulated, d = 60", SHADES[model]) for model in LAYERS
     ]
+    for model, part in tables["shortest_predicted"].groupby("model"):
+        layers.append(Line(part["length"], part["refitted_error"], f"{WORDS[model]}: theory", SHADES[model], "dot"))
+    title = "Ends of joint training near 10 % error, strengths rising with L"
+    return [Panel(title, AXES["length"], AXES["test_error"], layers, logx=True), *self_attention.panels(tables)]
 
 
 def depth_findings(tables: Tables) -> str:
+    judged = no_compounding(tables)
     return (
-        f"Trained at once on α = {JOINT['alpha']:g}, models with twice the parameters gain nothing over one head: "
-        f"{not_better(tables).measured}; {not_better(tables).predicted}. A second layer switches itself off, and heads learn "
-        f"one direction twice. The strength needed for {TARGET:.0%} error grows with the length to the power "
-        f"{same_law(tables).measured}. {self_attention.finding(tables)}"
+        "One attention layer along the known signal is within 10 % of the Bayes rule's strength at every length (study "
+        "`heads`), so a second layer could only learn better directions. It does not: trained to the end, each with its own "
+        f"decay, two layers have errors {judged.measured}; criterion: {judged.predicted}, one layer's. "
+        f"{self_attention.finding(tables)}"
     )
-
-
-def depth_grids(full: bool) -> list[Grid]:
-    """A trajectory of four directions compiles for ten seconds: in the quick form self-attention's theory is left out, and that
-    of two layers, which takes time and memory like the square of the length, at L = 20. Theory at L = 10 has the bags of the
-    other trajectories, so that it is compiled already."""
-    one_or_two = ["attention", "heads:2"]
-    if full:
-        law = [*law_spots(one_or_two, [10, 20, 40]), *law_spots(["two_layer"], [10, 20])]
-        return [
-            *joint_grids([10, 30], list(MODELS), [200, 400], 20, FULL_BAGS),
-            *law_grids(law, [100, 200], 16, [{**point, "bags": FEW_BAGS} for point in law]),
-            *self_attention.saddle_grids(10, 5.0, {100: 60, 400: 60, 1600: 30}),
-            *self_attention.leaving_grids([5, 10, 20], 200, 12, theory=[5, 10, 20]),
-            KNOWN,
-        ]
-    bags = {10: QUICK_BAGS, 20: FEW_BAGS}
-    theory = [{**point, "bags": bags[point["length"]]} for point in law_spots(one_or_two, [10, 20])]
-    small = list(MODELS)[:3]
-    return [
-        *joint_grids([10], small, [80, 160], 8, QUICK_BAGS),
-        *law_grids(law_spots(small, [10, 20]), [80], 5, theory),
-        *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
-        *self_attention.leaving_grids([5, 10], 80, 9, theory=[]),
-        KNOWN,
-    ]
 
 
 depth = Study(
     name="depth",
-    title="Depth: a second layer or head gains nothing; self-attention starts at a saddle",
-    question="Does a second layer, a second head or self-attention, trained at once with everything else, change how the "
-    f"strength needed for {TARGET:.0%} error grows with the length of the bags? And what do they bring at equal numbers of "
-    "parameters and samples? (R = 1, π = 0.5, joint descent on α = 4; errors at θ = 4.)",
-    notes="Two layers are rank-one self-attention under rank-one attention pooling; the one self-attention layer has query, "
-    "key and value directions and a path around it, and its tokens are averaged. Both have 4d parameters, as two heads have; "
-    "one head has 2d.",
-    grids={"quick": depth_grids(False), "full": depth_grids(True)},
+    title="Depth: a second layer does not compound the advantage; self-attention starts at a saddle",
+    question="Does a second attention layer, which sees the tokens as the first has mixed them, compound the signal-to-noise "
+    "advantage of attention as bags grow longer? Does self-attention learn from a start that knows nothing? (R = 1, π = 0.5.)",
+    notes="The first layer adds to every token what self-attention along k finds in the direction v, times a fixed vector; the "
+    "second pools the mixed tokens by attention. Both see a bag through four fields per token (docs/derivations/statics.md).",
+    grids={
+        "quick": [
+            *layer_grids([5, 16], [1.0], 12, {"bags": 256, "replicates": 4}),
+            *self_attention.saddle_grids(5, 3.5, {50: 80, 600: 40}),
+            *self_attention.leaving_grids([5, 10], 80, 9, theory=[]),
+        ],
+        "full": [
+            *layer_grids([5, 16, 50], [0.7, 1.0, 1.4], 12, {"bags": 512, "replicates": 8}),
+            *self_attention.saddle_grids(10, 5.0, {100: 60, 400: 60, 1600: 30}),
+            *self_attention.leaving_grids([5, 10, 20], 200, 12, theory=[5, 10, 20]),
+        ],
+    },
     draw=draw_depth,
     findings=depth_findings,
     claims=(
-        second_layer,
-        joint_exact,
-        not_better,
-        where_they_go,
-        same_law,
+        depth_exact,
+        no_compounding,
         self_attention.stays,
         self_attention.own_law,
     ),
