@@ -21,9 +21,6 @@ from .scratch import row_blocks, rowwise
 # Fourth moment E z^4 from which a feature counts as heavy-tailed. A Gaussian has 3, an exponential 9; one token in twenty that
 # carries a signal of four standard deviations gives 7, and should keep it.
 HEAVY = 10.0
-# How much heavier the tail over all bags must be than over the bags of the first class before it counts as the other
-# class's own: features that merely straddle the threshold are not signals.
-CLEARLY = 1.5
 # A tail counts as the other class's own only if at least this many of its bags hold it: a value that one or two bags
 # hold says nothing about the next bag.
 LEAST_CARRIERS = 5
@@ -48,7 +45,7 @@ class BagScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap
         standardised again: linear within a standard deviation, logarithmic beyond. Rare features such as word counts
         owe their standard deviation to a handful of outliers; compressed, no single token dominates a fit. If labels are
         given, a feature is left alone where only the bags of the second class have the tail (E z^4 over the first
-        class's bags is at most 10 and clearly less than over all) and several of them hold it: large values that
+        class's bags is at most 10) and several of them hold it: large values that
         only these bags hold may be the signal itself.
     clip : bool
         Whether tokens are clipped to the range of the training tokens plus one standard deviation on either side
@@ -265,7 +262,7 @@ def heavy_features(bags: Bags, labels: Any = None, known: tuple[np.ndarray, np.n
     quiet_bags = _some_features(bags[first], among)
     quiet_mean, quiet_scale, _, (low, high) = _moments(quiet_bags)
     quiet = _fourth_moments(quiet_bags, quiet_mean, quiet_scale)
-    clear = np.flatnonzero((quiet <= HEAVY) & (tails[among] > CLEARLY * quiet))
+    clear = np.flatnonzero(quiet <= HEAVY)
     own = among[clear]
     if len(own) and not first.all():
         share = 1.0 - first.mean()

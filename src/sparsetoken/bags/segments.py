@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import namespace
-from .scratch import ROW_BLOCK_BYTES
+from .scratch import DEVICE_BLOCK_BYTES, ROW_BLOCK_BYTES
 
 Work = Callable[..., Any]  # work(part of the bags, *rows of arrays with one row per bag, *what all parts are given)
 Combination = Callable[[Any, Any], Any]  # two results of work -> one
@@ -23,7 +23,6 @@ LARGEST_EXPONENT = 300.0  # up to which exponentials, and sums of many, are far 
 # Columns and numbers from which on sums over bags are quicker as a sparse product (up to eight times), and the longest bag for
 # which single precision allows it: rounding errors of sums grow with the root of the number of rows.
 WIDE, MANY, SHORT = 16, 2**16, 256
-GATHERED = 2**28  # numbers a device gathers at a time: 2 GB in double precision
 
 
 def lengths_of(starts: Any, total: int) -> Any:
@@ -219,7 +218,7 @@ def _kernels() -> SimpleNamespace:
     def in_batches(some, tokens, rows):
         """Some bags at a time: gathered tokens take room."""
         bags, longest = rows.shape
-        count = max(1, min(bags, GATHERED // (longest * tokens.shape[1])))
+        count = max(1, min(bags, DEVICE_BLOCK_BYTES // (longest * tokens.shape[1] * tokens.dtype.itemsize)))
         batches = -(-bags // count)
         rows = jnp.append(rows, jnp.full((batches * count - bags, longest), len(tokens)), axis=0)
         return jax.lax.map(some, rows.reshape(batches, count, longest)).reshape(batches * count, -1)
