@@ -199,8 +199,8 @@ MUTANTS = [
     ),
     Mutant(
         "laws/measures.py",
-        "np.hypot(positive[1], negative[1])",
-        "positive[1]",
+        "np.hypot(s1[:, :, None], s0[:, None, :])",
+        "s1[:, :, None]",
         "tests/laws/test_measures.py::test_pairs_of_one_entry_are_exact",
     ),
     Mutant(

@@ -261,11 +261,7 @@ def _make_draws(length: int, sparsity: int, points: int, every_token: bool, orde
     return draws
 
 
-def _size(draws: TokenDraws) -> int:
-    return sum(array.nbytes for array in draws.leaves())
-
-
-_cache = ByteCache(CACHE_BYTES, _size)
+_cache = ByteCache(CACHE_BYTES, lambda draws: sum(array.nbytes for array in draws.leaves()))
 
 
 @lru_cache(maxsize=64)

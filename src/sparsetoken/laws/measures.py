@@ -12,7 +12,7 @@ law comes from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -83,11 +83,6 @@ def mean_and_scatter(replicates: np.ndarray) -> tuple[float, float]:
     return float(np.mean(replicates)), standard_error(replicates, alone=0.0)
 
 
-def _wins(positive: tuple[Any, Any], negative: tuple[Any, Any]) -> np.ndarray:
-    """P(score of a positive > score of a negative) for pairs of entries (mean, deviation)."""
-    return above_zero(positive[0] - negative[0], np.hypot(positive[1], negative[1]))
-
-
 def shares_beaten(scores: np.ndarray, others: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """For each score the share of the others (by `weight`, which sums to 1) below it, ties counted half.
 
@@ -108,7 +103,7 @@ def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
     (m1, s1, w1), (m0, s0, w0) = positive, negative
     n1, n0 = m1.shape[1], m0.shape[1]
     if n1 * n0 * max(len(m1), len(m0)) <= _ALL_PAIRS:
-        above = _wins((m1[:, :, None], s1[:, :, None]), (m0[:, None, :], s0[:, None, :]))
+        above = above_zero(m1[:, :, None] - m0[:, None, :], np.hypot(s1[:, :, None], s0[:, None, :]))
         return (w1[:, :, None] * w0[:, None, :] * above).sum((1, 2))
     integrated = _auc_by_bins(positive, negative)
     return _auc_by_ranks(positive, negative) if integrated is None else integrated

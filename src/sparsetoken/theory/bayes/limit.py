@@ -277,18 +277,12 @@ def _described(search: _Map, u: float) -> tuple[dict[str, float], dict[str, floa
             f"the Bayes limit's fixed point is found only to {off:.1e} at length {task.length}, sparsity {task.sparsity}, "
             f"strength {task.strength}, alpha {search.alpha:g}: this lies at the edge of a phase, move one of them a little"
         )
-    u_error = _root_error(search, u)
+    u_error = 0.0
+    if not search.channel.exact:  # the replicates' maps differ by delta there, their roots by delta/(1 - slope)
+        u_error = standard_error(search.replicates(u), alone=0.0) / max(1.0 - search.slope(u), 1e-3)
     error, sampling = bayes_error(task, u)
     if u_error > 0:  # how the error moves with u
         up, down = (bayes_error(task, side * u, _SLOPE_POINTS)[0] for side in (1.01, 0.99))
         sampling = float(np.hypot(sampling, (up - down) / (0.02 * u) * u_error))
     values = {"overlap": min((u / theta) ** 2, 1.0), "test_error": error}
     return values, {"overlap": 2 * u * u_error / theta**2, "test_error": sampling}, off
-
-
-def _root_error(search: _Map, u: float) -> float:
-    """Standard error of a fixed point: the replicates' maps differ by delta there, their roots by delta/(1 - slope)."""
-    if search.channel.exact:
-        return 0.0
-    each = search.replicates(u)
-    return standard_error(each, alone=0.0) / max(1.0 - search.slope(u), 1e-3)

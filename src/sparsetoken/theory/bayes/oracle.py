@@ -21,8 +21,8 @@ from ..._core.averages import standard_error, with_error
 from ..._core.roots import ALWAYS, BEYOND, falling_root, least_on_grid
 from ..._core.validation import real_number
 from ...laws.draws import FAR, POINTS
-from ...laws.law import Law, attention_law, elementwise_law
-from ...laws.nodes import ClassColumns, Population
+from ...laws.law import attention_law, elementwise_law
+from ...laws.nodes import ClassColumns
 from ...plotting.show import Shown, axes_for, draw_shares
 from ...plotting.style import colour, label
 from ...task import Task
@@ -194,11 +194,6 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
     return float(each.mean()), standard_error(each, alone=0.0)
 
 
-def _law_error(law: Law, points: int) -> tuple[float, float]:
-    population: Population = law.make_population(points)
-    return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
-
-
 def statistic(columns: ClassColumns) -> np.ndarray:
     """Equally likely draws (replicates, draws) of T, what it still has as a Gaussian spread included.
 
@@ -224,7 +219,8 @@ def known_signal_error(
         if mechanism == "attention"
         else elementwise_law(task, 1.0, sharpness, activation)
     )
-    return _law_error(law, points)
+    population = law.make_population(points)
+    return threshold_error(statistic(population.positive), statistic(population.negative), law.prevalence)
 
 
 def best_sharpness(

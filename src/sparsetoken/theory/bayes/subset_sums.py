@@ -134,8 +134,9 @@ class BinnedBags:
     def mean_token(self, shift: float) -> np.ndarray:
         """Mean of each bag's tokens where the signal tokens are moved by `shift`, every token at the mean of its bin."""
         signal, noise = (
-            counts @ (_density_differences(*bins) / (ndtr(bins[1]) - ndtr(bins[0])))
-            for counts, bins in zip((self.signal, self.noise), self.bins)
+            counts
+            @ ((np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / (np.sqrt(2 * np.pi) * (ndtr(high) - ndtr(low))))
+            for counts, (low, high) in zip((self.signal, self.noise), self.bins)
         )
         return ((signal + noise + self.sparsity * shift) / self.length).reshape(REPLICATES, self.bags)
 
@@ -160,11 +161,6 @@ class BinnedBags:
         log_mean = log_sum - (gammaln(L + 1) - gammaln(R + 1) - gammaln(L - R + 1))
         along = self.signal[chosen] @ (middle[0] + root * shift)
         return tuple(v.reshape(REPLICATES, few) for v in (log_mean, squares, along))  # type: ignore[return-value]
-
-
-def _density_differences(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """E[g; low < g < high] of a standard normal g."""
-    return (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / np.sqrt(2 * np.pi)
 
 
 def subset_sums(log_x: np.ndarray, counts: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
