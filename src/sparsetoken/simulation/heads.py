@@ -21,14 +21,13 @@ from ..task import Task
 from ..training import Training
 from .readout import Measures, TrainedReadout, fit_readout, summarised
 from .samplers.drawn_bags import draw_bags, sample_count
+from .samplers.reduced import BLOCK_TOKENS
 from .samplers.tensor import TensorData, draw_directions
 from .seeds import stream, trial_seeds
 from .size import check_size
 from .trial import Trial
 from .two_steps import SimulatedSteps, steps_on, two_steps
 
-# Tokens' coordinates held at a time (32 MB).
-_HELD = 2**22
 # Draws per replicate of the measures: standard errors of a test error near 3e-4.
 _POINTS = 2**10
 
@@ -42,7 +41,7 @@ def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random
     basis = law.queries.shape[1]
     count, heads, (length, R, strength, _) = len(labels), law.heads, law.kind
     features = np.empty((count, heads, d))
-    step = max(1, _HELD // (length * basis))
+    step = max(1, BLOCK_TOKENS // (length * basis))
     for first in range(0, count, step):
         rows = slice(first, min(first + step, count))
         t = rng.standard_normal((rows.stop - first, length, basis))
