@@ -17,7 +17,6 @@ import numpy as np
 from sparsetoken import Task, theory
 from sparsetoken._core.workers import single_blas_thread
 from sparsetoken.laws.draws import forget_draws
-from sparsetoken.theory.bayes.channel import channel
 from sparsetoken.theory.bayes.limit import _mass_table
 
 from . import plain, plain_bayes, plain_square
@@ -143,7 +142,6 @@ def bayes_small(quick: bool) -> list[Row]:
 
             def ours(task: Task = task, alpha: float = alpha) -> theory.BayesLimit:
                 forget_draws()
-                channel.cache_clear()
                 _mass_table.cache_clear()
                 return theory.bayes_limit(task, alpha)
 
