@@ -1,7 +1,7 @@
 """Trained on short bags, tested on long ones
 
 A classifier trained on bags of ten tokens meets longer bags. The order of its scores hardly suffers; its threshold
-does. Fitting that one number again recovers most of the loss.
+does. Refitting that one number recovers most of the loss.
 """
 
 from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ def main():
     lengths = [round(10 * 30 ** (i / 20)) for i in range(21)]
     curves = {
         "as trained": [trained.on(Task(length=L)).test_error for L in lengths],
-        "threshold fitted again": [theory.refit(trained, Task(length=L), "threshold").test_error for L in lengths],
+        "threshold refitted": [theory.refit(trained, Task(length=L), "threshold").test_error for L in lengths],
     }
     figure = Figure(figsize=(8.0, 4.2), layout="constrained")
     ax = figure.add_subplot()

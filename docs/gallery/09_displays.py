@@ -1,8 +1,8 @@
 """What an estimator looks at, and how it learns
 
-Displays in scikit-learn's manner. Left: attention weights of one held-out bag, coloured by each token's evidence; the
-triangle marks the token that carries the signal. Right: the learning curve of the pooled classifier, measured on parts of
-300 bags and extrapolated to four times as many, with the exact theory beside it.
+Displays in scikit-learn's manner. Left: the score of each token of one held-out bag, coloured by its attention
+weight; the triangle marks the token that carries the signal. Right: the learning curve of the pooled
+classifier, measured on parts of 300 bags and extrapolated to four times as many, with the exact theory beside it.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def main():
     left, right = figure.subplots(1, 2)
     model = AttentionClassifier(scale=False).fit(tokens[:-1], labels[:-1])
     AttentionDisplay.from_estimator(model, tokens, BAGS - 1, marked=np.arange(TASK.length) == place[-1], ax=left)
-    figure.suptitle("An estimator's displays", fontsize=11)
+    figure.suptitle("What an estimator looks at, and how it learns", fontsize=11)
     sizes = [60, 100, 200, 300, 600, 1200]
     exact = [
         forecast(TASK, Training(alpha1=n / D, ridge=RIDGE), "pooled", accuracy=5e-3, with_capacity=False) for n in sizes

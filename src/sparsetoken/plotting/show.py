@@ -65,7 +65,7 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 
 def axes_for(ax: Any = None, size: tuple[float, float] = (6.0, 4.0)) -> Any:
-    """The axes given, or new ones on a figure of their own."""
+    """The axes given, or those of a new figure."""
     return new_figure(size).add_subplot() if ax is None else ax
 
 
