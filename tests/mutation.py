@@ -402,6 +402,18 @@ MUTANTS = [
         "tests/theory/test_differing_bags.py::test_all_losses_and_a_readout_alone[square]",
     ),
     Mutant(
+        "paper/catalogue/capacity.py",
+        'fit_line(1.0 / part["d"], part["median"], part["error"])\n        found',
+        'fit_line(part["d"], part["median"], part["error"])\n        found',
+        "tests/paper/test_catalogue.py::test_capacity_threshold[1.0-0.05-confirmed]",
+    ),
+    Mutant(
+        "paper/catalogue/common.py",
+        "worst(larger(high, low, len(pairs)) for high, low in exactly)",
+        "worst(larger(high, low, 1) for high, low in list(exactly)[:1])",
+        "tests/paper/test_catalogue.py::test_more_signal_tokens[pooled1-refuted]",
+    ),
+    Mutant(
         "estimators/calibration.py",
         "return max(1.0, together / single) if single > 0 else 1.0",
         "return 1.0",
