@@ -135,3 +135,11 @@ def test_missing_values_are_refused_or_treated(folder, command, treatment):
     assert command(*quick)[0] == 0
     code, _, err = command(*arguments, "--missing", "forget")
     assert code == 2 and "missing must be 'error'" in err
+
+
+def test_bags_that_are_all_equal(tmp_path, command):
+    """Half of them are right by chance, and the warning says why none was held out."""
+    rows = [f"b{k // 3},{k // 3 % 2},1,2" for k in range(60)]
+    (tmp_path / "equal.csv").write_text("\n".join(["bag_id,label,x,y", *rows]) + "\n")
+    code, out, err = command("fit", tmp_path / "equal.csv", "-o", tmp_path / "m.skops")
+    assert code == 0 and "training accuracy 50.0%" in out and "equal bags count as one" in err

@@ -229,8 +229,8 @@ def remarks_on(found: dict[str, Any]) -> list[str]:
         )
     if found.get("unvalidated"):
         remarks.append(
-            "no bag could be held out, as a class has a single bag or group: the odds stay within a factor of two of the class "
-            "frequencies'"
+            "no bag could be held out, as a class has a single bag or group (equal bags count as one): the odds stay within a "
+            "factor of two of the class frequencies'"
         )
     if found.get("query_statistic", 0.0) < -2.0:
         remarks.append(

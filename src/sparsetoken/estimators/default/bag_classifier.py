@@ -123,7 +123,7 @@ class BagClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseBagCl
             self.diagnostics_ |= held_out_diagnostics(vote.held_out, signs)
         if vote.side is not None:
             self.side_ = vote.side
-        wrong = float(np.mean(signs * self._decide(bags) <= 0))
+        wrong = float(np.mean((self._decide(bags) > 0) != (signs > 0)))  # as `predict` decides
         self.diagnostics_ |= {
             "bags": len(signs),
             "dimensions": bags.n_features,
