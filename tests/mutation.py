@@ -515,6 +515,18 @@ MUTANTS = [
         'flat["seed"] = arguments["seed"]',
         "tests/study/test_kinds.py::test_simulations_take_noise_and_test_options",
     ),
+    Mutant(
+        "theory/statics/design_end.py",
+        "np.linalg.solve(np.eye(len(x)) - table[:, : len(x)], table[:, len(x) :])",
+        "table[:, len(x) :]",
+        "tests/theory/test_design.py::test_gradients_through_the_end_are_right",
+    ),
+    Mutant(
+        "bag_models.py",
+        "(w + sharpness * m)",
+        "w",
+        "tests/test_bag_models.py::test_two_layers_mix_whole_tokens",
+    ),
 ]
 
 # What all mutants import and none changes: loaded once, by the process from which theirs are forked.

@@ -35,14 +35,15 @@ CURED = 0.8  # of the excess over the best bias that a refit takes away, at leas
 TWO_ENDS: dict[str, Any] = {"length": 40, "strength": 4.0, "model": "tied:2", "alpha": 1.0}
 BOTH, ONE = (0.65, 0.7, 0.75), (0.5, 0.9)
 PLANTED = {"w": 0.6, "cosine[w]": 0.95, "bias": -0.64}  # with a bias of 0 half of the runs leave the planted direction
-TRAPPED = {"quick": [0.6, 2.0], "full": [0.6, 2.0, 4.0]}  # α besides 1 at which two ends are looked for, decay 0.7
 ALPHAS = [0.05, 0.1, 0.15, 0.2, 0.4, 0.6, 1.0, 2.0, 4.0]  # at which a hard phase is looked for
 MEASURES = ("test_error", "best_bias_error", "refitted_error", "leave_one_out_error")
 
 
-def grids(form: str, sizes: list[int], repeats: int, limit: dict[str, Any], branches: dict[str, Any]) -> list[Grid]:
-    """The trials of one form: simulated dimensions (of long bags: the largest) and repeats, and the theory's sampling (of
-    the branches its own)."""
+def grids(
+    trapped: list[float], sizes: list[int], repeats: int, limit: dict[str, Any], branches: dict[str, Any]
+) -> list[Grid]:
+    """The trials of one form: α besides 1 at which two ends are looked for, simulated dimensions (long bags: the largest) and
+    repeats, and the theory's sampling (of the branches its own)."""
     ten = {**TEN_TOKENS, "alpha": ALPHA}
     # Residuals centred: rare positives turn the query of plain steps round.
     staged = {**TEN_TOKENS, "alpha0": 1.0, "alpha1": 1.0, "eta_b": "auto"}
@@ -62,7 +63,7 @@ def grids(form: str, sizes: list[int], repeats: int, limit: dict[str, Any], bran
             {**long, **branches},
             {"start": ["uninformed", "informed"], "decay": sorted((*BOTH, *ONE))},
         ),
-        Grid("trapped", "joint_end", {**long, "decay": 0.7, **branches}, {"alpha": TRAPPED[form]}),
+        Grid("trapped", "joint_end", {**long, "decay": 0.7, **branches}, {"alpha": trapped}),
         Grid("possible", "bayes_limit", {**TEN_TOKENS, "length": 40, "strength": 4.0}, {"alpha": ALPHAS}),
         Grid("zero", "simulate_end", {**long, "decay": 0.7}, {"d": sizes[-1:]}, **few),
         Grid("planted", "simulate_end", {**long, "decay": 0.7, "start": PLANTED}, {"d": sizes[-1:]}, **few),
@@ -281,8 +282,10 @@ joint_end = Study(
     f"how far is it from the Bayes limit, and does the start matter? (L = 10, R = 1, θ = 5, α = {ALPHA:g} unless said.)",
     notes="Theory: `theory.statics`; simulation: L-BFGS from zero to convergence.",
     grids={
-        "quick": grids("quick", [200], 20, {"bags": 512, "replicates": 8}, {"bags": 256, "replicates": 2}),
-        "full": grids("full", [200, 400], 24, {"bags": 2048, "replicates": 8}, {"bags": 1024, "replicates": 4}),
+        "quick": grids([0.6, 2.0], [200], 20, {"bags": 512, "replicates": 8}, {"bags": 256, "replicates": 2}),
+        "full": grids(
+            [0.6, 2.0, 4.0], [200, 400], 24, {"bags": 2048, "replicates": 8}, {"bags": 1024, "replicates": 4}
+        ),
     },
     draw=draw,
     findings=findings,
