@@ -20,7 +20,7 @@ from .step_formulas import COARSE, FIELD_NODES, BagGroups, alignment_formulas, b
 
 DRAWS = 2048  # of the two steps at a given dimension: standard errors of a fiftieth of the spread
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-TRIES = 40  # draws of the labels allowed for each one that holds both classes
+TRIES = 40  # attempts to draw the labels for each draw that holds both classes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -79,7 +79,7 @@ class AlignmentLaw(TwoSteps):
 
 
 def _rate(loss: Loss, task: Task, eta_w, eta_b) -> float:
-    """K = lim alpha0 Q/(2 C^2), with the fields of alpha0 = infinity (no noise in w1, no own pull)."""
+    """K = lim alpha0 Q/(2 C^2), with the fields of alpha0 = infinity (no noise in w1, no pull of a bag on its own field)."""
     groups = bag_groups(task, task.prevalence)
     first = first_step(loss, groups, 1.0, eta_b)
     noiseless = first._replace(norm=abs(first.overlap))
@@ -106,11 +106,11 @@ def alignment(
 
     Eq. (3) to Eq. (6), Eq. (23) and Eq. (31) to Eq. (33) of docs/theory.md.
 
-    At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit but for the fluctuations of
-    w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
-    matter where bags are long (L of order d) or few; in the means the rest is of relative order 1/d. The fluctuations are drawn
-    independently of each other: standard deviations are right to about a tenth for ten tokens and more, to a third for two
-    tokens or lengths that differ greatly. Both classes are present.
+    At a dimension d the class shares of D0 are drawn, and with them everything is as in the limit except for the fluctuations
+    of w1's overlap with the signal, of the mean residual and of the query's overlap, each Gaussian of order 1/sqrt(d). They
+    matter where bags are long (L of order d) or few; means are right up to terms of relative order 1/d. The fluctuations are
+    drawn independently of each other: standard deviations are right to about a tenth for ten tokens and more, to a third for
+    two tokens or lengths that differ greatly. Both classes are present.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def alignment(
     d : int, optional
         Dimension of a token, at least 2; None for the limit d -> infinity.
     draws, seed : int
-        Data sets drawn at a given d, and where their randomness comes from.
+        Number of data sets drawn at a given d, and the seed.
 
     Returns
     -------
@@ -147,13 +147,13 @@ def alignment(
     f = alignment_formulas(loss, groups, t.alpha0, t.eta_w, t.eta_b, t.eta_q, t.beta)
     a, condition = float(f["a"]), task.mean_length * float(f["condition"])
     fields = two_steps_from(a, float(f["norm_w"]), float(f["overlap_q"]), float(f["norm_q"]), float(f["bias"]), t.beta)
-    if fields["norm"]["q"] > 0:  # the formula's own cosine has no rounding from the rates' scale
+    if fields["norm"]["q"] > 0:  # the formula's cosine is free of rounding from the scale of the rates
         fields["cosine"]["q"] = float(f["cos_q"])
     return Alignment(
         **fields,
         rate=_rate(loss, task, t.eta_w, t.eta_b),
         anti_margin=condition,
-        anti_aligned=fields["cosine"]["q"] < -1e-9,  # below, a query that centring leaves to rounding
+        anti_aligned=fields["cosine"]["q"] < -1e-9,  # below this the query is rounding error that centring leaves
     )
 
 
@@ -208,7 +208,7 @@ def _drawn(task: Task, training: Training, d: int, draws: int, seed: int) -> Ali
 
 
 def enough(with_both_classes: Callable[[int], Iterable[Any]], count: int) -> Iterator[Any]:
-    """`count` results, from calls numbered 0, 1, ..: each tries to draw as many and leaves out those of one class only."""
+    """`count` results from calls numbered 0, 1, ..; each call draws `count` and drops those with a single class."""
     made = 0
     for attempt in range(TRIES):
         for result in with_both_classes(attempt):

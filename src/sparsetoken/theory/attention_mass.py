@@ -34,7 +34,7 @@ class AttentionMass(Shown):
     negative_mean, negative_standard_error : float
         Of the mass at the same places of negative bags.
     uniform : float
-        R/L, what uniform attention has.
+        R/L, the mass under uniform attention.
     draws : ndarray (replicates, points)
         Masses in positive bags, in independent replicates.
     """
@@ -60,7 +60,7 @@ class AttentionMass(Shown):
         return pd.DataFrame([row | {"amplification": self.amplification}])
 
     def plot(self, ax: Any = None) -> Any:
-        """The law of the mass in positive bags, with what uniform attention has.
+        """The law of the mass in positive bags, with the mass under uniform attention.
 
         Parameters
         ----------

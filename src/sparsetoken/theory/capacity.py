@@ -210,7 +210,7 @@ def heads_threshold(law: HeadsLaw, points: int, start: HeadsSaddle | None) -> tu
     replicates, count = len(nodes.y), nodes.y.size
     mean = np.einsum("bn,bnij->ij", nodes.weight, nodes.K) / replicates
     size, axes = np.linalg.eigh(mean)
-    # Combinations of heads that are alike see nothing. Where all of E[K] vanishes, so does every K, and the features with it.
+    # Differences of heads that are alike vanish. Where all of E[K] vanishes, so does every K, and the features with it.
     turn = axes[:, size > ROUNDING * size[-1]]
     both = turn.T @ np.concatenate([nodes.T, nodes.S], axis=-1).reshape(count, law.heads, -1)
     K = np.moveaxis(turn.T @ nodes.K.reshape(count, law.heads, law.heads) @ turn, 0, -1).copy()
@@ -271,7 +271,7 @@ def capacity(
         Target relative standard error; the law is refined until it is reached or cannot be refined further. By default 1e-3,
         and 5e-3 for several heads, whose draws cost more.
     most_points : int
-        Draws per replicate and class at which refinement ends, for those who would rather have an error bar than wait.
+        Draws per replicate and class at which refinement ends: fewer are quicker and leave a larger standard error.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def capacity(
 
 
 def require_above_capacity(law: Law | HeadsLaw | ColouredLaw, alpha: float) -> None:
-    """Without a ridge the minimiser exists only above capacity: say so otherwise."""
+    """Raise ValueError where there is no minimiser: without a ridge, below capacity."""
     threshold = capacity(law)
     if alpha <= threshold.alpha:
         raise ValueError(

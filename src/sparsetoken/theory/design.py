@@ -4,7 +4,7 @@ All alpha d bags are used at every step. The schedule has a few stages of equal 
 every direction and for the bias, and its own weight decay for every direction. Momentum and, where the model has one, the
 sharpness are common to all. What is minimised is the logarithm of the limiting test error, averaged over the last two steps,
 as a function of the logarithms of all these (of the momentum itself), by L-BFGS-B with exact derivatives on fixed draws.
-(After the last step alone, the search likes to end in a swing of period two, good at every other step.)
+(The last step alone would favour oscillations of period two, which are good at every other step only.)
 
 The search is local, so where it begins matters. Constant schedules on a grid of rate, decay and sharpness are tried first, on
 one replicate and without derivatives, which costs as much as a few gradients. The best of them are followed for a few gradients
@@ -41,10 +41,10 @@ from .dynamics.problem import PROBES, Sampling, problem_of, replicate_draws
 from .dynamics.trajectory import BAGS as CONFIRMING_BAGS
 from .dynamics.trajectory import solve_replicate, trajectory
 
-# Replicates by number: those of the search, those that choose between what searches reached; others confirm.
+# Replicates by number: those of the search, those on which its results are compared; the confirmed run has others.
 SEARCH_DRAWS, CHOOSING_DRAWS = range(1_000_000, 1_000_002), range(2_000_000, 2_000_008)
 # Descent on the bias alone overshoots beyond a rate of 2/max l'' (8 for the logistic loss): schedules that rely on such
-# oscillations are right in the limit and far from it at practical d.
+# oscillations are exact in the limit, which practical d are far from.
 BIAS_RATES = (1e-2, 8.0)
 RATES, DECAYS, SHARPNESS, MOMENTUM = (1e-2, 50.0), (1e-4, 3.0), (0.2, 8.0), (0.0, 0.9)
 # The grid of constant schedules: one rate for all directions, one decay, and factors of the sharpness that was given.
@@ -228,7 +228,7 @@ class _ScheduleSearch:
         return float(np.log(error)), slope / error
 
     def descend(self, x: np.ndarray, most: int) -> tuple[float, np.ndarray]:
-        """The best value and point that a search from x meets within `most` evaluations."""
+        """The best value and point that a search from x finds within `most` evaluations."""
         self.best, reached, end = (np.inf, x), np.inf, self.evaluations + most
         while self.evaluations < end and (reached == np.inf or self.best[0] < reached - WORTH_A_RESTART):
             reached, options = self.best[0], {"maxfun": end - self.evaluations, "ftol": 1e-5, "maxcor": 20}
@@ -239,7 +239,7 @@ class _ScheduleSearch:
         return self.best
 
     def run(self, most: int) -> tuple[float, np.ndarray]:
-        """The best places of the grid followed for a share of the evaluations each, the best of them to the end."""
+        """A short search from each of the best points of the grid, then the best of them searched to the end."""
         grid = self.layout.grid()
         order = np.argsort([self.quick(x, SEARCH_DRAWS[:1]) for x in grid], kind="stable")
         share = max(1, round(SHARE_PER_START * most))

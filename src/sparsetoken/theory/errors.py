@@ -8,15 +8,15 @@ from .._core.validation import caller_level
 
 
 class ConvergenceError(ArithmeticError):
-    """No fixed point within tolerance: the message says where and what was tried."""
+    """No fixed point within tolerance; the message names the problem and the residuals reached."""
 
 
 class AccuracyError(ArithmeticError):
-    """The accuracy asked for is not reached at the finest sampling of the law."""
+    """The requested accuracy is not reached at the finest sampling of the law."""
 
 
 class AccuracyWarning(UserWarning):
-    """The accuracy asked for is not reached: the number comes with a larger standard error."""
+    """The requested accuracy is not reached; the standard error is larger."""
 
 
 class UnstableTrainingWarning(UserWarning):
@@ -24,11 +24,12 @@ class UnstableTrainingWarning(UserWarning):
 
 
 class ReplicaSymmetryWarning(UserWarning):
-    """The replicon exceeds one: training has many ends near each other, which the replica-symmetric one describes roughly."""
+    """The replicon exceeds one: training has many end points near each other, and the replica-symmetric solution is
+    approximate."""
 
 
 def accuracy_missed(message: str, strict: bool) -> None:
-    """Say that an accuracy is out of reach: as an AccuracyError where the caller is strict, else as a warning."""
+    """Raise AccuracyError where the caller is strict, else warn."""
     if strict:
         raise AccuracyError(message)
     warnings.warn(message, AccuracyWarning, stacklevel=caller_level())

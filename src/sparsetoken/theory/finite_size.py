@@ -93,7 +93,7 @@ def readouts_at_shares(
 def like_queries(cosines: np.ndarray, sharpnesses: np.ndarray, groups: int) -> np.ndarray:
     """Drawn queries sorted by their cosine and split into equal groups of neighbours: the mean (gamma, k) of each.
 
-    The readout is a smooth function of them, so a few groups of many draws give its mean much better than a few draws.
+    The readout is a smooth function of them, so the means of a few groups represent many draws well.
     """
     order = np.argsort(cosines)
     alike = max(3, math.ceil(200 * float(cosines.std())))  # cosines that differ by 0.01 hardly move the error
@@ -144,7 +144,7 @@ def laws_at_size(
 def averaged_measures(
     task: Task, training: Training, model: str, d: int, refinement: int = 1
 ) -> tuple[AlignmentLaw | None, dict[str, float], dict[str, float], dict[str, float]]:
-    """What a classifier reaches on fresh bags at this d: the steps, and means, standard errors and spreads over data sets.
+    """A classifier's measures on fresh bags at this d: the steps, and means, standard errors and spreads over data sets.
 
     On `refinement` times the usual draws.
     """

@@ -48,11 +48,11 @@ class Forecast(ClassifierResult):
     alpha : float
         n/d of the readout, after sample accounting.
     capacity : float
-        Its separability threshold alpha*; NaN where it was not asked for.
+        Its separability threshold alpha*; NaN unless computed (`with_capacity`).
     reachable_test_error, hard : float, bool
         Bayes limit only: the test error that message passing reaches, and whether it is larger than the optimum.
     d : int or None
-        The dimension of a forecast at a given one; numbers are then means over data sets, and those of the training data NaN.
+        The dimension, where one was given: numbers are then means over data sets, and those of the training data are NaN.
     spread : mapping
         Standard deviations between data sets at that dimension, by field ("test_error", "auc", .., "cosine_q", "sharpness").
     residual : float
@@ -94,7 +94,7 @@ def law_of(task: Task, training: Training, model: str) -> tuple[Law, Alignment |
 
 
 def check_schedule(training: Training) -> None:
-    """The theory's formulas hold for disjoint D0 and D1: say so where the training is another one."""
+    """Refuse schedules without formulas: those of the theory hold for disjoint D0 and D1."""
     if training.schedule != "staged":
         raise ValueError(
             f"the theory covers the staged schedule (D0 and D1 disjoint), not {training.schedule!r}; simulate it instead"
@@ -138,9 +138,10 @@ def forecast(
     accuracy : float or Accuracy, optional
         Absolute error allowed on the test error. Where it cannot be met there is a warning (`theory.AccuracyWarning`), or with
         `Accuracy(1e-5, strict=True)` an error; `Accuracy(1e-3, warm_start=...)` starts from a neighbouring forecast's `result`.
-        By default 2e-4 in the limit; the Bayes limit and forecasts at a given d have the standard error that they have.
+        By default 2e-4 in the limit; without one, the Bayes limit and forecasts at a given d are computed on a fixed number of
+        draws.
     with_capacity : bool, optional
-        Also compute the separability threshold: by default in the limit, which is where there is one.
+        Also compute the separability threshold; by default in the limit (there is none at a given d).
     d : int, optional
         Dimension of a token: what n = alpha d bags lead to on average over data sets, whose class shares and queries differ,
         up to terms of relative order 1/d. For plain tokens, classifiers with one query or none, tested as they were trained.
@@ -149,13 +150,13 @@ def forecast(
     -------
     Forecast
         With a deployment, its measures on fresh bags (`test_error`, `auc`, `sensitivity`, `specificity`, `balanced_error`) are
-        those of the test, all other fields those of the training; `trained` and `tested` say what the two were.
+        those of the test, all other fields those of the training; `trained` and `tested` describe the two.
 
     Raises
     ------
     ValueError
         If the model is unknown, the schedule is not "staged", the theory has no formula for the tokens, or the classifier
-        cannot be tested as asked.
+        cannot be tested on the deployment.
     """
     Task.require(task)
     Training.require(training)
@@ -292,7 +293,7 @@ def _in_coloured_noise(task: Task, training: Training, known: Classifier, tokens
 
 
 def _several_heads(task: Task, training: Training, heads: int, signals: Any) -> _Setting:
-    """Each head has its query from its own share of D0, and they are orthogonal off the signals."""
+    """Each head's query comes from a separate share of D0; off the signals the queries are orthogonal."""
     part = training.but(alpha0=training.alpha0 / heads)
     several = None if signals is None else Signals.of(signals)
     steps: Any = alignment(task, part) if several is None else signals_alignment(task, part, several)

@@ -192,8 +192,8 @@ def gradient(
     Parameters
     ----------
     task, training : Task, Training
-        Where the derivatives are wanted; the ridge must be positive. Where strengths differ between bags, the one in
-        "strength" is in their mean, all of them moving in proportion.
+        Where the derivatives are wanted; the ridge must be positive. Where strengths differ between bags, "strength" is the
+        derivative in their mean, all of them scaled together.
     model : str
         Classifier, as in `forecast`.
     points : int
@@ -208,7 +208,7 @@ def gradient(
     loss = traceable(training.loss_function)
     known = check_model(model)
     if not known.built_in:
-        raise ValueError(f"model must be a built-in one for derivatives, got {model!r}: its weights only know NumPy")
+        raise ValueError(f"model must be a built-in one for derivatives, got {model!r}, whose weights use NumPy")
     if training.ridge == 0:
         raise ValueError("ridge must be positive for derivatives: at zero the problem changes character with alpha")
     training.require_steps("derivatives")
@@ -219,7 +219,7 @@ def gradient(
     p = {name: jnp.asarray(float(value)) for name, value in given.items()}
     drawn = steps is not None and (task.longest > 1 or known.weighting is not None)
     draws = draws_of_kinds(task, points, known.weighting is not None) if drawn else None
-    unit = task.at_strength(1.0).but(prevalence=0.5)  # what is compiled for: strength and prevalence are in p
+    unit = task.at_strength(1.0).but(prevalence=0.5)  # the task that is compiled for: strength and prevalence are in p
     # The query's own direction where it vanishes, unlike in `law`, so that derivatives have their limits there.
     fixed = law_of_population(_in_numpy(_population(model, unit, loss, p, draws)), law.dimension_factor)
     problem = PlainReadout(fixed, readout_alpha(training, model), training.ridge, training.loss)

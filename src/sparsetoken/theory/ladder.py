@@ -6,7 +6,7 @@ After k products (`recovery`) the tangent is, for long bags and while it is smal
 
 so that at a fixed cosine theta grows like L^((k+1)/(4k+2)): 1/2 for the labelled mean, 1/3 for two steps, .., 1/4 for the
 top eigenvector (from g = 1 on) and message passing (from alpha pi theta^4 R^2/L = 1/e on), while information would suffice
-from about sqrt(2 log L). A test error asks for less: theta times the cosine, about g^(k+1), must exceed the largest noise
+from about sqrt(2 log L). A given test error requires less: theta times the cosine, about g^(k+1), must exceed the largest noise
 score, sqrt(2 log L). So every method that looks at single tokens along its direction grows like L^(1/4), up to logarithms.
 
 Eq. (34), Eq. (35) and Eq. (37) of docs/theory.md.
@@ -42,9 +42,9 @@ SEEN_BY_LENGTH = (
     *("trained:vectorized", "trained:pooled", "trained:attention", "products:1", "products:2", "eigenvector"),
     *("positive_eigenvector", "message_passing", "bayes", "known:pooled", "known:hardmax", "known:bayes"),
 )
-PRECISION = 1e-3  # of a strength or sample size, relative
-RANGES = {"strength": (1e-6, 1e9), "alpha": (1e-9, 1e12)}  # among which they are sought
-ACCURACY = 1e-3  # of a trained classifier's error: about as much in the strength
+PRECISION = 1e-3  # relative tolerance of a strength or sample size
+RANGES = {"strength": (1e-6, 1e9), "alpha": (1e-9, 1e12)}  # range in which they are sought
+ACCURACY = 1e-3  # accuracy of a trained classifier's error, which leaves about as much in the strength
 _KNOWN: dict[str, Callable[[Task], float]] = {
     "pooled": pooled_error,
     "hardmax": hardmax_error,
@@ -61,11 +61,11 @@ class Ladder(Result):
     find : str
         What is needed: "strength" or "alpha".
     over : str
-        The field it was sought along, "length" for one.
+        The field that varies, such as "length".
     values : ndarray
         Of that field.
     target : str
-        What is to be reached, "cosine 0.5" or "test error 0.1".
+        The target, "cosine 0.5" or "test error 0.1".
     needed : mapping
         Method -> what it needs at each of the values: infinite where nothing suffices, 0 where nothing is needed.
     source : mapping
@@ -85,7 +85,7 @@ class Ladder(Result):
             return np.diff(np.log(self.needed[method])) / np.diff(np.log(self.values))
 
     def frame(self) -> Any:
-        """A tidy pandas table: a row per method and value, with the exponent since the value before and the source."""
+        """A tidy pandas table: a row per method and value, with the exponent from the previous value and the source."""
         import pandas as pd
 
         parts = [
@@ -141,7 +141,7 @@ class Ladder(Result):
 
 
 def long_bag_exponent(method: str, cosine: bool = True) -> float | None:
-    """The power of L that the strength grows like at fixed alpha; None for the information limit, which is logarithmic."""
+    """The power of L with which the strength grows at fixed alpha; None for the information limit, which is logarithmic."""
     if method == "pooled":
         return 0.5
     if method == "bayes":
@@ -165,14 +165,14 @@ def _trained(task: Task, alpha: float, model: str, training: Training) -> Any:
 
 
 class _Goal(NamedTuple):
-    """What is to be reached: a cosine, or a test error."""
+    """The target: a cosine, or a test error."""
 
     cosine: float | None
     test_error: float | None
     training: Training
 
     def gap(self, task: Task, alpha: float, method: str) -> float:
-        """How far a method is from it: positive until it is reached."""
+        """A method's distance from the target: positive until it is reached."""
         name, _, rest = method.partition(":")
         if self.cosine is None:
             assert self.test_error is not None
@@ -196,7 +196,7 @@ class _Goal(NamedTuple):
 
 def _goal(task: Task, cosine: float | None, test_error: float | None, training: Training | None) -> _Goal:
     if cosine is not None and test_error is not None:
-        raise ValueError("either a cosine or a test_error is to be reached, not both")
+        raise ValueError("give either cosine or test_error, not both")
     if test_error is not None:
         test_error = real_number(
             "test_error", test_error, 0.0, min(task.prevalence, 1 - task.prevalence), open_low=True
@@ -238,7 +238,7 @@ def ladder(
     task : Task
         What all points have in common.
     alpha : float
-        n/d of all bags together; the first guess where it is what is sought.
+        n/d of all bags together; with find="alpha", the first guess.
     methods : sequence of str
         Those of `recovery`; "trained:attention" and so on for the forecast of a classifier, its query with the sharpness
         k = sqrt(2 log L); "known:pooled", "known:hardmax" and "known:bayes" for a known signal.
@@ -247,7 +247,7 @@ def ladder(
     find : {"strength", "alpha"}
         What is sought.
     cosine, test_error : float, optional
-        What is to be reached: one of them, a cosine of 1/2 by default.
+        The target: one of them, a cosine of 1/2 by default.
     training : Training, optional
         Of the trained classifiers: D0's share of the bags, rates, ridge and loss.
 
@@ -310,7 +310,7 @@ def _axis(over: Mapping[str, Iterable[float]] | None, find: str) -> tuple[str, n
 
 
 def _along(task: Task, alpha: float, method: str, field: str, values: np.ndarray, find: str, goal: _Goal) -> np.ndarray:
-    """What one method needs at each value, sought from where the answers before lead to."""
+    """What one method needs at each value; each search starts at the extrapolation of the previous answers."""
     found: list[float] = []
     first = alpha if find == "alpha" else (task.mean_strength or 1.0)
     for i, value in enumerate(values.tolist()):

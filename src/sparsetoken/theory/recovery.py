@@ -157,7 +157,7 @@ _METHODS = {
 
 
 def method_of(method: str) -> _Method:
-    """What a name of a method stands for; a ValueError where there is none."""
+    """A method by its name; ValueError for an unknown one."""
     found = _METHODS.get(method) or _products(str(method))
     if found is None:
         known = ", ".join([*_METHODS, "products:K", "fresh_products:K"])

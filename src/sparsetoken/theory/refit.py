@@ -37,8 +37,8 @@ def refit(
 ) -> ErmResult:
     """A trained readout on other bags, with its threshold or its sharpness fitted to them.
 
-    The number is the one of least test error on the law of those bags, as infinitely many of them would tell it. It is found
-    on one sampling of the law; the error, flat at its minimum, is then computed to the accuracy.
+    The fitted number is that of least test error on the law of those bags: the fit to infinitely many of them. It is found on
+    one sampling of the law; the error, which is flat at its minimum, is then computed to the accuracy.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def refit(
     Raises
     ------
     ValueError
-        If `what` is unknown, or the sharpness is asked of a classifier without a query or of a law.
+        If `what` is unknown, or "sharpness" is given with a law or for a classifier without a query.
     """
     if what not in WHAT:
         raise rejection("what", what, f"one of {', '.join(WHAT)}")
@@ -112,7 +112,7 @@ def _best_shift(x: np.ndarray, population: Population) -> float:
     laws = score_laws(x, population)
     spread = [law.mean + step * law.deviation for law in laws for step in (-2.0, 0.0, 2.0)]
     scores = np.concatenate([np.ravel(values) for values in spread])
-    # Beyond, every bag is put into one class.
+    # Beyond this range every bag is put into one class.
     widest = FAR * max(float(law.deviation.max()) for law in laws)
     ends = scores.min() - widest, scores.max() + widest
     thresholds = np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS))

@@ -38,7 +38,7 @@ _AMPLE = 3  # a standard error this many times smaller than needed: half the dra
 
 
 class ForecastGrid(Shown, list[dict[str, Any]]):
-    """Forecasts over a grid: a list of rows (dictionaries) that shows itself.
+    """Forecasts over a grid: a list of rows (dictionaries) with a table and a plot.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def forecast_grid(
     Returns
     -------
     ForecastGrid
-        A list of rows (dictionaries) that shows itself, in the order of models and points. A point that fails is a row with
+        Rows (dictionaries) in the order of models and points. A point that fails is a row with
         its message in `failure`; the others are unaffected.
     """
     models = (model,) if isinstance(model, str) else tuple(model)
@@ -239,16 +239,17 @@ def sweep(
     solve: Callable[[Point, WarmStart | None], tuple[Row, ErmResult | None]],
     accuracy: float = DEFAULT_ACCURACY,
 ) -> list[Row]:
-    """Solve points in the order given, each from the solution before it; a new line begins from where the last one began.
+    """Solve points in the given order, each from the previous solution; a new line starts from the first solution of the last
+    line.
 
     Parameters
     ----------
     points : iterable of mappings
         Names -> values, the same names in the same order for every point; the last one varies along a line.
     solve : callable
-        (point, warm start or None) -> (anything wanted of it, the `ErmResult` behind it or None where there is none).
+        (point, warm start or None) -> (any result, the `ErmResult` behind it or None).
     accuracy : float
-        That of the results, by which the draws to begin with are chosen.
+        The accuracy of the results, from which the first number of draws is chosen.
 
     Returns
     -------

@@ -35,7 +35,7 @@ ROUGH = 8  # one bag in this many is enough to find the neighbourhood of a fixed
 
 
 class Channel(ABC):
-    """M and I of the channel for given L and R; the same draws at every root, so that both are smooth in it."""
+    """M and I of the channel for given L and R. The draws are the same at every root, so both are smooth functions of it."""
 
     exact = False  # whether M is free of sampling error
 
@@ -211,7 +211,7 @@ def drawn_log_ratios(length: int, sparsity: int, roots: tuple[float, ...], shift
         binned = _binned_bags(L, R)
         ratios = np.stack([binned.subsets(root, shift)[0] - 0.5 * R * root**2 for root in roots])
         return DrawnRatios(ratios, binned.mean_token(shift))
-    if R == L:  # the sum of the tokens says all
+    if R == L:  # the sum of the tokens is sufficient
         total = R * shift + R**0.5 * token_draws(1, 1, bags).signals.tokens[..., 0]
         return DrawnRatios(np.stack([root * total - 0.5 * R * root**2 for root in roots]), total / L)
     draws = _tokens(L, R, bags if R == 1 else min(bags, drawn_bags(L, R)))

@@ -47,8 +47,8 @@ from .oracle import bayes_error
 HARD_GAP = 1e-3  # difference of squared cosines from which a phase counts as hard
 RESIDUAL = 1e-7  # |T(u) - u|/u allowed at a fixed point u = theta sqrt(m)
 _NARROW = 2e-4  # relative width at which an interval without certificate is no longer split
-_PLACES = 24  # of the first intervals, and of the table of M
-_PARTS = 16  # that intervals are split into where T comes from a table
+_PLACES = 24  # nodes of the first intervals, and of the table of M
+_PARTS = 16  # parts that intervals are split into where T comes from a table
 _SLOPE_POINTS = 64  # draws per replicate behind the slope of the error, which needs two digits
 
 
@@ -59,8 +59,8 @@ class BayesLimit(Result):
     Attributes
     ----------
     overlap, test_error : float
-        Squared cosine of the best possible estimate of xi, and the test error, about the true label, of the best possible
-        learner. (About a label with noise eps of its own it would be eps + (1 - 2 eps) times that.)
+        Squared cosine of the best possible estimate of xi, and the test error of the best possible learner, counted against the
+        true label. (Counted against labels flipped with probability eps it is eps + (1 - 2 eps) times that.)
     reachable_overlap, reachable_test_error : float
         The same of message passing, the best known fast learner.
     hard : bool
@@ -113,7 +113,7 @@ class BayesLimit(Result):
 def _mass_table(drawn: Channel, highest: float) -> Callable[[Any], Any]:
     """M as a quick function of the root of s, for channels that are drawn; to find the fixed points, not to report them.
 
-    The log-odds of M over its largest value are interpolated, which keeps M between 0 and that and steep rises in place.
+    The log-odds of M over its largest value are interpolated: M stays between 0 and that value, and steep rises stay in place.
     """
     nodes = highest * np.linspace(0.0, 1.0, _PLACES)
     share = [drawn.rough_mass(u) / drawn.most for u in nodes]
@@ -142,7 +142,7 @@ class _Map:
         return self.theta * np.sqrt(x / (1.0 + x))
 
     def quick(self, u: np.ndarray) -> np.ndarray:
-        """T at several u: itself, or from the table."""
+        """T at several u: directly, or from the table."""
         if self.table is not None:
             return self.image(self.table(u))
         return np.array([self.direct(at) for at in u.tolist()])
@@ -155,12 +155,12 @@ class _Map:
 
     @property
     def lowest(self) -> float:
-        """No fixed point lies below: M is at least R^2/L."""
+        """A lower bound of all fixed points, since M is at least R^2/L."""
         return float(self.image(self.channel.least))
 
     @property
     def highest(self) -> float:
-        """Nor above: M is at most R."""
+        """An upper bound of all fixed points, since M is at most R."""
         return float(self.image(self.channel.most))
 
     def slope(self, u: float) -> float:
@@ -212,7 +212,7 @@ class _Map:
         return u
 
     def energy(self, u: float) -> float:
-        """i(m), of which the least belongs to the optimum."""
+        """i(m), which is smallest at the optimum."""
         M = float(self.channel.mass(u).mean())
         x, m = self.gain * M, (u / self.theta) ** 2
         weight = self.alpha * self.task.prevalence

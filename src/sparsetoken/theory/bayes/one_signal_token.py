@@ -25,8 +25,8 @@ from ..._core.averages import standard_error
 from ...laws.draws import TokenGroup, token_draws, truncated_normal_rule
 from ...laws.statistics import bulk_sums
 
-# Noise tokens per bag that are as large as the signal token from which the signal counts as weak; measured, like the number of
-# bags, for standard errors no larger than those of the likelihood ratio's own draws at L from 3 to 10^6.
+# The signal counts as weak where a bag has at least this many noise tokens as large as its signal token. At this value and this
+# number of bags standard errors are no larger than those of sampling the likelihood ratio, at L from 3 to 10^6.
 _LIKE_NOISE = 0.3
 _WEAK_POINTS = 2
 
@@ -50,7 +50,7 @@ def one_token_error(length: int, strength: float, prevalence: float, points: int
 
 
 def _unseen(length: int, theta: float, pi: float, bags: int) -> float:
-    """Share of the bags in which another token alone decides, where it is so small that none of the drawn ones is such."""
+    """Share of the bags that another token decides alone, where this is so rare that no drawn bag shows it."""
     share = (length - 1) * float(ndtr(-_log_bound(length, theta, pi) / theta))
     return share if share * bags < 1 else 0.0
 
@@ -73,7 +73,7 @@ def _controlled(values: np.ndarray, *controls: np.ndarray) -> np.ndarray:
 def _given_others(length: int, theta: float, pi: float, largest: np.ndarray, log_A: np.ndarray) -> np.ndarray:
     """The mean over the first token where it is the largest, times L."""
     log_C = _log_bound(length, theta, pi)
-    share = np.exp(np.minimum(log_A - log_C, 0.0))  # of the bound that the others have used up
+    share = np.exp(np.minimum(log_A - log_C, 0.0))  # share of the bound that the other tokens use up
     with np.errstate(divide="ignore"):
         t = np.maximum(largest, (log_C + np.log1p(-share)) / theta)
     missed = ndtr(t - theta) - ndtr(largest - theta)

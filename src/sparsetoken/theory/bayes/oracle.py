@@ -1,4 +1,4 @@
-"""What is possible when the signal's direction xi is known: the representation's own limit.
+"""What is possible when the signal's direction xi is known: the limit of each representation, without any learning.
 
 Each classifier reduces a bag to one statistic of the tokens' coordinates t_l along xi and thresholds it at the best place:
 pooled and vectorized (the sum), hard max (the largest), attention (T = sum p_l t_l at sharpness k), elementwise attention,
@@ -176,7 +176,7 @@ def hardmax_error(task: Task) -> float:
 def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: float) -> tuple[float, float]:
     """Error of thresholding a drawn statistic (replicates, draws) at the best place, and its standard error.
 
-    The threshold is chosen on all draws; ties with saying one class always are allowed.
+    The threshold is chosen on all draws; it may put all bags into one class.
     """
     pi = prevalence
     both = np.concatenate([positive.ravel(), negative.ravel()])
@@ -195,9 +195,9 @@ def threshold_error(positive: np.ndarray, negative: np.ndarray, prevalence: floa
 
 
 def statistic(columns: ClassColumns) -> np.ndarray:
-    """Equally likely draws (replicates, draws) of T, what it still has as a Gaussian spread included.
+    """Equally likely draws (replicates, draws) of T, its remaining Gaussian spread included.
 
-    Entries of unequal weights (bags of several kinds) are taken as often as their weight says.
+    Entries of unequal weights (bags of several kinds) are repeated in proportion to their weights.
     """
     T, tau = columns.T, np.broadcast_to(columns.tau, columns.T.shape)
     if columns.weight.shape[-1] > 1:
@@ -350,7 +350,7 @@ def strength_needed(task: Task, target_error: float, error: Callable[[Task], flo
         All fields but the strength are kept; the search begins at its strength. Strengths that differ between bags move in
         proportion, and what is found is their mean.
     target_error : float
-        Between 0 and the error of saying one class always.
+        Between 0 and the error of always predicting the more frequent class.
     error : callable
         Task -> error, falling with the strength.
     highest : float

@@ -1,6 +1,6 @@
 """Derivatives of the test error of a training run with respect to everything in its schedule.
 
-The recursion of `dynamics` is differentiated as it stands, backwards, on fixed draws: one backward run gives the derivatives
+The recursion of `recursion` is differentiated backwards on fixed draws: one backward run gives the derivatives
 with respect to every step's rates, decay and momentum and to the model's sharpness at once. Replicates give the standard
 errors.
 """

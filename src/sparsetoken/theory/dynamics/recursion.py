@@ -43,8 +43,7 @@ from ...losses import Loss
 from ...trajectories import mistakes
 
 # An innovation of U^t is dropped where its conditional variance, given the data set's earlier steps, is below this share.
-# Shares of 1e-11 are rounding errors, amplified until replicates diverge (attention, L = 30); at 1e-9 none does, and 1e-5
-# leaves the test error unchanged.
+# Shares of 1e-11 are rounding errors, which training may amplify; up to 1e-5 the test error does not depend on this value.
 SMALLEST_INNOVATION = 1e-7
 
 
@@ -184,7 +183,7 @@ class BagAverages(NamedTuple):
 
 
 class _Window:
-    """The slots of step t's data set in the buffers, which step each of them holds, and whether it has come by now."""
+    """The slots of step t's data set in the buffers, which step each of them holds, and whether that step is at most t."""
 
     def __init__(self, shape: Shape, plan: ScheduleArrays, slots: int, t: Any):
         self.shape, self.first, self.size = shape, plan.first[t], shape.window
@@ -298,7 +297,7 @@ def _group_step(
         products,
         response,
     )
-    # The buffers are read (for the products) before they are written; the sum tells the compiler, which would copy them else.
+    # The buffers are read (for the products) before they are written; the sum makes that order explicit, else XLA copies them.
     return (
         averages,
         window.put(G_before, G + 0.0 * products.sum()),

@@ -1,8 +1,8 @@
 """Exact training dynamics: the limit d, n -> infinity of any number of gradient steps, data used again and again.
 
-The equations and how one set of draws solves them are in `dynamics`; schedules and models become arrays in
-`problem`, random numbers come from `draws`. Here every quantity is averaged over independent replicates,
-which give the standard errors, and draws are added until the accuracy asked for is met.
+The equations, solved on one set of draws, are in `recursion`; `problem` turns schedules and models into arrays and draws the
+random numbers. Here every quantity is averaged over independent replicates, which give the standard errors, and replicates are
+added until the accuracy is reached.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MEMORY = 2**30
 # Where a squared norm scatters by more than this share between replicates, training is called unstable: averages over N bags
 # are no longer linear in their deviations there, and their own bias, of the order of the square, passes a hundredth.
 UNSTABLE = 0.1
-_NONLINEAR = 0.03  # scatter from which the shift that few bags bring is looked for
-# Share of the largest squared norm, against which the scatter of smaller ones is measured, and of the largest training loss: a
-# shift by less is not said.
+_NONLINEAR = 0.03  # scatter from which the bias of averages over N bags is estimated
+# Share of the largest squared norm, a floor for the norms that scatter is relative to, and of the largest training loss:
+# smaller shifts are not reported.
 _NEGLIGIBLE = 0.01
 
 
@@ -117,14 +117,14 @@ def trajectory(
         l(z; y).
     start : mapping, optional
         Norms of the directions at the start, by name: random, mutually orthogonal and orthogonal to the signal, unless
-        "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the bias at the start, of
+        "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the bias at the start, of
         either sign. What is not named starts at zero.
     accuracy : float
         Absolute error allowed on the test error: replicates are added, 512 at most, until its standard error is below 0.4 of
         it at every step.
     tested : sequence of int, optional
-        Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number, and no
-        accuracy is asked for there.
+        Steps after which the test measures are computed, all of them by default; elsewhere they are NaN, and the accuracy does
+        not apply.
     sampling : Sampling, optional
         Bags N per replicate and replicates to begin with: 16 of 1024 bags by default, of fewer where the buffers,
         24 (T + 1) N L r bytes, would take more than a gigabyte.
@@ -141,10 +141,10 @@ def trajectory(
     Warns
     -----
     AccuracyWarning
-        Where the accuracy would take more replicates than allowed: no more are added; and where averages over N bags
-        are shifted by more than their errors, as runs with N/4 bags show: `details["shift"]` has what that makes of the test
-        error and of the training loss, and more `bags` take it away. It is looked for where replicates scatter by more than
-        3 per cent in a squared norm, since it is of the order of the scatter's square.
+        Where the accuracy would take more replicates than allowed (no more are added), and where averages over N bags are
+        biased by more than their standard errors, as runs with N/4 bags show: `details["shift"]` holds the bias of the test
+        error and of the training loss, and more `bags` reduce it. It is estimated where a squared norm scatters by more than 3
+        per cent between replicates, since it is of the order of the scatter's square.
     UnstableTrainingWarning
         Where a direction's squared norm scatters by more than a tenth between replicates: rates so large that training
         amplifies small differences. The limit is still the limit, but more bags per replicate are needed for it, and
@@ -197,10 +197,10 @@ def trajectory(
 def _checked(
     problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int, accuracy: float
 ) -> dict[str, Any]:
-    """What is said of a training whose replicates scatter: the step from which it is unstable, and what few bags shift."""
+    """Warn where replicates scatter: the step from which training is unstable, and the bias of averages over few bags."""
     squares = np.array([np.diagonal(row["gram"], axis1=1, axis2=2) for row in rows])
     size = np.maximum.accumulate(squares.mean(axis=0), axis=0)
-    # A direction whose gradient vanishes in the limit moves by sampling errors alone, which are nothing but scatter.
+    # A direction whose gradient vanishes in the limit moves by sampling errors alone, so its relative scatter means nothing.
     size = np.maximum(size, _NEGLIGIBLE * size.max())
     scatter = np.divide(squares.std(axis=0, ddof=1), size, out=np.zeros_like(size), where=size > 0)
     details: dict[str, Any] = {}
@@ -229,9 +229,8 @@ def _checked(
 def _shift_of_few_bags(
     problem: TrainingProblem, rows: Sequence[Mapping[str, np.ndarray]], bags: int
 ) -> dict[str, float]:
-    """The largest shift over the steps of test error and training loss that averages over `bags` bags bring.
-
-    It falls like 1/N, so that a quarter of the bags shift by three times as much more; 0 where that drowns in the scatter.
+    """The largest bias over the steps of test error and training loss from averaging over `bags` bags.
+    It falls like 1/N: a quarter of the bags differ from these by three times the bias; 0 where the scatter hides it.
     """
     tested = np.flatnonzero(np.isfinite(rows[0]["test_error"])).tolist()
     few = [solve_replicate(problem, i, bags // 4, PROBES, tested=tested) for i in range(len(rows), 2 * len(rows))]

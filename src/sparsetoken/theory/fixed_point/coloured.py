@@ -130,7 +130,7 @@ class ColouredResult(ReadoutResult[ColouredLaw]):
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there; there is no m_q and m_u, and `nu` is NaN because the rest is not isotropic.
+        See there; `m_q`, `m_u` and `nu` are NaN, since w is not isotropic off the query and the signal.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
         As in `fixed_point.readout.ReadoutResult`; the unknowns are x = (m_a, m_x, log nu, b, log V).
     m_a, m_x : float

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from ...losses import Loss
 
 TOLERANCE = 1e-8  # on the largest entry of the undamped, scaled residual
-SAME = 1e-9  # relative difference of a user's numbers (cosines, directions, alpha and 1) that rounding explains
+SAME = 1e-9  # relative difference below which a user's numbers (cosines, directions, alpha and 1) count as equal
 LARGEST_RESIDUAL = 1e-6  # that is accepted where rounding ends a search before the tolerance
 STRATA = 5  # equally likely strata of the readout noise at a drawn node
 # Nodes per block and replicate: with 16 replicates and 5 strata, arrays of 330 kB, which stay in the processor's cache.
@@ -49,7 +49,7 @@ class ScoreNodes(NamedTuple):
 
 
 class Equations(Protocol):
-    """The unknowns and equations of a kind of law; hashable, so that what is compiled for it is found again."""
+    """The unknowns and equations of a kind of law; hashable, so that its compiled functions are reused."""
 
     @property
     def unknowns(self) -> int:
@@ -85,7 +85,7 @@ class Iterate(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether that is within the tolerance; not where it is not a number."""
+        """Whether the residual is within the tolerance; False for NaN."""
         return self.residual <= TOLERANCE
 
 
@@ -111,7 +111,7 @@ def quadrature(offset: np.ndarray, size: int | None = None) -> tuple[np.ndarray,
 def blocks_of(
     y: np.ndarray, columns: np.ndarray, overlaps: np.ndarray, weight: np.ndarray, offset: np.ndarray
 ) -> tuple[ScoreNodes, ...]:
-    """The nodes in blocks of equal size where JAX wants them; those of one replicate are one block.
+    """The nodes in blocks of equal size on JAX's device; those of one replicate are one block.
 
     Compiling takes seconds, a warm solve a tenth of one: blocks of one size need one program for all levels of refinement.
     """
@@ -257,7 +257,7 @@ def _over_grid(values):
 
 def _computed_once(*arrays):
     """The arrays themselves, behind a loop that never runs: XLA would otherwise recompute them in every sum that uses
-    them (its own barrier is dropped before fusion on the CPU). Evaluations are four times faster so."""
+    them (its own barrier is dropped before fusion on the CPU). This makes evaluations four times faster."""
 
     def never(state):
         done, first, *_ = state

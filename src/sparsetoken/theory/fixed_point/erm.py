@@ -67,13 +67,13 @@ def erm(
         n/d, samples per dimension of a token.
     ridge : float
         lambda. Zero is allowed where there is one minimiser: above capacity, and for the square loss where alpha is above 1
-        (above H for H heads, which must differ); a law of (T, S, kappa) has the interpolator of least norm below that.
+        (above H for H heads, which must differ). Below that, a law of (T, S, kappa) gives the interpolator of least norm.
     loss : str or Loss
         l, by its name or as an object.
     accuracy : float
         Absolute error allowed on the test error (the standard error is brought below 0.4 of it).
     warm_start : WarmStart, optional
-        That of a neighbouring result.
+        The `warm_start` of a neighbouring result.
     strict : bool
         Raise where the accuracy is not met at the finest sampling of the law, instead of a warning.
 
@@ -92,7 +92,7 @@ def erm(
     Warns
     -----
     AccuracyWarning
-        Where the accuracy is not met; `standard_error` says what was.
+        Where the accuracy is not met; see `standard_error`.
     """
     alpha = real_number("alpha", alpha, 0.0, open_low=True)
     ridge = real_number("ridge", ridge, 0.0)

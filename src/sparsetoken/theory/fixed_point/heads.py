@@ -49,8 +49,8 @@ class HeadsResult(ReadoutResult[HeadsLaw]):
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`; `model` is the law's name.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). There is no m_q,
-        m_u and nu. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
+        See there; norm_w^2 is the sum over heads. With one signal, "w" is compared with (xi, .., xi)/sqrt(H). `m_q`, `m_u` and
+        `nu` are NaN. `errors` has an entry for every entry of a matrix, such as `V_0_1`.
     residual, iterations, alpha, ridge, points, law, loss, fixed_point, own_fixed_points, test_law, test_points, test_bias_shift
         As in `fixed_point.readout.ReadoutResult`.
     m_T : ndarray (H, D)
@@ -202,7 +202,7 @@ class HeadsReadout(ReadoutProblem):
         apart = np.linalg.norm(queries[:, None] - queries, axis=-1) > SAME * np.abs(queries).max()
         if not apart[np.triu_indices(H, 1)].all():
             raise ValueError(
-                "ridge must be positive where two heads have the same query: their readouts are only known together"
+                "ridge must be positive where two heads have the same query: only the sum of their readouts is determined"
             )
         if not is_square(self.loss):
             require_above_capacity(self.law, self.alpha)

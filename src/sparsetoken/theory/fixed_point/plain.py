@@ -79,7 +79,7 @@ def plain_nodes(nodes: Nodes) -> tuple[Any, Any]:
     return xp.stack([nodes.T, nodes.S, xp.ones_like(nodes.T)]), xp.stack([nodes.tau**2, nodes.kappa**2])
 
 
-@lru_cache(maxsize=3)  # a sweep solves on the same nodes again and again, few draws and many; 150 MB each at the finest
+@lru_cache(maxsize=3)  # a sweep reuses the nodes of two or three levels of refinement; 150 MB each at the finest
 def _plain_blocks(nodes: Nodes) -> tuple[ScoreNodes, ...]:
     return blocks_of(nodes.y, *plain_nodes(nodes), nodes.weight, nodes.offset)
 

@@ -71,16 +71,16 @@ class Accuracy:
 
     @classmethod
     def of(cls, accuracy: float | Accuracy) -> Accuracy:
-        """The accuracy that an argument stands for."""
+        """An `Accuracy` from an argument that may be a number."""
         return accuracy if isinstance(accuracy, Accuracy) else cls(accuracy)
 
     def shortfall(self, error: float) -> float:
-        """How many times too large a standard error is: at most 1 where it is met."""
-        # A replicate whose own fixed point is out of reach has no error bar: more draws.
+        """A standard error over the one allowed: at most 1 where the accuracy is reached."""
+        # A replicate without a fixed point has no error bar: use more draws.
         return SAFETY * error / self.test_error if np.isfinite(error) else SECOND_LEVEL
 
     def missed(self, error: float, where: str) -> None:
-        """Say that a standard error is as small as it gets and too large."""
+        """Raise or warn: the standard error is too large at the finest sampling."""
         accuracy_missed(
             f"accuracy {self.test_error:g} on the test error is not reached: standard error {error:.1e} {where}; "
             f"ask for at least {SAFETY * error:.1e}",
@@ -119,13 +119,13 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
     alpha, ridge : float
         The problem: n/d and lambda.
     points : int
-        Draws per replicate and class that the accuracy needed; 0 for exact laws.
+        Draws per replicate and class that the accuracy required; 0 for exact laws.
     law, loss
         The rest of the problem.
     fixed_point : ndarray (unknowns,)
         The unknowns as the solver holds them.
     own_fixed_points : ndarray (replicates, unknowns)
-        The value at the fixed point of each single replicate of the law's sampling.
+        The fixed point of each single replicate of the law's sampling.
     test_law : optional
         The law of the fresh bags, where it is another one than the training's (see `on`).
     test_points, test_bias_shift : int, float
@@ -148,7 +148,7 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
 
     @property
     def warm_start(self) -> WarmStart:
-        """What a neighbouring problem may start from."""
+        """A start for neighbouring problems."""
         return WarmStart(self.fixed_point, self.points or None)
 
     def on(
@@ -193,7 +193,7 @@ class ReadoutResult(ClassifierResult, Generic[AnyLaw]):
         Warns
         -----
         AccuracyWarning
-            Where the accuracy is not met; `standard_error` says what was.
+            Where the accuracy is not met; see `standard_error`.
         """
         shift = real_number("bias_shift", bias_shift, -np.inf, open_low=True)
         wanted = Accuracy(accuracy, strict)
@@ -288,7 +288,7 @@ class ReadoutProblem(ABC):
 
     @abstractmethod
     def record(self, law: Any, bias_shift: float) -> dict[str, Any]:
-        """What a result says of the law it was trained or tested on."""
+        """The description of a law that a result shows under `trained` or `tested`."""
 
     def closed_form(self, points: int) -> FixedPoint | None:
         """The fixed point at a level of refinement, for a loss that needs no iteration."""

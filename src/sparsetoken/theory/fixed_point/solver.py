@@ -30,8 +30,8 @@ _FIRST_FACTOR, _STUCK = (
 class Solver:
     """Newton's method and continuation in the ridge on one set of nodes.
 
-    `constants(ridge)` are those of the equations' residual, `guess(ridge)` a start for a large ridge, and `setting` says in
-    messages what was solved. `begun` says whether a finite residual was ever met.
+    `constants(ridge)` are those of the equations' residual, `guess(ridge)` a start for a large ridge, and `setting` names the
+    problem in messages. `begun`: whether a residual was ever finite.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Solver:
         """The fixed point, from `start` if that converges, else by continuation in the ridge."""
         # Overflow and division by zero leave a residual that is not finite, which no step accepts.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # A neighbour's may be an interpolator's, with V infinite, or that of heads whose queries span another space.
+            # A neighbour may be an interpolator, with V infinite, or have heads whose queries span another space.
             if start is not None and np.isfinite(start).all() and len(start) == self.equations.unknowns:
                 solution = self.newton(start, ridge)
                 if solution.converged:
@@ -62,7 +62,7 @@ class Solver:
     def newton(self, x: np.ndarray, ridge: float) -> Iterate:
         """From x with step reduction on ||F||, until the largest entry of the scaled residual F is below the tolerance.
 
-        Also stops when no step reduces ||F||: the caller asks whether it converged.
+        Also stops when no step reduces ||F||: the caller checks whether it converged.
         """
         constants = self.constants(ridge)
         longest = np.full(len(x), np.inf)

@@ -36,7 +36,7 @@ class SquareSolution(NamedTuple):
 
 
 def is_square(loss: Loss) -> bool:
-    """Whether a loss is the built-in square loss itself (not one of the same name, nor one derived from it)."""
+    """Whether a loss is the built-in square loss (not a loss of the same name, nor a subclass)."""
     return type(loss) is Square
 
 
@@ -53,7 +53,7 @@ def solve_square(
     design = _Design(np.stack([nodes.T, nodes.S, np.ones_like(nodes.T), nodes.y], axis=1), nodes.tau**2, laws)
     if ridge == 0 and alpha < 1:
         return _interpolator(alpha, design, k2, weight)
-    if near is None and replicates > 1:  # the first replicate leads near the common root
+    if near is None and replicates > 1:  # the first replicate's root is close to the common one
         near = float(_prox_step(alpha, ridge, nodes.kappa[:1] ** 2, nodes.weight[:1])[0][0])
     return _regularised(alpha, ridge, design, k2, weight, near)
 
@@ -114,7 +114,7 @@ def _interpolator(alpha: float, design: _Design, k2: np.ndarray, weight: np.ndar
 def _prox_step(
     alpha: float, ridge: float, k2: np.ndarray, weight: np.ndarray, near: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """V of every law, and what the equation misses there.
+    """V of every law, and the equation's residual there.
 
     Newton's method: the equation's left side is concave, so that a step from above leads below the root and none from below
     passes it.
@@ -134,7 +134,7 @@ def _prox_step(
 
 
 def _overlaps(M: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m_q, m_u, b) of (M + diagonal) m = E[c y], and the largest entry that the equations miss.
+    """(m_q, m_u, b) of (M + diagonal) m = E[c y], and the largest entry of the residual.
 
     A law without S (or without T) leaves its overlap undetermined: the least-squares solution has zero, which is right.
     """

@@ -4,8 +4,7 @@ The end x = (m, S, V^{-1}) solves x = Phi(x, p), p the logarithms of the decays 
 
     dx/dp = (I - dPhi/dx)^{-1} dPhi/dp,
 
-both factors by differences of a single iteration, whose bags stay in their minima. (JAX's forward derivatives of it agree, and
-take longer to compile than a search takes.) What is minimised is the logarithm of
+both factors by finite differences of a single iteration, whose bags stay in their minima. What is minimised is the logarithm of
 the test error at the best bias for the end's directions: there its derivative with respect to the bias vanishes, and a bias
 refitted to leave-one-out scores comes close to it without test bags.
 """
@@ -192,7 +191,7 @@ def design_end(
     loss : str or Loss
         l(z; y).
     start : {"uninformed", "informed"} or mapping
-        From which side ends are approached, as in `statics`.
+        Where the iteration starts, as in `statics`.
     most_evaluations : int
         The most ends that the search may solve for.
     sampling : Sampling, optional

@@ -25,13 +25,13 @@ from ..dynamics.problem import TrainingProblem
 from .local import LocalAverages, LocalBags, LocalModel, OrderParameters, left_out_scores, local_averages
 
 TOLERANCE = 1e-6  # of the undamped change of the order parameters, relative to the largest of their kind
-JUMPING_BAGS = 2.0  # that an iteration may leave moving to and fro: each of N bags moves an average by about 1/N
+JUMPING_BAGS = 2.0  # bags that may still move back and forth at the end: each of N moves an average by about 1/N
 STEPS = 120  # fifteen to forty are usual
 # Damped steps lead to the nearest fixed point, also past the place where another one has just vanished; mixing would turn back
 # there, and takes over once the residual is small.
 DAMPING, SMALL = 0.3, 0.1
 DEPTH = 6  # of Anderson's mixing: as many earlier steps count
-SLIGHT = 0.01  # share by which mixing may leave S negative: what is negative is dropped from its root
+SLIGHT = 0.01  # relative size of the negative eigenvalues that mixing may leave in S; they are dropped from its root
 FIRST_VARIANCE = 0.4  # V of a cold start: small, so that every bag's function is convex
 
 

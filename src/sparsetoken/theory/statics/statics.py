@@ -34,7 +34,7 @@ BAGS, FEWEST_BAGS, HESSIAN_NUMBERS = 2048, 256, 2**21
 REPLICATES = 8
 STARTS = ("uninformed", "informed")
 INFORMED_NORM, INFORMED_COSINE = 1.0, 0.95  # of every direction at the informed start
-SAME = 1e-3  # of the largest overlap: ends that differ by less are one
+SAME = 1e-3  # relative to the largest overlap: ends that differ by less count as one
 FALL = 0.7  # of the decay from one solution of the continuation to the next
 
 
@@ -68,8 +68,9 @@ def statics(
     loss : str or Loss
         l(z; y).
     start : {"uninformed", "informed"} or mapping
-        From which side the iteration comes: from zero, as training does, or from directions that know the signal. A mapping
-        names norms and cosines of the directions as for `theory.trajectory`. Where several ends exist it decides.
+        Where the iteration starts: at zero, as training does, or at directions aligned with the signal. A mapping gives norms
+        and cosines of the directions, as for `theory.trajectory`. Where training has several ends, the start decides which one
+        is found.
     sampling : Sampling, optional
         Bags and replicates: by default 8 replicates of 2048 bags, of fewer (at least 256) where L r exceeds 32.
 
@@ -80,7 +81,7 @@ def statics(
     Raises
     ------
     ConvergenceError
-        Where the equations could not be solved; it says what was tried.
+        Where the equations could not be solved.
 
     Warns
     -----
@@ -90,7 +91,7 @@ def statics(
     Notes
     -----
     The response V comes from derivatives at the bags' minima. Where a bag's minimum jumps as omega moves, as happens to scores
-    that are far from convex (softmax-weighted self-pooling), it misses a few per cent, and overlaps may be off by some
+    that are far from convex (softmax-weighted self-pooling), V is off by a few per cent, and overlaps may be off by a few
     standard errors.
     """
     problem, decays = end_problem(task, model, alpha, decay, loss)
