@@ -1,14 +1,14 @@
 """Test measures of a bag model: no test set, only what a fresh bag depends on.
 
-A classifier with directions Theta meets a fresh bag through its fields H = X Theta. They are
+A classifier with directions Theta sees a fresh bag through its fields H = X Theta. They are
 
     H = theta v m^T + U,   rows of U independent N(0, C),   m = Theta^T xi,   C = Theta^T Theta,
 
 v the indicator of the signal tokens (zero if y = -1): exact at every d, given (m, C, b), and in the limit. (Tokens that share
 a part rho of their noise have rows of U correlated by rho; bags of several kinds are averaged over.) Where the score is
 affine in some columns of H (a readout's), it is Gaussian given the others and its sign is averaged in closed form; where it
-is affine in a common shift of one column (the log-mean-exp of the tied model), that shift is averaged so. Both are found by
-trying, so a user's model profits as well. The rest is an average over scrambled Sobol points.
+is affine in a common shift of one column (the log-mean-exp of the tied model), that shift is averaged so. Both are detected
+numerically, so they serve a user's model as well. The rest is an average over scrambled Sobol points.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ KEPT_NORMALS = 2**19
 # Scores drawn per point for the AUC where a point leaves the score Gaussian: the AUC ranks whole scores, all positive ones
 # against all negative ones.
 SCORES_PER_POINT = 2
-# Width of the rounding that stands in for a jump where a counted sign is differentiated, in standard deviations of the score.
+# A counted sign is differentiated as a rounded step of this width, in standard deviations of the score.
 JUMP_WIDTH = 0.1
-# Sizes of the fields at which it is tried where a score is affine: one that is so only near the origin, or only far from it,
-# is found out.
+# Sizes of the fields at which a score is tested for being affine: one that is so only near the origin, or only far from it,
+# fails.
 TRIED_SIZES = (0.1, 1.0, 10.0, 100.0)
 
 
@@ -82,7 +82,7 @@ def check_score(model: BagModel) -> None:
 @lru_cache(maxsize=64)
 @in_double_precision
 def split_of(model: BagModel, length: int) -> Split:
-    """Try at random fields of several sizes which second differences of the model's score vanish."""
+    """Test at random fields of several sizes which second differences of the model's score vanish."""
     check_score(model)
     rng, rank = np.random.default_rng(0), model.rank
     sizes = np.repeat(TRIED_SIZES, 8)[:, None, None]
@@ -139,7 +139,7 @@ def _draws_of_kind(
     """Points for bags of one kind; each class has separate normals, as the AUC needs."""
     length, drawn = task.longest, rank - len(split.columns)
     coordinates = drawn * length
-    if drawn == 0:  # the score is Gaussian as it is: one point says everything
+    if drawn == 0:  # the score is Gaussian without conditioning: one point is exact
         points = 1
     else:
         most = COUNTED_POINTS if split.counted else SMOOTHED_POINTS
@@ -269,7 +269,7 @@ def limiting_test_error(score: Any, split: Split, at: TrainedDirections, draws: 
 
 
 def _pairwise_auc(draws: FreshDraws, scores: Sequence[Any]) -> Any:
-    """The AUC where every kind's score is Gaussian as it is: all pairs of kinds."""
+    """The AUC where every kind's score is Gaussian without conditioning: all pairs of kinds."""
     share = jnp.stack([jnp.asarray(kind.probability, dtype=float) for kind in draws])
     means, variances = ([jnp.concatenate([pair[i][j] for pair in scores]) for i in (0, 1)] for j in (0, 1))
 
@@ -334,8 +334,8 @@ def _weights_of_scores(draws: FreshDraws, split: Split) -> np.ndarray:
 class FreshBags:
     """Points that stand for fresh bags of a task; `measures` evaluates classifiers on them.
 
-    The same points serve every classifier that is asked about, so that differences between the steps of a training are far
-    more precise than the values themselves.
+    The same points serve all classifiers, so that differences between the steps of a training are far more precise than the
+    values.
     """
 
     def __init__(self, task: Task, model: BagModel, rng: np.random.Generator, replicates: int = REPLICATES):

@@ -94,10 +94,10 @@ class Spectrum:
         """The spectrum of bags without the signal, estimated from their tokens.
 
         Eigenvalues of a sample covariance are spread too widely: N independent tokens of white noise in d dimensions have
-        them between (1 - sqrt(d/N))^2 and (1 + sqrt(d/N))^2. They are therefore drawn towards their mean mu,
-        (1 - rho) s_j + rho mu, with the rho that has the least expected squared error for independent tokens (Ledoit and
-        Wolf 2004). That takes out most of the spread, not all of it, and where tokens of one bag are alike there are fewer
-        independent ones than it counts: with N of less than some 10 d, check what `simulate` gives.
+        them between (1 - sqrt(d/N))^2 and (1 + sqrt(d/N))^2. They are therefore shrunk towards their mean mu, (1 - rho) s_j +
+        rho mu, with the rho of least expected squared error for independent tokens (Ledoit and Wolf 2004). This removes most of
+        the excess spread, not all of it, and less where tokens of one bag are correlated: with N below about 10 d, check the
+        results with `simulate`.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Spectrum:
 
 
 def spectrum_of(covariance: Any, signal: Any = None, dimension: int | None = None) -> Spectrum:
-    """The spectrum that a covariance stands for: a matrix, its eigenvalues, "power:a", or a Spectrum, which has its own signal.
+    """A Spectrum from a covariance: a matrix, its eigenvalues, "power:a", or a Spectrum, which includes a signal.
 
     A covariance given by name has `dimension` eigenvalues, by default as many as the signal has coordinates, or 1000.
     """
@@ -316,7 +316,7 @@ def whitened_law(law: ColouredLaw) -> Law:
     s, query = law.spectrum.eigenvalues, law.query
     if not s.min() > 0:
         raise ValueError(
-            "covariance must have positive eigenvalues for capacity and ridge 0: signal in directions without noise decides all"
+            "covariance must have positive eigenvalues for capacity and ridge 0: a signal without noise separates all bags"
         )
     gain = float(np.sqrt((law.spectrum.signal / s).sum()))
     task = law.task.at_strength(law.task.mean_strength * gain)

@@ -25,14 +25,14 @@ from .sobol import LEADING_COORDINATES, ScrambledSobol, seed_of
 REPLICATES = 16  # their scatter gives the standard error to about 20 %, enough to choose a sample size
 EXPLICIT_TOKENS = 384  # beyond, the bulk's sums hold hundreds of tokens and are Gaussian to within the error bars
 TAIL_TOKENS = 128  # expected number of tokens of a group drawn one by one when there are more than EXPLICIT_TOKENS
-POINTS = 1024  # draws per replicate where no accuracy is asked for
+POINTS = 1024  # draws per replicate where no accuracy is given
 FAR = 9.0  # deviations: beyond lies 1e-19 of the normal law
 LEAST_POINTS = 16  # of the rarest kind of bags: enough for an error that counts with a small probability only
-NUMBERS_AT_A_TIME = 1 << 22  # held by what works in pieces: 32 MB
+NUMBERS_AT_A_TIME = 1 << 22  # most numbers held at a time where draws are processed in pieces: 32 MB
 CACHE_BYTES = 128 * 2**20  # draws kept for the next law of the same shape
 _BLOCK_POINTS = 4096  # draws made at a time: 50 MB of the widest bags, 768 tokens one by one
 _ROOT_SEED = 20250925
-_NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept off the ends, where the normal quantile is infinite
+_NO_ZERO, _NO_ONE = 1e-16, 1 - 1e-16  # uniforms are kept away from 0 and 1, where the normal quantile is infinite
 
 
 def standard_normals(uniform: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ class _Plan:
         return 0 if self.explicit else 4
 
     def group(self, uniforms: np.ndarray, further: slice, places: Any) -> TokenGroup:
-        """The group that some coordinates of `uniforms` (replicates, coordinates, points) stand for.
+        """The group of tokens made from some coordinates of `uniforms` (replicates, coordinates, points).
 
         A token's points stay contiguous in memory, so that sums over tokens add long rows.
         """
@@ -155,8 +155,8 @@ def _largest_first(u: np.ndarray, count: np.ndarray, tail_probability: float) ->
 def _all_largest_first(u: np.ndarray, values: np.ndarray) -> None:
     """`_largest_first` of all tokens of a group, (tokens, points), into `values`.
 
-    Without a tail's edge the fraction itself can be turned into a normal number. It is exponentiated in a third of the time
-    that its difference from 1 takes, and near 1 it is as exact as the uniforms are.
+    Without a tail's edge the fraction itself is turned into a normal number: exp is three times as fast as expm1, and near 1
+    the fraction is as exact as the uniforms.
     """
     np.log(u, out=values)
     values /= np.arange(len(values), 0, -1)[:, None]
@@ -201,8 +201,8 @@ def _blocks(
 
 
 def _places(signals: _Plan, others: _Plan, head: int) -> tuple[Any, Any]:
-    """Coordinates of the tokens of both groups: in turn where both are in falling order, for the leading ones are the best
-    spread, and signal tokens first where those are in no order."""
+    """Coordinates of the tokens of both groups: alternating where both are in falling order, because leading coordinates are
+    the best spread; signal tokens first where they are in no order."""
     R, K = signals.width, others.width
     if not signals.ordered:
         return slice(head, head + R), slice(head + R, head + R + K)
@@ -242,8 +242,9 @@ def bytes_of_draws(length: int, sparsity: int, points: int) -> int:
 def token_draws(
     length: int, sparsity: int, points: int, every_token: bool = False, *, ordered: bool = False, common: bool = False
 ) -> TokenDraws:
-    """Draws for bags of `length` tokens; the same arguments always give the same numbers (but for `redrawn`), read-only."""
-    ordered = ordered or sparsity == 1  # a single token is in order as it is: one entry of the cache for both
+    """Draws for bags of `length` tokens; the same arguments always give the same numbers (except under `redrawn`),
+    read-only."""
+    ordered = ordered or sparsity == 1  # a single token is always in order: one entry of the cache for both
     key = (length, sparsity, points, every_token, ordered, common)
     return _cache.get((*key, seed_of().spawn_key), lambda: _make_draws(*key))
 

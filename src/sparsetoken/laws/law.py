@@ -1,4 +1,4 @@
-"""Laws of (T, S, kappa): every classifier of a bag is one of them.
+"""Laws of (T, S, kappa), one for each classifier of bags.
 
 Given a query of cosine gamma with the signal, a bag's feature is  f = T qhat + S u + kappa z  with z standard normal on the
 space orthogonal to qhat, and u the part of the signal's direction orthogonal to qhat. A law knows the joint distribution of
@@ -54,7 +54,7 @@ class SampledLaw(Generic[Made]):
         raise NotImplementedError
 
     def at(self, points: int) -> Made:
-        """What the law is at a level of refinement; made once."""
+        """The law's draws at a level of refinement; made once."""
         if points not in self._made:
             made = self._make(points)
             for old in [p for p in self._made if p > _KEPT_POINTS]:
@@ -75,8 +75,8 @@ class SampledLaw(Generic[Made]):
     def finer(self, points: int, shortfall: float) -> int | None:
         """The next level for a standard error that is `shortfall` times too large; None where there is none.
 
-        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V,
-        which an accuracy asked of the test error does not control, are good to a part in a thousand as well.
+        The first level is for finding the solution; the second is at least eight times finer, so that the norms and V, which an
+        accuracy of the test error does not control, are good to a part in a thousand as well.
         """
         if points >= self.most_points:
             return None
@@ -179,7 +179,7 @@ def law_of_population(
     task: Task | None = None,
     **parameters: Any,
 ) -> Law:
-    """A law that is its one population."""
+    """A law with one fixed population."""
     return Law(
         partial(_given, population),
         population.prevalence,
@@ -324,7 +324,7 @@ def elementwise_law(
         return law_of_population(population, name=name, task=task, **parameters)
     if isinstance(sigma, Weighting) and task.longest > EXPLICIT_TOKENS:
         raise ValueError(
-            f"length must be at most {EXPLICIT_TOKENS} for weights that look at all tokens of a bag, which are all drawn, "
+            f"length must be at most {EXPLICIT_TOKENS} for weights that depend on all tokens of a bag, which are all drawn, "
             f"got {task.longest}"
         )
     make = partial(attended_mixture, task, task.prevalence, gamma, k, sigma)
@@ -342,7 +342,7 @@ def law_of_model(task: Task, model: str, cosine: float = 1.0, sharpness: float =
 
 
 def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
-    """The law that the classifier behind `law` has on the bags of another task."""
+    """The law of the same classifier on the bags of another task."""
     known = law.parameters
     with_query = "sharpness" in known and (law.name == "attention" or "activation" in known)
     if sharpness is not None and not with_query:
@@ -355,7 +355,7 @@ def same_mechanism(law: Law, task: Task, sharpness: float | None = None) -> Law:
     makers = {"pooled": pooled_law, "vectorized": vectorized_law}
     if "cosine" not in known or law.name not in makers:
         raise ValueError(
-            f"the law {law.name!r} does not say how other bags would look to it: give their law, not a task"
+            f"the law {law.name!r} is not known on the bags of a task: give the law of the test bags instead"
         )
     return makers[law.name](task)
 

@@ -1,10 +1,10 @@
 """How well a classifier does on fresh bags: test error, sensitivity, specificity, balanced error and AUC, in closed form.
 
-Once the few numbers that it really depends on are fixed, the score of a fresh bag is Gaussian,
+Given the few numbers that it depends on, the score of a fresh bag is Gaussian,
 
     score | y, M = M + D G,   G ~ N(0, 1),
 
-and the classifier says +1 where it is positive. What is left is an average over the law of mean M and deviation D in each
+and the classifier predicts +1 where it is positive. What is left is an average over the law of mean M and deviation D in each
 class, held in independent replicates whose scatter gives the standard errors. Theory and simulation differ only in where the
 law comes from.
 """
@@ -30,7 +30,7 @@ _ALL_PAIRS = 1 << 18  # pairs of a positive and a negative entry that are all co
 # from an entry's mean do not count.
 _DENSITY_STEP, _DENSITY_REACH = 0.7, 6.5
 # The means are sorted into bins of a sixth of the least deviation, the logarithms of the deviations into at
-# most 16: the AUC is then right to some 3e-6, less than its standard error on thousands of draws (2e-5 if all were alike).
+# most 16: the AUC is then right to some 3e-6, less than its standard error on thousands of draws (2e-5).
 _MEANS_PER_DEVIATION, _DEVIATIONS, _DEVIATION_STEP = 6, 16, 0.01
 _MOST_BINS = 1 << 21  # times the steps of the integral, or times the replicates
 
@@ -48,7 +48,7 @@ class ScoreLaw(NamedTuple):
 
 
 def point_law(mean: float, deviation: float) -> ScoreLaw:
-    """A score that is Gaussian as it is: one entry."""
+    """A Gaussian score: one entry."""
     return ScoreLaw(np.array([[mean]]), np.array([[deviation]]), np.ones((1, 1)))
 
 
@@ -110,7 +110,7 @@ def auc_within(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
 
 
 def _auc_by_ranks(positive: ScoreLaw, negative: ScoreLaw) -> np.ndarray:
-    """The AUC from one score drawn at every entry, each replicate's own: all pairs of them."""
+    """The AUC from one score drawn at every entry, over all pairs within each replicate."""
     rng = np.random.default_rng(0)
     rows = []
     for mean, deviation, weight in (positive, negative):
@@ -245,7 +245,7 @@ def logistic_shift(scores: np.ndarray, y: np.ndarray, weights: np.ndarray) -> fl
         slope = -weights * y * np.exp(-np.logaddexp(0.0, margin))
         return float(weights @ np.logaddexp(0.0, -margin)), np.array([slope @ scores / size, slope.sum()])
 
-    # Scores that do not go with the labels leave the slope at its bound: the shift then decides alone, for the larger class.
+    # Scores unrelated to the labels leave the slope at its bound: the shift then predicts the larger class.
     options = {"ftol": 1e-14, "gtol": 1e-9}
     a, c = minimize(
         loss, [size, 0.0], jac=True, method="L-BFGS-B", bounds=[(1e-3, None), (None, None)], options=options

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .._core.arrays import namespace
 
-ROUNDING = 1e-12  # relative size of what rounding explains
+ROUNDING = 1e-12  # relative size of rounding errors
 
 
 class ClassColumns(NamedTuple):
@@ -66,7 +66,7 @@ class Population:
         as_positive = self.prevalence * kept, (1.0 - self.prevalence) * flipped
         as_negative = self.prevalence * flipped, (1.0 - self.prevalence) * kept
         up = down = 1.0
-        if self.training_share is not None:  # given the label seen, what a bag is does not depend on the share
+        if self.training_share is not None:  # given the observed label, the bag does not depend on the share
             up = self.training_share / sum(as_positive)
             down = (1.0 - self.training_share) / sum(as_negative)
         return (

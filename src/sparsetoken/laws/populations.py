@@ -1,4 +1,4 @@
-"""The populations of (T, S, kappa) behind the laws: of bags all of one kind, and of the mixture that a task is.
+"""The populations of (T, S, kappa) behind the laws: of bags of one kind, and of a task's mixture of kinds.
 
 They run on Python floats or, for derivatives, on JAX scalars: everything but the whole numbers L and R may be one.
 """
@@ -31,7 +31,8 @@ def vectorized_population(length: int, sparsity: int, strength, prevalence) -> P
 def uniform_attention_population(
     length: int, sparsity: int, strength, prevalence, cosine, level: float = 1.0
 ) -> Population:
-    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, seen from the query."""
+    """Attention whose weights do not depend on the tokens (k = 0, or softmax at L = 1): the mean, in the query's
+    coordinates."""
     xp = namespace(strength, prevalence, cosine)
     mean, scale = level * strength * sparsity / length, abs(level) * length**-0.5
     across = xp.sqrt(xp.maximum(1.0 - cosine**2, 0.0))
@@ -77,7 +78,7 @@ def population_of(
     *,
     shared_noise: bool = True,
 ) -> Population:
-    """The mixture of kinds of bags that a task is."""
+    """A task's mixture of kinds of bags."""
     Task.require(task)
     rest = own_noise(task)
     own = [kind if rest == 1.0 else kind._replace(strength=kind.strength / rest) for kind in kinds or task.kinds]

@@ -52,7 +52,7 @@ class Signals:
 
     @classmethod
     def of(cls, signals: Any, shares: Any = None, carried: str = "one") -> Signals:
-        """Signals from what a user gives.
+        """Signals from their number or their directions.
 
         Parameters
         ----------

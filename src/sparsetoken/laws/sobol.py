@@ -29,9 +29,8 @@ _redraw: ContextVar[int] = ContextVar("redraw", default=0)
 
 @contextmanager
 def redrawn(seed: int) -> Iterator[None]:
-    """Within this context all sampled limits are computed on other random numbers, to see what their error bars mean.
-
-    It holds for every function of `theory` in this process; 0 stands for the usual numbers.
+    """Within this context all sampled limits are computed on other random numbers, to check their error bars.
+    It applies to every function of `theory` in this process; 0 gives the usual numbers.
 
     Parameters
     ----------
@@ -46,12 +45,12 @@ def redrawn(seed: int) -> Iterator[None]:
 
 
 def seed_of(*key: int) -> np.random.SeedSequence:
-    """The seed of what `key` stands for: always the same one, but for `redrawn`."""
+    """The seed for a key: always the same one, except under `redrawn`."""
     return np.random.SeedSequence(key, spawn_key=(_redraw.get(),) if _redraw.get() else ())
 
 
 def kept_with_draws(maxsize: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`lru_cache` of a function whose result rests on random numbers, `redrawn` ones apart from the usual."""
+    """`lru_cache` of a function of random numbers, with separate entries under `redrawn`."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         kept = lru_cache(maxsize)(lambda redraw, *arguments: function(*arguments))

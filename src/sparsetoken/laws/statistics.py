@@ -163,7 +163,8 @@ def _group_sums(group: TokenGroup, shift, weigh, top, xp) -> TokenSums:
     t = xp.where(present, t, 0.0 if top is None else _column(top))
     explicit = _sums(xp.where(present, weigh(t, _column(top)), 0.0), t, xp)
     nodes, weights = truncated_normal_rule(group.ceiling)
-    # In softmax the bulk is weighted relative to its own ceiling first: the factor `drop` leads to the bag's largest token.
+    # In softmax the bulk is weighted relative to its ceiling first; the factor `drop` makes it relative to the bag's largest
+    # token.
     w = weigh(nodes + by_node, group.ceiling + shift)
     sums = bulk_sums(xp.stack([w, (nodes + by_node) * w, w * w], axis=-2), weights, group, xp)
     weight, first, square = sums[..., 0], sums[..., 1], xp.maximum(sums[..., 2], 0.0)
