@@ -123,5 +123,5 @@ def test_scaling_keeps_the_shape():
 
 
 def test_a_function_that_gives_one_number_is_refused():
-    with pytest.raises(ValueError, match=r"length cannot be drawn.*as many numbers as it is asked for"):
+    with pytest.raises(ValueError, match=r"length cannot be drawn.*as many numbers as requested"):
         Task(length=lambda rng, size: 7)

@@ -163,7 +163,7 @@ class WrongSlope(Logistic):
         (lambda: register_classifier("all", softmax), "'all' is built in"),
         (lambda: register_classifier("first", lambda s: (np.arange(s.shape[-1]) == 0) * np.ones_like(s)), "order"),
         (lambda: register_classifier("sum", lambda s: s.sum(-1)), "scores' shape"),
-        (lambda: register_classifier("mixed", lambda s: np.full_like(s, s.max())), "each bag by itself"),
+        (lambda: register_classifier("mixed", lambda s: np.full_like(s, s.max())), "must not depend on other bags"),
         (lambda: register_classifier("x", 3), "must be a function"),
         (lambda: register_activation("soft", softmax), "register it as a classifier"),
         (lambda: register_activation("relu", abs), "'relu' is built in"),

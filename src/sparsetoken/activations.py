@@ -59,7 +59,7 @@ _TRIED = np.array([[-3.1, -0.7, 0.2, 1.3], [2.9, 0.4, -1.9, 0.8]])  # scores of 
 
 @dataclass(frozen=True)
 class Weighting:
-    """Weights of a bag's tokens by a rule that looks at all of them, in the place of an elementwise activation."""
+    """Weights of a bag's tokens by a rule that depends on all of them, instead of an elementwise activation."""
 
     weights: Callable[[Any], Any]
 
@@ -104,7 +104,7 @@ WEIGHTINGS: dict[str, Weighting] = {"sparsemax": Weighting(sparsemax), "hardmax"
 
 
 def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make an elementwise activation of one's own known by name, as the model "elementwise:NAME".
+    """Register an elementwise activation by name, as the model "elementwise:NAME".
 
     Parameters
     ----------
@@ -126,22 +126,24 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
     found = _tried(f"activation {name!r}", function, _TRIED)
     alone = _tried(f"activation {name!r}", function, _TRIED[:1, :1])
     if found[0, 0] != alone[0, 0]:
-        raise ValueError(f"activation {name!r} must treat every score alone: register it as a classifier")
+        raise ValueError(
+            f"activation {name!r} must act on every score separately; register it with register_classifier instead"
+        )
     add_own("activation", name, function, _BUILT_IN)
     ACTIVATIONS[name] = function
     return function
 
 
 def own_weighting(name: str, weights: Callable[[Any], Any]) -> Weighting:
-    """A rule of one's own for the weights of a bag's tokens, tried on two bags: it must not depend on the tokens' order."""
+    """Check a user's rule for the weights of a bag's tokens on two bags: it must not depend on the tokens' order."""
     what = f"the weights of classifier {name!r}"
     order = np.array([2, 0, 3, 1])
     found, turned = _tried(what, weights, _TRIED), _tried(what, weights, _TRIED[:, order])
     if not np.allclose(found[:, order], turned, rtol=1e-9, atol=1e-12):
-        raise ValueError(f"{what} must go with their tokens, in whatever order these come")
+        raise ValueError(f"{what} must not depend on the order of the tokens")
     one_by_one = np.stack([_tried(what, weights, row) for row in _TRIED])
     if not np.allclose(found, one_by_one, rtol=1e-9, atol=1e-12):
-        raise ValueError(f"{what} must be those of each bag by itself: the tokens are the last axis")
+        raise ValueError(f"{what} must not depend on other bags: the tokens are the last axis")
     return Weighting(weights)
 
 

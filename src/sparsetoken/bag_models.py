@@ -1,9 +1,9 @@
 """Bag models: classifiers that see the tokens of a bag through a few directions.
 
-A bag X (L x d) meets r trained directions Theta = [theta_1 .. theta_r] (d x r) and one bias b. All a bag model sees of the bag
-is the matrix of fields H = X Theta (L x r); its real output is the score z = score(H, b), and sign(z) its decision. One
-such object drives the exact dynamics (`theory.trajectory`), the simulation (`simulate_trajectory`), studies and the command
-line. A model of one's own takes five lines::
+A bag X (L x d) is projected on r trained directions Theta = [theta_1 .. theta_r] (d x r); there is one bias b. All a bag model
+sees of the bag is the matrix of fields H = X Theta (L x r); its real output is the score z = score(H, b), and sign(z) its
+decision. One such object drives the exact dynamics (`theory.trajectory`), the simulation (`simulate_trajectory`), studies and
+the command line. Defining another model takes five lines::
 
     def score(H, bias):
         t, w = H[:, 0], H[:, 1]
@@ -49,7 +49,7 @@ class BagModel:
     directions : tuple of str
         Names of the r columns of Theta, in order. "bias" is taken.
     name : str
-        How the model is called in tables and figures.
+        The model's name in tables and figures.
     sharpness : float, optional
         A positive number that the score takes as its third argument, kept apart so that results can be differentiated
         with respect to it.
@@ -116,7 +116,7 @@ class BagModel:
         return real_number("start['bias']", (start or {}).get("bias", 0.0), -math.inf)
 
     def with_sharpness(self, sharpness: float) -> BagModel:
-        """The same model at another sharpness; its name says which."""
+        """The same model at another sharpness, which its name includes."""
         if self.sharpness is None:
             raise ValueError(f"model {self.name!r} has no sharpness")
         base = self.name.partition("@")[0]
@@ -220,13 +220,13 @@ _BUILT_IN = tuple(BAG_MODELS)
 
 
 def register_bag_model(model: BagModel) -> BagModel:
-    """Make a bag model of one's own known by its name, in the dynamics, studies and `sparsetoken train`.
+    """Register a bag model by its name, for the dynamics, studies and `sparsetoken train`.
 
     Parameters
     ----------
     model : BagModel
-        Its `name` is a letter followed by letters, digits, _ and -. One of that name that was registered before is replaced;
-        the built-in ones stay.
+        Its `name` is a letter followed by letters, digits, _ and -. A registered model of the same name is replaced; built-in
+        names are refused.
 
     Returns
     -------

@@ -63,20 +63,20 @@ SIMULATED, FORECAST = _Names(only_trainable=True), _Names(only_trainable=False)
 
 
 def register_classifier(name: str, weights: Callable[[Any], Any], label: str = "") -> Callable[[Any], Any]:
-    """Make an attention of your own known as `model=name`, in `simulate`, `forecast`, studies and the command line.
+    """Register another kind of attention as `model=name`, for `simulate`, `forecast`, studies and the command line.
 
-    A bag's feature is sum_l p_l x_l with p = weights(beta X q), as in attention, which has the softmax there. The query q comes
-    from the same two gradient steps, the readout from the same convex problem.
+    A bag's feature is sum_l p_l x_l with p = weights(beta X q), as in attention, whose weights are the softmax. The query q
+    comes from the same two gradient steps, the readout from the same convex problem.
 
     Parameters
     ----------
     name : str
-        A letter followed by letters, digits, _ and -. A classifier of that name that was registered before is replaced; the
-        built-in ones stay.
+        A letter followed by letters, digits, _ and -. A registered classifier of the same name is replaced; built-in names are
+        refused.
     weights : callable
         Scores (..., L) of all tokens of bags, the last axis the tokens of a bag, -> weights (..., L), in NumPy.
     label : str
-        What figures and tables call it; its name by default.
+        Its label in figures and tables; its name by default.
 
     Returns
     -------

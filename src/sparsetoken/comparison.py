@@ -1,4 +1,4 @@
-"""Theory over simulation in one call: `compare`."""
+"""Theory and simulation side by side in one call: `compare`."""
 
 from __future__ import annotations
 

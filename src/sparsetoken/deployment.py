@@ -85,7 +85,7 @@ class Deployment(Description):
         return self.task
 
     def check_query(self, norm_q: float) -> None:
-        """Raise ValueError where another sharpness is asked of a query that vanishes (L = 1, for example)."""
+        """Raise ValueError where a sharpness is given for a query that vanishes (L = 1, for example)."""
         if self.sharpness and norm_q == 0:
             raise ValueError("the deployment's sharpness needs a query with a direction, and the trained one vanishes")
 

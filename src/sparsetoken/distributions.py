@@ -1,7 +1,7 @@
 """Numbers that differ from bag to bag: `Distribution`, a few values with their probabilities, and how one is written.
 
-A number may be written as itself, as a mapping value -> probability, as the text "10:0.5,20:0.5", or as an object that draws
-numbers; the last is replaced by a few values once and for all, so that theory and simulation mean the same bags.
+It may be given as a single number, a mapping value -> probability, the text "10:0.5,20:0.5", or an object that draws numbers;
+the last is replaced by a few values at once, so that theory and simulation use the same distribution.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from ._core.validation import rejection, shown
 
-ATOMS = 5  # values that stand for an object that draws numbers: a Gauss rule of five reproduces the first nine moments
+ATOMS = 5  # values that replace an object that draws numbers: a Gauss rule of five reproduces the first nine moments
 KEPT_VALUES = 12  # distinct whole numbers up to which all of them are kept
 _QUANTILES = 4096  # equally likely values that a quantile function is read at
 _DRAWS = 1 << 16  # values drawn where there is no quantile function: moments are then known to 1/256 of a deviation
-_SLACK = 1e-6  # by which probabilities may miss a sum of 1 (written with six digits); they are then scaled to it
-# Within this they are taken as they are, so that a distribution read back is the same to the last bit.
+_SLACK = 1e-6  # deviation of the probabilities' sum from 1 that is allowed (six written digits); they are then rescaled
+# Within this they are not rescaled, so that a distribution read back is the same to the last bit.
 _ROUNDING = 1e-12
 
 Number = TypeVar("Number", int, float)
@@ -74,7 +74,7 @@ class Distribution:
         return self.to_plain()
 
     def __format__(self, specification: str) -> str:
-        """The text; what a number's format says is applied to values and probabilities."""
+        """The text; a number format is applied to values and probabilities."""
         return ",".join(f"{value:{specification}}:{p:{specification}}" for value, p in self.atoms)
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class Distribution:
 
     @classmethod
     def from_values(cls, values: Any, weights: Any = None, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
-        """The distribution of a sample, or a few values that stand for it."""
+        """The distribution of a sample, or a few values with its first moments."""
         x, where = np.unique(np.asarray(values, dtype=float).ravel(), return_inverse=True)
         if not len(x) or not np.isfinite(x).all():
             raise ValueError("values must be finite numbers, at least one")
@@ -105,7 +105,7 @@ class Distribution:
 
     @classmethod
     def from_sampler(cls, sampler: Any, *, atoms: int = ATOMS, whole: bool = False) -> Distribution:
-        """A few values that stand for an object that draws numbers."""
+        """A few values with the first moments of an object that draws numbers."""
         quantile = getattr(sampler, "ppf", None)
         if quantile is not None:
             drawn = quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
@@ -115,7 +115,7 @@ class Distribution:
             drawn = sampler(np.random.default_rng(0), _DRAWS)
         numbers, wanted = np.asarray(drawn, dtype=float), _QUANTILES if quantile is not None else _DRAWS
         if numbers.shape != (wanted,):
-            raise ValueError(f"it must give as many numbers as it is asked for ({wanted:,}), got shape {numbers.shape}")
+            raise ValueError(f"it must return as many numbers as requested ({wanted:,}), got shape {numbers.shape}")
         if whole and not (numbers == np.round(numbers)).all():
             numbers = np.round(numbers)
         return cls.from_values(numbers, atoms=atoms, whole=whole)

@@ -1,4 +1,4 @@
-"""Losses inside compiled JAX code: a loss that JAX can trace as it is, any other behind a callback to NumPy."""
+"""Losses inside compiled JAX code: directly where JAX can trace them, else through a callback to NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .losses import Loss
 
 
 class HostLoss(Loss):
-    """A loss that only knows NumPy, made callable from compiled JAX code."""
+    """A loss written in NumPy, made callable from compiled JAX code."""
 
     def __init__(self, inner: Loss):
         self.inner, self.name = inner, inner.name

@@ -7,10 +7,9 @@ A loss knows four things, each elementwise on NumPy or JAX arrays alike:
     curvature(z, y)  l'' = d^2 l/dz^2
     prox(h, step, y) the r with  r + step * l'(r; y) = h,  step >= 0 (up to 1e8 and beyond)
 
-A loss of one's own subclasses `Loss` and gives the first three; its prox then comes from a safeguarded Newton method.
-Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for. `register_loss` makes it known by
-its name. Losses are convex, so that a readout has one minimum; one that is not says so (`convex`), and is known to gradient
-descent alone.
+A user's loss subclasses `Loss` and defines the first three; its prox then comes from a safeguarded Newton method.
+Inside the methods `namespace(z)` is numpy or jax.numpy, whichever the arguments call for. `register_loss` registers it by name.
+Losses are convex, so that a readout has one minimum; a loss with `convex = False` is for gradient descent only.
 
 A name may carry numbers: "focal:2" is the focal loss with gamma = 2, and ":positives=9" after any name weighs the loss of
 positive bags nine times, for classes of which one is rare.
@@ -63,7 +62,7 @@ class Loss:
         raise NotImplementedError
 
     def value_and_slope(self, z, y):
-        """l and l' together, for labels y that NumPy broadcasts to z: what a descent asks for at every step."""
+        """l and l' together, for labels y that NumPy broadcasts to z: what gradient descent needs at every step."""
         y = namespace(z).broadcast_to(y, z.shape)
         return self.value(z, y), self.slope(z, y)
 
@@ -104,7 +103,7 @@ class Logistic(Loss):
         return -y * sigmoid(-y * z)
 
     def value_and_slope(self, z, y):
-        """As they are by themselves, from one exponential."""
+        """Value and slope from one exponential."""
         if namespace(z) is not np or type(self) is not Logistic:  # a subclass may have a value or slope of its own
             return super().value_and_slope(z, y)
         margin = y * z
@@ -186,7 +185,7 @@ class SmoothedHinge(Loss):
         return y * (xp.clip(y * z, 0.0, 1.0) - 1.0)
 
     def value_and_slope(self, z, y):
-        """As they are by themselves, from one margin."""
+        """Value and slope from one margin."""
         left = 1.0 - y * z
         c = namespace(z).clip(left, 0.0, 1.0)
         return c * (left - 0.5 * c), -y * c
@@ -231,8 +230,8 @@ class Exponential(Loss):
 class Focal(Loss):
     """l = (1 - p)^gamma (-log p), p = 1/(1 + exp(-y z)): the logistic loss, with less weight on bags that are easy already.
 
-    It is not convex: l'' < 0 at margins below about -2 - 1/gamma, on bags that are badly wrong. Gradient descent does not
-    mind (`theory.trajectory`, `simulate_trajectory`); what minimises a readout refuses it.
+    It is not convex: l'' < 0 at margins below about -2 - 1/gamma, on bags that are badly wrong. It serves gradient descent
+    (`theory.trajectory`, `simulate_trajectory`); functions that minimise a readout refuse it.
 
     Parameters
     ----------
@@ -269,8 +268,8 @@ class Focal(Loss):
 class Weighted(Loss):
     """Another loss, times `positive_weight` for positive bags: w_y l(z; y) with w_- = 1.
 
-    The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi gives
-    both classes the same say.
+    The mean over the data still divides by the number of bags, not by the sum of the weights. A weight of (1 - pi)/pi balances
+    the classes.
 
     Parameters
     ----------
@@ -334,13 +333,13 @@ _TRIED = np.array([-3.137, -1.618, -0.577, -0.033, 0.271, 0.843, 1.414, 2.718])
 
 
 def register_loss(loss: Loss) -> Loss:
-    """Make a loss of one's own known by its name, in `Training`, `simulate`, `forecast`, studies and the command line.
+    """Register a loss by its name, for `Training`, `simulate`, `forecast`, studies and the command line.
 
     Parameters
     ----------
     loss : Loss
         Convex in z, or with `convex` False, for gradient descent alone; its `name` is a letter followed by letters, digits,
-        _ and -. One of that name that was registered before is replaced; the built-in ones stay.
+        _ and -. A registered loss of the same name is replaced; built-in names are refused.
 
     Returns
     -------
@@ -350,7 +349,7 @@ def register_loss(loss: Loss) -> Loss:
     Raises
     ------
     ValueError
-        If the name is taken, the slope is not the derivative of the value, or the loss is not convex and does not say so.
+        If the name is taken, the slope is not the derivative of the value, or the loss is not convex and `convex` is True.
     """
     found = get_loss(loss)
     y = np.repeat([-1.0, 1.0], len(_TRIED))
@@ -406,7 +405,7 @@ def _read(text: str, what: str, name: str) -> float:
 
 
 def convex_loss(loss: str | Loss) -> Loss:
-    """`get_loss` for what minimises a readout, which a loss that is not convex is refused."""
+    """`get_loss` for functions that minimise a readout: refuses a loss that is not convex."""
     found = get_loss(loss)
     if not found.convex:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What theory and simulation give back: the same fields, with the same names, units and meaning in both worlds.
+"""Results of theory and simulation: the same fields, with the same names, units and meaning in both.
 
 A result cannot be changed: mappings are read-only and arrays refuse to be written to. `to_dict` gives nested plain data,
 `to_row` one flat row for a table, in which `cosine["q"]` is the column `cosine_q`, `steps.norm["q"]` is `steps_norm_q` and a
@@ -42,7 +42,7 @@ class Result(Shown):
 
     def __post_init__(self) -> None:
         for name, value in list(vars(self).items()):
-            if type(value) in _NEVER_CHANGED:  # the most of them, and quickly told
+            if type(value) in _NEVER_CHANGED:  # most values, and a quick test
                 continue
             if isinstance(value, Mapping) and not isinstance(value, FrozenMapping):
                 object.__setattr__(self, name, FrozenMapping(value))
@@ -86,7 +86,7 @@ class Result(Shown):
         return pd.DataFrame([self.to_row()])
 
     def _shown_frame(self) -> Any:
-        """The row as two columns, name and value, without what is not there."""
+        """The row as two columns, name and value, without missing values."""
         row = self.frame().iloc[0].dropna()
         return row[[value != "" for value in row]].rename("value").to_frame()
 

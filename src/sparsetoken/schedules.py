@@ -24,10 +24,10 @@ from ._core.frozen import FrozenMapping
 from ._core.validation import LARGEST_RATIO, real_number, whole_number
 
 FRESH = "fresh"
-# Steps of a stage. Theory and simulation without tokens look back at all steps before: time grows like the square of their
-# number, and a table of pairs of steps takes 400 MB here.
+# Steps of a stage. Theory and simulation without tokens use all earlier steps: time grows like the square of their number, and
+# a table of pairs of steps takes 400 MB here.
 MOST_STEPS = 20_000
-# A schedule to set out from where none is known: learning rates of directions and bias, and weight decay, for tokens of white
+# A default schedule: learning rates of directions and bias, and weight decay, for tokens of white
 # unit noise. `theory.design` improves on it, the estimators' joint and tied training start from it.
 FIRST_RATE, FIRST_BIAS_RATE, FIRST_DECAY = 1.0, 0.5, 0.15
 

@@ -21,7 +21,7 @@ LARGEST_STRENGTH = 1e50  # its sixth power is still a number
 # Of bags: each is drawn separately, and a thousand take as many draws as half a million bags of a plain task.
 MOST_KINDS = 1000
 _DISTURBANCES = ("label_noise", "contamination", "correlation")
-# Fields that change nothing at these values: a task that leaves them so is known by its other fields alone.
+# Fields that change nothing at these values: a task's key leaves them out then.
 NEUTRAL_FIELDS = dict.fromkeys(_DISTURBANCES, 0.0)
 
 
@@ -121,8 +121,8 @@ class Task(Description):
     Length, sparsity and strength may differ from bag to bag: each is a number, a mapping value -> probability, the text
     "10:0.5,20:0.5", or an object that draws numbers (a frozen distribution of SciPy, or a function of a generator and a
     size), which is replaced by five values with its first nine moments (`distributions.Distribution.from_sampler`). They are
-    drawn for every bag by itself, independently of each other, of the label and of all other bags; so a task is a
-    finite mixture of `kinds` of bags, and both classes have the same mixture.
+    drawn for every bag independently of each other, of the label and of all other bags; so a task is a finite mixture of
+    `kinds` of bags, and both classes have the same mixture.
 
     Parameters
     ----------
@@ -139,9 +139,9 @@ class Task(Description):
         Law of the signal tokens' places; see `Positions`.
     label_noise : float
         Probability in [0, 1/2] that the label seen in training is -y, whatever y: symmetric, for every bag by itself. Test
-        error, AUC and their relatives are about the true label; training loss and training error are about the label seen.
+        error, AUC and the other test measures refer to the true label; training loss and training error to the label seen.
     contamination : float
-        Probability in [0, 1) that a negative bag carries signal all the same, with R and theta as a positive bag has them.
+        Probability in [0, 1) that a negative bag carries signal, with R and theta distributed as in positive bags.
     correlation : float
         rho in [0, 1), the correlation of two tokens of a bag in every coordinate: a token's noise is sqrt(rho) times a
         vector N(0, I) that all tokens of the bag share plus sqrt(1 - rho) times one of its own, so that it stays N(0, I).
@@ -252,7 +252,7 @@ class Task(Description):
         return Task(kind.length, kind.sparsity, kind.strength, self.prevalence, self.positions)
 
     def only_kind(self, what: str) -> BagKind:
-        """The one kind of bags of a plain task; a ValueError for any other, which says what needs it (`require_plain`)."""
+        """The one kind of bags of a plain task; ValueError for any other (see `require_plain`)."""
         self.require_plain(what)
         return self.kinds[0]
 
@@ -262,7 +262,7 @@ class Task(Description):
         Parameters
         ----------
         what : str
-            What needs it, as the message says it: "the vectorized theory".
+            What needs a plain task, for the message, such as "the vectorized theory".
         *fields : str
             Names among length, sparsity, strength, label_noise, contamination and correlation.
         """

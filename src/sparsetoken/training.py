@@ -10,13 +10,13 @@ from ._core.frozen import Description
 from ._core.validation import LARGEST_RATIO, real_number, rejection, whole_number
 from .losses import Loss, convex_loss, get_loss, loss_name, name_in_plain_data
 
-LEAST_RIDGE = 1e-100  # but for none at all
+LEAST_RIDGE = 1e-100  # the least positive ridge; 0 is allowed too
 SCHEDULES = ("staged", "reuse", "joint")
 MOST_PRODUCTS = 50  # where power iteration has ended
 
 
 def number_of_products(method: object, least: int = 0, word: str = "products") -> int | None:
-    """K of the name "products:K" (or with another word), None where it is no such name or K not from `least` to 50."""
+    """K of the name "products:K" (or with another word); None for other names, or K outside `least` to 50."""
     found, _, count = str(method).partition(":")
     return int(count) if found == word and count.isdecimal() and least <= int(count) <= MOST_PRODUCTS else None
 
@@ -31,7 +31,7 @@ class Training(Description):
     Parameters
     ----------
     loss : str or Loss
-        l(z; y): "logistic", "square", "smoothed_hinge", "exponential", or one of your own. "logistic:positives=9" (and so on)
+        l(z; y): "logistic", "square", "smoothed_hinge", "exponential", or a registered one. "logistic:positives=9" (and so on)
         weighs positive bags nine times. "focal:2", which is not convex, is for the schedule "joint" only.
     alpha0 : float
         n0/d, samples of the two gradient steps per dimension.
@@ -54,7 +54,7 @@ class Training(Description):
         descent from zero on (q, w, b) together, on all (alpha0 + alpha1) d bags in every step, with constant rates eta_q, eta_w
         and eta_b (smaller ones than a single step takes: about 1 for the query).
     steps : int
-        How many steps the schedule "joint" takes; the others do not look at it.
+        How many steps the schedule "joint" takes; ignored by the others.
     equal_samples : bool
         Give models without a query, pooled and vectorized, n0 + n1 samples (the others have used D0 already).
     query_by : str
@@ -131,5 +131,5 @@ class Training(Description):
         return get_loss(self.loss)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values; a loss of one's own, which has no name to be found by, is refused."""
+        """The fields as plain values; a loss that is not registered is refused."""
         return {**super().to_dict(), "loss": loss_name(self.loss)}

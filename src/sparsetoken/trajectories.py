@@ -1,7 +1,7 @@
 """What a training run did, step by step: the result that theory and simulation share.
 
-Entry t of every array is the state after t steps (entry 0 the start). The classifier says +1 where the score is positive and
--1 where it is negative; a score of exactly zero, as at a zero start, counts as half a mistake in either class.
+Entry t of every array is the state after t steps (entry 0 the start). The classifier predicts +1 where the score is positive
+and -1 where it is negative; a score of exactly zero, as at a zero start, counts as half a mistake in either class.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def mistakes(score: Any, y: Any) -> Any:
 
 
 def steps_tested(tested: Sequence[int] | None, entries: int) -> np.ndarray:
-    """The steps among 0 .. entries - 1 whose test measures are wanted, in order and once each; None wants all."""
+    """The steps among 0 .. entries - 1 at which test measures are computed, in order and once each; None for all."""
     if tested is None:
         return np.arange(entries)
     which = sorted({whole_number("tested", step, 0) for step in tested})
@@ -195,13 +195,13 @@ class JointEnd(ClassifierResult):
     model, test_error, standard_error, auc, sensitivity, specificity, balanced_error
         As in `results.ClassifierResult`.
     train_loss, train_error, norm_w, bias, overlap, cosine, m_q, m_u, nu, sharpness, steps, errors, trained, tested
-        See there; `overlap` and `cosine` by the directions' names. What belongs to a readout alone is not a number.
+        See there; `overlap` and `cosine` by the directions' names. Fields of a single readout are NaN.
     directions : tuple of str
         Names of the model's r directions.
     gram : ndarray (r, r)
         Q = Theta^T Theta.
     V : ndarray (r, r)
-        What taking part does to a bag's own fields: (1/n) Tr_d of the inverse Hessian, H_i = omega_i - (dl/dH_i) V.
+        The response of a bag's fields to its own training: (1/n) Tr_d of the inverse Hessian, H_i = omega_i - (dl/dH_i) V.
     best_bias, best_bias_error : float
         The bias with the least test error for the same directions, and that error.
     refitted_bias, refitted_error : float

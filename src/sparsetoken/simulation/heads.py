@@ -33,7 +33,7 @@ _POINTS = 2**10
 
 
 def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Features of H heads (n, H, d), exact in law: the law's own coordinates come first.
+    """Features of H heads (n, H, d), exact in law; the coordinates in the law's basis come first.
 
     Along the law's basis tokens are drawn; outside it the features are Gaussian with covariance K between heads, K_gh the
     overlaps of the heads' weights.
@@ -58,7 +58,7 @@ def draw_head_features(law: HeadsLaw, labels: np.ndarray, d: int, rng: np.random
 
 
 def head_measures(law: HeadsLaw, coordinates: np.ndarray, gram: np.ndarray, bias: float) -> Measures:
-    """Test error and its relatives of a readout of several heads."""
+    """Test error and the other measures of a readout of several heads."""
     nodes = law.at(_POINTS)
     m_T, m_S = coordinates @ law.query_space, coordinates @ law.signal_space
     copies = len(nodes.y)
@@ -118,7 +118,7 @@ class HeadsTrial(Trial):
 
     @property
     def signals(self) -> Signals:
-        """The signals; a single one where several are not asked for."""
+        """The signals; a single one by default."""
         return self.source.signals or Signals.of(1)
 
     @property

@@ -1,8 +1,8 @@
 """Joint training run to its end on data drawn at finite d: the measured side of `theory.statics`.
 
 L-BFGS minimises (1/n) sum_i l(score(X_i Theta, b); y_i) + sum_a (decay_a/2) ||theta_a||^2. A bag that had been left out would
-have the fields omega_i = H_i + (dl/dH_i) V, V = (1/n) Tr_d of the inverse Hessian, for which conjugate gradients and random
-probes stand in.
+have the fields omega_i = H_i + (dl/dH_i) V, V = (1/n) Tr_d of the inverse Hessian, estimated by conjugate gradients on random
+probes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .samplers.tensor import draw_signal
 from .seeds import stream
 from .trajectory import check_trajectory, differentiate, random_start
 
-TOLERANCE, ITERATIONS = 1e-13, 3000  # of L-BFGS: the end, not the way
-PROBES = 4  # of the trace: it is off by sqrt(2/(PROBES d)) of itself, which moves a score by far less than its noise
-TEST_REPLICATES = 4  # of the test measures: runs scatter far more
+TOLERANCE, ITERATIONS = 1e-13, 3000  # tolerance of L-BFGS: only the end matters
+PROBES = 4  # of the trace: its relative error sqrt(2/(PROBES d)) moves a score by far less than the score's noise
+TEST_REPLICATES = 4  # replicates of the test measures: runs scatter far more
 
 
 def simulate_end(

@@ -1,8 +1,8 @@
 """What tokens are made of besides the signal: entries of a named law, coloured Gaussians, or the user's own bags.
 
-The model's noise is white and Gaussian. Everything else goes one way: a `TokenNoise` deals tokens to the data
-sets of a trial, theta xi is added to the signal tokens of positive bags, and the trained classifier is tested on tokens
-it has not seen. Where no formula gives the test error, every test bag is scored twice, as it is and with the signal planted.
+The model's noise is white and Gaussian. Any other noise is handled in one way: a `TokenNoise` assigns tokens to the data sets
+of a trial, theta xi is added to the signal tokens of positive bags, and the trained classifier is tested on held-out tokens.
+Where no formula gives the test error, every test bag is scored twice, as it is and with the signal planted.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ TokenDraw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 STANDARDS = ("features", "whiten", "scale", "none")
 TOKEN_SOURCES = ("own", "mixed")
-# Test bags that noise without end is measured on: a standard error of 0.003 at worst, below the spread between trials
-# at d <= 1000.
+# Test bags where noise can be drawn without limit: a standard error of 0.003 at worst, below the spread between trials at d <=
+# 1000.
 TEST_BAGS = 10_000
-# Test bags made of what was held out where that may be used again: a standard error of 0.007 at worst.
+# Test bags made of held-out tokens where these may be reused: a standard error of 0.007 at worst.
 TEST_BAGS_AGAIN = 2_000
 # Variances below this share of the largest are rounding.
 _RANK = 1e-10
@@ -63,7 +63,7 @@ class EntryNoise(TokenNoise):
     draw: Callable[[np.random.Generator, tuple[int, int, int]], np.ndarray] = field(compare=False)
 
     def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
-        """Without end: every data set has what it asks for, `TEST_BAGS` where it asks for all."""
+        """As many bags as each data set needs, `TEST_BAGS` for one that takes all."""
 
         def tokens(length: int) -> TokenDraw:
             return lambda rng, first, last: self._checked(rng, (last - first, length, d))
@@ -94,16 +94,16 @@ class RealNoise(TokenNoise):
     standardise : {"features", "whiten", "scale", "none"}
         What is done to all tokens together, so that theta counts in units of the noise. "features": every feature has
         mean 0 and variance 1. "whiten": mean 0 and the identity as covariance. "scale": mean 0 and one common factor,
-        so that the variance per feature is 1 on average. "none": nothing; theta counts in the user's units. Features
-        (with "whiten": directions) that are constant leave nothing to hide a signal in and are dropped, except with
-        "none". Means and variances are those of all the bags given, the held out ones included.
+        so that the variance per feature is 1 on average. "none": nothing; theta counts in the user's units. Features (with
+        "whiten": directions) that are constant have no noise and are dropped, except with "none". Means and variances are those
+        of all the bags given, the held out ones included.
     tokens : {"own", "mixed"}
-        "own": the tokens of a bag stay together, and with them whatever they have in common. "mixed": tokens are shuffled
+        "own": the tokens of a bag stay together, with any correlation between them. "mixed": tokens are shuffled
         across the bags of a data set.
     replace : bool
         Whether a data set may use its bags (with "mixed": its tokens) several times. If not, a trial that needs more than there
-        are is refused. Data sets never share bags. The test is then measured on at least 2,000 bags made of what was held out;
-        its standard error takes them for independent, which they are not quite.
+        are is refused. Data sets never share bags. The test is then measured on at least 2,000 bags made of held-out tokens;
+        its standard error treats them as independent, which is an approximation.
     test_share : float
         Share of the bags held out for the test.
     name : str
@@ -117,7 +117,7 @@ class RealNoise(TokenNoise):
     Raises
     ------
     ValueError
-        If there is nothing to draw from.
+        If there are no bags, or no two tokens that differ.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class RealNoise(TokenNoise):
         self.test_share, self.dimension = share, self.bags.n_features
 
     def deal(self, seed: int, d: int, demands: Mapping[str, Demand]) -> dict[str, tuple[int, TokenDraw]]:
-        """Disjoint bags for every data set; the test has those held out, all of them where it asks for all."""
+        """Disjoint bags for every data set; the test uses the held-out ones, all of them where its count is None."""
         rng = stream(seed, "noise")
         order = rng.permutation(len(self.bags))
         held_out = max(1, round(self.test_share * len(order)))
@@ -154,7 +154,7 @@ class RealNoise(TokenNoise):
         if learned:
             (length,) = {demand.length for demand in learned.values()}
             groups = self._groups("training", order[held_out:], length, rng)
-            # Where there are enough, every data set has its own; where not, its share.
+            # Every data set gets as many as it needs; where they are too few, a proportional share.
             scale = min(1.0, len(groups) / wanted)
             first = 0
             for name, demand in learned.items():
@@ -244,7 +244,7 @@ NOISES = ("gaussian", *_PLAIN, *_WITH_PARAMETER, *SHIPPED)
 
 
 def noise_of(value: Any) -> TokenNoise | None:
-    """The noise that an argument stands for."""
+    """The `TokenNoise` of an argument: a name, a function, bags or a `TokenNoise`."""
     if value is None or isinstance(value, TokenNoise):
         return value
     if isinstance(value, str):
@@ -262,7 +262,7 @@ def _shipped(name: str, standard: str, tokens: str, text: str) -> TokenNoise:
 def _named(text: str) -> TokenNoise | None:
     name, _, parameter = text.partition(":")
     if name in SHIPPED:
-        standard, tokens = "features", "mixed" if name == "digits" else "own"  # digits do not come in bags
+        standard, tokens = "features", "mixed" if name == "digits" else "own"  # the digits are single tokens, not bags
         for word in parameter.split(":") if parameter else ():
             if word in TOKEN_SOURCES:
                 tokens = word

@@ -1,4 +1,4 @@
-"""The readout of a trial: the features it sees, its fit, and its test error and relatives from the law of its score.
+"""The readout of a trial: its features, its fit, and its test error and other measures from the law of its score.
 
 The law of the score given the class (see `laws.measures`) comes from the law of (T, S, kappa) that theory has for the
 classifier: exact for pooling, by randomised quasi-Monte-Carlo points for attention. No test set is needed. The points are the
@@ -211,7 +211,7 @@ class FeatureMap:
 
     @property
     def activation(self) -> Callable[[Any], Any] | None:
-        """What takes the softmax's place."""
+        """The function used instead of the softmax."""
         return classifier(self.model).weighting
 
     def special_count(self, task: Task) -> int:
@@ -253,7 +253,7 @@ class FeatureMap:
     def law(self, task: Task) -> Law:
         """The law of (T, S, kappa) on the bags of a task.
 
-        Weights that look at all tokens of a bag have one from drawn bags where these are too long for the theory's.
+        For weights that depend on all tokens of a bag, it is estimated from drawn bags where these are too long for the theory.
         """
         if not isinstance(self.activation, Weighting) or task.longest <= EXPLICIT_TOKENS:
             return law_of_model(task, self.model, self.cosine, self.sharpness)
@@ -263,7 +263,7 @@ class FeatureMap:
         return law_from_samples(rows[bags.truth > 0], rows[bags.truth < 0], task.prevalence)
 
     def measures(self, task: Task, special: np.ndarray, norm: float, bias: float, rng: np.random.Generator) -> Measures:
-        """Test error and its relatives of a readout."""
+        """Test error and the other measures of a readout."""
         if self.model == "vectorized":
             return vectorized_measures(task, special, norm, bias, rng)
         return readout_measures(self.law(task), *self.coordinates(task, special), norm, bias)

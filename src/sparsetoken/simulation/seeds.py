@@ -31,7 +31,7 @@ STREAMS = (
     "places",
     "tokens",
     "start",  # random starts of the directions
-    "noise",  # which of the user's bags serve what
+    "noise",  # which of the user's bags go to which data set
     # Which kind a bag is, whether its label is flipped, whether a negative one carries a signal.
     "kinds0",
     "kinds1",

@@ -51,11 +51,11 @@ def simulate(
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
         "vectorized" learn from D1 alone. "elementwise" has the logistic sigmoid, "elementwise:relu" and so on another
         activation (`register_activation` for your own). "heads:H" is H attention heads side by side under one readout, each
-        with a query from two steps on its own n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
+        with a query from two steps on its share of n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
         Other classifiers go by the name given to `register_classifier`.
     tokens : Tokens, optional
         What tokens are made of, white Gaussian noise by default. In noise that is not Gaussian the test is counted: on 10,000
-        bags where the noise has no end, else on the bags that were held out, each of them as it is and with the signal
+        bags of noise that can be drawn without limit, else on the held-out bags, each of them as it is and with the signal
         planted. `signals` are for "heads:H"; `overlap` and `cosine` then have an entry per signal, "w:1" and "q1:1" for the
         first.
     deployment : Deployment, optional
@@ -70,7 +70,7 @@ def simulate(
     -------
     SimulationResult
         With a deployment, its measures on fresh bags (and `sampled_error`) are those of the test, all other fields those of
-        the training; `trained` and `tested` say what the two were.
+        the training; `trained` and `tested` describe the two.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def simulate(
     if not result.converged:
         warnings.warn(
             f"the training did not converge (stopped by {result.stopped!r}, relative gradient {result.gradient_norm:.1e}): "
-            "its numbers are those of where it stopped",
+            "its numbers are those of the point where it stopped",
             NotConvergedWarning,
             stacklevel=2,
         )
@@ -140,7 +140,7 @@ def _numbers_held(
     if trial is ReducedTrial:  # with fewer bags than dimensions features come in a basis of as many coordinates
         width = min(width, n1 + length)
     if trial is ReusedTrial:
-        held += 8.0 * n0 * length  # what the bags have answered
+        held += 8.0 * n0 * length  # the products kept for the bags
     return held + 2.0 * n1 * width
 
 

@@ -1,4 +1,4 @@
-"""What a simulation may ask for, checked before anything is drawn."""
+"""The size of a simulation, checked before anything is drawn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_affordable(bags: int, length: int, d: int, numbers: float, drawn: int 
 
 
 def available_memory() -> float:
-    """Bytes available without swapping (all memory where the system does not say); infinite where nothing is known."""
+    """Bytes available without swapping (all memory where the system does not report it); infinite where neither is known."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             kilobytes = dict(line.split(":") for line in lines)["MemAvailable"]

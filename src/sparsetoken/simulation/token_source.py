@@ -52,7 +52,7 @@ class TokenSource:
 
     @property
     def white(self) -> bool:
-        """Whether it is the model's own noise, with a signal in a random direction."""
+        """Whether the noise is white and Gaussian, with a signal in a random direction."""
         return self.noise is None and self.spectrum is None and self.signal is None and self.signals is None
 
     def check(self, sampler: str, schedule: str, known: Classifier) -> None:

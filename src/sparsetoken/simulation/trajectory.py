@@ -37,9 +37,8 @@ from .samplers.tensor import draw_signal
 from .seeds import stream
 from .size import check_affordable, check_size
 
-# Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): what automatic
-# differentiation makes of them stays in the cache, and the size of the data set, which is no part of the shape, compiles
-# nothing anew. 64 and 256 bags take as long or longer (attention, two heads and two layers, L = 20).
+# Bags that are differentiated at a time, fewer where their fields would have more numbers than that (2 MB): the temporaries of
+# automatic differentiation stay in the cache, and data sets of any size share one compiled program.
 CHUNK_BAGS, CHUNK_NUMBERS = 128, 2**18
 
 
@@ -72,20 +71,20 @@ def simulate_trajectory(
     d : int
         Dimension of the tokens, at least 2.
     seed : int
-        Everything random comes from it. Both samplers draw the same labels, signal and starts from a seed, and other tokens.
+        All randomness comes from it. Both samplers draw the same labels, signal and starts from a seed, but different tokens.
     sampler : {"reduced", "tensor"}
         "reduced" draws products with the tokens only, with exactly the law they have; "tensor" draws every token.
     loss : str or Loss
         l(z; y).
     start : dict, optional
         Norms of random starts by the directions' names; they are orthogonal to each other and to the signal, unless
-        "cosine[q]" and its like say at which cosine with the signal a direction starts. "bias": the
+        "cosine[q]" and the like give the cosine with the signal at which a direction starts. "bias": the
         bias at the start, of either sign. What is not named starts at zero.
     test_replicates : int
-        Randomisations of the points behind the test measures, at least two. 16 leave about 1e-4 of the test error; with many
-        runs to average, 4 do as well in a quarter of the time, which is most of a small run's.
+        Randomisations of the points behind the test measures, at least two. 16 leave a standard error of about 1e-4 in the test
+        error. Where many runs are averaged, 4 suffice and take a quarter of the time.
     tested : sequence of int, optional
-        Steps after which the test measures are wanted, all of them by default; elsewhere these are not a number.
+        Steps after which the test measures are computed, all of them by default; elsewhere they are NaN.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def check_trajectory(
 
 
 def descent_numbers(sampler: str, tokens: int, d: int, directions: int, steps: int) -> float:
-    """About how many numbers a descent on one data set holds: its fields, and without tokens all that was asked of them."""
+    """About how many numbers a descent on one data set holds: its fields, and without tokens all products kept."""
     return 4.0 * directions * (tokens + d) * (1.0 if sampler == "tensor" else 1.0 + 0.5 * steps)
 
 
@@ -176,7 +175,7 @@ def train(
     loss: str | Loss = "logistic",
     start: Mapping[str, float] | None = None,
 ) -> Path:
-    """The descent of `simulate_trajectory`, which says what the arguments are, without its test measures."""
+    """The descent of `simulate_trajectory` (see there for the arguments), without its test measures."""
     schedule, xi = expand(stages, model.directions), draw_signal(seed, d)
     theta, bias = random_start(start, model, xi, seed), model.start_bias(start)
     return descend(data_sets(task, schedule, xi, seed, sampler), schedule, model, get_loss(loss), theta, xi, bias)
@@ -210,14 +209,14 @@ def joint_trajectory(
         F(q, w, b) = (1/n) sum_i l(<w, f_q(X_i)> + b; y_i) + (ridge/2) ||w||^2,   f_q(X) = X^T softmax(beta X q),
 
     over n = (alpha0 + alpha1) d bags, all of them in every step. The query and the bias are not penalised. `training.steps`
-    steps are taken: there is neither a line search nor a stopping rule, so that `theory.trajectory` has the limit.
+    steps are taken: there is neither a line search nor a stopping rule; `theory.trajectory` gives the limit.
 
     Parameters
     ----------
     task : Task
         What the data is.
     training : Training
-        Loss, rates, ridge, beta, steps and the amount of data; `schedule` is not looked at.
+        Loss, rates, ridge, beta, steps and the amount of data; `schedule` is ignored.
     d, seed : int
         Dimension and seed, as for `simulate_trajectory`.
     sampler : {"reduced", "tensor"}

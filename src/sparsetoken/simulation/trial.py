@@ -54,7 +54,7 @@ class SimulationResult(ClassifierResult):
     token_overlaps : tuple of float
         <W_l, xi> for each token l of the vectorized model; empty for the others.
     stopped, gradient_norm : str, float
-        How the last optimisation ended (see `solvers.erm`); "steps" and NaN for joint training, which takes its number of
+        How the last optimisation ended (see `solvers.erm`); "steps" and NaN for joint training, which takes a fixed number of
         steps.
     converged : bool
         Whether it ended as it should, at a minimum or (joint) after its steps; if not, `simulate` warns.
@@ -85,7 +85,7 @@ class SimulationResult(ClassifierResult):
 
 
 class Trial:
-    """The stages common to all trials; subclasses draw, and say where the special directions are."""
+    """The stages common to all trials; subclasses draw the data and give the special directions."""
 
     sampler: str
     device: Any = None  # of JAX, where features and readout live; None: NumPy
@@ -207,12 +207,12 @@ class Trial:
 
     @property
     def query_norm(self) -> float:
-        """||q||; infinite without a query, which nothing is asked of."""
+        """||q||; infinite without a query."""
         return math.inf if self.steps is None else self.steps.norm["q"]
 
     @property
     def feature_map(self) -> FeatureMap:
-        """The way from bag to feature, once the query is known."""
+        """The map from bag to feature, once the query is known."""
         if self.steps is None:
             return FeatureMap(self.model)
         return FeatureMap(self.model, self.steps.query_cosine, self.steps.sharpness)
@@ -240,7 +240,7 @@ class Trial:
         return np.array([w @ q_hat, w @ u / length if length > 1e-12 else 0.0])
 
     def geometry(self, readout: TrainedReadout) -> dict[str, Any]:
-        """The fields of the result that say where query and readout point."""
+        """The result's fields on the directions of query and readout."""
         special, norm = self.special_coordinates(readout.w), readout.norm
         steps = None if self.steps is None else self.steps.summary()
         m_q, m_u = self.feature_map.coordinates(self.task, special)

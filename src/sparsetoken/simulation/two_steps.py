@@ -113,9 +113,8 @@ def draw_two_steps(
       above. Only its component e1 along P v_i and its squared length matter: a normal and a chi-square number per sample;
     - the rest of sum_i (h_i/L_i) Z_i^T P X_i w1 is Gaussian, orthogonal to w1, of size sqrt(sum_i h_i^2 |P X_i w1|^2/L_i^2).
 
-    In coloured noise Sigma^{1/2} z, in the eigenbasis of Sigma where `root` = sqrt(s_j), z meets w1 only through
-    Sigma^{1/2} w1: that takes w1's place in all but the overlap with xi, and what the query gathers of z is
-    multiplied by Sigma^{1/2}.
+    In coloured noise Sigma^{1/2} z, in the eigenbasis of Sigma where `root` = sqrt(s_j), z enters through Sigma^{1/2} w1 only:
+    this replaces w1 everywhere except in the overlap with xi, and the query's part from z is multiplied by Sigma^{1/2}.
     """
     rng = stream(seed, "steps")
     task, labels = bags.task, bags.labels
@@ -165,7 +164,7 @@ def draw_two_steps(
 
 
 def steps_on(data: TensorData | ImplicitBags, training: Training) -> SimulatedSteps:
-    """The two gradient steps on given bags, which answer products with their tokens."""
+    """The two gradient steps on given bags, through products with their tokens."""
     if isinstance(data, TensorData) and training.query_by != "steps":
         return _spectral_start(moments_of(data), data.task.longest, training, data.labels, data.signal)
     y, n0, groups = data.labels, data.count, data.bags.by_length()
@@ -187,7 +186,7 @@ def steps_on(data: TensorData | ImplicitBags, training: Training) -> SimulatedSt
 def _spectral_start(
     moments: SecondMoments, length: int, training: Training, y: np.ndarray, signal: np.ndarray
 ) -> SimulatedSteps:
-    """The first step, and a query along the direction of `training.query_by`, as long as one product makes it."""
+    """The first step, and a query along the direction of `training.query_by`, of the length that one product would give."""
     n0, c = len(y), first_slopes(training, y)
     b0 = second_bias(training, c, np.zeros(n0), y)
     size = float(c[y < 0][0]) / moments.share  # c_i = -size a_i

@@ -75,7 +75,7 @@ class DrawnBags:
     def places(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where the signal is: (bag, token, strength) of every signal token.
 
-        Places are drawn for all bags, so that who carries a signal does not change where others have it.
+        Places are drawn for all bags, so that the places in one bag do not depend on which others carry a signal.
         """
         bags, tokens, sizes = [], [], []
         for rows, kind in self.by_kind():
@@ -105,7 +105,7 @@ def draw_bags(task: Task, count: int, seed: int, dataset: str) -> DrawnBags:
         check_classes(truth, dataset, task)
         return plain_bags(task, truth)
     rng = stream(seed, "kinds" + dataset)
-    # One uniform number for each decision about every bag, whether it is needed or not: none changes another.
+    # One uniform number for each decision about every bag, needed or not, so that no decision changes another.
     flips, contaminations, which = rng.random((3, count))
     labels = np.where(flips < task.label_noise, -truth, truth)
     check_classes(labels, dataset, task)

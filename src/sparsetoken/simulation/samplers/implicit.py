@@ -1,4 +1,4 @@
-"""Bags whose tokens are never drawn: the products with them are, one after another, with exactly the right joint law.
+"""Bags whose tokens are never drawn: products with the tokens are drawn instead, one after another, with the exact joint law.
 
 Gradient descent sees its tokens Z (N = n L rows, d columns, independent standard normals) only through products Z v and
 Z^T u, where every v and u may depend on all the answers before it. What has been answered so far is kept as
@@ -37,9 +37,9 @@ ROUNDING = 64 * np.finfo(np.float64).eps
 
 
 class ImplicitGaussian:
-    """A matrix Z of independent standard normals, known only through the products that were asked for.
+    """A matrix Z of independent standard normals, known only through its products so far.
 
-    Answers are consistent: the same question has the same answer, answers are linear in the question, and
+    Products are consistent: the same vector has the same product, products are linear in the vector, and
     u^T (Z v) = (Z^T u)^T v, all to rounding error.
     """
 
@@ -183,7 +183,7 @@ class ImplicitBags:
 
     The signal's part is explicit, the noise Z of all tokens is an `ImplicitGaussian`, and A makes the tokens of a bag
     correlated (the identity for most tasks). Unlike the features of `reduced`, such bags may be trained on many times. Bags
-    of one length come together, and what is said of bags is said length by length.
+    of one length come together, and arrays over bags come as lists with one entry per length.
     """
 
     def __init__(self, task: Task, count: int, signal: np.ndarray, seed: int, dataset: str):
@@ -224,8 +224,7 @@ class ImplicitBags:
     def attended(self, query: np.ndarray, activation: Callable[[Any], Any] | None = None) -> np.ndarray:
         """Features sum_l p_l x_l (n, d), `query` being beta q and `activation` None for softmax: the last question.
 
-        They have the law the tokens would give them after all that training has seen of these bags; n d numbers are drawn,
-        not n L d.
+        They have the law of the features of these tokens given all products so far; n d numbers are drawn, not n L d.
         """
         weights = [token_weights(part[..., 0], activation) for part in self.fields(query[:, None])]
         flat = np.concatenate([part.ravel() for part in weights])

@@ -1,4 +1,4 @@
-"""Exact in law, without the tokens: only what the training can see is drawn.
+"""Exact in law, without the tokens: only the quantities that training depends on are drawn.
 
 The tokens are Gaussian, so along directions the training does not single out they can be drawn last, as one vector per
 sample ("bulk"). Nothing here is an approximation: every array has the joint law the full tensor would give it.
@@ -111,7 +111,7 @@ def draw_attended(
 def draw_statistics(
     bags: DrawnBags, seed: int, cosine: float, sharpness: float, activation: Activation | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.random.Generator]:
-    """T, S and kappa (n,) of bags, and the generator for what comes next."""
+    """T, S and kappa (n,) of bags, and the generator for further draws."""
     rng = stream(seed, "features")
     n, rho = len(bags), bags.task.correlation
     own = math.sqrt(1.0 - rho)
@@ -164,7 +164,7 @@ def draw_coloured_features(
         along[which], kappa[which] = (weights * t).sum(axis=1), np.linalg.norm(weights, axis=1)
         mass[which] = weights[:, :sparsity].sum(axis=1) * positive[which]
     features = root * rng.standard_normal((n, len(root)))
-    if spread > 0:  # what the noise has along the query is `along` already
+    if spread > 0:  # the noise along the query is in `along` already
         a = root**2 * query / spread
         features -= np.outer(features @ query / spread, a)
         features *= kappa[:, None]

@@ -38,7 +38,7 @@ def draw_directions(signals: Signals, seed: int, d: int) -> tuple[np.ndarray, np
 
 
 class TensorData:
-    """A data set of n labelled bags that can be walked through any number of times; bags of one length come together.
+    """A data set of n labelled bags that can be iterated over any number of times, grouped by length.
 
     `signal` is the direction xi (d,), or those of several `signals` (J, d), which sit in the first R tokens.
     """
@@ -109,7 +109,7 @@ class TensorData:
             first += len(tokens)
 
     def collect(self, feature: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """What a function of a block of tokens (m, L, d) gives for every bag."""
+        """A function of blocks of tokens (m, L, d), evaluated for every bag."""
         out = None
         for which, tokens in self.blocks():
             part = feature(tokens)
