@@ -126,9 +126,7 @@ def register_activation(name: str, function: Callable[[Any], Any]) -> Callable[[
     found = _tried(f"activation {name!r}", function, _TRIED)
     alone = _tried(f"activation {name!r}", function, _TRIED[:1, :1])
     if found[0, 0] != alone[0, 0]:
-        raise ValueError(
-            f"activation {name!r} must act on every score separately; register it with register_classifier instead"
-        )
+        raise ValueError(f"activation {name!r} must act on every score separately: register it as a classifier")
     add_own("activation", name, function, _BUILT_IN)
     ACTIVATIONS[name] = function
     return function

@@ -51,7 +51,7 @@ def simulate(
         "attention" and "elementwise" get their query from two gradient steps on D0, their readout from D1; "pooled" and
         "vectorized" learn from D1 alone. "elementwise" has the logistic sigmoid, "elementwise:relu" and so on another
         activation (`register_activation` for your own). "heads:H" is H attention heads side by side under one readout, each
-        with a query from two steps on its share of n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
+        with a query from two steps on n0/H bags of D0; `cosine` and `overlap` have one entry per head, "q1" to "qH".
         Other classifiers go by the name given to `register_classifier`.
     tokens : Tokens, optional
         What tokens are made of, white Gaussian noise by default. In noise that is not Gaussian the test is counted: on 10,000
